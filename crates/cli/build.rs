@@ -1,4 +1,5 @@
-//! Tells the program which version of the lab it has, which results name: the commit, and a hash of the sources.
+//! Tells the program which version of the lab it has, which results name: the commit, and a hash of the
+//! sources.
 
 #[path = "build/version.rs"]
 mod version;

@@ -1,4 +1,5 @@
-//! Reads frames, settings, priorities, capsules, datagrams and field sections, whole and in pieces; writes and reads them again.
+//! Reads frames, settings, priorities, capsules, datagrams and field sections, whole and in pieces; writes
+//! and reads them again.
 #![no_main]
 
 #[path = "../../crates/http3/tests/harness/http3.rs"]

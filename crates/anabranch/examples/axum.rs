@@ -1,5 +1,5 @@
-//! An axum router over HTTP/3, until Ctrl-C: `cargo run --example axum [IP:PORT]`, then `anabranch get --insecure
-//! https://localhost:4433/hello/you -o -`.
+//! An axum router over HTTP/3, until Ctrl-C: `cargo run --example axum [IP:PORT]`, then `anabranch get
+//! --insecure https://localhost:4433/hello/you -o -`.
 
 use std::time::Duration;
 

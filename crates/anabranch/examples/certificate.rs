@@ -1,5 +1,6 @@
-//! A client that trusts one key instead of authorities, with a verifier of its own, and a server with a certificate from files:
-//! `cargo run --example certificate -- CERTIFICATE.pem KEY.pem`. Without files, a new self-signed certificate is used.
+//! A client that trusts one key instead of authorities, with a verifier of its own, and a server with a
+//! certificate from files: `cargo run --example certificate -- CERTIFICATE.pem KEY.pem`. Without files, a new
+//! self-signed certificate is used.
 
 use std::path::Path;
 use std::sync::Arc;

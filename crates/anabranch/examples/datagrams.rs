@@ -1,5 +1,5 @@
-//! Messages that may be lost, as DATAGRAM frames (RFC 9221): `cargo run --example datagrams`. The client asks the time ten times and
-//! shows how long each answer took.
+//! Messages that may be lost, as DATAGRAM frames (RFC 9221): `cargo run --example datagrams`. The client asks
+//! the time ten times and shows how long each answer took.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! A server that echoes what it gets on each stream, and a client that asks it, over the loopback interface: `cargo run --example
-//! echo`.
+//! A server that echoes what it gets on each stream, and a client that asks it, over the loopback interface:
+//! `cargo run --example echo`.
 
 use anabranch::{Endpoint, Error, Incoming, SelfSigned, VarInt, config};
 

@@ -1,4 +1,5 @@
-//! Keeps two streams of one connection to a path each, over the loopback interface: `cargo run --example pinned`.
+//! Keeps two streams of one connection to a path each, over the loopback interface: `cargo run --example
+//! pinned`.
 
 use anabranch::{
     Connection, Endpoint, Error, MultipathConfig, Route, SelfSigned, TransportConfig, VarInt, config,

@@ -1,5 +1,5 @@
-//! A file over two paths at once (RFC 10069), with the events of the paths, one of which is given up in the middle: `cargo run
-//! --release --example two_paths`. `pinned` keeps streams to a path each.
+//! A file over two paths at once (RFC 10069), with the events of the paths, one of which is given up in the
+//! middle: `cargo run --release --example two_paths`. `pinned` keeps streams to a path each.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ async fn main() -> Result<(), Error> {
             println!("{event:?}");
         }
     });
-    // Linux has all of 127.0.0.0/8 on its loopback interface. `manage_paths` opens a path on each interface of the host.
+    // Linux has all of 127.0.0.0/8 on its loopback interface. `manage_paths` opens a path on each interface
+    // of the host.
     connection.open_path(IpAddr::from([127, 0, 0, 2]), None).await?;
 
     let (mut file, mut received) = (connection.accept_uni().await?, 0);

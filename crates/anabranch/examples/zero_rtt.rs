@@ -1,5 +1,6 @@
-//! A request in early data (0-RTT, RFC 9001 §4.6): the second connection sends it before the server has answered: `cargo run
-//! --example zero_rtt`. Early data can be replayed by others, so it must not change anything.
+//! A request in early data (0-RTT, RFC 9001 §4.6): the second connection sends it before the server has
+//! answered: `cargo run --example zero_rtt`. Early data can be replayed by others, so it must not change
+//! anything.
 
 use anabranch::{Connection, Endpoint, Error, SelfSigned, ServerConfig, VarInt, config, tls};
 

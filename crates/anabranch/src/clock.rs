@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anabranch_wire::Time;
 use tokio::time::Instant;
 
-/// Gives the core's [`Time`]: nanoseconds since the UNIX epoch, read once from the system's clock and then counted by
-/// the monotonic one, so that it never goes back. The UNIX epoch lets address tokens outlive a restart.
+/// Gives the core's [`Time`]: nanoseconds since the UNIX epoch, read once from the system's clock and then
+/// counted by the monotonic one, so that it never goes back. The UNIX epoch lets address tokens outlive a
+/// restart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Instant,

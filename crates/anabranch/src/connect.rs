@@ -16,8 +16,8 @@ use crate::observe::Watchers;
 use crate::paths::{Candidate, Lease, LocalAddress, Roaming, unspecified_for};
 
 impl Endpoint {
-    /// Connects to the server at `address`, which must have a certificate for `server_name`. Uses a token that the server
-    /// gave to an earlier connection of this endpoint, if the configuration has none.
+    /// Connects to the server at `address`, which must have a certificate for `server_name`. Uses a token
+    /// that the server gave to an earlier connection of this endpoint, if the configuration has none.
     ///
     /// # Errors
     /// If the connection cannot even be tried.
@@ -40,9 +40,9 @@ impl Endpoint {
         self.begin(config, reservation, server_name, &[address])
     }
 
-    /// Connects like [`Endpoint::connect_with`], but from the start of `candidate`. The connection uses a socket of
-    /// its own, bound if need be, for as long as it stays there. `remotes` are all known addresses of the
-    /// server.
+    /// Connects like [`Endpoint::connect_with`], but from the start of `candidate`. The connection uses a
+    /// socket of its own, bound if need be, for as long as it stays there. `remotes` are all known addresses
+    /// of the server.
     pub(crate) fn connect_by(
         &self,
         config: &ClientConfig,
@@ -130,8 +130,8 @@ impl Reservation {
         Self::between(&mut inner.table(), tuple, None)
     }
 
-    /// Reserves a handle for a connection between the addresses of `candidate`. A candidate without a local address begins on the endpoint's own
-    /// socket if that is of the server's family.
+    /// Reserves a handle for a connection between the addresses of `candidate`. A candidate without a local
+    /// address begins on the endpoint's own socket if that is of the server's family.
     fn on(inner: &EndpointInner, candidate: &Candidate) -> Result<Self, ConnectError> {
         let invalid = || ConnectError::InvalidRemoteAddress(candidate.remote);
         if !is_usable(candidate.remote) {

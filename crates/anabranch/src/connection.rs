@@ -31,11 +31,12 @@ impl Connecting {
         Self { connection: Some(Connection(ConnectionRef::new(connection))) }
     }
 
-    /// Begins to use the connection before the handshake is complete: a client sends early data (0-RTT, RFC 9001 §4.6),
-    /// which an attacker may replay, a server sends data to a client that is not authenticated yet (0.5-RTT).
+    /// Begins to use the connection before the handshake is complete: a client sends early data (0-RTT, RFC
+    /// 9001 §4.6), which an attacker may replay, a server sends data to a client that is not authenticated
+    /// yet (0.5-RTT).
     ///
-    /// The second value tells whether the server accepted the early data. If it did not, the data of streams is sent again
-    /// once the handshake is complete, by itself.
+    /// The second value tells whether the server accepted the early data. If it did not, the data of streams
+    /// is sent again once the handshake is complete, by itself.
     ///
     /// # Errors
     /// Gives `self` back if this client remembers no earlier connection to the server that allows early data.
@@ -50,8 +51,8 @@ impl Connecting {
         }
     }
 
-    /// Waits until the handshake has told application protocol and server name, which is before it is complete on a
-    /// server.
+    /// Waits until the handshake has told application protocol and server name, which is before it is
+    /// complete on a server.
     ///
     /// # Errors
     /// If the handshake fails.
@@ -98,7 +99,8 @@ impl Future for Connecting {
     }
 }
 
-/// Resolves to whether the server accepted early data; `false` as well if the connection is lost before that is known.
+/// Resolves to whether the server accepted early data; `false` as well if the connection is lost before that
+/// is known.
 #[derive(Debug)]
 pub struct ZeroRttAccepted(Connection);
 
@@ -136,14 +138,15 @@ pub struct HandshakeData {
 
 /// A QUIC connection. Cloning it is cheap and gives another handle of the same connection.
 ///
-/// When the last handle is dropped, those of its streams included, the connection closes with code 0; data that the peer
-/// has not acknowledged by then may be lost. Wait for [`SendStream::stopped`] or for the peer's answer if it matters.
+/// When the last handle is dropped, those of its streams included, the connection closes with code 0; data
+/// that the peer has not acknowledged by then may be lost. Wait for [`SendStream::stopped`] or for the peer's
+/// answer if it matters.
 #[derive(Clone, Debug)]
 pub struct Connection(pub(crate) ConnectionRef);
 
 impl Connection {
-    /// Opens a bidirectional stream. Waits while the peer allows no more. The peer learns of the stream when something is
-    /// sent on it.
+    /// Opens a bidirectional stream. Waits while the peer allows no more. The peer learns of the stream when
+    /// something is sent on it.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -151,7 +154,7 @@ impl Connection {
         poll_fn(|cx| self.poll_open_bi(cx)).await
     }
 
-    /// [`Connection::open_bi`] for tasks that poll.
+    /// Polls [`Connection::open_bi`].
     ///
     /// # Errors
     /// If the connection is lost.
@@ -167,7 +170,7 @@ impl Connection {
         poll_fn(|cx| self.poll_open_uni(cx)).await
     }
 
-    /// [`Connection::open_uni`] for tasks that poll.
+    /// Polls [`Connection::open_uni`].
     ///
     /// # Errors
     /// If the connection is lost.
@@ -195,7 +198,7 @@ impl Connection {
         poll_fn(|cx| self.poll_accept_bi(cx)).await
     }
 
-    /// [`Connection::accept_bi`] for tasks that poll.
+    /// Polls [`Connection::accept_bi`].
     ///
     /// # Errors
     /// If the connection is lost.
@@ -214,7 +217,7 @@ impl Connection {
         poll_fn(|cx| self.poll_accept_uni(cx)).await
     }
 
-    /// [`Connection::accept_uni`] for tasks that poll.
+    /// Polls [`Connection::accept_uni`].
     ///
     /// # Errors
     /// If the connection is lost.
@@ -272,7 +275,7 @@ impl Connection {
         poll_fn(|cx| self.poll_read_datagram(cx)).await
     }
 
-    /// [`Connection::read_datagram`] for tasks that poll.
+    /// Polls [`Connection::read_datagram`].
     ///
     /// # Errors
     /// If the connection is lost.
@@ -283,13 +286,14 @@ impl Connection {
         })
     }
 
-    /// Longest message that [`Connection::send_datagram`] takes now; `None` if the peer takes none.
+    /// Returns the length of the longest message that [`Connection::send_datagram`] takes now; `None` if the
+    /// peer takes none.
     pub fn max_datagram_size(&self) -> Option<usize> {
         self.0.with_state(|state| state.core.datagrams().max_len())
     }
 
-    /// Closes at once: streams end, and what the peer has not received yet is lost. The peer's application reads `code`
-    /// (at most 2^62 - 1) and `reason`.
+    /// Closes at once: streams end, and what the peer has not received yet is lost. The peer's application
+    /// reads `code` (at most 2^62 - 1) and `reason`.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
         self.0.close(code.get(), Bytes::copy_from_slice(reason));
     }
@@ -317,7 +321,7 @@ impl Connection {
         self.0.with_state(|state| state.core.paths().next().map(|path| path.tuple.local))
     }
 
-    /// Smoothed round-trip time of the connection's first path.
+    /// Returns the smoothed round-trip time of the connection's first path.
     pub fn rtt(&self) -> Duration {
         self.0.with_state(|state| state.core.paths().next().map_or(Duration::ZERO, |path| path.smoothed_rtt))
     }
@@ -329,8 +333,8 @@ impl Connection {
         self.0.with_state(|state| state.core.silence(now))
     }
 
-    /// Gives the destination connection ID of the client's very first Initial, by which both ends know the connection: its trace and its
-    /// span in logs are named by it.
+    /// Gives the destination connection ID of the client's very first Initial, by which both ends know the
+    /// connection: its trace and its span in logs are named by it.
     pub fn original_dcid(&self) -> ConnectionId {
         self.0.with_state(|state| state.core.original_dcid())
     }
@@ -355,7 +359,8 @@ impl Connection {
         self.0.with_state(|state| state.core.peer_certificates().map(<[_]>::to_vec))
     }
 
-    /// Fills `output` with keying material that only both ends of this connection can compute (RFC 8446 §7.5).
+    /// Fills `output` with keying material that only both ends of this connection can compute (RFC 8446
+    /// §7.5).
     ///
     /// # Errors
     /// If the handshake is not complete, the connection is closed, or `output` is too long.
@@ -381,8 +386,8 @@ impl Connection {
     }
 
     /// Moves the connection to another of the endpoint's local addresses, see
-    /// [`Endpoint::add_socket`](crate::Endpoint::add_socket), once the server has answered there (RFC 9000 §9). Of a
-    /// wildcard address only the port is new: the IP address stays the one in use.
+    /// [`Endpoint::add_socket`](crate::Endpoint::add_socket), once the server has answered there (RFC 9000
+    /// §9). Of a wildcard address only the port is new: the IP address stays the one in use.
     ///
     /// # Errors
     /// If the connection may not migrate, or not yet.
@@ -399,8 +404,8 @@ impl Connection {
         })
     }
 
-    /// Waits until the handshake is complete (RFC 9001 §4.1.1), for connections that are used before: says whether early
-    /// data was accepted.
+    /// Waits until the handshake is complete (RFC 9001 §4.1.1), for connections that are used before: says
+    /// whether early data was accepted.
     ///
     /// # Errors
     /// If the connection is lost before.
@@ -422,7 +427,8 @@ impl Connection {
         .await
     }
 
-    /// Sends a packet that the peer has to acknowledge, to keep the connection alive or to learn the round-trip time.
+    /// Sends a packet that the peer has to acknowledge, to keep the connection alive or to learn the
+    /// round-trip time.
     pub fn ping(&self) {
         self.0.update(|state| state.core.ping(PathId::ZERO));
     }

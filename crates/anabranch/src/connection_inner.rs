@@ -47,8 +47,8 @@ pub(crate) struct State {
     pub(crate) ended: Option<ConnectionError>,
     /// `true` if early data was accepted; `None` until the handshake is complete.
     pub(crate) connected: Option<bool>,
-    /// `true` if a client had keys for early data when the connection began. They go when the handshake is complete, which may be
-    /// before the application asks for early data.
+    /// `true` if a client had keys for early data when the connection began. They go when the handshake is
+    /// complete, which may be before the application asks for early data.
     pub(crate) offers_early_data: bool,
     /// Set when the host could not send a packet that the handshake needs.
     pub(crate) unreachable: bool,
@@ -233,8 +233,8 @@ impl State {
         answered | std::mem::take(&mut self.paths.asks)
     }
 
-    /// Asks whether a path still works that has become a backup: if the peer made it one since it fails, an end that only receives would
-    /// not learn of that.
+    /// Asks whether a path still works that has become a backup: if the peer made it one since it fails, an
+    /// end that only receives would not learn of that.
     fn ask_backup(&mut self, path: PathId, state: PathState) {
         if state == PathState::Backup {
             self.core.ping(path);
@@ -301,7 +301,7 @@ impl State {
         self.session.as_ref().map_or(0, |session| session.close_code())
     }
 
-    /// `Err` once the connection has ended, else has the task woken by `waiting`.
+    /// Returns `Err` once the connection has ended, else has the task woken by `waiting`.
     pub(crate) fn wait<T>(
         &mut self,
         cx: &Context<'_>,

@@ -1,4 +1,5 @@
-//! A connection's hold on its endpoint's driver: the clock, the sockets and the address tokens, and how to wake the driver.
+//! A connection's hold on its endpoint's driver: the clock, the sockets and the address tokens, and how to
+//! wake the driver.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -22,11 +22,11 @@ use crate::observe::ObserverFactory;
 use crate::socket::Socket;
 use crate::tokens::AddressToken;
 
-/// A QUIC endpoint: it makes connections, accepts them, or both, on one UDP socket. Cloning it is cheap and gives another
-/// handle.
+/// A QUIC endpoint: it makes connections, accepts them, or both, on one UDP socket. Cloning it is cheap and
+/// gives another handle.
 ///
-/// A task of its own on the runtime that the endpoint was made in moves the datagrams. It goes on as long as there is a
-/// handle or a connection.
+/// A task of its own on the runtime that the endpoint was made in moves the datagrams. It goes on as long as
+/// there is a handle or a connection.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -135,8 +135,8 @@ impl Endpoint {
         self.inner.table().watchers.traces.limit = bytes;
     }
 
-    /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It is called when
-    /// a connection begins, which it should not hold up.
+    /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It
+    /// is called when a connection begins, which it should not hold up.
     pub fn set_observer(&self, make: impl Fn(Side) -> Box<dyn Observer> + Send + Sync + 'static) {
         let factory = ObserverFactory(Arc::new(make));
         // The one before is the application's, and is dropped once the lock is released.
@@ -149,8 +149,8 @@ impl Endpoint {
         self.inner.driver.tokens().all()
     }
 
-    /// Has a later connection to its server show `token`. Old tokens make way when there are too many; one that is too
-    /// long to be worth its bytes is dropped.
+    /// Has a later connection to its server show `token`. Old tokens make way when there are too many; one
+    /// that is too long to be worth its bytes is dropped.
     pub fn add_address_token(&self, token: AddressToken) {
         self.inner.driver.tokens().put(token);
     }
@@ -181,13 +181,13 @@ impl Endpoint {
         Ok(self.inner.driver.sockets().own().local_addr())
     }
 
-    /// Connections that exist, those that are closing included.
+    /// Returns the number of connections, those that are closing included.
     pub fn open_connections(&self) -> usize {
         self.inner.table().router.connections()
     }
 
-    /// Puts `socket` in the place of the endpoint's socket. Connections go on from its address as far as their peers
-    /// follow: clients' connections do (RFC 9000 §9).
+    /// Puts `socket` in the place of the endpoint's socket. Connections go on from its address as far as
+    /// their peers follow: clients' connections do (RFC 9000 §9).
     ///
     /// # Errors
     /// If the socket cannot be used.
@@ -203,8 +203,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Binds a further local address, which connections can be moved to by [`Connection::migrate`]; says which port it
-    /// got.
+    /// Binds a further local address, which connections can be moved to by [`Connection::migrate`]; says
+    /// which port it got.
     ///
     /// [`Connection::migrate`]: crate::Connection::migrate
     ///
@@ -218,8 +218,9 @@ impl Endpoint {
         Ok(address)
     }
 
-    /// Has one system call receive at most so many datagrams, or groups of them that the kernel has put together, 1 to 16, on the
-    /// sockets that the endpoint has now. More is better; this is for measuring how much better.
+    /// Has one system call receive at most so many datagrams, or groups of them that the kernel has put
+    /// together, 1 to 16, on the sockets that the endpoint has now. More is better; this is for measuring how
+    /// much better.
     #[doc(hidden)]
     pub fn set_receive_buffers(&self, buffers: usize) {
         self.inner.driver.sockets().all().iter().for_each(|socket| socket.set_receive_buffers(buffers));
@@ -244,9 +245,10 @@ impl Endpoint {
         }
     }
 
-    /// Waits until every connection is closed and has handed its CONNECTION_CLOSE to the system. A process that ends then leaves
-    /// the closing period out, as RFC 9000 §10.2 allows: a peer that the one packet does not reach finds out by its idle
-    /// timeout. Nobody but the application closes connections for this; see [`Endpoint::wait_idle`] for the whole period.
+    /// Waits until every connection is closed and has handed its CONNECTION_CLOSE to the system. A process
+    /// that ends then leaves the closing period out, as RFC 9000 §10.2 allows: a peer that the one packet
+    /// does not reach finds out by its idle timeout. Nobody but the application closes connections for this;
+    /// see [`Endpoint::wait_idle`] for the whole period.
     pub async fn wait_close_sent(&self) {
         let (sent, wait) = oneshot::channel();
         self.inner.table().leaving.push(sent);
@@ -255,7 +257,8 @@ impl Endpoint {
         let _ = wait.await;
     }
 
-    /// Waits until no connection is left, not even one that repeats its farewell to a peer that may have missed it.
+    /// Waits until no connection is left, not even one that repeats its farewell to a peer that may have
+    /// missed it.
     pub async fn wait_idle(&self) {
         poll_fn(|cx| {
             let mut table = self.inner.table();

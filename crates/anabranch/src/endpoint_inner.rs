@@ -13,7 +13,8 @@ use crate::observe::Watchers;
 use crate::socket::Socket;
 use crate::wakers::WakerSet;
 
-/// One endpoint. The table and a connection are never locked at the same time, but for one that is just put in.
+/// One endpoint. The table and a connection are never locked at the same time, but for one that is just put
+/// in.
 #[derive(Debug)]
 pub(crate) struct EndpointInner {
     pub(crate) driver: Arc<DriverHandle>,
@@ -36,7 +37,8 @@ pub(crate) struct Table {
     pub(crate) leaving: Vec<oneshot::Sender<()>>,
     /// No connection begins any longer.
     pub(crate) closed: bool,
-    /// Handles of the endpoint that the application holds. Without any, nobody is left to accept new connections.
+    /// Handles of the endpoint that the application holds. Without any, nobody is left to accept new
+    /// connections.
     pub(crate) handles: usize,
     /// Watchers of future connections.
     pub(crate) watchers: Watchers,

@@ -120,8 +120,8 @@ pub enum ReadError {
     /// The stream was stopped by this side before.
     #[error("the stream is closed for reading")]
     ClosedStream,
-    /// [`RecvStream::read_unordered`](crate::RecvStream::read_unordered) was called before, after which bytes no longer come in
-    /// order.
+    /// [`RecvStream::read_unordered`](crate::RecvStream::read_unordered) was called before, after which bytes
+    /// no longer come in order.
     #[error("the stream is read in any order")]
     IllegalOrderedRead,
 }

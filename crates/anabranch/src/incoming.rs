@@ -16,8 +16,8 @@ use crate::connection::{Connecting, Connection};
 use crate::endpoint_inner::EndpointInner;
 use crate::log::ENDPOINT;
 
-/// A client that wants a connection, which costs next to nothing until it is accepted. Dropping it refuses the client.
-/// Awaiting it accepts the connection and waits for the handshake.
+/// A client that wants a connection, which costs next to nothing until it is accepted. Dropping it refuses
+/// the client. Awaiting it accepts the connection and waits for the handshake.
 #[derive(Debug)]
 pub struct Incoming {
     endpoint: Arc<EndpointInner>,
@@ -68,7 +68,8 @@ impl Incoming {
         Ok(Connecting::new(connection))
     }
 
-    /// Answers the client. The driver goes on as long as there are clients to deal with: this may be the last one.
+    /// Answers the client. The driver goes on as long as there are clients to deal with: this may be the last
+    /// one.
     fn dealt_with(&self, response: Option<Response>) {
         self.endpoint.respond(response);
         self.endpoint.driver.wake();

@@ -1,21 +1,23 @@
 //! QUIC (RFC 9000) over tokio: endpoints, connections, streams and datagrams.
 //!
-//! [`Endpoint`] binds a UDP socket, [`Connection`] gives streams, [`SendStream`] and [`RecvStream`] move bytes. The
-//! protocol itself is the sans-IO core in the crate `anabranch-transport`; this crate is its driver: sockets, clock, tasks.
+//! [`Endpoint`] binds a UDP socket, [`Connection`] gives streams, [`SendStream`] and [`RecvStream`] move
+//! bytes. The protocol itself is the sans-IO core in the crate `anabranch-transport`; this crate is its
+//! driver: sockets, clock, tasks.
 //!
 //! Names and shapes are those that users of other Rust QUIC libraries know, with one addition:
 //! [`RecvStream::read_with`] lends received bytes where they lie.
 //!
-//! Two environment variables are honoured: `SSLKEYLOGFILE` (secrets, for packet captures; by configurations from
-//! [`config`]) and `QLOGDIR` (a trace of each connection; by every endpoint, with the feature `qlog`).
+//! Two environment variables are honoured: `SSLKEYLOGFILE` (secrets, for packet captures; by configurations
+//! from [`config`]) and `QLOGDIR` (a trace of each connection; by every endpoint, with the feature `qlog`).
 //!
-//! What happens on connections and paths is told to `tracing`, in spans `connection` and `path`, for whoever subscribes; targets begin
-//! with `anabranch::` (`endpoint`, `connection`, `path`, `http3`, `recovery`, `packet`). Without a subscriber that costs nothing.
+//! What happens on connections and paths is told to `tracing`, in spans `connection` and `path`, for whoever
+//! subscribes; targets begin with `anabranch::` (`endpoint`, `connection`, `path`, `http3`, `recovery`,
+//! `packet`). Without a subscriber that costs nothing.
 //!
 //! # Features
 //!
-//! All are on by default; without them the library is QUIC over tokio, with roots or a certificate verifier that the program
-//! gives ([`tls::ClientConfig`]).
+//! All are on by default; without them the library is QUIC over tokio, with roots or a certificate verifier
+//! that the program gives ([`tls::ClientConfig`]).
 //!
 //! | Feature | Adds |
 //! |---|---|

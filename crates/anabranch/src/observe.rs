@@ -33,8 +33,8 @@ impl Watchers {
         Self { traces: Traces::from_environment(), ..Self::default() }
     }
 
-    /// Has a new connection watched, also by whoever `tells` of it. `name` is that of a server connection's trace, which is given
-    /// back if there is one.
+    /// Has a new connection watched, also by whoever `tells` of it. `name` is that of a server connection's
+    /// trace, which is given back if there is one.
     pub(crate) fn watch(
         &self,
         now: Time,

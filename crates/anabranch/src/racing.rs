@@ -15,10 +15,11 @@ use crate::log::ENDPOINT;
 use crate::paths::{Candidate, Race, RacePolicy};
 
 impl Endpoint {
-    /// Connects to a server on one of several candidates, see [`PathPolicy::candidates`](crate::PathPolicy::candidates) and
-    /// [`Candidate::to_any_of`]. The handshake begins on the first one. While nothing at all is heard it begins anew on the next one
-    /// after each [`RacePolicy::delay`], and at once where one fails. The first handshake that is complete wins; the others
-    /// are closed, of which the application hears nothing, but the server may.
+    /// Connects to a server on one of several candidates, see
+    /// [`PathPolicy::candidates`](crate::PathPolicy::candidates) and [`Candidate::to_any_of`]. The handshake
+    /// begins on the first one. While nothing at all is heard it begins anew on the next one after each
+    /// [`RacePolicy::delay`], and at once where one fails. The first handshake that is complete wins; the
+    /// others are closed, of which the application hears nothing, but the server may.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
@@ -59,8 +60,8 @@ impl Endpoint {
     }
 }
 
-/// A connection that is being set up on one of several candidates. Awaiting it waits for the first handshake that is complete;
-/// dropping it closes all attempts.
+/// A connection that is being set up on one of several candidates. Awaiting it waits for the first handshake
+/// that is complete; dropping it closes all attempts.
 #[derive(Debug)]
 #[must_use = "a connection is only set up while it is awaited"]
 pub struct Racing(Box<Attempts>);
@@ -79,8 +80,8 @@ struct Attempts {
 }
 
 impl Racing {
-    /// Begins to use the first attempt before its handshake is complete, see [`Connecting::into_0rtt`]; there will be no
-    /// other one, since data that is sent twice would be served twice.
+    /// Begins to use the first attempt before its handshake is complete, see [`Connecting::into_0rtt`]; there
+    /// will be no other one, since data that is sent twice would be served twice.
     ///
     /// # Errors
     /// Gives `self` back if this client remembers no earlier connection to the server that allows early data.

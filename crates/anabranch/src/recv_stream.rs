@@ -49,7 +49,8 @@ impl RecvStream {
         self.id
     }
 
-    /// Copies what has arrived into `buffer` and says how much; waits for at least one byte. `None` at the end.
+    /// Copies what has arrived into `buffer` and says how much; waits for at least one byte. `None` at the
+    /// end.
     ///
     /// # Errors
     /// If the peer reset the stream, the connection is lost, or the stream was stopped.
@@ -67,11 +68,11 @@ impl RecvStream {
         .await
     }
 
-    /// Lends what has arrived, a piece that is not empty, to `read`, which says how much of it has been read, and passes
-    /// that on. Waits for a piece; `None` at the end. The bytes are not copied.
+    /// Lends what has arrived, a piece that is not empty, to `read`, which says how much of it has been read,
+    /// and passes that on. Waits for a piece; `None` at the end. The bytes are not copied.
     ///
-    /// The connection goes on while `read` runs, which may use it and its other streams. The peer gets credit for the whole
-    /// piece; what `read` leaves of it is lent again by the next call.
+    /// The connection goes on while `read` runs, which may use it and its other streams. The peer gets credit
+    /// for the whole piece; what `read` leaves of it is lent again by the next call.
     ///
     /// ```no_run
     /// # async fn count(mut stream: anabranch::RecvStream) -> Result<u64, anabranch::ReadError> {
@@ -146,8 +147,8 @@ impl RecvStream {
         }
     }
 
-    /// Takes the next piece that has arrived, at most `max` bytes; `None` at the end. It is not copied unless the application
-    /// holds much of what it took before.
+    /// Takes the next piece that has arrived, at most `max` bytes; `None` at the end. It is not copied unless
+    /// the application holds much of what it took before.
     ///
     /// # Errors
     /// Like [`RecvStream::read`].
@@ -155,7 +156,7 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// [`RecvStream::read_chunk`] for tasks that poll. Only the task that asked last is woken.
+    /// Polls [`RecvStream::read_chunk`]. Only the task that asked last is woken.
     ///
     /// # Errors
     /// Like [`RecvStream::read`].
@@ -175,13 +176,14 @@ impl RecvStream {
         self.poll_with(cx, |streams, id| streams.take(id, max))
     }
 
-    /// Takes the next piece that has arrived, at most `max` bytes (one at least), whether or not everything before it is there;
-    /// `None` once every byte of the stream has been taken. No byte comes twice, and of the pieces that are there the one
-    /// with the lowest offset comes first. For readers that know what to do with a piece wherever it belongs: what was lost
-    /// on the way then holds up nothing else.
+    /// Takes the next piece that has arrived, at most `max` bytes (one at least), whether or not everything
+    /// before it is there; `None` once every byte of the stream has been taken. No byte comes twice, and of
+    /// the pieces that are there the one with the lowest offset comes first. For readers that know what to do
+    /// with a piece wherever it belongs: what was lost on the way then holds up nothing else.
     ///
-    /// The peer gets credit for each piece as it is taken. From the first call on the stream is read in this way only: every
-    /// other way fails with [`ReadError::IllegalOrderedRead`]. Pieces are copied unless they begin a piece of memory.
+    /// The peer gets credit for each piece as it is taken. From the first call on the stream is read in this
+    /// way only: every other way fails with [`ReadError::IllegalOrderedRead`]. Pieces are copied unless they
+    /// begin a piece of memory.
     ///
     /// ```no_run
     /// use std::os::unix::fs::FileExt;
@@ -200,7 +202,7 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_unordered(cx, max)).await
     }
 
-    /// [`RecvStream::read_unordered`] for tasks that poll. Only the task that asked last is woken.
+    /// Polls [`RecvStream::read_unordered`]. Only the task that asked last is woken.
     ///
     /// # Errors
     /// Like [`RecvStream::read`].
@@ -236,7 +238,8 @@ impl RecvStream {
         self.connection.update(|state| state.core.streams().stop(self.id, code.get()))
     }
 
-    /// Lends the next piece to `copy` under the connection's lock: for code of this crate only, which does nothing but copy.
+    /// Lends the next piece to `copy` under the connection's lock: for code of this crate only, which does
+    /// nothing but copy.
     fn poll_copy(
         &mut self,
         cx: &Context<'_>,

@@ -17,8 +17,8 @@ use crate::error::WriteError;
 
 /// The sending half of a stream.
 ///
-/// Dropping it finishes the stream, unless it was finished or reset before: what was written is still delivered. Call
-/// [`SendStream::reset`] to give up.
+/// Dropping it finishes the stream, unless it was finished or reset before: what was written is still
+/// delivered. Call [`SendStream::reset`] to give up.
 #[derive(Debug)]
 pub struct SendStream {
     connection: ConnectionRef,
@@ -36,8 +36,8 @@ impl SendStream {
         self.id
     }
 
-    /// Copies some of `data` into the stream, at least one byte unless `data` is empty, and says how much. Waits while
-    /// flow control or the send buffer has no room.
+    /// Copies some of `data` into the stream, at least one byte unless `data` is empty, and says how much.
+    /// Waits while flow control or the send buffer has no room.
     ///
     /// # Errors
     /// If the peer stopped the stream, the connection is lost, or the stream was closed.
@@ -45,7 +45,7 @@ impl SendStream {
         poll_fn(|cx| self.poll_write(cx, data)).await
     }
 
-    /// [`SendStream::write`] for tasks that poll. Only the task that asked last is woken.
+    /// Polls [`SendStream::write`]. Only the task that asked last is woken.
     ///
     /// # Errors
     /// Like [`SendStream::write`].
@@ -53,7 +53,8 @@ impl SendStream {
         self.poll_write_with(cx, |streams, id| streams.write(id, data))
     }
 
-    /// Copies all of `data` into the stream. If it is dropped before it is done, a part may have been written.
+    /// Copies all of `data` into the stream. If it is dropped before it is done, a part may have been
+    /// written.
     ///
     /// # Errors
     /// Like [`SendStream::write`].
@@ -76,8 +77,8 @@ impl SendStream {
         Ok(())
     }
 
-    /// Sends as much of `chunk` as there is room for, without copying it, takes that off its front, and says how much it
-    /// was. Only the task that asked last is woken.
+    /// Sends as much of `chunk` as there is room for, without copying it, takes that off its front, and says
+    /// how much it was. Only the task that asked last is woken.
     ///
     /// # Errors
     /// Like [`SendStream::write`].
@@ -89,8 +90,8 @@ impl SendStream {
         self.poll_write_with(cx, |streams, id| streams.write_bytes(id, chunk))
     }
 
-    /// Ends the stream: what was written is delivered, and then the peer reads the end. [`SendStream::stopped`] tells when
-    /// the peer has acknowledged it.
+    /// Ends the stream: what was written is delivered, and then the peer reads the end.
+    /// [`SendStream::stopped`] tells when the peer has acknowledged it.
     ///
     /// # Errors
     /// If the stream was closed before.
@@ -98,7 +99,8 @@ impl SendStream {
         self.connection.update(|state| state.core.streams().finish(self.id))
     }
 
-    /// Gives the stream up: what has not arrived is dropped, and the peer's application reads `code` (at most 2^62 - 1).
+    /// Gives the stream up: what has not arrived is dropped, and the peer's application reads `code` (at most
+    /// 2^62 - 1).
     ///
     /// # Errors
     /// If the stream was closed before and all of it has arrived.
@@ -106,8 +108,8 @@ impl SendStream {
         self.connection.update(|state| state.core.streams().reset(self.id, code.get()))
     }
 
-    /// Waits until the peer stops the stream, with the code that its application gave, or has acknowledged all of it,
-    /// `None`.
+    /// Waits until the peer stops the stream, with the code that its application gave, or has acknowledged
+    /// all of it, `None`.
     ///
     /// # Errors
     /// If the connection is lost before.
@@ -141,8 +143,8 @@ impl SendStream {
         self.connection.update(|state| state.core.streams().set_priority(self.id, priority));
     }
 
-    /// Says which paths may carry the stream's data, what is sent again included; see [`Route`]. It holds for what has not left
-    /// yet. The peer does not learn of it, and the other direction is up to the peer.
+    /// Says which paths may carry the stream's data, what is sent again included; see [`Route`]. It holds for
+    /// what has not left yet. The peer does not learn of it, and the other direction is up to the peer.
     pub fn set_route(&self, route: Route) {
         self.connection.update(|state| state.core.streams().set_route(self.id, route));
     }

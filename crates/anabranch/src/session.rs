@@ -7,7 +7,8 @@ use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError};
 use anabranch_wire::Time;
 
-/// A session of an application protocol on one connection, whose streams and datagrams are the session's from its beginning on.
+/// A session of an application protocol on one connection, whose streams and datagrams are the session's from
+/// its beginning on.
 pub(crate) trait Session: Any + Send {
     /// Takes over an event of a stream.
     fn on_stream_event(&mut self, now: Time, core: &mut Connection, event: StreamEvent);
@@ -15,8 +16,8 @@ pub(crate) trait Session: Any + Send {
     /// Takes over DATAGRAM frames that have arrived.
     fn on_datagrams(&mut self, now: Time, core: &mut Connection);
 
-    /// Gathers the tasks that the session's events wake. An error is the connection's end: the peer has made it impossible to
-    /// go on, and the connection was closed for that.
+    /// Gathers the tasks that the session's events wake. An error is the connection's end: the peer has made
+    /// it impossible to go on, and the connection was closed for that.
     fn wake(
         &mut self,
         now: Time,

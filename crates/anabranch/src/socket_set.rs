@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use crate::paths::Lease;
 use crate::socket::Socket;
 
-/// The sockets of an endpoint: the first one is its own, further ones were added for migration or bound for paths.
+/// The sockets of an endpoint: the first one is its own, further ones were added for migration or bound for
+/// paths.
 #[derive(Debug)]
 pub(crate) struct SocketSet {
     all: Vec<Arc<Socket>>,

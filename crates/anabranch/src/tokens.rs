@@ -9,11 +9,12 @@ use bytes::Bytes;
 const MAX_TOKENS: usize = 256;
 /// Of one server, so that it cannot push out those of others.
 const MAX_TOKENS_OF_SERVER: usize = 4;
-/// Bytes of a token that is worth keeping: a longer one would crowd the ClientHello out of the first datagram.
+/// Bytes of a token that is worth keeping: a longer one would crowd the ClientHello out of the first
+/// datagram.
 const MAX_TOKEN_BYTES: usize = 512;
 
-/// By this a server recognizes the address of a client that it has met before (NEW_TOKEN, RFC 9000 §8.1.3). Whoever has
-/// it can be told from others: it is to be kept like a cookie.
+/// By this a server recognizes the address of a client that it has met before (NEW_TOKEN, RFC 9000 §8.1.3).
+/// Whoever has it can be told from others: it is to be kept like a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressToken {
     /// Name of the server that gave it.
@@ -29,7 +30,8 @@ pub struct AddressToken {
 pub(crate) struct TokenStore(VecDeque<AddressToken>);
 
 impl AddressToken {
-    /// RFC 9000 §8.1.3: a token is only for the server that gave it. RFC 9369 §5: and only for the version that it came by.
+    /// Returns whether the token is for this server and version: only for the server that gave it (RFC 9000
+    /// §8.1.3), and only for the version that it came by (RFC 9369 §5).
     fn is_for(&self, server_name: &str, version: Version) -> bool {
         self.server_name == server_name && self.version == version
     }

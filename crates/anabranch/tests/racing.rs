@@ -39,7 +39,8 @@ fn from(local: impl Into<IpAddr>, remote: SocketAddr) -> Candidate {
     Candidate { local: Some(LocalAddress::from(local.into())), remote }
 }
 
-/// Connects and says how long that took; the server accepts everybody but those from `ignored`, whose addresses it gives.
+/// Connects and says how long that took; the server accepts everybody but those from `ignored`, whose
+/// addresses it gives.
 async fn race(
     pair: &Pair,
     client: &Endpoint,

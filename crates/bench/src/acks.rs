@@ -12,7 +12,8 @@ pub(crate) struct AckOptions {
     /// Order in which an ACK frame names its ranges, instead of the default for the numbering
     #[arg(long, value_name = "ORDER")]
     ack_order: Option<RangeOrder>,
-    /// Packet numbers that are given up: none, those so far below the largest, or those so old and told so often (1000ms/4)
+    /// Packet numbers that are given up: none, those so far below the largest, or those so old and told so
+    /// often (1000ms/4)
     #[arg(long, value_name = "HORIZON")]
     ack_horizon: Option<Horizon>,
     /// The path that acknowledgments take: soonest, same, fastest, all

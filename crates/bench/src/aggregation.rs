@@ -1,4 +1,5 @@
-//! A download over several paths in virtual time, at every point of a design, against the point's fluid bound.
+//! A download over several paths in virtual time, at every point of a design, against the point's fluid
+//! bound.
 
 use std::path::PathBuf;
 
@@ -25,8 +26,8 @@ const MAX_INITIAL_WINDOW: u32 = 14_720;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// CSV file with the columns run and, for each path, rate_mbps_N, owd_ms_N, queue_packets_N [default: the 95 generated points
-    /// of the lab's ccr22-heterogeneous-2path]
+    /// CSV file with the columns run and, for each path, rate_mbps_N, owd_ms_N, queue_packets_N [default: the
+    /// 95 generated points of the lab's ccr22-heterogeneous-2path]
     #[arg(long, value_name = "FILE")]
     design: Option<PathBuf>,
     /// Only these points (the column `run`)

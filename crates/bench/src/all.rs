@@ -1,4 +1,5 @@
-//! All benchmarks one after the other, and the table of them in docs/performance.md: what it says is what this commit measured.
+//! All benchmarks one after the other, and the table of them in docs/performance.md: what it says is what
+//! this commit measured.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -144,8 +145,8 @@ struct Measured {
     result: Result<Report, String>,
 }
 
-/// Measures everything, and writes it down if that is asked for. One benchmark that fails leaves the others alone: its reason
-/// stands in its place, and the command fails in the end.
+/// Measures everything, and writes it down if that is asked for. One benchmark that fails leaves the others
+/// alone: its reason stands in its place, and the command fails in the end.
 pub(crate) fn run(options: &Options) -> Result<Value, Error> {
     let unknown = options.only.iter().find(|name| !ALL.iter().any(|part| part.args[0] == **name));
     if let Some(unknown) = unknown {

@@ -62,8 +62,8 @@ const OURS_OVER_HTTP3: &str = "anabranch-http3";
 /// Our row with the same bytes over two loopback paths with default settings, a packet number space for each.
 const OURS_ON_TWO_PATHS: &str = "anabranch-2paths";
 
-/// The same, with half of the bytes on each path. Left to itself the scheduler sends where data arrives first, and on
-/// loopback that can be one path for long.
+/// The same, with half of the bytes on each path. Left to itself the scheduler sends where data arrives
+/// first, and on loopback that can be one path for long.
 const OURS_ON_TWO_EVEN_PATHS: &str = "anabranch-2paths-even";
 
 /// The same with the single packet number space.
@@ -74,7 +74,8 @@ const TWO_PATHS: [&str; 3] = [OURS_ON_TWO_PATHS, OURS_ON_TWO_EVEN_PATHS, OURS_ON
 /// Maximum cost of two paths, as a multiple of the cost of one.
 const TWO_PATHS_TARGET: f64 = 1.10;
 
-/// The least that each of two even paths has to carry, of all bytes. Losses on loopback leave one with a small window at times.
+/// The least that each of two even paths has to carry, of all bytes. Losses on loopback leave one with a
+/// small window at times.
 const LEAST_SHARE: f64 = 0.1;
 
 /// Medians of one stack.
@@ -276,12 +277,12 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// CPU seconds of both ends.
+/// Returns the CPU seconds of both ends.
 fn both(run: &Run) -> f64 {
     run.server.cpu + run.client.cpu
 }
 
-/// CPU seconds of the client.
+/// Returns the CPU seconds of the client.
 pub(crate) fn client(run: &Run) -> f64 {
     run.client.cpu
 }

@@ -90,7 +90,8 @@ impl Program {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Closes the program's input, which ends a server, and waits for its end; the rest of its output and its cost.
+    /// Closes the program's input, which ends a server, and waits for its end; the rest of its output and its
+    /// cost.
     pub(crate) fn end(mut self) -> Result<(String, Cost), Error> {
         drop(self.child.stdin.take());
         let cost = self.wait()?;

@@ -11,7 +11,8 @@ pub(crate) fn allocations() -> usize {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Counts what Rust code asks for: not the allocator's own overhead, not what C code takes from `malloc` itself.
+/// Counts what Rust code asks for: not the allocator's own overhead, not what C code takes from `malloc`
+/// itself.
 pub(crate) struct Counting;
 
 // SAFETY: every call is passed on to `System` unchanged; counting has no influence on the memory.

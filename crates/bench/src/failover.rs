@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     Ok(report(&runs, &setting))
 }
 
-/// `runs` with those above the limit first, and then the longest gaps.
+/// Reports `runs`, those above the limit first, and then the longest gaps.
 fn report(runs: &[Run], setting: &str) -> Report {
     let all: Vec<&Run> = runs.iter().collect();
     let total = Group::new("all", &all);

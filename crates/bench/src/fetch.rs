@@ -73,7 +73,8 @@ fn fetch(program: &std::path::Path, identity: &Identity, server: SocketAddr) -> 
     }
     let (asked, answered) = relay.end()?;
     let first = *asked.first().ok_or("nothing was asked")?;
-    // The last datagram of the client is its farewell; what the server has said before that, it has waited for.
+    // The last datagram of the client is its farewell; what the server has said before that, it has waited
+    // for.
     let farewell = *asked.last().ok_or("nothing was asked")?;
     let last = answered.iter().copied().filter(|at| *at <= farewell).max().ok_or("nothing was answered")?;
     let ms = |from: Instant, to: Instant| (to - from).as_secs_f64() * 1e3;

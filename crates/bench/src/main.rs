@@ -1,6 +1,7 @@
 //! Benchmarks of anabranch beside other QUIC stacks. `cargo run --release -p anabranch-bench -- --help`.
 //!
-//! Other stacks are the programs below `peers/`, built with `peers/build.sh`; those that are missing are named and skipped.
+//! Other stacks are the programs below `peers/`, built with `peers/build.sh`; those that are missing are
+//! named and skipped.
 
 mod acks;
 mod aggregation;
@@ -54,7 +55,8 @@ enum Benchmark {
     Idle(idle::Options),
     /// Full handshakes per second of server CPU, over loopback
     Handshakes(handshakes::Options),
-    /// Milliseconds of `get` of a small file, over loopback: those of the network, and those that the program adds
+    /// Milliseconds of `get` of a small file, over loopback: those of the network, and those that the program
+    /// adds
     Fetch(fetch::Options),
     /// CPU seconds per GB of one download on one stream, over loopback
     Bulk(bulk::Options),
@@ -63,7 +65,8 @@ enum Benchmark {
     Claims(claims::Options),
     /// Small HTTP/3 requests per second of server CPU, over loopback
     Requests(requests::Options),
-    /// A download over all points of a design with several paths, in virtual time, against each point's fluid bound
+    /// A download over all points of a design with several paths, in virtual time, against each point's fluid
+    /// bound
     Aggregation(aggregation::Options),
     /// The gap when one of several paths dies, over random kill schedules in virtual time
     Failover(failover::Options),

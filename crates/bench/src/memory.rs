@@ -92,7 +92,8 @@ impl Memory {
         })
     }
 
-    /// Makes one more connection and waits until nothing happens on it; its handles at the client and at the server.
+    /// Makes one more connection and waits until nothing happens on it; its handles at the client and at the
+    /// server.
     pub(crate) fn connect(&mut self) -> Result<(Handle, Handle), Error> {
         let local: SocketAddr = (Ipv4Addr::new(127, 0, 0, 1), 50_000).into();
         let remote: SocketAddr = (Ipv4Addr::new(127, 0, 0, 2), 4433).into();

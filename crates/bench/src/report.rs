@@ -43,7 +43,7 @@ pub(crate) fn minimum(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::min)
 }
 
-/// `value` with four significant digits, for JSON that people read too.
+/// Rounds `value` to four significant digits, for JSON that people read too.
 pub(crate) fn rounded(value: f64) -> f64 {
     let scale = 10_f64.powi(4 - value.abs().max(1e-9).log10().ceil() as i32);
     (value * scale).round() / scale

@@ -12,7 +12,8 @@ use crate::Error;
 use crate::child::Cost;
 use crate::report::{Report, median, rounded};
 
-/// Rate in bits per second and round-trip time in milliseconds of each path; queues of one bandwidth-delay product.
+/// Rate in bits per second and round-trip time in milliseconds of each path; queues of one bandwidth-delay
+/// product.
 const LINKS: [(u64, u64); 2] = [(50_000_000, 30), (40_000_000, 60)];
 
 /// Largest UDP payload on links with an MTU of 1500 bytes.

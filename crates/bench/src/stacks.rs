@@ -61,7 +61,7 @@ pub(crate) fn peer(name: &str) -> PathBuf {
 }
 
 impl Ours {
-    /// Our command, built or not.
+    /// Returns our command, built or not.
     pub(crate) fn program(&self) -> Result<PathBuf, Error> {
         let beside = std::env::current_exe()?.with_file_name("anabranch");
         Ok(self.anabranch.clone().unwrap_or(beside))
@@ -188,8 +188,8 @@ impl Drop for Identity {
     }
 }
 
-/// Runs `measure` for every stack in every round, the order rotated by one from round to round; each stack with its results.
-/// A peer that fails is named on standard error and left out; our own failure is an error.
+/// Runs `measure` for every stack in every round, the order rotated by one from round to round; each stack
+/// with its results. A peer that fails is named on standard error and left out; our own failure is an error.
 pub(crate) fn rotate<T>(
     rounds: u32,
     stacks: Vec<Stack>,

@@ -1,5 +1,5 @@
-//! The version of everything that a run of the lab depends on. Two builds from the same commit may differ: by changes that are
-//! not committed, or without git at all. A hash of the sources tells them apart.
+//! The version of everything that a run of the lab depends on. Two builds from the same commit may differ: by
+//! changes that are not committed, or without git at all. A hash of the sources tells them apart.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -10,7 +10,8 @@ use crate::exit::note;
 /// Help on the environment variables.
 pub(crate) const HELP: &str = "Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections,\nANABRANCH_LOG says what is told on standard error, as in anabranch::path=debug (see -v).";
 
-/// Says on standard error which of them name something that cannot be written. Connections are made all the same.
+/// Says on standard error which of them name something that cannot be written. Connections are made all the
+/// same.
 pub(crate) fn check() {
     for warning in warnings(|name| std::env::var_os(name)) {
         note(format_args!("anabranch: {warning}"));

@@ -1,5 +1,5 @@
-//! `hq-interop`: HTTP/0.9 over QUIC, as interoperability tests speak it. A request is `GET /path\r\n` on a stream of its
-//! own; the answer is the file, or a reset.
+//! `hq-interop`: HTTP/0.9 over QUIC, as interoperability tests speak it. A request is `GET /path\r\n` on a
+//! stream of its own; the answer is the file, or a reset.
 
 use anabranch::{Connection, RecvStream, SendStream, VarInt};
 use std::convert::Infallible;
@@ -19,7 +19,8 @@ pub(crate) const ALPN: &str = "hq-interop";
 const MAX_REQUEST: usize = 4_096;
 /// Most bytes of an answer that are passed on at a time.
 const ANSWER_PIECE: usize = 64 * 1024;
-/// Code of the reset that ends an answer which cannot be finished; before it has begun, the code is HTTP's status.
+/// Code of the reset that ends an answer which cannot be finished; before it has begun, the code is HTTP's
+/// status.
 const BROKEN: VarInt = VarInt::from_u32(500);
 
 /// Answers one request with what `service` has; ends silently when the client has lost interest.
@@ -53,7 +54,7 @@ pub(crate) fn refuse(mut send: SendStream, status: StatusCode) -> Option<()> {
     send.reset(u32::from(status.as_u16()).into()).ok()
 }
 
-/// `GET /path`, with or without the end of the line.
+/// Parses `GET /path`, with or without the end of the line.
 fn parse(line: &[u8]) -> Option<Request<()>> {
     let line = std::str::from_utf8(line).ok()?.trim_end_matches(['\r', '\n']);
     let path = line.strip_prefix("GET ").filter(|path| path.starts_with('/'))?;

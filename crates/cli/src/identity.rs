@@ -20,14 +20,15 @@ use crate::pin::Pin;
 /// Source of a server's certificate.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Identity {
-    /// Certificate chain; without one the server makes a certificate for localhost that nobody trusts by itself
+    /// Certificate chain; without one the server makes a certificate for localhost that nobody trusts by
+    /// itself
     #[arg(long, value_name = "PEM", requires = "key")]
     cert: Option<PathBuf>,
     /// Private key of the certificate
     #[arg(long, value_name = "PEM", requires = "cert")]
     key: Option<PathBuf>,
-    /// Keep the certificate that is made: it is written to FILE, for clients to trust with --ca FILE, and its key to FILE.key;
-    /// the next start uses both again
+    /// Keep the certificate that is made: it is written to FILE, for clients to trust with --ca FILE, and its
+    /// key to FILE.key; the next start uses both again
     #[arg(long, value_name = "FILE", conflicts_with = "cert")]
     write_cert: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! Lines that are written on a thread of their own, so that whoever reads them holds nothing up. Those that it cannot keep up with
-//! are counted and dropped.
+//! Lines that are written on a thread of their own, so that whoever reads them holds nothing up. Those that
+//! it cannot keep up with are counted and dropped.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;

@@ -89,8 +89,8 @@ impl HostPort {
     }
 }
 
-/// Takes a directory off the end of a list of places to listen on: a list that takes as many words as there are takes that of
-/// `--listen :4433 DIR`, too.
+/// Takes a directory off the end of a list of places to listen on: a list that takes as many words as there
+/// are takes that of `--listen :4433 DIR`, too.
 pub(crate) fn take_directory(places: &mut Vec<String>) -> Option<String> {
     let last = places.last().filter(|last| places.len() > 1 && !last.contains(':'))?;
     let named = last.parse::<IpAddr>().is_err() && last.parse::<u16>().is_err();

@@ -25,8 +25,8 @@ pub(crate) struct Sharing {
     /// Scheduler: it chooses the path of the next packet
     #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
     scheduler: schedule::Algorithm,
-    /// Packet number spaces: `multiple` or `single`. A client that is told so insists on it, a server prefers it; unless
-    /// told, a client offers both and a server prefers `multiple`
+    /// Packet number spaces: `multiple` or `single`. A client that is told so insists on it, a server prefers
+    /// it; unless told, a client offers both and a server prefers `multiple`
     #[arg(long, value_name = "NAME")]
     numbering: Option<Numbering>,
 }
@@ -43,11 +43,12 @@ impl Sharing {
 /// A client's paths: one unless it is told otherwise.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClientPaths {
-    /// Use every network that this host is in, if the server uses several paths, too; `anabranch paths` shows which
+    /// Use every network that this host is in, if the server uses several paths, too; `anabranch paths` shows
+    /// which
     #[arg(long)]
     multipath: bool,
-    /// Use these interfaces or addresses and no others, in order of preference; may be repeated, and means --multipath. One
-    /// that does not exist is an error, one that is down is used once it is up
+    /// Use these interfaces or addresses and no others, in order of preference; may be repeated, and means
+    /// --multipath. One that does not exist is an error, one that is down is used once it is up
     #[arg(long = "path", value_name = "IF|ADDR[,backup][,weight=N][,count=N]")]
     rules: Vec<PathRule>,
     #[command(flatten)]
@@ -84,8 +85,9 @@ impl ClientPaths {
         PathPolicy::default().allowing(self.rules.clone()).with_max_paths(max_paths as usize)
     }
 
-    /// The candidates to a server with these addresses, in the order in which they are to be tried. Interfaces that are named have to
-    /// exist; if all of them are down, waits for one of them, for as long as `patience`.
+    /// Returns the candidates for a server with these addresses, in the order in which they are to be tried.
+    /// Interfaces that are named have to exist; if all of them are down, waits for one of them, for as long
+    /// as `patience`.
     pub(crate) async fn candidates(
         &self,
         remotes: &[SocketAddr],
@@ -127,7 +129,8 @@ impl ClientPaths {
         }
     }
 
-    /// Has paths opened on a connection, and followed as interfaces come and go until it ends, if several are wanted.
+    /// Has paths opened on a connection, and followed as interfaces come and go until it ends, if several are
+    /// wanted.
     pub(crate) fn manage(&self, connection: &Connection) -> Managed {
         // Who names one path wants one.
         let wants_one = !self.multipath && matches!(&self.rules[..], [one] if one.count == 1);

@@ -18,7 +18,8 @@ use crate::wire::Wire;
 
 /// Longest idle timeout, in milliseconds: 49 days.
 const MAX_IDLE_MS: u64 = u32::MAX as u64;
-/// Largest window of a stream, in bytes: that of the connection, twice as large, is a variable-length integer.
+/// Largest window of a stream, in bytes: that of the connection, twice as large, is a variable-length
+/// integer.
 const MAX_WINDOW: u64 = (1 << 61) - 1;
 
 /// Settings of the transport.
@@ -38,8 +39,8 @@ pub(crate) struct Tuning {
     /// version 1. Servers have VReverso for whoever asks for it unless this says otherwise
     #[arg(long, value_name = "WIRE", value_enum, conflicts_with = "v2")]
     pub(crate) wire: Option<Wire>,
-    /// Stay at one address: a client does not follow its host's routing table when addresses or routes change or its network
-    /// falls silent, a server does not let its clients move
+    /// Stay at one address: a client does not follow its host's routing table when addresses or routes change
+    /// or its network falls silent, a server does not let its clients move
     #[arg(long)]
     pub(crate) no_migration: bool,
     /// Speak QUIC version 2 (RFC 9369) too, and rather
@@ -102,7 +103,8 @@ pub(crate) struct Trust {
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "PEM", conflicts_with_all = ["insecure", "pin"])]
     pub(crate) ca: Option<PathBuf>,
-    /// Trust the server that has this key, and no other, whatever its certificate says; `anabranch serve` prints it
+    /// Trust the server that has this key, and no other, whatever its certificate says; `anabranch serve`
+    /// prints it
     #[arg(long, value_name = "sha256:DIGEST", conflicts_with = "insecure")]
     pub(crate) pin: Option<Pin>,
     /// Trust whoever answers

@@ -19,7 +19,8 @@ use crate::exit::{Exit, Failure, Result};
 
 /// Pieces that may wait to be written.
 const QUEUE: usize = 64;
-/// Most bytes of a file's name that its part has in its own, which may be no longer than 255 with what is added.
+/// Most bytes of a file's name that its part has in its own, which may be no longer than 255 with what is
+/// added.
 const MAX_PREFIX: usize = 200;
 /// Mode of a new file, less the process's umask.
 const MODE: u32 = 0o666;
@@ -153,8 +154,8 @@ fn part_of(name: &Path) -> Result<(File, TempPath)> {
     made.map(tempfile::NamedTempFile::into_parts).map_err(failed)
 }
 
-/// The thread that writes. It opens what it writes to with the first piece, so that what never begins leaves no empty file,
-/// and ends with its queue.
+/// The thread that writes. It opens what it writes to with the first piece, so that what never begins leaves
+/// no empty file, and ends with its queue.
 struct Writer {
     pieces: mpsc::Sender<Bytes>,
     result: oneshot::Receiver<io::Result<Option<Digest>>>,
@@ -220,7 +221,7 @@ impl Writer {
     }
 }
 
-/// Standard output without a buffer, in which everything would be copied once more.
+/// Opens standard output without a buffer, in which everything would be copied once more.
 fn standard() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }

@@ -11,10 +11,10 @@ use crate::table::table;
 
 /// Show which interfaces of this host --multipath uses, and why it leaves out others
 ///
-/// An interface counts if it is up, has an address that is neither loopback nor link-local, and does not by its name lead to
-/// containers, virtual machines or a private overlay (docker*, br-*, veth*, virbr*, tap*, tailscale* and the like).
-/// Point-to-point interfaces (ppp0, wg1, tun0) and mobile ones (wwan0) count. With --path those that are named count, and no
-/// others.
+/// An interface counts if it is up, has an address that is neither loopback nor link-local, and does not by
+/// its name lead to containers, virtual machines or a private overlay (docker*, br-*, veth*, virbr*, tap*,
+/// tailscale* and the like). Point-to-point interfaces (ppp0, wg1, tun0) and mobile ones (wwan0) count. With
+/// --path those that are named count, and no others.
 #[derive(Args, Debug)]
 pub(crate) struct Paths {
     /// Show what these rules choose

@@ -44,7 +44,7 @@ impl fmt::Display for Pin {
 impl FromStr for Pin {
     type Err = String;
 
-    /// `sha256:` or curl's `sha256//`, and the digest in base64 or 64 hexadecimal digits.
+    /// Parses `sha256:` or curl's `sha256//`, and the digest in base64 or 64 hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, String> {
         let digest = text.strip_prefix("sha256:").or_else(|| text.strip_prefix("sha256//"));
         let bytes = digest.and_then(|digest| match digest.len() {

@@ -1,4 +1,5 @@
-//! The server behind several commands: it speaks `perf`, `hq-interop` and HTTP/3, whichever the client asks for.
+//! The server behind several commands: it speaks `perf`, `hq-interop` and HTTP/3, whichever the client asks
+//! for.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ pub(crate) async fn accept(endpoint: Endpoint, services: Arc<Services>) {
 }
 
 async fn serve(incoming: Incoming, services: Arc<Services>) {
-    // Early data is served before the handshake is complete; whatever is asked for here may be asked for twice.
+    // Early data is served before the handshake is complete; whatever is asked for here may be asked for
+    // twice.
     let Ok(connecting) = incoming.accept() else { return };
     if connecting.handshake_data().await.is_err() {
         return;

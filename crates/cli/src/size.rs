@@ -5,7 +5,8 @@ const PREFIXES: [(char, u32); 5] = [('k', 1), ('m', 2), ('g', 3), ('t', 4), ('p'
 /// Largest number of bytes (RFC 9000 §4.5).
 pub(crate) const MAX: u64 = (1 << 62) - 1;
 
-/// Reads a number with or without a unit: `10M` and `10MB` are ten million, `1GiB` is 2^30. Without one it counts bytes.
+/// Reads a number with or without a unit: `10M` and `10MB` are ten million, `1GiB` is 2^30. Without one it
+/// counts bytes.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     parse_in(text, 1)
 }

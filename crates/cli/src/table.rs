@@ -2,7 +2,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// Columns two spaces apart, each as wide as it has to be: words in the columns of these indices, figures in the others.
+/// Columns two spaces apart, each as wide as it has to be: words in the columns of these indices, figures in
+/// the others.
 pub(crate) fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.iter().copied());

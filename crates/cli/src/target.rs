@@ -67,7 +67,7 @@ impl Target {
         Ok(Self { host, port: url.port().unwrap_or(HTTPS_PORT), path, url })
     }
 
-    /// Host and port as they stand in a URL.
+    /// Returns host and port as they stand in a URL.
     pub(crate) fn authority(&self) -> &str {
         self.url.authority()
     }
@@ -141,8 +141,8 @@ impl LazyEndpoint {
         made.endpoint.as_ref().map_or_else(|| made.tokens.clone(), Endpoint::address_tokens)
     }
 
-    /// Bound so that it reaches the first address of a family that this host has; sockets for others are bound when they are
-    /// needed.
+    /// Returns an endpoint that reaches the first address of a family that this host has; sockets for others
+    /// are bound when they are needed.
     fn reaching(&self, remotes: &[SocketAddr]) -> Result<Endpoint> {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = &made.endpoint {
@@ -156,8 +156,8 @@ impl LazyEndpoint {
         Ok(endpoint)
     }
 
-    /// Waits, but not for long, until each server has been sent a CONNECTION_CLOSE. Nobody waits for the closing period to pass
-    /// (RFC 9000 §10.2).
+    /// Waits, but not for long, until each server has been sent a CONNECTION_CLOSE. Nobody waits for the
+    /// closing period to pass (RFC 9000 §10.2).
     pub(crate) async fn farewell(&self) {
         let endpoint = self.0.lock().unwrap_or_else(PoisonError::into_inner).endpoint.clone();
         if let Some(endpoint) = endpoint {
@@ -174,9 +174,9 @@ pub(crate) struct Reached {
     pub(crate) early_data: Option<ZeroRttAccepted>,
 }
 
-/// Connects to a server on the first way where it answers: the host's addresses are tried one after the other (RFC 8305), from
-/// one of the interfaces that are to be used after the other. With early data, only the first one is tried: data that is sent
-/// twice would be served twice.
+/// Connects to a server on the first way where it answers: the host's addresses are tried one after the other
+/// (RFC 8305), from one of the interfaces that are to be used after the other. With early data, only the
+/// first one is tried: data that is sent twice would be served twice.
 pub(crate) async fn connect(
     target: &Target,
     endpoint: &LazyEndpoint,
@@ -199,7 +199,8 @@ pub(crate) async fn connect(
     within(target, timeout, None, reached).await
 }
 
-/// Gives up when `target` takes longer than `timeout`; with a connection, says until when the server answered on it at all.
+/// Gives up when `target` takes longer than `timeout`; with a connection, says until when the server answered
+/// on it at all.
 pub(crate) async fn within<T>(
     target: &Target,
     timeout: Duration,

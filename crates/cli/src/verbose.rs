@@ -27,8 +27,9 @@ static LOG: OnceLock<Lines<String>> = OnceLock::new();
 /// Amount of logging.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Verbosity {
-    /// Tell on standard error what happens to connections and paths; twice for the steps in between, three times for each packet.
-    /// ANABRANCH_LOG says it more precisely, as in anabranch::path=debug, and decides alone if it is set
+    /// Tell on standard error what happens to connections and paths; twice for the steps in between, three
+    /// times for each packet. ANABRANCH_LOG says it more precisely, as in anabranch::path=debug, and decides
+    /// alone if it is set
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
 }

@@ -10,7 +10,8 @@ use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
 /// The sending half of a stream.
 ///
-/// Dropping it finishes the stream, or resets it with H3_REQUEST_CANCELLED if a frame has only been written in part.
+/// Dropping it finishes the stream, or resets it with H3_REQUEST_CANCELLED if a frame has only been written
+/// in part.
 pub struct SendStream<B: Buf> {
     stream: anabranch::SendStream,
     /// Data that h3 wants sent and that the stream has had no room for yet.
@@ -88,7 +89,8 @@ impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
 
 impl<B: Buf> Drop for SendStream<B> {
     fn drop(&mut self) {
-        // A stream that ends within a frame costs the peer the whole connection (H3_FRAME_ERROR, RFC 9114 §7.1).
+        // A stream that ends within a frame costs the peer the whole connection (H3_FRAME_ERROR, RFC 9114
+        // §7.1).
         if self.writing.as_ref().is_some_and(Buf::has_remaining) {
             let _ = self.stream.reset(varint(Code::H3_REQUEST_CANCELLED.value()));
         }

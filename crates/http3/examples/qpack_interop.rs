@@ -1,6 +1,7 @@
-//! QPACK from file to file, in the format of the QPACK offline interop: records of a stream ID (8 bytes), a length
-//! (4 bytes) and a payload, stream 0 being the encoder stream. Header lists are in QIF: a line for each field, a tab
-//! between name and value, an empty line after each list. `cargo xtask qpack` runs it against other stacks.
+//! QPACK from file to file, in the format of the QPACK offline interop: records of a stream ID (8 bytes), a
+//! length (4 bytes) and a payload, stream 0 being the encoder stream. Header lists are in QIF: a line for
+//! each field, a tab between name and value, an empty line after each list. `cargo xtask qpack` runs it
+//! against other stacks.
 
 use std::error::Error;
 use std::fs;
@@ -35,8 +36,8 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Encodes the lists on streams 1, 2, 3, …. With `acknowledge` the decoder answers each section at once; otherwise it
-/// never answers, and each section stands before the instructions that it needs.
+/// Encodes the lists on streams 1, 2, 3, …. With `acknowledge` the decoder answers each section at once;
+/// otherwise it never answers, and each section stands before the instructions that it needs.
 fn encode(lists: &[List], capacity: u64, blocked: u64, acknowledge: bool) -> Outcome<Vec<u8>> {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(capacity, blocked));
     encoder.set_limits(capacity, blocked);

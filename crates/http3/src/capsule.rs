@@ -36,8 +36,8 @@ impl Capsule {
     }
 }
 
-/// Takes capsules out of bytes that may be split anywhere. Capsules of types that are not wanted are skipped and never
-/// kept, however long they are.
+/// Takes capsules out of bytes that may be split anywhere. Capsules of types that are not wanted are skipped
+/// and never kept, however long they are.
 #[derive(Clone, Debug)]
 pub struct CapsuleReader {
     wanted: &'static [CapsuleType],
@@ -61,12 +61,13 @@ impl CapsuleReader {
         Self { wanted, head: VarintsReader::new(), state: State::Head }
     }
 
-    /// Takes bytes up to the end of the next wanted capsule, or all of them: how many were taken, and the capsule.
+    /// Takes bytes up to the end of the next wanted capsule, or all of them: how many were taken, and the
+    /// capsule.
     ///
     /// # Errors
     ///
-    /// A wanted capsule other than DATAGRAM is longer than [`MAX_CAPSULE_VALUE`]. A DATAGRAM capsule that long is skipped,
-    /// as datagrams may be lost (RFC 9297 §3.5).
+    /// A wanted capsule other than DATAGRAM is longer than [`MAX_CAPSULE_VALUE`]. A DATAGRAM capsule that
+    /// long is skipped, as datagrams may be lost (RFC 9297 §3.5).
     pub fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<Capsule>), Malformed> {
         let mut rest = bytes;
         loop {

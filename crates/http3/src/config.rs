@@ -6,8 +6,8 @@ configuration! {
     /// Limits and features of an HTTP/3 session, the same for both roles.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Config {
-        /// Largest field section that is taken from the peer, *decoded*: name, value and 32 bytes for each line
-        /// (RFC 9114 §4.2.2). The peer is told.
+        /// Largest field section that is taken from the peer, *decoded*: name, value and 32 bytes for each
+        /// line (RFC 9114 §4.2.2). The peer is told.
         copy max_field_section_size, with_max_field_section_size: u64 = 64 * 1024;
         /// Most field lines in a section that is taken from the peer.
         copy max_fields, with_max_fields: usize = 256;
@@ -19,8 +19,8 @@ configuration! {
         copy enable_connect_protocol, with_enable_connect_protocol: bool = true;
         /// Exchange HTTP datagrams (RFC 9297); needs DATAGRAM frames of the transport, too.
         copy h3_datagram, with_h3_datagram: bool = true;
-        /// Send frames, settings and streams of reserved types now and then, so that peers keep ignoring what they do not
-        /// know (RFC 9114 §7.2.8).
+        /// Send frames, settings and streams of reserved types now and then, so that peers keep ignoring what
+        /// they do not know (RFC 9114 §7.2.8).
         copy grease, with_grease: bool = true;
     }
 }

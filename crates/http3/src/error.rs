@@ -15,7 +15,8 @@ impl Code {
         self.0.get()
     }
 
-    /// Creates a code that a peer has sent, which is a variable-length integer; a larger number becomes the largest of those.
+    /// Creates a code that a peer has sent, which is a variable-length integer; a larger number becomes the
+    /// largest of those.
     pub fn from_peer(code: u64) -> Self {
         Self(VarInt::try_from(code).unwrap_or(VarInt::MAX))
     }

@@ -25,8 +25,9 @@ pub struct Priority {
 impl Priority {
     const MAX_URGENCY: u8 = 7;
 
-    /// Reads the value of a `priority` header or of a PRIORITY_UPDATE frame. A member that is absent, of another type or
-    /// out of range is at its default, and so are both if the value is no dictionary (RFC 9218 §4).
+    /// Reads the value of a `priority` header or of a PRIORITY_UPDATE frame. A member that is absent, of
+    /// another type or out of range is at its default, and so are both if the value is no dictionary (RFC
+    /// 9218 §4).
     pub fn parse(value: &[u8]) -> Self {
         sfv::Parser::new(value).parse_dictionary_with_visitor(Members::default()).unwrap_or_default()
     }
@@ -36,7 +37,8 @@ impl Priority {
     /// a client that states nothing has not asked for one download to wait until the other is over.
     pub const UNSAID: Self = Self { urgency: 3, incremental: true };
 
-    /// Reads the `priority` header of a message; several lines are one list. Without any it is [`Self::UNSAID`].
+    /// Reads the `priority` header of a message; several lines are one list. Without any it is
+    /// [`Self::UNSAID`].
     pub fn of(headers: &HeaderMap) -> Self {
         let mut lines = headers.get_all(PRIORITY).iter();
         let (first, second) = (lines.next(), lines.next());

@@ -37,9 +37,9 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// H3_FRAME_ERROR for a payload that ends inside a setting; H3_SETTINGS_ERROR for a setting that is there twice, is
-    /// one of HTTP/2 (RFC 9114 §7.2.4.1), or is a flag and neither 0 nor 1; H3_EXCESSIVE_LOAD for more than
-    /// [`MAX_SETTINGS`].
+    /// H3_FRAME_ERROR for a payload that ends inside a setting; H3_SETTINGS_ERROR for a setting that is there
+    /// twice, is one of HTTP/2 (RFC 9114 §7.2.4.1), or is a flag and neither 0 nor 1; H3_EXCESSIVE_LOAD for
+    /// more than [`MAX_SETTINGS`].
     pub fn decode(payload: &[u8]) -> Result<Self, Error> {
         let mut settings = Self::default();
         let mut seen = SmallVec::<[u64; 16]>::new();
@@ -60,8 +60,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Appends the payload of a SETTINGS frame; settings at their default are left out. `grease` is any number: it
-    /// chooses the identifier of a reserved setting that peers must ignore (RFC 9114 §7.2.4.1).
+    /// Appends the payload of a SETTINGS frame; settings at their default are left out. `grease` is any
+    /// number: it chooses the identifier of a reserved setting that peers must ignore (RFC 9114 §7.2.4.1).
     pub fn encode(&self, grease: Option<u64>, out: &mut Vec<u8>) {
         let mut write = |identifier, value| {
             push_varint(out, identifier);

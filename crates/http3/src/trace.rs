@@ -89,7 +89,7 @@ impl FieldTrace {
 
 /// Sees what happens, in order.
 pub trait Observer: Send {
-    /// `event` happened at `time`.
+    /// Observes `event`, which happened at `time`.
     fn event(&mut self, time: Time, event: &TraceEvent<'_>);
 }
 

@@ -19,8 +19,8 @@ impl<const N: usize> VarintsReader<N> {
         Self { kept: [0; MAX_BYTES], len: 0 }
     }
 
-    /// Takes bytes up to the end of the last varint. How many were taken, and the varints once they are whole; the reader
-    /// is then ready for the next ones.
+    /// Takes bytes up to the end of the last varint. How many were taken, and the varints once they are
+    /// whole; the reader is then ready for the next ones.
     #[inline]
     pub(crate) fn read(&mut self, bytes: &[u8]) -> (usize, Option<[u64; N]>) {
         if self.len == 0
@@ -36,7 +36,8 @@ impl<const N: usize> VarintsReader<N> {
         self.len == 0
     }
 
-    /// Byte by byte, for varints in pieces. [`MAX_BYTES`] always hold whole ones, so there is room for each byte.
+    /// Gathers a varint that arrives in pieces, byte by byte. [`MAX_BYTES`] always hold whole ones, so there
+    /// is room for each byte.
     #[cold]
     fn gather(&mut self, bytes: &[u8]) -> (usize, Option<[u64; N]>) {
         for (index, byte) in bytes.iter().enumerate() {

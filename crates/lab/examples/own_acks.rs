@@ -1,5 +1,6 @@
-//! A strategy of acknowledging of this program's own, compared with the standard one over the same links: `cargo run --release -p
-//! anabranch-lab --features experiments --example own_acks`. A template: change `rule`, or the plan.
+//! A strategy of acknowledging of this program's own, compared with the standard one over the same links:
+//! `cargo run --release -p anabranch-lab --features experiments --example own_acks`. A template: change
+//! `rule`, or the plan.
 
 use std::path::Path;
 

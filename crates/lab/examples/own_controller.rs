@@ -1,5 +1,5 @@
-//! A congestion controller of this program's own beside CUBIC and BBR: `cargo run --release -p anabranch-lab --features
-//! experiments --example own_controller`. A template: change the window, or the plan.
+//! A congestion controller of this program's own beside CUBIC and BBR: `cargo run --release -p anabranch-lab
+//! --features experiments --example own_controller`. A template: change the window, or the plan.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
-//! A scheduler of this program's own, compared with those of the library over the same links: `cargo run --release -p
-//! anabranch-lab --features experiments --example own_scheduler`. A template: change `pick`, or the plan.
+//! A scheduler of this program's own, compared with those of the library over the same links: `cargo run
+//! --release -p anabranch-lab --features experiments --example own_scheduler`. A template: change `pick`, or
+//! the plan.
 
 use std::path::Path;
 

@@ -7,8 +7,8 @@ use anabranch_wire::Time;
 
 /// Things that will happen, earliest first; those of one instant in the order in which they were added.
 ///
-/// Most of what happens on a network is added in the order in which it happens, link by link. Such things wait in a line each,
-/// and only the heads of the lines are compared.
+/// Most of what happens on a network is added in the order in which it happens, link by link. Such things
+/// wait in a line each, and only the heads of the lines are compared.
 #[derive(Debug)]
 pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
@@ -38,7 +38,7 @@ impl<T> Default for Events<T> {
 }
 
 impl<T> Events<T> {
-    /// `what` will happen at `at`.
+    /// Adds `what` at the time `at`.
     pub fn add(&mut self, at: Time, what: T) {
         let entry = self.entry(at, what);
         if self.is_next(at) {
@@ -47,8 +47,8 @@ impl<T> Events<T> {
         self.heap.push(Reverse(entry));
     }
 
-    /// `what` will happen at `at`, as a rule not before what was added to the same line earlier: that costs least. Lines are
-    /// few, and counted from 0.
+    /// Adds `what` at the time `at`, as a rule not before earlier additions to the same line: that costs
+    /// least. Lines are few, and counted from 0.
     pub fn add_in_line(&mut self, line: usize, at: Time, what: T) {
         if line >= self.lines.len() {
             self.lines.resize_with(line + 1, VecDeque::new);

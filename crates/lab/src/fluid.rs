@@ -1,18 +1,19 @@
 //! The fluid bound of a download over several paths: what a sender that knew every path could reach.
 //!
-//! Nothing is discrete here. The model, with one-way delay `d`, round trip `2d` and rate `C` of each path, and time
-//! counted from the client's first packet on path 0:
+//! Nothing is discrete here. The model, with one-way delay `d`, round trip `2d` and rate `C` of each path,
+//! and time counted from the client's first packet on path 0:
 //!
-//! - The handshake takes one round trip of path 0, the request goes out with its end: path 0 starts at the server at
-//!   `3·d₀`.
-//! - The client opens the other paths at that same instant, `2·d₀`, when the handshake is complete: its challenge arrives
-//!   after `dᵢ`, and one round trip of the path's own later, at `2·d₀ + 3·dᵢ`, path `i` starts at the server.
-//! - A path that has started sends at the rate `w·2^(t/2d)/2d` until that reaches `C`, with `w` ten packets of 1500 bytes
-//!   on the wire: it doubles continuously, from ten packets per round trip. That is ahead of a sender that sends 10, 20,
-//!   40 … packets in whole round trips, by almost half a round trip of a full path at the end, and so the stricter
-//!   reading of "doubles".
-//! - Of 1500 bytes on the wire 1400 are payload. What is sent arrives `d` later; serialization of single packets costs
-//!   nothing.
+//! - The handshake takes one round trip of path 0, the request goes out with its end: path 0 starts at the
+//!   server at `3·d₀`.
+//! - The client opens the other paths at that same instant, `2·d₀`, when the handshake is complete: its
+//!   challenge arrives after `dᵢ`, and one round trip of the path's own later, at `2·d₀ + 3·dᵢ`, path `i`
+//!   starts at the server.
+//! - A path that has started sends at the rate `w·2^(t/2d)/2d` until that reaches `C`, with `w` ten packets
+//!   of 1500 bytes on the wire: it doubles continuously, from ten packets per round trip. That is ahead of a
+//!   sender that sends 10, 20, 40 … packets in whole round trips, by almost half a round trip of a full path
+//!   at the end, and so the stricter reading of "doubles".
+//! - Of 1500 bytes on the wire 1400 are payload. What is sent arrives `d` later; serialization of single
+//!   packets costs nothing.
 //!
 //! The bound is the time at which the client has everything. Closing the connection is not part of it.
 
@@ -62,7 +63,7 @@ impl FluidPath {
         start + self.delay
     }
 
-    /// Payload bytes delivered in the first `seconds` of the path.
+    /// Returns the payload bytes delivered in the first `seconds` of the path.
     fn delivered(&self, seconds: f64) -> f64 {
         let full = self.bits_per_second / 8.0;
         let round_trip = 2.0 * self.delay;
@@ -89,7 +90,7 @@ impl FluidPath {
 mod tests {
     use super::*;
 
-    /// 12 Mbit/s carry 1000 full packets a second.
+    /// Creates a path; 12 Mbit/s carry 1000 full packets a second.
     fn path(packets_per_second: f64, delay: f64) -> FluidPath {
         FluidPath { bits_per_second: packets_per_second * 12_000.0, delay }
     }
@@ -108,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_longer_path_doubles_until_it_is_full() {
-        // A round trip of 40 ms holds 40 packets: two doublings, 80 ms, in which 10·(4 − 1)/ln 2 = 43.2809 packets come.
+        // A round trip of 40 ms holds 40 packets: two doublings, 80 ms, in which 10·(4 − 1)/ln 2 = 43.2809
+        // packets come.
         let ramped = 30.0 / core::f64::consts::LN_2;
         close(bound(&[path(1000.0, 0.020)], 1400.0 * (ramped + 500.0)), 0.080 + 0.080 + 0.5);
         // One doubling only: 10/ln 2 packets after 40 ms.
@@ -117,8 +119,8 @@ mod tests {
 
     #[test]
     fn another_path_begins_after_the_handshake_and_two_round_trips_of_its_own() {
-        // Path 0 from 4·5 = 20 ms on, path 1 from 2·5 + 4·2 = 18 ms on, both full at once: at 518 ms the one has brought
-        // 498 packets and the other 500.
+        // Path 0 from 4·5 = 20 ms on, path 1 from 2·5 + 4·2 = 18 ms on, both full at once: at 518 ms the one
+        // has brought 498 packets and the other 500.
         let two = [path(1000.0, 0.005), path(1000.0, 0.002)];
         close(bound(&two, 1400.0 * 998.0), 0.518);
         // The other way round: 4·2 = 8 ms and 2·2 + 4·5 = 24 ms.

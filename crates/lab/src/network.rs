@@ -109,7 +109,7 @@ impl Network {
         LinkId(self.links.len() - 1)
     }
 
-    /// `host` sends a datagram. An unspecified source address becomes that of the link that leads to the
+    /// Sends a datagram from `host`. An unspecified source address becomes that of the link that leads to the
     /// destination. A datagram that no link leads to the destination of is dropped, as a host without a route
     /// does.
     pub fn send(
@@ -181,8 +181,8 @@ impl Network {
         })
     }
 
-    /// Forgets wake-ups in front of the queue that an earlier one, which has come already, took the place of: they
-    /// are nothing that happens.
+    /// Forgets wake-ups in front of the queue that an earlier one, which has come already, took the place of:
+    /// they are nothing that happens.
     fn drop_superseded(&mut self) {
         while let Some((at, Event::Wake(host))) = self.events.peek() {
             if self.hosts[host.0].wake == Some(at) {

@@ -37,7 +37,7 @@ pub struct PairConfig {
 }
 
 impl PairConfig {
-    /// Default transports over `links`.
+    /// Creates two ends with default transports over `links`.
     pub fn new(seed: u64, links: impl IntoIterator<Item = LinkSpec>) -> Self {
         Self {
             seed: Seed(seed),

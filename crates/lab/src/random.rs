@@ -29,12 +29,12 @@ impl Seed {
 pub struct Rng(ChaCha8Rng);
 
 impl Rng {
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Evenly distributed in 0.0 to 1.0, 1.0 excluded.
+    /// Returns a number evenly distributed in 0.0 to 1.0, 1.0 excluded.
     pub fn unit(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1u64 << 53) as f64;
         (self.bits() >> 11) as f64 * SCALE
@@ -45,13 +45,13 @@ impl Rng {
         self.unit() < probability
     }
 
-    /// Evenly distributed in `0..bound`; 0 when `bound` is 0.
+    /// Returns a number evenly distributed in `0..bound`; 0 when `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // Multiply-and-shift: biased by at most bound / 2^64, which no simulation can see.
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Evenly distributed from `low` to `high`, both included.
+    /// Returns a number evenly distributed from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
@@ -64,7 +64,7 @@ impl Rng {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// 32 random bytes, for seeds of other generators.
+    /// Returns 32 random bytes, for seeds of other generators.
     pub fn bytes(&mut self) -> [u8; 32] {
         let mut bytes = [0; 32];
         self.0.fill_bytes(&mut bytes);

@@ -16,8 +16,8 @@ pub trait SeedReport: Send {
     fn faults(&self) -> &[String];
 }
 
-/// Runs all `seeds` and gives their reports by seed; `tell` sees each as soon as there is one. A panic counts as a fault of
-/// its seed, and the others go on.
+/// Runs all `seeds` and gives their reports by seed; `tell` sees each as soon as there is one. A panic counts
+/// as a fault of its seed, and the others go on.
 pub fn sweep<R: SeedReport>(
     seeds: impl Iterator<Item = u64> + Send,
     run: impl Fn(u64) -> R + Sync,

@@ -63,7 +63,7 @@ impl Simulation {
         }
     }
 
-    /// Random numbers of its own for the thing called `label`.
+    /// Returns random numbers of its own for `label`.
     pub fn rng(&self, label: &str) -> Rng {
         self.seed.rng(label)
     }

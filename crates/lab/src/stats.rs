@@ -1,5 +1,5 @@
-//! The one definition of medians and percentiles for everything that shows results: tables, figures, claims, benchmarks. The page
-//! of a report has the same in its script.
+//! The one definition of medians and percentiles for everything that shows results: tables, figures, claims,
+//! benchmarks. The page of a report has the same in its script.
 
 /// Values that are looked at as a whole, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq)]

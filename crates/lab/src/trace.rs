@@ -44,7 +44,7 @@ impl Trace {
         self.events += 1;
     }
 
-    /// Fingerprint of all events so far.
+    /// Returns a fingerprint of all events so far.
     pub fn hash(&self) -> u64 {
         self.hasher.finish()
     }

@@ -1,5 +1,6 @@
 //! Random operations on connections with several paths, in virtual time. A failing model prints its seed;
-//! `ANABRANCH_SEED=… cargo test -p anabranch-lab --test model` repeats it, and `ANABRANCH_SEEDS=…` runs more of them.
+//! `ANABRANCH_SEED=… cargo test -p anabranch-lab --test model` repeats it, and `ANABRANCH_SEEDS=…` runs more
+//! of them.
 #![expect(clippy::panic, reason = "a test fails where it fails")]
 
 use anabranch_lab::model::{Model, Report};

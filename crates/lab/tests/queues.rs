@@ -58,8 +58,8 @@ fn a_burst_fills_transmitter_and_queue_and_packet_k_leaves_after_k_services() {
 #[test]
 fn a_second_burst_finds_the_places_of_those_that_began_in_between() {
     let capacity = 10;
-    // At `after` services plus or minus a nanosecond: the transmitter has taken one packet from the queue at each
-    // service that ended, in the very instant as well.
+    // At `after` services plus or minus a nanosecond: the transmitter has taken one packet from the queue at
+    // each service that ended, in the very instant as well.
     for after in 1..=12_u64 {
         for (offset, ended) in [(-1, after - 1), (0, after), (1, after)] {
             let mut link = queue(Rate::constant(8_000_000), Limit::Packets(capacity));

@@ -1,4 +1,5 @@
-//! The schedulers in the workloads of `examples/plans/schedulers`: what each is for shows, and no two of them are the same.
+//! The schedulers in the workloads of `examples/plans/schedulers`: what each is for shows, and no two of them
+//! are the same.
 #![cfg(feature = "experiments")]
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 

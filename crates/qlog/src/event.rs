@@ -37,7 +37,7 @@ pub(crate) fn path(event: &TraceEvent<'_>) -> Option<PathId> {
     }
 }
 
-/// The event's name without its namespace; `None` for events that qlog has no name for.
+/// Returns the event's name without its namespace; `None` for events that qlog has no name for.
 pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
     Some(match event {
         TraceEvent::Started { .. } => "connection_started",
@@ -66,7 +66,7 @@ pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
     })
 }
 
-/// The senders whose keys the event is about, for events that are written once for each of them.
+/// Returns the senders whose keys the event is about, for events that are written once for each of them.
 pub(crate) fn key_owners(event: &TraceEvent<'_>) -> &'static [Side] {
     match event {
         TraceEvent::KeysInstalled { early: true, .. } => &[Side::Client],

@@ -11,7 +11,8 @@ pub(crate) const MAX_FRAMES: usize = 128;
 /// Writes all frames of a payload; `ack_delay_exponent` is that of the packet's sender.
 pub(crate) fn write_all(array: &mut Array<'_>, frames: Frames<'_>, ack_delay_exponent: u32) {
     for frame in frames.take(MAX_FRAMES) {
-        // A frame that cannot be read ends the packet and the connection; `connection_closed` names the error.
+        // A frame that cannot be read ends the packet and the connection; `connection_closed` names the
+        // error.
         let Ok(frame) = frame else { return };
         array.object(|object| write(object, &frame, ack_delay_exponent));
     }
@@ -77,7 +78,7 @@ fn write(o: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u32) {
     }
 }
 
-/// Frames that the draft does not know.
+/// Writes frames that the draft does not know.
 fn write_extension(o: &mut Object<'_>, frame: &Frame<'_>) {
     match *frame {
         Frame::AckFrequency { sequence, threshold, max_ack_delay_us, reordering_threshold } => {
@@ -193,7 +194,7 @@ fn write_close(o: &mut Object<'_>, close: &ConnectionClose<'_>) {
     }
 }
 
-/// The name of a transport error, in qlog's spelling; the code beside it if it has none.
+/// Writes the name of a transport error in qlog's spelling, or the code if it has none.
 pub(crate) fn transport_error(o: &mut Object<'_>, key: &str, code: TransportErrorCode) {
     match (code.alert(), code.name()) {
         (Some(alert), _) => o.text(key, &format!("crypto_error_0x1{alert:02x}")),

@@ -31,7 +31,7 @@ impl Observer for Qlog {
     }
 }
 
-/// The event's name without its namespace; `None` for events that qlog has no name for.
+/// Returns the event's name without its namespace; `None` for events that qlog has no name for.
 pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
     Some(match event {
         TraceEvent::Parameters { .. } => "parameters_set",
@@ -74,7 +74,7 @@ fn initiator(o: &mut Object<'_>, local: bool) {
     o.text("initiator", if local { "local" } else { "remote" });
 }
 
-/// RawInfo with the length of the payload.
+/// Writes RawInfo with the length of the payload.
 fn raw(o: &mut Object<'_>, payload: u64) {
     o.object("raw", |o| o.number("payload_length", payload));
 }
@@ -176,7 +176,7 @@ fn write_settings(o: &mut Object<'_>, settings: &Settings) {
     });
 }
 
-/// Visible ASCII as text, anything else as bytes.
+/// Writes visible ASCII as text, anything else as bytes.
 fn text_or_bytes(o: &mut Object<'_>, text: &str, bytes: &str, value: &[u8]) {
     let value = &value[..value.len().min(MAX_FIELD)];
     match std::str::from_utf8(value) {

@@ -1,4 +1,5 @@
-//! A JSON writer for objects whose fields come in a fixed order: no tree, no map, so that equal events give equal bytes.
+//! A JSON writer for objects whose fields come in a fixed order: no tree, no map, so that equal events give
+//! equal bytes.
 
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl Object<'_> {
         self.millis(key, value.as_nanos());
     }
 
-    /// A `hexstring`: lowercase, two digits a byte.
+    /// Writes a `hexstring`: lowercase, two digits a byte.
     pub(crate) fn hex(&mut self, key: &str, bytes: &[u8]) {
         self.key(key);
         hex(self.out, bytes);
@@ -122,7 +123,7 @@ fn hex(out: &mut String, bytes: &[u8]) {
     out.push('"');
 }
 
-/// RFC 8259 §7: quotation mark, backslash and control characters are escaped.
+/// Writes a string with quotation mark, backslash and control characters escaped (RFC 8259 §7).
 fn string(out: &mut String, value: &str) {
     out.push('"');
     for c in value.chars() {

@@ -1,9 +1,10 @@
-//! An observer of transport connections, and of the HTTP/3 sessions on them, that writes [qlog](https://datatracker.ietf.org/doc/draft-ietf-quic-qlog-main-schema/):
-//! draft-ietf-quic-qlog-main-schema-13, draft-ietf-quic-qlog-quic-events-12 and draft-ietf-quic-qlog-h3-events-12, as JSON
-//! text sequences (`.sqlog`).
+//! An observer of transport connections, and of the HTTP/3 sessions on them, that writes
+//! [qlog](https://datatracker.ietf.org/doc/draft-ietf-quic-qlog-main-schema/):
+//! draft-ietf-quic-qlog-main-schema-13, draft-ietf-quic-qlog-quic-events-12 and
+//! draft-ietf-quic-qlog-h3-events-12, as JSON text sequences (`.sqlog`).
 //!
-//! Events that belong to a path carry the custom fields that multipath needs (quicwg/qlog#134): `path_id` beside the
-//! draft's `tuple`. Equal traces give equal bytes. Secrets and reset tokens are never written.
+//! Events that belong to a path carry the custom fields that multipath needs (quicwg/qlog#134): `path_id`
+//! beside the draft's `tuple`. Equal traces give equal bytes. Secrets and reset tokens are never written.
 #![forbid(unsafe_code)]
 
 mod event;
@@ -58,7 +59,8 @@ pub struct TraceInfo {
 
 /// Writes one connection's trace to `sink`.
 ///
-/// Logging never disturbs a connection: when the sink fails, the rest of the trace is dropped, see [`Qlog::failed`].
+/// Logging never disturbs a connection: when the sink fails, the rest of the trace is dropped, see
+/// [`Qlog::failed`].
 pub struct Qlog {
     /// `None` once it has failed.
     sink: Option<Box<dyn Write + Send>>,
@@ -101,8 +103,8 @@ impl Qlog {
         }
     }
 
-    /// Has the trace end once it has `bytes`: a peer decides how much happens. The last event says so (`loglevel:warning`), and
-    /// only the connection's end is still written after it.
+    /// Has the trace end once it has `bytes`: a peer decides how much happens. The last event says so
+    /// (`loglevel:warning`), and only the connection's end is still written after it.
     #[must_use]
     pub fn with_limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;

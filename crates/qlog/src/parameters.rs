@@ -54,6 +54,7 @@ fn write_preferred_address(o: &mut Object<'_>, address: &PreferredAddress) {
         o.number("port_v6", u64::from(v6.port()));
     }
     o.hex("connection_id", &address.cid);
-    // The draft requires the token, but who reads a log must not be able to end connections: zeros stand for it.
+    // The draft requires the token, but who reads a log must not be able to end connections: zeros stand for
+    // it.
     o.hex("stateless_reset_token", &[0; 16]);
 }

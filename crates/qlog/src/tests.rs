@@ -242,7 +242,8 @@ fn records_are_a_json_text_sequence() {
     let (text, records) = trace(Side::Client, Clock::Unix);
     assert!(text.starts_with('\u{1e}'));
     assert_eq!(text.matches('\u{1e}').count(), records.len());
-    // RFC 7464 §2.2: a record separator before and a line feed after each text, and none of either inside here.
+    // RFC 7464 §2.2: a record separator before and a line feed after each text, and none of either inside
+    // here.
     assert!(
         text.split('\u{1e}')
             .skip(1)
@@ -300,8 +301,8 @@ fn read_by_qlog_crate(text: &str) -> qlog::reader::QlogSeqReader<'static> {
     qlog::reader::QlogSeqReader::new(Box::new(io::Cursor::new(text.to_owned().into_bytes()))).unwrap()
 }
 
-/// The reader of another implementation understands every record, but those with what it has no names for: frames of
-/// extensions, alerts, and `key_discarded`, which it knows by an older name.
+/// The reader of another implementation understands every record, but those with what it has no names for:
+/// frames of extensions, alerts, and `key_discarded`, which it knows by an older name.
 #[test]
 fn the_qlog_crate_reads_the_trace() {
     let (text, records) = trace(Side::Server, Clock::Virtual);

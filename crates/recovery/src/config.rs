@@ -16,8 +16,8 @@ configuration! {
         copy initial_rtt, with_initial_rtt: Duration = Duration::from_millis(333);
         /// Packets sent later that must be acknowledged before a packet is lost (RFC 9002 §6.1.1: 3).
         copy packet_threshold, with_packet_threshold: u64 = 3;
-        /// Fraction of the round-trip time after which an overtaken packet is lost (RFC 9002 §6.1.2: 9/8). Only for
-        /// [`LossDelay::Rfc9002`].
+        /// Fraction of the round-trip time after which an overtaken packet is lost (RFC 9002 §6.1.2: 9/8).
+        /// Only for [`LossDelay::Rfc9002`].
         copy time_threshold, with_time_threshold: (u32, u32) = (9, 8);
         /// Rule for the time that a packet may be missing while newer ones are acknowledged, before it is
         /// lost for its age.
@@ -67,9 +67,9 @@ impl Config {
 pub enum LossDelay {
     /// A fraction of the round-trip time after it was sent (RFC 9002 §6.1.2).
     Rfc9002,
-    /// As the sender of the 2022 study of packet number spaces had it: it may take a quarter of the smoothed round-trip time
-    /// longer than the newest acknowledged packet, at most 5 ms, and the peer's `max_ack_delay`. Reordering does not teach
-    /// this rule patience.
+    /// As the sender of the 2022 study of packet number spaces had it: it may take a quarter of the smoothed
+    /// round-trip time longer than the newest acknowledged packet, at most 5 ms, and the peer's
+    /// `max_ack_delay`. Reordering does not teach this rule patience.
     #[cfg(feature = "research")]
     Study2022,
 }
@@ -140,7 +140,8 @@ pub enum InitialWindow {
 /// Windows that are sent in a round-trip time, as fractions (RFC 9002 §7.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PacingGain {
-    /// In slow start. A sending rate that doubles smoothly each round trip is 2 / ln 2 = 2.89 windows per round trip.
+    /// In slow start. A sending rate that doubles smoothly each round trip is 2 / ln 2 = 2.89 windows per
+    /// round trip.
     pub slow_start: (u16, u16),
     /// Afterwards: a little faster than the window per round trip, so that the window is used up.
     pub otherwise: (u16, u16),
@@ -156,10 +157,11 @@ impl Default for PacingGain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PacingBurst {
-    /// Ten packets, or what two milliseconds bring; and what one brings at each awakening, so that a fast path needs few.
+    /// Ten packets, or what two milliseconds bring; and what one brings at each awakening, so that a fast
+    /// path needs few.
     Timely,
-    /// A quarter of the window, and at most so many packets; then packet by packet. It costs an awakening for each, and several
-    /// paths take turns more finely.
+    /// A quarter of the window, and at most so many packets; then packet by packet. It costs an awakening for
+    /// each, and several paths take turns more finely.
     Packets(u16),
 }
 
@@ -169,11 +171,13 @@ configuration! {
     pub struct MtuConfig {
         /// Size to start with; at least 1200 (RFC 9000 §14.1).
         copy initial, with_initial: u16 = 1200;
-        /// Largest size to search for: what an Ethernet frame leaves over IPv4. The transport takes off what IPv6 needs more.
+        /// Largest size to search for: what an Ethernet frame leaves over IPv4. The transport takes off what
+        /// IPv6 needs more.
         copy maximum, with_maximum: u16 = 1472;
         /// Search for larger sizes at all.
         copy discovery, with_discovery: bool = true;
-        /// Losses of large packets, without one getting through, after which the path is a black hole for them.
+        /// Losses of large packets, without one getting through, after which the path is a black hole for
+        /// them.
         copy black_hole_threshold, with_black_hole_threshold: u32 = 6;
         /// Time that a path that turned into a black hole keeps the base size before the search starts again.
         copy black_hole_cooldown, with_black_hole_cooldown: Duration = Duration::from_secs(60);

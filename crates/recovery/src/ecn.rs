@@ -61,12 +61,12 @@ impl Ecn {
         self.state
     }
 
-    /// Marked packets sent in `space`.
+    /// Returns the number of marked packets sent in `space`.
     pub(crate) fn sent(&self, space: SpaceId) -> u64 {
         self.sent[space as usize]
     }
 
-    /// Somebody else has found that marks arrive.
+    /// Confirms that marks arrive, which somebody else has found.
     pub(crate) fn confirm(&mut self) {
         if self.state != EcnState::Failed {
             self.state = EcnState::Capable;
@@ -78,7 +78,7 @@ impl Ecn {
         matches!(self.state, EcnState::Testing | EcnState::Capable)
     }
 
-    /// A marked packet leaves.
+    /// Counts a marked packet that leaves.
     pub(crate) fn on_sent(&mut self, now: Time, space: SpaceId, pto: Duration) {
         self.sent[space as usize] += 1;
         if self.state != EcnState::Testing {
@@ -91,7 +91,7 @@ impl Ecn {
         }
     }
 
-    /// A marked packet was lost; whether that settles that the path drops marked packets.
+    /// Counts a lost packet that was marked; returns whether the path thereby proves to drop marked packets.
     pub(crate) fn on_lost(&mut self) -> bool {
         if !matches!(self.state, EcnState::Testing | EcnState::Unknown) {
             return false;
@@ -105,8 +105,8 @@ impl Ecn {
         false
     }
 
-    /// An acknowledgment that raised the largest acknowledged packet of `space` newly acknowledged `marked` packets
-    /// that left with ECT(0). Others must not be shown here: reordered counts may run backwards.
+    /// Judges an acknowledgment that raised the largest acknowledged packet of `space` and newly acknowledged
+    /// `marked` packets that left with ECT(0). Others must not be passed: reordered counts may run backwards.
     pub(crate) fn on_ack(&mut self, space: SpaceId, marked: u64, counts: Option<EcnCounts>) -> Verdict {
         if self.state == EcnState::Failed {
             // Where counting starts should another path be tested later.
@@ -123,8 +123,8 @@ impl Ecn {
             return self.fail();
         };
         let sent = self.sent[space as usize];
-        // RFC 9000 §13.4.2.1: every newly acknowledged marked packet shows up as ECT(0) or CE; nothing shows up as
-        // ECT(1), which is never sent; and no count exceeds what was sent.
+        // RFC 9000 §13.4.2.1: every newly acknowledged marked packet shows up as ECT(0) or CE; nothing shows
+        // up as ECT(1), which is never sent; and no count exceeds what was sent.
         let bleached = ect0.saturating_add(ce) < marked;
         let remarked = counts.ect1 != before.ect1 || counts.ect0.saturating_add(counts.ce) > sent;
         if bleached || remarked {
@@ -137,7 +137,7 @@ impl Ecn {
         if ce > 0 { Verdict::Congestion(ce) } else { Verdict::Nothing }
     }
 
-    /// The path changed (RFC 9000 §9.4): it is tested again. The peer's counts go on.
+    /// Restarts the test after the path changed (RFC 9000 §9.4). The peer's counts go on.
     pub(crate) fn restart(&mut self, enabled: bool) {
         self.state = if enabled { EcnState::Testing } else { EcnState::Failed };
         self.testing_since = None;

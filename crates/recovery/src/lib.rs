@@ -1,8 +1,9 @@
 //! Loss recovery and congestion control of one QUIC path.
 //!
-//! [`Recovery`] knows one path: its round-trip time, the packets sent on it, when they are lost, when to probe, how
-//! fast to send, how large packets may be and whether ECN works (RFC 9002, RFC 9000 §13.4 and §14, RFC 8899). It never
-//! sees packet numbers of a particular numbering design; packets are known by their *order* on the path.
+//! [`Recovery`] knows one path: its round-trip time, the packets sent on it, when they are lost, when to
+//! probe, how fast to send, how large packets may be and whether ECN works (RFC 9002, RFC 9000 §13.4 and §14,
+//! RFC 8899). It never sees packet numbers of a particular numbering design; packets are known by their
+//! *order* on the path.
 #![forbid(unsafe_code)]
 
 mod config;

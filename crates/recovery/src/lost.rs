@@ -1,4 +1,5 @@
-//! Packets declared lost, remembered for a while: an acknowledgment may still arrive and show that they were not.
+//! Packets declared lost, remembered for a while: an acknowledgment may still arrive and show that they were
+//! not.
 
 use std::collections::VecDeque;
 
@@ -37,12 +38,12 @@ impl<T> LostPackets<T> {
         self.packets.push_back(Lost { order, sent, epoch, expires });
     }
 
-    /// The path changed: none of the losses belongs to an epoch of the new one.
+    /// Removes all losses from their epochs after the path changed.
     pub(crate) fn disown(&mut self) {
         self.packets.iter_mut().for_each(|lost| lost.epoch = 0);
     }
 
-    /// The oldest order that is remembered at `now`.
+    /// Returns the oldest order that is remembered at `now`.
     pub(crate) fn oldest(&self, now: Time) -> Option<u64> {
         self.packets.iter().find(|lost| lost.expires > now).map(|lost| lost.order)
     }

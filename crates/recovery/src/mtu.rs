@@ -54,7 +54,7 @@ impl Discovery {
         discovery
     }
 
-    /// Size in bytes of UDP payload that packets may have now.
+    /// Returns the size in bytes of UDP payload that packets may have now.
     pub(crate) fn current(&self) -> u16 {
         self.current
     }
@@ -69,7 +69,7 @@ impl Discovery {
         self.current != before
     }
 
-    /// The path changed: begin again.
+    /// Starts again after the path changed.
     pub(crate) fn migrate(&mut self) {
         self.current = self.config.initial.max(BASE).min(self.limit);
         self.trust();
@@ -77,7 +77,7 @@ impl Discovery {
         self.restart();
     }
 
-    /// Size of the probe to send now, if one is due.
+    /// Returns the size of the probe to send now, if one is due.
     pub(crate) fn probe(&mut self, now: Time) -> Option<u16> {
         if self.probe_in_flight {
             return None;
@@ -97,7 +97,7 @@ impl Discovery {
         self.probe_in_flight = true;
     }
 
-    /// A packet of `size` bytes arrived; whether that raised the size.
+    /// Notes that a packet of `size` bytes arrived; returns whether that raised the size.
     pub(crate) fn on_acked(&mut self, now: Time, size: u16, probe: bool) -> bool {
         if size >= self.suspect {
             self.trust();
@@ -116,7 +116,7 @@ impl Discovery {
         true
     }
 
-    /// A probe of `size` bytes is lost. That is no sign of congestion (RFC 9000 §14.4).
+    /// Notes that a probe of `size` bytes is lost, which is no sign of congestion (RFC 9000 §14.4).
     pub(crate) fn on_probe_lost(&mut self, now: Time, size: u16) {
         self.probe_in_flight = false;
         if let Search::On { target, ceiling, lost } = self.search
@@ -130,13 +130,13 @@ impl Discovery {
         }
     }
 
-    /// A probe under way was forgotten; nothing is learned from it.
+    /// Forgets a probe under way; nothing is learned from it.
     pub(crate) fn on_probe_forgotten(&mut self) {
         self.probe_in_flight = false;
     }
 
-    /// A burst of losses whose smallest ordinary packet had `size` bytes; whether the path is held for a black hole and
-    /// the size went back to the base (RFC 8899 §4.3).
+    /// Judges a burst of losses whose smallest ordinary packet had `size` bytes; returns whether the path is
+    /// held for a black hole and the size went back to the base (RFC 8899 §4.3).
     pub(crate) fn on_lost(&mut self, now: Time, size: u16) -> bool {
         if size <= BASE || self.current <= BASE {
             return false;
@@ -151,8 +151,9 @@ impl Discovery {
         true
     }
 
-    /// The `count`-th probe timeout in a row; whether the size went back to the base. Nothing at all comes through, so
-    /// the size is only one suspect, and the search may start again as soon as something does.
+    /// Judges the `count`-th probe timeout in a row; returns whether the size went back to the base. Nothing
+    /// at all gets through, so the size is only one suspect, and the search may start again as soon as
+    /// something does.
     pub(crate) fn on_pto(&mut self, count: u32) -> bool {
         if count < SUSPICIOUS_PTOS || self.current <= BASE {
             return false;

@@ -61,7 +61,8 @@ impl<T> Default for Outcome<T> {
 /// Fields of an ACK frame besides its ranges.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckInfo {
-    /// The peer's acknowledgment delay, scaled by its exponent; the limits of RFC 9002 §5.3 are applied inside.
+    /// The peer's acknowledgment delay, scaled by its exponent; the limits of RFC 9002 §5.3 are applied
+    /// inside.
     pub delay: Duration,
     /// ECN counts of the space on this path, if the frame had any.
     pub ecn: Option<EcnCounts>,
@@ -83,15 +84,17 @@ pub enum Measures {
     Nothing,
     /// The largest one it names, if it is newly acknowledged (RFC 9002 §5.1).
     Largest,
-    /// The largest newly acknowledged one, even if the frame names larger ones that were known: what it waited for its
-    /// acknowledgment is then part of the round trip. Some stacks that speak of several paths in one frame do so.
+    /// The largest newly acknowledged one, even if the frame names larger ones that were known: what it
+    /// waited for its acknowledgment is then part of the round trip. Some stacks that speak of several paths
+    /// in one frame do so.
     Newest,
 }
 
 /// Reason that an ACK frame is a violation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckError {
-    /// It acknowledges an order that was never sent: a skipped one, or one beyond the newest (RFC 9000 §13.1, §21.4).
+    /// It acknowledges an order that was never sent: a skipped one, or one beyond the newest (RFC 9000 §13.1,
+    /// §21.4).
     Unsent(u64),
 }
 

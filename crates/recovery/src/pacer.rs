@@ -1,5 +1,5 @@
-//! Pacing (RFC 9002 §7.7): a token bucket that lets bursts through which are large enough to be sent in one system call
-//! and small enough not to fill a queue.
+//! Pacing (RFC 9002 §7.7): a token bucket that lets bursts through which are large enough to be sent in one
+//! system call and small enough not to fill a queue.
 
 use core::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::rate::{bytes_in, per_second};
 /// Packets that may always leave in one burst (RFC 9002 §7.7, the initial window).
 const MIN_BURST_PACKETS: u64 = 10;
 
-/// Time whose worth of data may leave in one burst on fast paths, so that coarse timers do not slow them down.
+/// Time whose worth of data may leave in one burst on fast paths, so that coarse timers do not slow them
+/// down.
 const BURST_TIME: Duration = Duration::from_millis(2);
 
 /// Time between wake-ups that a waiting sender aims at.
@@ -35,14 +36,15 @@ impl Pacer {
         Self { enabled, burst, tokens: u64::MAX, updated: now }
     }
 
-    /// Bytes that may leave now if that is clear without arithmetic: the bucket was filled at this very time, as it is
-    /// for all but the first packet of a batch.
+    /// Returns the bytes that may leave now if that is clear without arithmetic: the bucket was filled at
+    /// this very time, as it is for all but the first packet of a batch.
     pub(crate) fn at_hand(&self, now: Time, mtu: u64) -> Option<u64> {
         (self.enabled && self.updated == now && self.tokens >= mtu && self.tokens != u64::MAX)
             .then_some(self.tokens)
     }
 
-    /// Bytes that may leave now at `rate` bytes per second under a congestion window of `window` bytes, or when to ask again.
+    /// Returns the bytes that may leave now at `rate` bytes per second under a congestion window of `window`
+    /// bytes, or the time at which to ask again.
     pub(crate) fn budget(&mut self, now: Time, rate: u64, window: u64, mtu: u64) -> Result<u64, Time> {
         if !self.enabled {
             return Ok(u64::MAX);
@@ -69,7 +71,7 @@ impl Pacer {
         Err(self.updated + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
-    /// `bytes` left.
+    /// Counts `bytes` that left.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.tokens = self.tokens.saturating_sub(bytes);
     }

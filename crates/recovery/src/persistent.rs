@@ -16,12 +16,12 @@ pub(crate) struct LossRun {
 }
 
 impl LossRun {
-    /// Time a run must span.
+    /// Returns the time that a run must span.
     pub(crate) fn duration(rtt: &Rtt, max_ack_delay: Duration) -> Duration {
         (rtt.pto_base() + max_ack_delay) * THRESHOLD
     }
 
-    /// An acknowledged packet ends the run.
+    /// Ends the run because a packet was acknowledged.
     pub(crate) fn broken(&mut self) {
         self.first = None;
     }

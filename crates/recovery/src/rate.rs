@@ -21,7 +21,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Bytes in flight right after the packet left.
+    /// Returns the bytes in flight right after the packet left.
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight
     }
@@ -31,7 +31,7 @@ impl Snapshot {
         self.app_limited
     }
 
-    /// Bytes lost on the path before the packet left.
+    /// Returns the bytes lost on the path before the packet left.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -78,7 +78,7 @@ impl Sampler {
         self.app_limited_until.is_some()
     }
 
-    /// A packet of `size` bytes leaves while `in_flight` bytes are under way.
+    /// Counts a packet of `size` bytes that leaves while `in_flight` bytes are under way.
     pub(crate) fn on_sent(&mut self, now: Time, size: u64, in_flight: u64) -> Snapshot {
         if in_flight == 0 {
             self.first_sent_time = now;
@@ -126,7 +126,7 @@ impl Sampler {
         }
     }
 
-    /// The sender ran out of data with `in_flight` bytes under way.
+    /// Notes that the sender ran out of data with `in_flight` bytes under way.
     pub(crate) fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = Some(self.delivered + in_flight);
     }
@@ -135,17 +135,17 @@ impl Sampler {
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// Bytes per second of `bytes` in `interval`.
+/// Returns the rate of `bytes` in `interval`, in bytes per second.
 pub(crate) fn per_second(bytes: u64, interval: Duration) -> u64 {
     scale(bytes, SECOND, u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1))
 }
 
-/// Bytes that `rate` bytes per second carry in `interval`.
+/// Returns the bytes that `rate` bytes per second carry in `interval`.
 pub(crate) fn bytes_in(rate: u64, interval: Duration) -> u64 {
     scale(rate, u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX), SECOND)
 }
 
-/// `a` · `b` / `c`, without the cost of wide division where the product is short.
+/// Returns `a` · `b` / `c`, without the cost of wide division where the product is short.
 fn scale(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
         Some(product) => product / c,

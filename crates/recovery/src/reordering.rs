@@ -43,14 +43,15 @@ impl Reordering {
         self.packets
     }
 
-    /// Time after which an overtaken packet is lost (RFC 9002 §6.1.2).
+    /// Returns the time after which an overtaken packet is lost (RFC 9002 §6.1.2).
     pub(crate) fn delay(&self, rtt: &Rtt) -> Duration {
         let base = rtt.loss_base();
         let delay = base * self.fraction.0 / self.fraction.1 + base / 8 * self.extra_eighths;
         delay.max(GRANULARITY)
     }
 
-    /// A packet was acknowledged after it was lost, `distance` orders behind the newest acknowledged one.
+    /// Learns from a packet that was acknowledged after it was lost, `distance` orders behind the newest
+    /// acknowledged one.
     pub(crate) fn on_spurious(&mut self, now: Time, distance: u64, rtt: &Rtt) {
         self.orderly_events = 0;
         self.packets = (distance + 1).clamp(self.packets, MAX_PACKET_THRESHOLD.max(self.initial_packets));
@@ -61,7 +62,7 @@ impl Reordering {
         }
     }
 
-    /// A congestion event began.
+    /// Notes that a congestion event began.
     pub(crate) fn on_congestion(&mut self) {
         self.orderly_events += 1;
         if self.orderly_events > FORGET_AFTER {

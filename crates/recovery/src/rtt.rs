@@ -34,7 +34,7 @@ impl Rtt {
         }
     }
 
-    /// The path that the newest sample's acknowledgment came back on; `None` before the first one.
+    /// Returns the path that the newest sample's acknowledgment came back on; `None` before the first one.
     pub fn return_path(&self) -> Option<PathId> {
         self.return_path
     }
@@ -44,17 +44,17 @@ impl Rtt {
         self.latest
     }
 
-    /// Smoothed round-trip time (RFC 9002 §5.3).
+    /// Returns the smoothed round-trip time (RFC 9002 §5.3).
     pub fn smoothed(&self) -> Duration {
         self.smoothed
     }
 
-    /// Mean deviation of the samples, `rttvar` (RFC 9002 §5.3).
+    /// Returns the mean deviation of the samples, `rttvar` (RFC 9002 §5.3).
     pub fn variance(&self) -> Duration {
         self.variance
     }
 
-    /// Smallest sample seen on the path (RFC 9002 §5.2).
+    /// Returns the smallest sample seen on the path (RFC 9002 §5.2).
     pub fn min(&self) -> Duration {
         self.min
     }
@@ -69,7 +69,8 @@ impl Rtt {
         self.first_sample
     }
 
-    /// Probe timeout without the peer's acknowledgment delay and without backoff (RFC 9002 §6.2.1).
+    /// Returns the probe timeout without the peer's acknowledgment delay and without backoff (RFC 9002
+    /// §6.2.1).
     pub fn pto_base(&self) -> Duration {
         self.smoothed + (self.variance * 4).max(GRANULARITY)
     }
@@ -80,8 +81,9 @@ impl Rtt {
         self.latest.max(self.smoothed)
     }
 
-    /// The next sample's acknowledgment came back on `path`. A round trip that ends on another path than the one before is
-    /// another one, so that the minimum is taken afresh (RFC 10069, “Computing Path RTT”).
+    /// Notes that the next sample's acknowledgment came back on `path`. A round trip that ends on another
+    /// path than the one before is another one, so that the minimum is taken afresh (RFC 10069, “Computing
+    /// Path RTT”).
     pub(crate) fn came_by(&mut self, path: PathId) {
         self.min_is_stale |= self.has_sample() && Some(path) != self.return_path;
         self.return_path = Some(path);
@@ -108,7 +110,7 @@ impl Rtt {
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
     }
 
-    /// RFC 9002 §5.2: after persistent congestion the minimum is taken afresh.
+    /// Forgets the minimum, which is taken afresh after persistent congestion (RFC 9002 §5.2).
     pub(crate) fn forget_min(&mut self) {
         self.min_is_stale = true;
     }

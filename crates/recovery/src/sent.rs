@@ -14,12 +14,13 @@ pub(crate) const MAX_SKIP: u64 = 1 << 10;
 /// acknowledges what it cannot have received (RFC 9000 §21.4).
 pub(crate) const MAX_HOLES: usize = 32;
 
-/// Packets one space may hold. A peer that never acknowledges makes the sender forget its oldest packets here,
-/// far beyond what any congestion window reaches.
+/// Packets one space may hold. A peer that never acknowledges makes the sender forget its oldest packets
+/// here, far beyond what any congestion window reaches.
 pub(crate) const MAX_TRACKED: usize = 1 << 18;
 
-/// Packets one space may hold that do not count toward bytes in flight: acknowledgments alone, which a peer need not
-/// acknowledge (RFC 9000 §13.2.1). Those beyond are not remembered, which only makes later ACK frames repeat more ranges.
+/// Packets one space may hold that do not count toward bytes in flight: acknowledgments alone, which a peer
+/// need not acknowledge (RFC 9000 §13.2.1). Those beyond are not remembered, which only makes later ACK
+/// frames repeat more ranges.
 pub const MAX_QUIET_TRACKED: usize = 160;
 
 /// Such packets that are remembered one by one; of those that follow only every [`SPARSE`]th is.
@@ -73,8 +74,8 @@ struct Slot<T> {
     state: State<T>,
 }
 
-/// Slots by ascending order; orders that the sender has skipped, or does not remember, have none. Once [`Self::settle`] has run,
-/// its front is a packet that is still under way.
+/// Slots by ascending order; orders that the sender has skipped, or does not remember, have none. Once
+/// [`Self::settle`] has run, its front is a packet that is still under way.
 #[derive(Debug)]
 pub(crate) struct SentList<T> {
     /// The order after the newest one sent.
@@ -91,7 +92,7 @@ impl<T> SentList<T> {
         Self { next: 0, slots: VecDeque::new(), quiet: 0, holes: VecDeque::new() }
     }
 
-    /// The order after the newest one sent.
+    /// Returns the order after the newest one sent.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -111,7 +112,8 @@ impl<T> SentList<T> {
         self.quiet < DENSE_QUIET || self.quiet < MAX_QUIET_TRACKED && order.is_multiple_of(SPARSE)
     }
 
-    /// Appends a packet whose order is at least [`Self::next`]; one that is not in flight only if there is room for such packets.
+    /// Appends a packet whose order is at least [`Self::next`]; one that is not in flight only if there is
+    /// room for such packets.
     pub(crate) fn push(&mut self, order: u64, packet: Packet<T>) {
         let next = self.next;
         debug_assert!(order >= next && order - next <= MAX_SKIP, "orders increase by small steps");
@@ -139,7 +141,7 @@ impl<T> SentList<T> {
         self.holes.get(first).filter(|&&(start, _)| start <= high).map(|&(start, _)| start.max(low))
     }
 
-    /// Index of the first slot whose order is at least `order`.
+    /// Returns the index of the first slot whose order is at least `order`.
     fn index(&self, order: u64) -> usize {
         let Some(base) = self.slots.front().map(|slot| slot.order) else { return 0 };
         // As many slots as orders stand in front of it at most; without gaps it is just as many.
@@ -157,8 +159,9 @@ impl<T> SentList<T> {
         low
     }
 
-    /// Takes the packets under way in `low..=high` out, newest first. Costs a step per packet taken plus a step per
-    /// earlier acknowledged range, however wide: runs of acknowledged slots are skipped at once. Returns the steps.
+    /// Takes the packets under way in `low..=high` out, newest first. Costs a step per packet taken plus a
+    /// step per earlier acknowledged range, however wide: runs of acknowledged slots are skipped at once.
+    /// Returns the steps.
     pub(crate) fn take(&mut self, low: u64, high: u64, mut each: impl FnMut(u64, Packet<T>)) -> usize {
         let (first, end) = (self.index(low), self.index(high.saturating_add(1)));
         let mut steps = 0;
@@ -186,7 +189,7 @@ impl<T> SentList<T> {
         steps
     }
 
-    /// The oldest packet under way, once [`Self::settle`] has run.
+    /// Returns the oldest packet under way, once [`Self::compact`] has run.
     pub(crate) fn front(&self) -> Option<(u64, &Packet<T>)> {
         match self.slots.front() {
             Some(Slot { order, state: State::Sent(packet) }) => Some((*order, packet)),
@@ -216,7 +219,7 @@ impl<T> SentList<T> {
         dropped
     }
 
-    /// Packets under way, oldest first.
+    /// Returns the packets under way, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet<T>> {
         self.slots.iter().filter_map(|slot| match &slot.state {
             State::Sent(packet) => Some(packet),
@@ -224,7 +227,7 @@ impl<T> SentList<T> {
         })
     }
 
-    /// Packets under way among `orders`, with their orders, oldest first.
+    /// Returns the packets under way among `orders`, with their orders, oldest first.
     pub(crate) fn range(&self, orders: Range<u64>) -> impl DoubleEndedIterator<Item = (u64, &Packet<T>)> {
         let start = self.index(orders.start);
         let end = self.index(orders.end).max(start);
@@ -234,7 +237,7 @@ impl<T> SentList<T> {
         })
     }
 
-    /// Packets under way, oldest first, to be changed.
+    /// Returns the packets under way, oldest first, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Packet<T>> {
         self.slots.iter_mut().filter_map(|slot| match &mut slot.state {
             State::Sent(packet) => Some(packet),

@@ -4,9 +4,9 @@ use anabranch_wire::EcnCounts;
 
 /// Validates the counts that a peer reports for packets of several paths (RFC 9000 §13.4.2.1).
 ///
-/// An ACK may overtake another one on a faster path, so that counts run backwards without fault. That is why totals are
-/// compared and not what came from one ACK to the next: the largest counts seen belong to the newest ACK, whose writer had
-/// received all that any ACK before it named.
+/// An ACK may overtake another one on a faster path, so that counts run backwards without fault. That is why
+/// totals are compared and not what came from one ACK to the next: the largest counts seen belong to the
+/// newest ACK, whose writer had received all that any ACK before it named.
 #[derive(Clone, Debug, Default)]
 pub struct SharedEcn {
     /// Packets that left with ECT(0).
@@ -35,7 +35,7 @@ impl SharedEcn {
         Self { sent, ..Self::default() }
     }
 
-    /// A packet left with ECT(0).
+    /// Counts a packet that left with ECT(0).
     pub fn on_sent(&mut self) {
         self.sent += 1;
     }
@@ -45,7 +45,7 @@ impl SharedEcn {
         self.failed
     }
 
-    /// An ACK newly acknowledged `marked` packets that had left with ECT(0), on whatever paths.
+    /// Judges an ACK that newly acknowledged `marked` packets that had left with ECT(0), on whatever paths.
     pub fn on_ack(&mut self, marked: u64, counts: Option<EcnCounts>) -> EcnFinding {
         if self.failed {
             return EcnFinding::Nothing;
@@ -57,7 +57,8 @@ impl SharedEcn {
         self.counts.ect1 = self.counts.ect1.max(reported.ect1);
         self.counts.ce = self.counts.ce.max(before.max(reported.ce));
         let received = self.counts.ect0.saturating_add(self.counts.ce);
-        // Marked packets were received and the peer, or a network, hides it; or it saw marks that were never set.
+        // Marked packets were received and the peer, or a network, hides it; or it saw marks that were never
+        // set.
         let hidden = received < self.acked || counts.is_none() && marked > 0;
         if hidden || received > self.sent || self.counts.ect1 > 0 {
             self.failed = true;

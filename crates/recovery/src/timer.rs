@@ -33,7 +33,7 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Probe timeout of a space without backoff (RFC 9002 §6.2.1).
+    /// Returns the probe timeout of a space without backoff (RFC 9002 §6.2.1).
     pub(crate) fn pto(&self, rtt: &Rtt, space: SpaceId) -> Duration {
         match space {
             SpaceId::Data => rtt.pto_base() + self.peer_max_ack_delay,
@@ -60,8 +60,8 @@ impl Timer {
             .filter(|&id| id != SpaceId::Data || self.progress.handshake_confirmed)
             .map(|id| (spaces[id as usize].last_eliciting + self.pto(rtt, id).saturating_mul(backoff), id))
             .min();
-        // RFC 9002 §6.2.2.1: a client keeps probing until it knows that the server may answer freely. 0-RTT packets
-        // under way do not help: they are not probed.
+        // RFC 9002 §6.2.2.1: a client keeps probing until it knows that the server may answer freely. 0-RTT
+        // packets under way do not help: they are not probed.
         if probe.is_none() && !self.progress.peer_validated_address {
             let space = if self.progress.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
             return Some((self.touched + self.pto(rtt, space).saturating_mul(backoff), space));

@@ -1,10 +1,10 @@
 //! TLS whose every random choice comes from a seed, for simulations and tests; worthless as protection.
 //!
-//! With the same seed, certificate and clock, two runs exchange the same bytes: randoms, key shares (X25519), tickets and
-//! signatures (Ed25519, which has no randomness).
+//! With the same seed, certificate and clock, two runs exchange the same bytes: randoms, key shares (X25519),
+//! tickets and signatures (Ed25519, which has no randomness).
 //!
-//! It is a crate of its own so that nothing which talks to a network can reach it: the library and its users do not depend on
-//! it, whatever else is built with them, and `cargo xtask tidy` sees to it.
+//! It is a crate of its own so that nothing which talks to a network can reach it: the library and its users
+//! do not depend on it, whatever else is built with them, and `cargo xtask tidy` sees to it.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -40,9 +40,10 @@ fn fill(buf: &mut [u8]) -> Result<(), GetRandomFailed> {
     })
 }
 
-/// A provider that draws from the generator of the thread that it is used on; see [`seed_thread`].
+/// Returns a provider that draws from the generator of the thread that it is used on; see [`seed_thread`].
 ///
-/// Key exchange is X25519 alone and the preferred suite TLS_AES_128_GCM_SHA256, so that flights have one size.
+/// Key exchange is X25519 alone and the preferred suite TLS_AES_128_GCM_SHA256, so that flights have one
+/// size.
 pub fn deterministic_provider() -> Arc<CryptoProvider> {
     use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
     Arc::new(CryptoProvider {
@@ -144,12 +145,13 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity for host names `names` that `seed` gives, always the same.
+    /// Returns the identity for host names `names` that `seed` gives, always the same.
     ///
     /// # Errors
     /// If one of the names is none.
     pub fn new(seed: u64, names: &[&str]) -> Result<Self, rcgen::Error> {
-        // RFC 8410 §7: PrivateKeyInfo of version 0 with the 32-byte key in an OCTET STRING inside an OCTET STRING
+        // RFC 8410 §7: PrivateKeyInfo of version 0 with the 32-byte key in an OCTET STRING inside an OCTET
+        // STRING
         let mut pkcs8 = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
         let mut key = [0; 32];
         ChaCha20Rng::seed_from_u64(seed).fill_bytes(&mut key);

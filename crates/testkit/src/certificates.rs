@@ -13,7 +13,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes a certificate for these names and writes it to `cert.pem` in this directory, its key to `key.pem`.
+    /// Makes a certificate for these names and writes it to `cert.pem` in this directory, its key to
+    /// `key.pem`.
     pub fn new(dir: &Path, names: &[&str]) -> Self {
         let files = Self { cert: dir.join("cert.pem"), key: dir.join("key.pem") };
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

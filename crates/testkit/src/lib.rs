@@ -1,7 +1,7 @@
 //! Helpers that the tests of several crates share. Only tests depend on this crate.
 //!
-//! A crate's unit tests cannot use a helper that is built on that crate, since its types are then built twice. Such helpers
-//! stay beside the tests.
+//! A crate's unit tests cannot use a helper that is built on that crate, since its types are then built
+//! twice. Such helpers stay beside the tests.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

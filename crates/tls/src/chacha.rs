@@ -1,7 +1,7 @@
 //! One block of ChaCha20 (RFC 8439 §2.3), for header protection.
 //!
-//! aws-lc-rs gives five bytes of keystream and a packet format may mask more of them, so the block function is here.
-//! It has no table and no branch on the key: constant time by construction.
+//! aws-lc-rs gives five bytes of keystream and a packet format may mask more of them, so the block function
+//! is here. It has no table and no branch on the key: constant time by construction.
 
 /// "expand 32-byte k".
 const CONSTANTS: Row = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
@@ -32,7 +32,7 @@ fn row(bytes: &[u8]) -> Row {
     })
 }
 
-/// Four quarter rounds on the columns, four on the diagonals.
+/// Applies four quarter rounds to the columns and four to the diagonals.
 #[inline]
 fn double_round([a, b, c, d]: &mut [Row; 4]) {
     quarter_rounds(a, b, c, d);
@@ -41,7 +41,7 @@ fn double_round([a, b, c, d]: &mut [Row; 4]) {
     (*b, *c, *d) = (turn(*b, 3), turn(*c, 2), turn(*d, 1));
 }
 
-/// RFC 8439 §2.1, on four columns at once.
+/// Applies the quarter round of RFC 8439 §2.1 to four columns at once.
 #[inline]
 fn quarter_rounds(a: &mut Row, b: &mut Row, c: &mut Row, d: &mut Row) {
     step(a, b, d, 16);
@@ -50,7 +50,7 @@ fn quarter_rounds(a: &mut Row, b: &mut Row, c: &mut Row, d: &mut Row) {
     step(c, d, b, 7);
 }
 
-/// `x += y; z = (z ^ x) <<< bits`.
+/// Computes `x += y; z = (z ^ x) <<< bits`.
 #[inline]
 fn step(x: &mut Row, y: &Row, z: &mut Row, bits: u32) {
     for i in 0..4 {

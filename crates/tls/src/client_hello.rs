@@ -117,12 +117,12 @@ fn offer(extensions: &[u8]) -> Result<HelloOffer<'_>, u8> {
     })
 }
 
-/// RFC 8446 §4.2: there MUST NOT be more than one extension of the same type.
+/// Sets the value of an extension, of which there MUST NOT be more than one (RFC 8446 §4.2).
 fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), u8> {
     slot.replace(value).map_or(Ok(()), |_| Err(ILLEGAL_PARAMETER))
 }
 
-/// RFC 6066 §3: a list of names, of which only one of type host_name is defined.
+/// Returns the host name of a list of names, of which only one of type host_name is defined (RFC 6066 §3).
 fn host_name(data: &[u8]) -> Option<&str> {
     let mut data = Cursor(data);
     let mut list = Cursor(data.vector16()?);
@@ -131,7 +131,8 @@ fn host_name(data: &[u8]) -> Option<&str> {
     str::from_utf8(name).ok().filter(|name| !name.is_empty() && list.0.is_empty() && data.0.is_empty())
 }
 
-/// RFC 7301 §3.1: a list of non-empty names; checked here so that [`HelloOffer::alpn`] cannot fail.
+/// Returns the protocol names of a list of non-empty names (RFC 7301 §3.1), checked here so that
+/// [`HelloOffer::alpn`] cannot fail.
 fn protocol_names(data: &[u8]) -> Option<&[u8]> {
     let mut data = Cursor(data);
     let list = data.vector16().filter(|_| data.0.is_empty())?;
@@ -158,13 +159,13 @@ impl<'a> Cursor<'a> {
         Some(u16::from_be_bytes(bytes))
     }
 
-    /// A vector whose length takes one byte.
+    /// Reads a vector whose length takes one byte.
     fn vector8(&mut self) -> Option<&'a [u8]> {
         let len = self.take(1)?[0];
         self.take(usize::from(len))
     }
 
-    /// A vector whose length takes two bytes.
+    /// Reads a vector whose length takes two bytes.
     fn vector16(&mut self) -> Option<&'a [u8]> {
         let len = self.u16()?;
         self.take(usize::from(len))

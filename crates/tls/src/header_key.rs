@@ -9,7 +9,8 @@ use crate::Suite;
 use crate::chacha;
 use crate::hkdf::Secret;
 
-/// The key that makes header protection masks of one direction and one level; a key update does not change it.
+/// The key that makes header protection masks of one direction and one level; a key update does not change
+/// it.
 pub struct HeaderKey(Cipher);
 
 #[expect(
@@ -35,7 +36,7 @@ impl HeaderKey {
         Self(Cipher::Aes(key.and_then(EncryptingKey::ecb).expect("a key of the cipher's length")))
     }
 
-    /// The mask for a packet whose ciphertext holds `sample` at the place that its version names.
+    /// Returns the mask for a packet whose ciphertext holds `sample` at the place that its version names.
     ///
     /// RFC 9001 uses the first five bytes; a version may use up to all sixteen.
     #[inline]

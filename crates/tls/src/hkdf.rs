@@ -25,7 +25,7 @@ impl Secret {
         Some(secret)
     }
 
-    /// HKDF-Expand-Label(self, label, "", out.len()) with the suite's hash.
+    /// Computes HKDF-Expand-Label(self, label, "", out.len()) with the suite's hash.
     pub(crate) fn expand_label(&self, suite: Suite, label: &str, out: &mut [u8]) {
         let prk = Prk::new_less_safe(suite.hkdf(), &self.bytes[..self.len]);
         expand_label(&prk, label, out);

@@ -33,7 +33,8 @@ pub struct Keys {
     pub remote: DirectionKeys,
 }
 
-/// Keys of Initial packets, which whoever sees the client's first Destination Connection ID can compute (RFC 9001 §5.2).
+/// Keys of Initial packets, which whoever sees the client's first Destination Connection ID can compute (RFC
+/// 9001 §5.2).
 pub fn initial_keys(format: &Format, dcid: &ConnectionId, side: Side) -> Keys {
     let (client, server) = initial_secrets(format, dcid);
     let (local, remote) = if side.is_client() { (client, server) } else { (server, client) };
@@ -54,8 +55,8 @@ fn initial_secrets(format: &Format, dcid: &ConnectionId) -> (Secret, Secret) {
 
 /// The traffic secrets of the Handshake or the 1-RTT level.
 ///
-/// They do not depend on the QUIC version; keys do. So keys are derived late, once the version is settled: a compatible
-/// upgrade (RFC 9368 §2.3) changes the labels after the TLS session began.
+/// They do not depend on the QUIC version; keys do. So keys are derived late, once the version is settled: a
+/// compatible upgrade (RFC 9368 §2.3) changes the labels after the TLS session began.
 #[derive(Clone, Debug)]
 pub struct Secrets {
     pub(crate) suite: Suite,
@@ -69,7 +70,7 @@ impl Secrets {
         self.suite
     }
 
-    /// Header and packet keys of the current generation.
+    /// Derives the header and packet keys of the current generation.
     pub fn keys(&self, format: &Format) -> Keys {
         Keys {
             local: DirectionKeys::derive(self.suite, &self.local, format),
@@ -100,7 +101,7 @@ impl EarlySecret {
         self.suite
     }
 
-    /// Header and packet keys: the client's local ones, the server's remote ones.
+    /// Derives header and packet keys: the client's local ones, the server's remote ones.
     pub fn keys(&self, format: &Format) -> DirectionKeys {
         DirectionKeys::derive(self.suite, &self.secret, format)
     }

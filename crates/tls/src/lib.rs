@@ -1,7 +1,8 @@
 //! TLS 1.3 sessions and packet protection for anabranch.
 //!
-//! Two halves that meet in [`Secrets`]: a [`Session`] runs the handshake over rustls and hands out traffic secrets;
-//! [`Keys`] are derived from them here, under the labels of the QUIC version in use, and protect packets.
+//! Two halves that meet in [`Secrets`]: a [`Session`] runs the handshake over rustls and hands out traffic
+//! secrets; [`Keys`] are derived from them here, under the labels of the QUIC version in use, and protect
+//! packets.
 #![forbid(unsafe_code)]
 
 mod chacha;

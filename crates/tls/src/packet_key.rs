@@ -57,7 +57,8 @@ impl PacketKey {
         tag.copy_from_slice(sealed.expect("a packet is short").as_ref());
     }
 
-    /// Seals from two places without a copy: the payload is `data` (application memory, say) followed by `footer`.
+    /// Seals from two places without a copy: the payload is `data` (application memory, say) followed by
+    /// `footer`.
     ///
     /// `packet` is a written header followed by room for the data, the footer and the tag.
     ///
@@ -80,7 +81,8 @@ impl PacketKey {
             .expect("room for data, footer and tag");
     }
 
-    /// Opens a packet in place; on success the plaintext is `packet[header_len..][..len]` for the returned `len`.
+    /// Opens a packet in place; on success the plaintext is `packet[header_len..][..len]` for the returned
+    /// `len`.
     ///
     /// On failure the payload is destroyed, so a packet can be opened in place with one key only.
     pub fn open(
@@ -95,10 +97,11 @@ impl PacketKey {
         plaintext.map(|plaintext| plaintext.len()).map_err(|_| OpenError)
     }
 
-    /// Opens `sealed` (ciphertext and tag) into `out`, which is [`TAG_LEN`] bytes shorter; `sealed` stays as it was.
+    /// Opens `sealed` (ciphertext and tag) into `out`, which is [`TAG_LEN`] bytes shorter; `sealed` stays as
+    /// it was.
     ///
-    /// On failure the content of `out` is unspecified (it may be zeroes or untrue plaintext): a caller that lends
-    /// received bytes must have saved them. Lengths that do not fit fail before `out` is touched.
+    /// On failure the content of `out` is unspecified (it may be zeroes or untrue plaintext): a caller that
+    /// lends received bytes must have saved them. Lengths that do not fit fail before `out` is touched.
     pub fn open_into(
         &self,
         path: PathId,

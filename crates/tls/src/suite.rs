@@ -19,7 +19,8 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Packets that may be sealed with one key (RFC 9001 §6.6); a key update must come before.
+    /// Returns the number of packets that may be sealed with one key (RFC 9001 §6.6); a key update must come
+    /// before.
     pub const fn confidentiality_limit(self) -> u64 {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 1 << 23,
@@ -28,7 +29,8 @@ impl Suite {
         }
     }
 
-    /// Packets of a connection that may fail to open, over all keys, before it must end (RFC 9001 §6.6).
+    /// Returns the number of packets of a connection that may fail to open, over all keys, before it must end
+    /// (RFC 9001 §6.6).
     pub const fn integrity_limit(self) -> u64 {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 1 << 52,
@@ -36,12 +38,12 @@ impl Suite {
         }
     }
 
-    /// Bytes of the authentication tag.
+    /// Returns the length of the authentication tag in bytes.
     pub const fn tag_len(self) -> usize {
         TAG_LEN
     }
 
-    /// Bytes of the AEAD's key and of the header protection key.
+    /// Returns the length of the AEAD's key and of the header protection key in bytes.
     pub(crate) const fn key_len(self) -> usize {
         match self {
             Self::Aes128Gcm => 16,

@@ -1,5 +1,6 @@
-//! A blocking driver of the core over `std::net::UdpSocket` in sixty lines, and two applications: `cargo run -p anabranch-transport --example driver`.
-//! Two threads, a server that echoes and a client that asks, each with a socket, a clock and an endpoint.
+//! A blocking driver of the core over `std::net::UdpSocket` in sixty lines, and two applications: `cargo run
+//! -p anabranch-transport --example driver`. Two threads, a server that echoes and a client that asks, each
+//! with a socket, a clock and an endpoint.
 
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};

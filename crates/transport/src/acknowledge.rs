@@ -1,9 +1,10 @@
 //! Decision when acknowledgments of 1-RTT packets leave (RFC 9000 §13.2.1, §13.2.2).
 //!
-//! Every time ack-eliciting packets arrive, a path owes an ACK within a delay, at once after a number of packets, and perhaps
-//! at once because packets are out of order: an [`AckRule`]. The rule of [`AckTiming::Standard`] comes from the configuration
-//! and from the peer's ACK_FREQUENCY frames. A program brings its own [`AckStrategy`] along with an [`AckStrategyFactory`] in
-//! [`AckTiming::Custom`]. The path that an ACK takes is the scheduler's choice
+//! Every time ack-eliciting packets arrive, a path owes an ACK within a delay, at once after a number of
+//! packets, and perhaps at once because packets are out of order: an [`AckRule`]. The rule of
+//! [`AckTiming::Standard`] comes from the configuration and from the peer's ACK_FREQUENCY frames. A program
+//! brings its own [`AckStrategy`] along with an [`AckStrategyFactory`] in [`AckTiming::Custom`]. The path
+//! that an ACK takes is the scheduler's choice
 //! ([`Scheduler::pick_ack`](crate::schedule::Scheduler::pick_ack)).
 
 use std::fmt;
@@ -17,13 +18,13 @@ use crate::named::UnknownName;
 /// Rule for the next acknowledgment of a path's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckRule {
-    /// Ack-eliciting packets that make an ACK leave at once: 1 acknowledges each of them. (The threshold of an ACK_FREQUENCY
-    /// frame is one less.)
+    /// Ack-eliciting packets that make an ACK leave at once: 1 acknowledges each of them. (The threshold of
+    /// an ACK_FREQUENCY frame is one less.)
     pub threshold: u64,
     /// Maximum deliberate delay of an ACK.
     pub max_delay: Duration,
-    /// 0: reordering never makes an ACK leave at once. 1: every packet out of order does (RFC 9000 §13.2.1). More: an
-    /// unreported hole this far below the largest packet does (draft-ietf-quic-ack-frequency §6.2).
+    /// 0: reordering never makes an ACK leave at once. 1: every packet out of order does (RFC 9000 §13.2.1).
+    /// More: an unreported hole this far below the largest packet does (draft-ietf-quic-ack-frequency §6.2).
     pub reordering_threshold: u64,
 }
 
@@ -45,9 +46,9 @@ pub struct AckArrival {
 
 /// A strategy of acknowledging, one for each connection.
 pub trait AckStrategy: fmt::Debug + Send {
-    /// Returns the rule that holds from these packets on until the next ones arrive. The endpoint takes a threshold below 1 as
-    /// 1, and a delay longer than the requested one as that: the peer's probe timeouts count on it (RFC 9002 §6.2.1). The
-    /// first packet after an ACK begins the delay.
+    /// Returns the rule that holds from these packets on until the next ones arrive. The endpoint takes a
+    /// threshold below 1 as 1, and a delay longer than the requested one as that: the peer's probe timeouts
+    /// count on it (RFC 9002 §6.2.1). The first packet after an ACK begins the delay.
     fn rule(&mut self, now: Time, arrival: &AckArrival) -> AckRule;
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct Context<'a> {
     pub(crate) datagram_len: usize,
     /// From which end the frames are read.
     pub(crate) direction: Direction,
-    /// It came on the only path, between its addresses and with the connection ID that is in use: nobody has moved. Frames of
-    /// the packet change nothing about that at a server, where it matters: paths that they open are others, and the connection ID
-    /// that a packet came with cannot be retired by it.
+    /// It came on the only path, between its addresses and with the connection ID that is in use: nobody has
+    /// moved. Frames of the packet change nothing about that at a server, where it matters: paths that they
+    /// open are others, and the connection ID that a packet came with cannot be retired by it.
     pub(crate) is_usual: bool,
 }

@@ -9,8 +9,8 @@ use crate::error::TransportError;
 use crate::schedule::{Carrier, Route};
 use crate::token::{Token, Tokens};
 
-/// The `max_datagram_frame_size` that this end advertises when it takes datagrams at all: any that fits a packet
-/// (RFC 9221 §3).
+/// The `max_datagram_frame_size` that this end advertises when it takes datagrams at all: any that fits a
+/// packet (RFC 9221 §3).
 pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
 
 /// Bytes that a queued message costs in addition to its own, so that empty messages are bounded too.
@@ -88,7 +88,8 @@ impl Queue {
 }
 
 impl Datagrams {
-    /// Queues bounded to `send_buffer` and `receive_buffer` bytes. With a `receive_buffer` of 0 the peer may send none.
+    /// Queues bounded to `send_buffer` and `receive_buffer` bytes. With a `receive_buffer` of 0 the peer may
+    /// send none.
     pub(crate) fn new(send_buffer: usize, receive_buffer: usize) -> Self {
         Self {
             outgoing: Queue { capacity: send_buffer, ..Queue::default() },
@@ -113,7 +114,7 @@ impl Datagrams {
         self.packet_room = bytes;
     }
 
-    /// Longest message that can be sent now; `None` if the peer takes none.
+    /// Returns the length of the longest message that can be sent now; `None` if the peer takes none.
     pub fn max_len(&self) -> Option<usize> {
         if self.peer_maximum == 0 {
             return None;

@@ -9,8 +9,8 @@ pub(crate) const MIN_INITIAL_SIZE: usize = 1200;
 
 /// The two addresses that a datagram travels between.
 ///
-/// `local` may be unspecified (`0.0.0.0` or `::`) as long as the driver does not know which interface is used; the
-/// first datagram that arrives with a specified local address settles it.
+/// `local` may be unspecified (`0.0.0.0` or `::`) as long as the driver does not know which interface is
+/// used; the first datagram that arrives with a specified local address settles it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FourTuple {
     /// This end's address and port.
@@ -47,8 +47,8 @@ pub struct Datagram<'a> {
     pub payload: &'a mut [u8],
 }
 
-/// Datagrams to send with one system call: same addresses, same mark, all of one size but the last, which may be
-/// smaller. Their bytes lie one after another in the [`TransmitBuf`].
+/// Datagrams to send with one system call: same addresses, same mark, all of one size but the last, which may
+/// be smaller. Their bytes lie one after another in the [`TransmitBuf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// From and to.
@@ -87,7 +87,7 @@ impl TransmitBuf {
         &self.bytes[..transmit.len]
     }
 
-    /// Room for `datagrams` datagrams of up to `size` bytes; grows once, then stays.
+    /// Returns room for `len` bytes; the buffer grows once, then stays.
     pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
         if self.bytes.len() < len {
             self.bytes.resize(len, 0);

@@ -67,16 +67,17 @@ pub enum ConnectionError {
     /// The peer has lost the connection's state (RFC 9000 §10.3).
     #[error("reset by the peer, which no longer knows the connection")]
     Reset,
-    /// Nothing was received for the idle timeout (RFC 9000 §10.1), or nothing at all until the handshake had to be
-    /// complete.
+    /// Nothing was received for the idle timeout (RFC 9000 §10.1), or nothing at all until the handshake had
+    /// to be complete.
     #[error("timed out: {0}")]
     TimedOut(Silence),
-    /// Client: the host cannot send to the server, or the server's host refuses what is sent, and the server has never
-    /// answered. A connection whose server has answered once does not end like this.
+    /// Client: the host cannot send to the server, or the server's host refuses what is sent, and the server
+    /// has never answered. A connection whose server has answered once does not end like this.
     #[error("the server cannot be reached: {0}")]
     Unreachable(Obstacle),
-    /// The handshake was not complete within [`TransportConfig::handshake_timeout`](crate::TransportConfig::handshake_timeout),
-    /// though the peer has been heard of.
+    /// The handshake was not complete within
+    /// [`TransportConfig::handshake_timeout`](crate::TransportConfig::handshake_timeout), though the peer has
+    /// been heard of.
     #[error("the handshake was not completed in time")]
     HandshakeTimedOut,
     /// The application on this side closed the connection.

@@ -47,8 +47,8 @@ pub enum Event {
     /// Client: the main path has owed an answer for a probe timeout and no other path works; see
     /// [`Connection::watch_silence`](crate::Connection::watch_silence). Comes again with each probe timeout.
     PathSilent(PathId),
-    /// Client: [`Connection::open_path`](crate::Connection::open_path) failed for want of a path ID or a connection ID, and the
-    /// server has sent one since.
+    /// Client: [`Connection::open_path`](crate::Connection::open_path) failed for want of a path ID or a
+    /// connection ID, and the server has sent one since.
     PathsAvailable,
     /// Client: the server has announced or withdrawn further addresses of its own.
     ServerAddresses,
@@ -78,8 +78,8 @@ pub enum EndpointEvent {
     ResetTokenAdded(ResetToken),
     /// The token is not in use any longer.
     ResetTokenRemoved(ResetToken),
-    /// A server connection's client address has been validated, or its handshake is over, so that it leaves the count
-    /// of those that wait.
+    /// A server connection's client address has been validated, or its handshake is over, so that it leaves
+    /// the count of those that wait.
     HandshakeOver,
     /// Nothing is to be routed to the connection any longer and it may be dropped.
     Drained,

@@ -9,15 +9,16 @@ use crate::named::named;
 named! {
     /// Growth of receive windows from their initial sizes to their maxima.
     WindowRule, "rule of receive windows" {
-        /// To eight times what the application has consumed in a round trip once that is more than a sixth, and so that late data
-        /// of one path does not hold up the others.
+        /// To eight times what the application has consumed in a round trip once that is more than a sixth,
+        /// and so that late data of one path does not hold up the others.
         Adaptive = "adaptive";
-        /// The same, to four times once it is more than a quarter, which holds a sender up that doubles its rate; to repeat what
-        /// was measured with it.
+        /// The same, to four times once it is more than a quarter, which holds a sender up that doubles its
+        /// rate; to repeat what was measured with it.
         Fourfold = "fourfold";
-        /// As the stack of the 2022 study of packet number spaces: once more than half of what the limit has ever allowed was
-        /// consumed (of a stream) or received (on the connection), the limit triples; if the round trip takes longer than
-        /// 100 ms, it is multiplied by one more than the hundreds of milliseconds in that.
+        /// As the stack of the 2022 study of packet number spaces: once more than half of what the limit has
+        /// ever allowed was consumed (of a stream) or received (on the connection), the limit triples; if the
+        /// round trip takes longer than 100 ms, it is multiplied by one more than the hundreds of
+        /// milliseconds in that.
         #[cfg(feature = "research")]
         Study2022 = "2022";
     }
@@ -54,8 +55,8 @@ const MIN_RTT: Duration = Duration::from_millis(1);
 
 /// Credit that this end gives, for one stream or for the connection, in bytes.
 ///
-/// The limit moves once the application has consumed half a window. The window grows, up to a maximum, with what
-/// the application has consumed in the last round trip ([`ROUND_TRIPS`]), and the limit with it at once.
+/// The limit moves once the application has consumed half a window. The window grows, up to a maximum, with
+/// what the application has consumed in the last round trip ([`ROUND_TRIPS`]), and the limit with it at once.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveCredit {
     window: u64,
@@ -75,7 +76,7 @@ pub(crate) struct ReceiveCredit {
 }
 
 impl ReceiveCredit {
-    /// Credit of `window` bytes, given to the peer by a transport parameter at `now`.
+    /// Creates a credit of `window` bytes, given to the peer by a transport parameter at `now`.
     pub(crate) fn new(rule: WindowRule, window: u64, max_window: u64, now: Time) -> Self {
         let max_window = max_window.max(window);
         Self {
@@ -92,7 +93,7 @@ impl ReceiveCredit {
         }
     }
 
-    /// Highest offset that the peer may use.
+    /// Returns the highest offset that the peer may use.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -102,7 +103,7 @@ impl ReceiveCredit {
         self.window
     }
 
-    /// Highest offset that the peer has used.
+    /// Returns the highest offset that the peer has used.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
@@ -129,7 +130,8 @@ impl ReceiveCredit {
         Ok(new)
     }
 
-    /// `n` received bytes have left the buffer; says whether the peer should be told a new limit.
+    /// Counts `n` received bytes that have left the buffer; returns whether the peer should be sent a new
+    /// limit.
     #[inline]
     pub(crate) fn consume(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
         self.consumed += n;
@@ -152,8 +154,8 @@ impl ReceiveCredit {
         grows
     }
 
-    /// Moves the limit that the peer is told next if more than half of it was `used`. It may use no more before it is told:
-    /// buffers have the limit that was granted.
+    /// Moves the limit that the peer is told next if more than half of it was `used`. It may use no more
+    /// before it is told: buffers have the limit that was granted.
     fn multiply(&mut self, used: u64, rtt: Duration) -> bool {
         let before = self.next_limit;
         if used <= before / 2 {
@@ -171,7 +173,8 @@ impl ReceiveCredit {
         limit > before
     }
 
-    /// Once a round trip: makes room for what the peer may send until word of that reaches it. Says whether there was too little.
+    /// Grows the window once a round trip, by the bytes that the peer may send until the new limit reaches
+    /// it. Returns whether the window was too small.
     fn grow(&mut self, now: Time, rtt: Duration) -> bool {
         let elapsed = now.saturating_since(self.since);
         if elapsed < rtt {
@@ -246,12 +249,12 @@ pub(crate) struct SendCredit {
 }
 
 impl SendCredit {
-    /// Credit up to `limit`.
+    /// Creates a credit up to `limit`.
     pub(crate) fn new(limit: u64) -> Self {
         Self { limit, ..Self::default() }
     }
 
-    /// Highest offset that may be used.
+    /// Returns the highest offset that may be used.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -266,12 +269,12 @@ impl SendCredit {
         self.limit.saturating_sub(self.used)
     }
 
-    /// `n` of the available bytes are used.
+    /// Uses `n` of the available bytes.
     pub(crate) fn take(&mut self, n: u64) {
         self.used += n;
     }
 
-    /// `n` bytes that were taken will never be sent.
+    /// Gives back `n` bytes that were taken and will never be sent.
     pub(crate) fn give_back(&mut self, n: u64) {
         self.used -= n;
     }

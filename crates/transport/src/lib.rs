@@ -1,7 +1,7 @@
 //! The sans-IO QUIC core: endpoint, connection, packet number spaces, paths, streams.
 //!
-//! No clock, no socket, no thread and no global randomness: a driver passes in time and datagrams, and takes out datagrams,
-//! events and one deadline. The contract is on [`Connection`] and [`Endpoint`].
+//! No clock, no socket, no thread and no global randomness: a driver passes in time and datagrams, and takes
+//! out datagrams, events and one deadline. The contract is on [`Connection`] and [`Endpoint`].
 #![forbid(unsafe_code)]
 
 pub mod acknowledge;

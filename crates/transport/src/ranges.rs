@@ -5,9 +5,9 @@ use std::ops::Range;
 
 /// A set of `u64` kept as ascending ranges that neither overlap nor touch.
 ///
-/// The highest range is kept apart, which is where nearly all of the work happens: new data arrives there, in constant time. Any
-/// other takes time that grows with the logarithm of the number of ranges, wherever it is. How many ranges a peer may cause is
-/// for the caller to bound.
+/// The highest range is kept apart, which is where nearly all of the work happens: new data arrives there, in
+/// constant time. Any other takes time that grows with the logarithm of the number of ranges, wherever it is.
+/// How many ranges a peer may cause is for the caller to bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeSet {
     /// The highest one; there is one unless the set is empty.
@@ -29,7 +29,7 @@ impl RangeSet {
         self.below.len() + usize::from(self.last.is_some())
     }
 
-    /// Largest value.
+    /// Returns the largest value.
     #[inline(always)]
     pub(crate) fn max(&self) -> Option<u64> {
         self.last.as_ref().map(|range| range.end - 1)
@@ -122,7 +122,8 @@ impl RangeSet {
         added
     }
 
-    /// Adds a range that starts below the highest one. The ranges that it joins are looked at from the highest to the lowest.
+    /// Adds a range that starts below the highest one. The ranges that it joins are looked at from the
+    /// highest to the lowest.
     fn insert_below(&mut self, range: Range<u64>, mut news: impl FnMut(Range<u64>)) -> u64 {
         let mut joined = range.clone();
         // New values lie below this one.

@@ -5,12 +5,13 @@ use smallvec::SmallVec;
 
 use crate::space::Receipt;
 
-/// One frame's ack. Values that only grow (limits) are not kept: if such a frame is lost, the newest value is sent.
+/// One frame's ack. Values that only grow (limits) are not kept: if such a frame is lost, the newest value is
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::enum_variant_names, reason = "NEW_TOKEN is a frame's name")]
 pub(crate) enum Token {
-    /// An ACK frame for packets of `space` (and, for 1-RTT, of `path`); once the peer confirms it, what it told need not be
-    /// repeated.
+    /// An ACK frame for packets of `space` (and, for 1-RTT, of `path`); once the peer confirms it, what it
+    /// told need not be repeated.
     Ack {
         /// Space that the ranges belong to.
         space: SpaceId,

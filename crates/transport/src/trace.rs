@@ -1,4 +1,5 @@
-//! Typed events of everything a connection does, for observers such as qlog. They cost one branch when nobody looks.
+//! Typed events of everything a connection does, for observers such as qlog. They cost one branch when nobody
+//! looks.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::path::{IdleReason, PathState};
 
 /// Watches one connection.
 pub trait Observer: Send {
-    /// Called in the order in which things happen; `time` never goes backwards.
+    /// Observes an event. Calls come in the order in which events happen; `time` never goes backwards.
     fn event(&mut self, time: anabranch_wire::Time, event: &TraceEvent<'_>);
 }
 

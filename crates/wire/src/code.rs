@@ -14,7 +14,7 @@ macro_rules! codes {
         impl TransportErrorCode {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
-            /// The code's registered name; `None` if it has none.
+            /// Returns the code's registered name; `None` if it has none.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some(stringify!($name)),)*
@@ -73,7 +73,7 @@ codes! {
 }
 
 impl TransportErrorCode {
-    /// CRYPTO_ERROR: the handshake failed with this TLS alert (RFC 9001 §4.8).
+    /// Returns CRYPTO_ERROR: the handshake failed with this TLS alert (RFC 9001 §4.8).
     pub const fn crypto(alert: u8) -> Self {
         Self(0x100 | alert as u64)
     }

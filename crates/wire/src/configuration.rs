@@ -3,18 +3,20 @@
 
 use core::fmt;
 
-/// Declares a configuration: each setting once, with its documentation, its getter, its setter and its default.
+/// Declares a configuration: each setting once, with its documentation, its getter, its setter and its
+/// default.
 ///
-/// A setter takes the configuration and gives it back, so that one is written in one expression and shared at once:
-/// `Arc::new(TransportConfig::default().with_grease(false))`. The kinds of settings are
+/// A setter takes the configuration and gives it back, so that one is written in one expression and shared at
+/// once: `Arc::new(TransportConfig::default().with_grease(false))`. The kinds of settings are
 ///
 /// - `copy`: the getter copies;
-/// - `into`: the getter copies, and the setter takes whatever becomes the type: a value where the setting is an `Option`;
+/// - `into`: the getter copies, and the setter takes whatever becomes the type: a value where the setting is
+///   an `Option`;
 /// - `lend`: the getter lends what stands behind `->`, and the setter takes whatever becomes the type;
 /// - `option`: the setting is an `Option` of the type, of which the getter lends the inside.
 ///
-/// `new(argument: Type)` in front of the settings gives the configuration a constructor with these arguments instead of a
-/// [`Default`].
+/// `new(argument: Type)` in front of the settings gives the configuration a constructor with these arguments
+/// instead of a [`Default`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! configuration {
@@ -110,7 +112,7 @@ pub struct InvalidSetting {
 }
 
 impl InvalidSetting {
-    /// The setting of this name has to keep to this rule and does not.
+    /// Creates the error of a setting that does not keep to this rule.
     pub const fn new(setting: &'static str, rule: &'static str) -> Self {
         Self { setting, rule }
     }
@@ -123,7 +125,7 @@ impl InvalidSetting {
         if kept { Ok(()) } else { Err(Self { setting, rule }) }
     }
 
-    /// The setting's name, that of its getter.
+    /// Returns the setting's name, that of its getter.
     pub const fn setting(&self) -> &'static str {
         self.setting
     }

@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// Bytes not yet read.
+    /// Returns the number of bytes not yet read.
     #[inline]
     pub const fn remaining(&self) -> usize {
         self.rest.len()
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         self.direction
     }
 
-    /// The bytes not yet read, without reading them.
+    /// Returns the bytes not yet read, without reading them.
     #[inline]
     pub const fn peek(&self) -> &'a [u8] {
         self.rest
@@ -118,13 +118,14 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Reads a varint of any length (RFC 9000 §16); backward ones keep their length in the two low bits of the last byte.
+    /// Reads a varint of any length (RFC 9000 §16); backward ones keep their length in the two low bits of
+    /// the last byte.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         self.varint_here()
     }
 
-    /// The same for those who know the direction when they are compiled.
+    /// Reads a varint in a direction that is known at compile time.
     #[inline(always)]
     pub(crate) fn varint_here(&mut self) -> Result<u64, Malformed> {
         match self.direction {
@@ -176,7 +177,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The backward varint at the end of `bytes`, which are fewer than eight, and what is before it.
+/// Reads the backward varint at the end of `bytes`, which are fewer than eight, and returns the bytes before
+/// it.
 #[inline(never)]
 fn short_backward(bytes: &[u8], log2_len: u8) -> Result<(u64, &[u8]), Malformed> {
     let mut reader = Reader::new(bytes, Direction::Backward);
@@ -186,7 +188,8 @@ fn short_backward(bytes: &[u8], log2_len: u8) -> Result<(u64, &[u8]), Malformed>
 
 /// Appends frames to a packet's payload.
 ///
-/// Frames stand in memory in the order they were written, in both directions: a backward reader meets the last one first.
+/// Frames stand in memory in the order they were written, in both directions: a backward reader meets the
+/// last one first.
 #[derive(Debug)]
 pub struct Writer<'a> {
     buf: &'a mut [u8],
@@ -203,7 +206,7 @@ impl<'a> Writer<'a> {
         Self { buf, len: 0, aside: 0, direction }
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len
@@ -215,7 +218,7 @@ impl<'a> Writer<'a> {
         self.len == 0
     }
 
-    /// Bytes that still fit.
+    /// Returns the number of bytes that still fit.
     #[inline]
     pub const fn remaining(&self) -> usize {
         (self.buf.len() - self.len).saturating_sub(self.aside)
@@ -261,7 +264,7 @@ impl<'a> Writer<'a> {
         &mut self.buf[..self.len]
     }
 
-    /// Room for a frame of exactly `size` bytes.
+    /// Returns room for a frame of exactly `size` bytes.
     #[inline]
     pub(crate) fn region(&mut self, size: usize) -> Result<Region<'_>, Full> {
         if size > self.remaining() {
@@ -296,13 +299,13 @@ impl<'a> Region<'a> {
         taken
     }
 
-    /// The shortest varint of `value`.
+    /// Writes the shortest varint of `value`.
     #[inline]
     pub(crate) fn varint(&mut self, value: u64) {
         self.varint_of(value, varint_len(value));
     }
 
-    /// A varint of `len` bytes (1, 2, 4 or 8) that `value` fits in.
+    /// Writes a varint of `len` bytes (1, 2, 4 or 8) that `value` fits in.
     #[inline]
     pub(crate) fn varint_of(&mut self, value: u64, len: usize) {
         let value = value.min(MAX_VARINT);

@@ -16,7 +16,8 @@ pub struct Registry<F: ?Sized + 'static> {
 }
 
 impl<F: ?Sized> Registry<F> {
-    /// Creates an empty registry. `what` names the kind of algorithm in errors, `name` returns a factory's name.
+    /// Creates an empty registry. `what` names the kind of algorithm in errors, `name` returns a factory's
+    /// name.
     pub const fn new(what: &'static str, name: fn(&F) -> &'static str) -> Self {
         Self { what, name, factories: RwLock::new(Vec::new()) }
     }
@@ -74,8 +75,8 @@ impl fmt::Display for RegisterError {
 
 impl core::error::Error for RegisterError {}
 
-/// Declares the algorithm that a program brings along, as a variant `Custom` of `$algorithm` holds it: a reference to a
-/// factory that is compared by its name, and the registry behind `$algorithm::register`.
+/// Declares the algorithm that a program brings along, as a variant `Custom` of `$algorithm` holds it: a
+/// reference to a factory that is compared by its name, and the registry behind `$algorithm::register`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! custom {
@@ -127,8 +128,8 @@ macro_rules! custom {
     };
 }
 
-/// Declares the choice of an algorithm, which has a name on command lines and in plans: those of `$algorithm`'s own crate, and
-/// `Custom` for one that a program brings along. Another name is `$unknown`.
+/// Declares the choice of an algorithm, which has a name on command lines and in plans: those of
+/// `$algorithm`'s own crate, and `Custom` for one that a program brings along. Another name is `$unknown`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! algorithms {

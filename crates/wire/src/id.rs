@@ -13,7 +13,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other end.
+    /// Returns the other end.
     pub const fn peer(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -59,12 +59,12 @@ impl StreamId {
         Self(index << 2 | dir | initiator)
     }
 
-    /// The stream whose identifier on the wire is `value`.
+    /// Returns the stream whose identifier on the wire is `value`.
     pub const fn from_u64(value: u64) -> Self {
         Self(value)
     }
 
-    /// The identifier as it goes on the wire.
+    /// Returns the identifier on the wire.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
@@ -79,7 +79,7 @@ impl StreamId {
         if self.0 & 2 == 0 { Dir::Bi } else { Dir::Uni }
     }
 
-    /// Position among the streams of the same initiator and direction, counted from 0.
+    /// Returns the position among the streams of the same initiator and direction, counted from 0.
     pub const fn index(self) -> u64 {
         self.0 >> 2
     }

@@ -1,7 +1,9 @@
-//! The wire formats of QUIC: variable-length integers, frames, packet headers, versions, transport parameters.
+//! The wire formats of QUIC: variable-length integers, frames, packet headers, versions, transport
+//! parameters.
 //!
-//! The crate holds no state and takes no decision. It reads what a peer may have sent, with the error code the RFCs ask
-//! for, and writes what the transport wants to send. Nothing outside of [`version`](Version) tests a version number.
+//! The crate holds no state and takes no decision. It reads what a peer may have sent, with the error code
+//! the RFCs ask for, and writes what the transport wants to send. Nothing outside of [`version`](Version)
+//! tests a version number.
 #![forbid(unsafe_code)]
 
 mod alert;

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 /// An instant: nanoseconds since an epoch that the driver chooses and never changes.
 ///
-/// The core never reads a clock. Every entry point takes a `Time`, so that a simulator can run years in seconds and the
-/// same inputs give the same outputs.
+/// The core never reads a clock. Every entry point takes a `Time`, so that a simulator can run years in
+/// seconds and the same inputs give the same outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -34,7 +34,7 @@ impl Time {
         self.0
     }
 
-    /// Time passed since `earlier`, zero if `earlier` lies in the future.
+    /// Returns the time passed since `earlier`, zero if `earlier` lies in the future.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -59,7 +59,7 @@ impl AddAssign<Duration> for Time {
 impl Sub for Time {
     type Output = Duration;
 
-    /// Same as [`Time::saturating_since`].
+    /// Subtracts like [`Time::saturating_since`].
     fn sub(self, earlier: Self) -> Duration {
         self.saturating_since(earlier)
     }

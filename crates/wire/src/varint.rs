@@ -5,7 +5,8 @@ use core::fmt;
 /// The largest value of a varint, 2^62 - 1.
 pub const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// An integer that a variable-length field carries, at most 2^62 - 1 (RFC 9000 §16): error codes of applications among others.
+/// An integer that a variable-length field carries, at most 2^62 - 1 (RFC 9000 §16): error codes of
+/// applications among others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VarInt(u64);
 
@@ -64,7 +65,8 @@ impl fmt::Display for VarInt {
     }
 }
 
-/// Bytes of `value`'s shortest encoding: 1, 2, 4 or 8. A value above [`MAX_VARINT`] is the caller's bug.
+/// Returns the size of `value`'s shortest encoding: 1, 2, 4 or 8 bytes. A value above [`MAX_VARINT`] is the
+/// caller's bug.
 #[inline]
 pub const fn varint_len(value: u64) -> usize {
     debug_assert!(value <= MAX_VARINT);
@@ -76,7 +78,8 @@ pub const fn varint_len(value: u64) -> usize {
     }
 }
 
-/// Appends `value` front to back, as outside of frames in every version. A value above [`MAX_VARINT`] becomes it.
+/// Appends `value` front to back, as outside of frames in every version. A value above [`MAX_VARINT`] becomes
+/// it.
 #[inline]
 pub fn push_varint(out: &mut Vec<u8>, value: u64) {
     let value = if value > MAX_VARINT { MAX_VARINT } else { value };

@@ -1,5 +1,5 @@
-//! `cargo xtask interface`: the public interface of each library, compared with the listing in `docs/interface/`, so that a
-//! change is seen in review.
+//! `cargo xtask interface`: the public interface of each library, compared with the listing in
+//! `docs/interface/`, so that a change is seen in review.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -57,8 +57,9 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     Ok(same)
 }
 
-/// Runs rustdoc with this process's arguments, if cargo takes this program for it. The JSON of rustdoc is not stable yet, and
-/// only rustdoc is to know that it is wanted: build scripts that look for it would have everything built anew.
+/// Runs rustdoc with this process's arguments, if cargo takes this program for it. The JSON of rustdoc is not
+/// stable yet, and only rustdoc is to know that it is wanted: build scripts that look for it would have
+/// everything built anew.
 pub(crate) fn as_rustdoc() -> Option<ExitCode> {
     std::env::var_os(AS_RUSTDOC)?;
     let mut rustdoc = Command::new("rustdoc");

@@ -28,7 +28,8 @@ struct Arguments {
 enum Task {
     /// Check the house rules: sizes, arrows and circles, leftovers, clocks, machine paths
     Tidy {
-        /// Draw the imports between the files of this crate (`transport`, …), or of all, as Mermaid flowcharts instead
+        /// Draw the imports between the files of this crate (`transport`, …), or of all, as Mermaid
+        /// flowcharts instead
         #[arg(long, value_name = "CRATE", num_args = 0..=1)]
         imports: Option<Option<String>>,
     },

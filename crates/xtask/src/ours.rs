@@ -6,8 +6,8 @@ use std::process::Command;
 /// Environment variable that names a command built otherwise, which is then taken as it is.
 const GIVEN: &str = "ANABRANCH";
 
-/// Returns the command: the one that `ANABRANCH` names, or else the one that is built for users, brought up to date first if
-/// `fresh`.
+/// Returns the command: the one that `ANABRANCH` names, or else the one that is built for users, brought up
+/// to date first if `fresh`.
 pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
     if let Some(given) = std::env::var_os(GIVEN) {
         let given = std::path::absolute(given).map_err(|error| format!("{GIVEN}: {error}"))?;

@@ -18,8 +18,8 @@ pub(super) struct Arguments {
 /// Bytes of dynamic table.
 const CAPACITIES: &[&str] = &["0", "256", "4096"];
 
-/// Streams that may block, and whether the decoder answers each section at once. An encoder that is not answered puts
-/// each section before the instructions that it needs, so that decoders have to wait.
+/// Streams that may block, and whether the decoder answers each section at once. An encoder that is not
+/// answered puts each section before the instructions that it needs, so that decoders have to wait.
 const BLOCKING: &[(&str, &str)] = &[("0", "1"), ("100", "0")];
 
 /// Something that encodes and decodes.
@@ -113,7 +113,7 @@ fn ours(root: &Path) -> Result<Coder, String> {
     Ok(Coder { name: "anabranch", command: vec![program], dynamic: true })
 }
 
-/// ls-qpack through its Python package, in an environment of its own.
+/// Returns ls-qpack through its Python package, in an environment of its own.
 fn ls_qpack(root: &Path) -> Result<Coder, String> {
     let folder = root.join("peers/qpack");
     let python = folder.join(".venv/bin/python");

@@ -1,4 +1,5 @@
-//! The flags of the contract. Every peer takes the same ones; what a stack cannot do it refuses with status 127.
+//! The flags of the contract. Every peer takes the same ones; what a stack cannot do it refuses with status
+//! 127.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -47,7 +48,8 @@ pub enum Wire {
     /// `v1`: as in RFC 9000 (and RFC 9369).
     #[default]
     V1,
-    /// `reverso`: QUIC VReverso, whose frames are read from the end; a client's first packet is such a one already.
+    /// `reverso`: QUIC VReverso, whose frames are read from the end; a client's first packet is such a one
+    /// already.
     Reverso,
 }
 
@@ -153,7 +155,8 @@ pub enum Work {
         /// URL paths.
         paths: Vec<String>,
     },
-    /// `--http3 --requests N [--concurrency C] [--connections K]`: the same GET again and again, the answers dropped.
+    /// `--http3 --requests N [--concurrency C] [--connections K]`: the same GET again and again, the answers
+    /// dropped.
     Requests(Requests),
     /// `--handshakes N [--concurrency C]`: full handshakes, one after another in each of C lanes.
     Handshakes {

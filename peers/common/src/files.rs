@@ -1,5 +1,5 @@
-//! Files below a root, and `hq-interop`: HTTP/0.9 over QUIC, as the interop runner uses it. A request is `GET /path\r\n`,
-//! the answer the file.
+//! Files below a root, and `hq-interop`: HTTP/0.9 over QUIC, as the interop runner uses it. A request is `GET
+//! /path\r\n`, the answer the file.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -16,8 +16,8 @@ pub mod relay;
 pub mod report;
 pub mod socket;
 
-/// The bytes that performance streams carry; they stay in the second-level cache, so sending them costs no memory
-/// bandwidth in any stack.
+/// The bytes that performance streams carry; they stay in the second-level cache, so sending them costs no
+/// memory bandwidth in any stack.
 pub static PATTERN: [u8; 64 * 1024] = [0x5a; 64 * 1024];
 
 /// Exit status for a case that the stack cannot do, as in the interop runner's contract.

@@ -8,7 +8,8 @@ use nix::sys::signal::{SigSet, Signal};
 
 /// Returns a receiver that yields once, when SIGTERM arrives or stdin ends.
 ///
-/// Must be called before any other thread starts: SIGTERM is blocked in the calling thread, and threads inherit that.
+/// Must be called before any other thread starts: SIGTERM is blocked in the calling thread, and threads
+/// inherit that.
 pub fn ending() -> mpsc::Receiver<()> {
     let (tell, told) = mpsc::sync_channel(2);
     let mut signals = SigSet::empty();

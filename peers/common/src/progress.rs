@@ -13,7 +13,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Watches `work`, to call `act` in its middle. How long a file is, nobody knows: its middle is its first byte.
+    /// Watches `work`, to call `act` in its middle. How long a file is, nobody knows: its middle is its first
+    /// byte.
     pub fn new(work: &Work, act: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let threshold = match work {
             Work::Perf { download, upload, .. } => ((download + upload) / 2).max(1),

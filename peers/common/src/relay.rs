@@ -1,5 +1,5 @@
-//! A NAT in a thread: forwards datagrams between one client and one server, can change the address the server sees,
-//! and counts ECN marks, which it passes on.
+//! A NAT in a thread: forwards datagrams between one client and one server, can change the address the server
+//! sees, and counts ECN marks, which it passes on.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};

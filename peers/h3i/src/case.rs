@@ -30,8 +30,8 @@ pub struct Case {
 pub enum Outcome {
     /// It closes the connection with this application error code.
     Close(u64),
-    /// It resets the first request with this code, whether or not an answer has begun; the connection goes on, and the next
-    /// request is answered.
+    /// It resets the first request with this code, whether or not an answer has begun; the connection goes
+    /// on, and the next request is answered.
     Reset(u64),
     /// It answers the first request with this status.
     Answer(u16),
@@ -70,7 +70,8 @@ impl Case {
             .with_connect_to(server.to_string())
             .verify_peer(false)
             .with_idle_timeout(PATIENCE_MS);
-        // h3i panics when a stream does not take what it is to send: then the server was too quick for the case.
+        // h3i panics when a stream does not take what it is to send: then the server was too quick for the
+        // case.
         match catch_unwind(AssertUnwindSafe(|| sync_client::connect(config, self.actions.clone(), None))) {
             Ok(Ok(summary)) => observed(&summary),
             Ok(Err(error)) => Outcome::Other(format!("no connection: {error:?}")),

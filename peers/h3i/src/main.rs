@@ -1,7 +1,7 @@
 //! Wrong HTTP/3 input from h3i, an implementation that is not ours, against a server: see `peers/README.md`.
 //!
-//! Every case has a connection of its own. One line per case tells whether the server answered with the error that the
-//! RFCs ask for.
+//! Every case has a connection of its own. One line per case tells whether the server answered with the error
+//! that the RFCs ask for.
 #![forbid(unsafe_code)]
 
 mod case;

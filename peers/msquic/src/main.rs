@@ -1,6 +1,7 @@
 //! msquic as a peer, for performance only: see `peers/README.md` for the contract.
 //!
-//! msquic calls back from threads of its own; what a connection or a stream needs to remember lives in its handler.
+//! msquic calls back from threads of its own; what a connection or a stream needs to remember lives in its
+//! handler.
 
 mod client;
 mod server;
@@ -69,8 +70,8 @@ fn configuration(registration: &Registration, common: &Common) -> Result<Configu
         .set_ServerResumptionLevel(ServerResumptionLevel::ResumeAndZerortt);
     let configuration = Configuration::open(registration, &[BufferRef::from("perf")], Some(&settings))?;
 
-    // Without its own copy of what is sent the library is faster; the builder above can only switch things on.
-    // SAFETY: all-zero is a valid value of this plain structure: nothing is set.
+    // Without its own copy of what is sent the library is faster; the builder above can only switch things
+    // on. SAFETY: all-zero is a valid value of this plain structure: nothing is set.
     let mut raw: QUIC_SETTINGS = unsafe { std::mem::zeroed() };
     // SAFETY: the union's other view is an integer of the same bits.
     unsafe { raw.__bindgen_anon_1.IsSet.set_SendBufferingEnabled(1) };

@@ -81,7 +81,8 @@ impl Sending {
         let context = Box::into_raw(Box::new(Sent { bytes, tail }));
         self.left -= bytes;
         self.in_flight += bytes;
-        // SAFETY: buffers and what they describe live until the send completes: static, or freed by `completed`.
+        // SAFETY: buffers and what they describe live until the send completes: static, or freed by
+        // `completed`.
         unsafe { stream.send(buffers, SendFlags::NONE, context.cast::<c_void>().cast_const()) }
     }
 

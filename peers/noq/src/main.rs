@@ -1,5 +1,5 @@
-//! noq as a peer: see `peers/README.md` for the contract. What noq shares with quinn, of which it is a fork, this program
-//! shares with quinn's.
+//! noq as a peer: see `peers/README.md` for the contract. What noq shares with quinn, of which it is a fork,
+//! this program shares with quinn's.
 #![forbid(unsafe_code)]
 
 #[path = "../../quinn/src/client.rs"]

@@ -1,5 +1,5 @@
-//! quiceh, the reference of QUIC VReverso, as a peer: see `peers/README.md` for the contract. What it shares with quiche, of
-//! which it is a fork, this program shares with quiche's.
+//! quiceh, the reference of QUIC VReverso, as a peer: see `peers/README.md` for the contract. What it shares
+//! with quiche, of which it is a fork, this program shares with quiche's.
 #![forbid(unsafe_code)]
 
 #[path = "../../quiche/src/client.rs"]

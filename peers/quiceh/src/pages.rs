@@ -1,9 +1,10 @@
 //! `pages`: what many answers over HTTP/3 cost their client, without sockets.
 //!
-//! As in the reference's own benchmark: 80 answers of 31,250 bytes, 2.5 MB in all, whose packets come in batches of 157, about
-//! what a socket's default buffer holds. The clock runs while a batch goes into the client's `recv` and while the client takes
-//! from HTTP/3 what has come: with version 1 into a buffer of its own for each answer, as long as its `content-length`; with
-//! VReverso from where it was decrypted to. Every sample has a new connection, made with the clock stopped.
+//! As in the reference's own benchmark: 80 answers of 31,250 bytes, 2.5 MB in all, whose packets come in
+//! batches of 157, about what a socket's default buffer holds. The clock runs while a batch goes into the
+//! client's `recv` and while the client takes from HTTP/3 what has come: with version 1 into a buffer of its
+//! own for each answer, as long as its `content-length`; with VReverso from where it was decrypted to. Every
+//! sample has a new connection, made with the clock stopped.
 
 use std::collections::HashMap;
 use std::hint::black_box;

@@ -55,8 +55,8 @@ pub fn early_data_accepted(_: &Connection) -> bool {
     false
 }
 
-/// Takes a client that came back with a token: `original` is the connection ID it first chose, `retried` the one of the Retry,
-/// which stays the connection's.
+/// Takes a client that came back with a token: `original` is the connection ID it first chose, `retried` the
+/// one of the Retry, which stays the connection's.
 pub fn accept_retried(
     _: &ConnectionId<'_>,
     original: &ConnectionId<'_>,

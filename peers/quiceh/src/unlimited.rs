@@ -33,9 +33,10 @@ pub fn configs(flags: &Values) -> Result<(Config, Config), Failure> {
     Ok((client, server))
 }
 
-/// Turns the pool of quiceh's receive buffers by one shard. A stream that is read takes a buffer from one shard and puts one
-/// into the next, of eight; left to itself it takes from every second one and puts into the others, so that it never gets
-/// back what it put, and each buffer is new memory. That is a slip of the pool, not a cost of VReverso.
+/// Turns the pool of quiceh's receive buffers by one shard. A stream that is read takes a buffer from one
+/// shard and puts one into the next, of eight; left to itself it takes from every second one and puts into
+/// the others, so that it never gets back what it put, and each buffer is new memory. That is a slip of the
+/// pool, not a cost of VReverso.
 pub fn between_batches() {
     drop(quiche::bufpool::pool_or_default().get());
 }

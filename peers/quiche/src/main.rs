@@ -1,7 +1,7 @@
 //! quiche as a peer: see `peers/README.md` for the contract.
 //!
-//! quiche brings no sockets and no event loop; this program's use one thread, segmentation offload in both directions
-//! and many datagrams per system call.
+//! quiche brings no sockets and no event loop; this program's use one thread, segmentation offload in both
+//! directions and many datagrams per system call.
 #![forbid(unsafe_code)]
 
 mod client;

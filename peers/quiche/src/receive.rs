@@ -1,8 +1,8 @@
 //! `receive`: what a received packet costs, without sockets.
 //!
-//! A client and a server in memory; the server sends one stream in full packets. The clock runs while a batch of
-//! datagrams goes into the client's `recv` and while the stream is then read to the end of what has arrived. Making
-//! packets, and making and reading acknowledgements, happen with the clock stopped.
+//! A client and a server in memory; the server sends one stream in full packets. The clock runs while a batch
+//! of datagrams goes into the client's `recv` and while the stream is then read to the end of what has
+//! arrived. Making packets, and making and reading acknowledgements, happen with the clock stopped.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -92,7 +92,8 @@ impl Flow {
         }
         stack::read(&mut pair.client, STREAM, read, |piece| bytes += black_box(piece).len())?;
         let elapsed = start.elapsed();
-        // What is still queued at the server goes out as a shorter last packet, and everything is acknowledged.
+        // What is still queued at the server goes out as a shorter last packet, and everything is
+        // acknowledged.
         pair.exchange()?;
         stack::read(&mut pair.client, STREAM, read, |_| {})?;
         pair.exchange()?;

@@ -109,7 +109,8 @@ fn hear(
     root: Option<&Path>,
     hq: bool,
 ) -> bool {
-    // One byte more than a request may have shows that it has too many; of `perf` whatever follows the head is dropped.
+    // One byte more than a request may have shows that it has too many; of `perf` whatever follows the head
+    // is dropped.
     let limit = if hq { files::MAX_REQUEST + 1 } else { HEAD };
     let request = &mut stream.request;
     let read = stack::read(connection, id, sink, |piece| {

@@ -41,7 +41,8 @@ pub fn early_data_accepted(connection: &Connection) -> bool {
     connection.early_data_reason() == EARLY_DATA_ACCEPTED
 }
 
-/// Takes a client that came back with a token: `original` is the connection ID it first chose, `retried` the one of the Retry.
+/// Takes a client that came back with a token: `original` is the connection ID it first chose, `retried` the
+/// one of the Retry.
 pub fn accept_retried(
     scid: &ConnectionId<'_>,
     original: &ConnectionId<'_>,

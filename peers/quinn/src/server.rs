@@ -36,7 +36,8 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     let mut shared = endpoint_config(&[]);
     if let Some(ResetKey(key)) = &options.reset_key {
         shared.reset_key(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)));
-        // Only connection IDs are answered that can have been issued; the usual ones bear a mark of the process.
+        // Only connection IDs are answered that can have been issued; the usual ones bear a mark of the
+        // process.
         crate::unmarked_ids(&mut shared);
     }
     let endpoint = Endpoint::new(shared, Some(config), socket, Arc::new(TokioRuntime))?;

@@ -81,7 +81,8 @@ pub fn client(wish: &Wish<'_>) -> Result<(Arc<QuicClientConfig>, Arc<AtomicU64>)
     Ok((Arc::new(QuicClientConfig::with_initial(Arc::new(config), initial)?), verified))
 }
 
-/// Verifies as usual, counts, and takes a CA certificate that the server itself presents (`openssl req -x509`).
+/// Verifies as usual, counts, and takes a CA certificate that the server itself presents (`openssl req
+/// -x509`).
 #[derive(Debug)]
 struct Verifier {
     inner: Arc<WebPkiServerVerifier>,

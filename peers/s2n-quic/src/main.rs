@@ -17,7 +17,8 @@ use s2n_quic::provider::limits::Limits;
 
 use crate::runtime::block_on;
 
-/// The s2n-tls policy of both sides: TLS 1.3, X25519 first, no post-quantum group. The default would send P-256 shares.
+/// The s2n-tls policy of both sides: TLS 1.3, X25519 first, no post-quantum group. The default would send
+/// P-256 shares.
 const POLICY: &str = "AWS-CRT-SDK-TLSv1.3";
 
 fn main() -> ExitCode {

@@ -1,8 +1,9 @@
 //! The task that moves datagrams between the sockets and the connections of one endpoint.
 //!
-//! Each turn: take the connections that the application has changed, receive, expire timers, and then drain every connection that any of these
-//! concerned: transmits, events, news for the router, the next deadline. A turn is long when many
-//! connections have much to send; so the clock is read again for each, and at some point the rest waits for the next turn.
+//! Each turn: take the connections that the application has changed, receive, expire timers, and then drain
+//! every connection that any of these concerned: transmits, events, news for the router, the next deadline. A
+//! turn is long when many connections have much to send; so the clock is read again for each, and at some
+//! point the rest waits for the next turn.
 
 mod receive;
 mod send;
@@ -189,7 +190,8 @@ impl Driver {
         }
     }
 
-    /// Drains the connections in the queue, each as far as fairness allows. Says whether some have more to send.
+    /// Drains the connections in the queue, each as far as fairness allows. Says whether some have more to
+    /// send.
     fn drain(&mut self, cx: &mut Context<'_>) -> bool {
         let mut more = false;
         let until = self.endpoint.driver.now() + SENDING;

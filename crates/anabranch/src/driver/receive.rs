@@ -13,7 +13,8 @@ use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::Table;
 use crate::log::ENDPOINT;
 
-/// System calls per turn and socket: enough to empty a busy socket's buffer, few enough for acknowledgments to leave.
+/// System calls per turn and socket: enough to empty a busy socket's buffer, few enough for acknowledgments
+/// to leave.
 const RECEIVES: usize = 4;
 
 /// Action that one datagram requires.

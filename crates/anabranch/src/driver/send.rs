@@ -133,7 +133,8 @@ impl Sender {
         if self.is_blocked() { Turn::Blocked } else { Turn::More }
     }
 
-    /// Sends what is left of a batch; the socket's outlet holds nothing. Gives the system's code if the addresses are of no use.
+    /// Sends what is left of a batch; the socket's outlet holds nothing. Gives the system's code if the
+    /// addresses are of no use.
     fn send(&mut self, at: usize, mut batch: Batch) -> Option<i32> {
         let outlet = &mut self.outlets[at];
         let rest = &batch.buffer.filled(&batch.transmit)[batch.done..];

@@ -9,12 +9,14 @@ use anabranch_wire::Time;
 /// Entries that are ignored when they are up, beyond one for each place, before they are cleared away.
 const MAX_STALE: usize = 64;
 
-/// A heap of deadlines. A connection's deadline moves with nearly every packet, mostly to a later time; so an entry is
-/// only added when it moves to an earlier one, and an entry that turns out to be too early is put back when it is up.
+/// A heap of deadlines. A connection's deadline moves with nearly every packet, mostly to a later time; so an
+/// entry is only added when it moves to an earlier one, and an entry that turns out to be too early is put
+/// back when it is up.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(Time, usize)>>,
-    /// The earliest entry in the heap of each connection, by handle. Other entries of it are ignored when they are up.
+    /// The earliest entry in the heap of each connection, by handle. Other entries of it are ignored when
+    /// they are up.
     armed: Vec<Option<Time>>,
 }
 

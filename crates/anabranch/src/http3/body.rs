@@ -14,11 +14,12 @@ use super::Error;
 use super::pace::Pace;
 use super::recv_half::RecvHalf;
 
-/// A body that is being received: of a request on a server, of a response on a client. Behind CONNECT it is what comes
-/// through the tunnel.
+/// A body that is being received: of a request on a server, of a response on a client. Behind CONNECT it is
+/// what comes through the tunnel.
 ///
-/// It is an [`http_body::Body`], whose frames are pieces as they arrived, not copied, and trailers. What is not read stays
-/// with the peer: flow control holds it back. Dropping a client's body before its end cancels the request.
+/// It is an [`http_body::Body`], whose frames are pieces as they arrived, not copied, and trailers. What is
+/// not read stays with the peer: flow control holds it back. Dropping a client's body before its end cancels
+/// the request.
 #[derive(Debug, Default)]
 pub struct Body(Option<Box<Streaming>>);
 
@@ -57,8 +58,8 @@ impl Body {
         Self(Some(Box::new(Streaming { half, left, pace, expects_continue, read: false })))
     }
 
-    /// Takes the next piece, at most `max` bytes, without copying it; `None` at the end, after which there may be
-    /// [`Body::trailers`].
+    /// Takes the next piece, at most `max` bytes, without copying it; `None` at the end, after which there
+    /// may be [`Body::trailers`].
     ///
     /// # Errors
     /// If the peer gave up or is too slow, its message is malformed, or the connection is lost.
@@ -67,11 +68,11 @@ impl Body {
         poll_fn(|cx| body.poll_chunk(cx, max)).await
     }
 
-    /// Lends the next piece, which is not empty, to `read`, which says how much of it has been read, and passes that on;
-    /// `None` at the end. The bytes are not copied.
+    /// Lends the next piece, which is not empty, to `read`, which says how much of it has been read, and
+    /// passes that on; `None` at the end. The bytes are not copied.
     ///
-    /// The connection stands still while `read` runs: it should not take long, and must not use the connection or its
-    /// requests, which would wait for each other forever.
+    /// The connection stands still while `read` runs: it should not take long, and must not use the
+    /// connection or its requests, which would wait for each other forever.
     ///
     /// # Errors
     /// Like [`Body::read_chunk`].

@@ -22,10 +22,11 @@ use super::send_half::SendHalf;
 use super::state::Access;
 use crate::log::HTTP3;
 
-/// HTTP/3 on a QUIC connection, in either role: the level below [`Client`](super::Client) and [`Server`](super::Server).
+/// HTTP/3 on a QUIC connection, in either role: the level below [`Client`](super::Client) and
+/// [`Server`](super::Server).
 ///
-/// Cloning it is cheap and gives another handle of the same connection. When the last handle is dropped, those of its
-/// requests included, the connection closes with H3_NO_ERROR.
+/// Cloning it is cheap and gives another handle of the same connection. When the last handle is dropped,
+/// those of its requests included, the connection closes with H3_NO_ERROR.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -83,8 +84,8 @@ pub(super) struct Accepted {
 }
 
 impl Connection {
-    /// Begins HTTP/3 on `quic`, whose streams belong to it from now on. The handshake need not be complete: a client may
-    /// send early data, a server may receive it.
+    /// Begins HTTP/3 on `quic`, whose streams belong to it from now on. The handshake need not be complete: a
+    /// client may send early data, a server may receive it.
     ///
     /// If HTTP/3 has begun before, this is another handle, and `config` means nothing.
     pub fn new(quic: crate::Connection, config: Config) -> Self {
@@ -218,8 +219,9 @@ impl Connection {
         self.wait(|access| access.session.peer_settings().copied()).await
     }
 
-    /// Tells the peer to begin nothing new on this connection (GOAWAY, RFC 9114 §5.2) and gives it a round trip to hear of
-    /// it; requests after that are rejected. What was accepted goes on: close the connection when it is done.
+    /// Tells the peer to begin nothing new on this connection (GOAWAY, RFC 9114 §5.2) and gives it a round
+    /// trip to hear of it; requests after that are rejected. What was accepted goes on: close the connection
+    /// when it is done.
     pub async fn shutdown(&self) {
         self.announce_shutdown();
         let heard = self.quic.rtt();

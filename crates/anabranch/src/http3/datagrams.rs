@@ -45,7 +45,7 @@ impl Datagrams {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// [`Datagrams::recv`] for tasks that poll.
+    /// Polls [`Datagrams::recv`].
     ///
     /// # Errors
     /// Like [`Datagrams::recv`].

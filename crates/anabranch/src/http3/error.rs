@@ -103,7 +103,7 @@ impl Error {
     }
 }
 
-/// `None` for what is no error: the end, and nothing to read yet.
+/// Converts an error of reading; `None` for the end, and if nothing can be read yet.
 pub(super) fn read_error(error: ReadError) -> Option<Error> {
     match error {
         ReadError::Blocked | ReadError::Finished => None,
@@ -114,7 +114,7 @@ pub(super) fn read_error(error: ReadError) -> Option<Error> {
     }
 }
 
-/// `None` if writing has to wait.
+/// Converts an error of writing; `None` if writing has to wait.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn write_error(error: WriteError) -> Option<Error> {
     match error {
@@ -125,7 +125,7 @@ pub(super) fn write_error(error: WriteError) -> Option<Error> {
     }
 }
 
-/// `None` if the request has to wait.
+/// Converts an error of a request; `None` if the request has to wait.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn request_error(error: RequestError) -> Option<Error> {
     match error {

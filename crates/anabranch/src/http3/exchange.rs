@@ -36,8 +36,9 @@ impl Exchange {
         self.connection.change_http3(|access| change(access, self.id))
     }
 
-    /// Tries something that may have to wait: `attempt` gives `Ok` when it is done, an error, or `Err(None)` for having to
-    /// wait, which `wait` arranges. It says whether the peer may have to be told that this end waits.
+    /// Tries something that may have to wait: `attempt` gives `Ok` when it is done, an error, or `Err(None)`
+    /// for having to wait, which `wait` arranges. It says whether the peer may have to be told that this end
+    /// waits.
     pub(super) fn poll<R>(
         &self,
         attempt: impl FnOnce(&mut Access<'_>, StreamId) -> Result<R, Option<Error>>,

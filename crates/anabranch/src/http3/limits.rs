@@ -7,13 +7,14 @@ use anabranch_wire::configuration;
 configuration! {
     /// Bounds on what the clients of a [`Server`](super::Server) may hold and for how long.
     ///
-    /// What a client may send ahead of being read is bounded by the transport's windows, how many requests it may have open
-    /// by [`StreamsConfig::max_bidi`](crate::transport::stream::StreamsConfig::max_bidi), and what is sent ahead of its
-    /// acknowledgments by [`StreamsConfig::send_buffer`](crate::transport::stream::StreamsConfig::send_buffer).
+    /// What a client may send ahead of being read is bounded by the transport's windows, how many requests it
+    /// may have open by [`StreamsConfig::max_bidi`](crate::transport::stream::StreamsConfig::max_bidi), and
+    /// what is sent ahead of its acknowledgments by
+    /// [`StreamsConfig::send_buffer`](crate::transport::stream::StreamsConfig::send_buffer).
     ///
-    /// Time in which the server serves other streams of a connection, or in which its link carries what it can, counts against
-    /// no client. A link that is dead for a while counts like a client that does nothing; with the defaults the connection's own
-    /// idle timeout ends first what any of these bounds would end.
+    /// Time in which the server serves other streams of a connection, or in which its link carries what it
+    /// can, counts against no client. A link that is dead for a while counts like a client that does nothing;
+    /// with the defaults the connection's own idle timeout ends first what any of these bounds would end.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Limits {
         /// Connections at the same time; others are refused.
@@ -26,9 +27,9 @@ configuration! {
         /// Maximum time from the opening of a request's stream to the end of the request's head. Time in
         /// which the connection brings `min_rate` does not count.
         copy header_timeout, with_header_timeout: Duration = Duration::from_secs(60);
-        /// Bytes per second that a connection has to bring, all its streams together, while the server waits for the content of
-        /// one of its requests. Tunnels (CONNECT) are exempt, and so are requests that the server has begun to answer. 0: any
-        /// speed will do.
+        /// Bytes per second that a connection has to bring, all its streams together, while the server waits
+        /// for the content of one of its requests. Tunnels (CONNECT) are exempt, and so are requests that the
+        /// server has begun to answer. 0: any speed will do.
         copy min_rate, with_min_rate: u64 = 100;
         /// Maximum time for which a connection may fall short of `min_rate`.
         copy grace, with_grace: Duration = Duration::from_secs(60);
@@ -36,10 +37,10 @@ configuration! {
         /// everything that it allowed has been sent. After that the stream is reset with H3_EXCESSIVE_LOAD.
         /// Tunnels (CONNECT) are exempt. Zero: as long as the connection lives.
         copy stall_timeout, with_stall_timeout: Duration = Duration::from_secs(300);
-        /// Bytes that responses whose clients take nothing may hold in memory, over all connections that share a
-        /// [`StalledResponses`](super::StalledResponses). Beyond that, those are reset first that have been stalled for the
-        /// longest time. What a response holds is the piece of its body that waits to be sent and what has not been
-        /// acknowledged of it.
+        /// Bytes that responses whose clients take nothing may hold in memory, over all connections that
+        /// share a [`StalledResponses`](super::StalledResponses). Beyond that, those are reset first that
+        /// have been stalled for the longest time. What a response holds is the piece of its body that waits
+        /// to be sent and what has not been acknowledged of it.
         copy max_stalled_bytes, with_max_stalled_bytes: u64 = 256 << 20;
     }
 }

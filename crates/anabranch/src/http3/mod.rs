@@ -1,11 +1,13 @@
 //! HTTP/3 (RFC 9114).
 //!
-//! [`Client`] makes requests by URL, [`Server`] has a [`tower_service::Service`] answer them, an `axum::Router` for
-//! instance. Both speak in messages of the `http` crate with bodies that are [`http_body::Body`]. Below them,
-//! [`Connection`] gives the two halves of each request, [`SendHalf`] and [`RecvHalf`], in either role.
+//! [`Client`] makes requests by URL, [`Server`] has a [`tower_service::Service`] answer them, an
+//! `axum::Router` for instance. Both speak in messages of the `http` crate with bodies that are
+//! [`http_body::Body`]. Below them, [`Connection`] gives the two halves of each request, [`SendHalf`] and
+//! [`RecvHalf`], in either role.
 //!
-//! The protocol itself is the sans-IO session in `anabranch-http3`. It runs in the driver's turn, under its connection's
-//! lock: there is no task for a stream, and bodies stay where the transport put them until somebody reads them.
+//! The protocol itself is the sans-IO session in `anabranch-http3`. It runs in the driver's turn, under its
+//! connection's lock: there is no task for a stream, and bodies stay where the transport put them until
+//! somebody reads them.
 
 mod body;
 mod client;

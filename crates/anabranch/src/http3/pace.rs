@@ -27,7 +27,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// `None` if any speed will do.
+    /// Creates the check of speed; `None` if any speed will do.
     pub(super) fn new(limits: &Limits) -> Option<Self> {
         let Limits { min_rate, grace, .. } = *limits;
         let pace =
@@ -51,8 +51,8 @@ impl Pace {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let mut deadline = since + self.patience;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        // A timer that was set for an earlier wait goes off too early, and is set again only then: that is rare, waits are
-        // frequent.
+        // A timer that was set for an earlier wait goes off too early, and is set again only then: that is
+        // rare, waits are frequent.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if now >= deadline {

@@ -52,7 +52,7 @@ impl RecvHalf {
         poll_fn(|cx| self.poll_response(cx)).await
     }
 
-    /// [`RecvHalf::response`] for tasks that poll. Only the task that asked last is woken.
+    /// Polls [`RecvHalf::response`]. Only the task that asked last is woken.
     ///
     /// # Errors
     /// Like [`RecvHalf::response`].
@@ -80,7 +80,7 @@ impl RecvHalf {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// [`RecvHalf::read_chunk`] for tasks that poll. Only the task that asked last is woken.
+    /// Polls [`RecvHalf::read_chunk`]. Only the task that asked last is woken.
     ///
     /// # Errors
     /// Like [`RecvHalf::read_chunk`].
@@ -91,11 +91,11 @@ impl RecvHalf {
         self.poll_body(cx, |access, id| access.session.take(access.core.streams(), id, max))
     }
 
-    /// Lends the next piece of the body, which is not empty, to `read`, which says how much of it has been read, and passes
-    /// that on; `None` at the end. The bytes are not copied.
+    /// Lends the next piece of the body, which is not empty, to `read`, which says how much of it has been
+    /// read, and passes that on; `None` at the end. The bytes are not copied.
     ///
-    /// The connection stands still while `read` runs: it should not take long, and must not use the connection or its
-    /// streams, which would wait for each other forever.
+    /// The connection stands still while `read` runs: it should not take long, and must not use the
+    /// connection or its streams, which would wait for each other forever.
     ///
     /// # Errors
     /// Like [`RecvHalf::read_chunk`].

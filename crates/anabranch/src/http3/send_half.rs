@@ -83,8 +83,8 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Sends as much of `data` as there is room for, without copying it, takes that off its front, and says how much it
-    /// was. Only the task that asked last is woken.
+    /// Sends as much of `data` as there is room for, without copying it, takes that off its front, and says
+    /// how much it was. Only the task that asked last is woken.
     ///
     /// # Errors
     /// Like [`SendHalf::write`].

@@ -81,9 +81,9 @@ pub(super) type Standing = (SendProgress, u64);
 
 /// Watches over a response that its client may have stopped taking.
 ///
-/// Only time counts that is the client's: nothing of the response is under way and the client does not allow more, or the
-/// client acknowledges nothing of any stream. Looks are some time apart; a time between two looks with any progress in it does
-/// not count.
+/// Only time counts that is the client's: nothing of the response is under way and the client does not allow
+/// more, or the client acknowledges nothing of any stream. Looks are some time apart; a time between two
+/// looks with any progress in it does not count.
 #[derive(Debug)]
 pub(super) struct Stall {
     timeout: Option<Duration>,

@@ -206,7 +206,8 @@ impl State {
 }
 
 impl ConnectionInner {
-    /// Uses the connection's session. What `act` gives beside its result says whether there may be something to send.
+    /// Uses the connection's session. What `act` gives beside its result says whether there may be something
+    /// to send.
     pub(super) fn http3<R>(&self, act: impl FnOnce(&mut Access<'_>) -> (R, bool)) -> R {
         let mut woken = Vec::new();
         let (result, sends) = self.with_state(|state| {

@@ -9,10 +9,10 @@ use super::policy::{PathPolicy, Usage};
 use super::{LocalAddress, PathStatus, unspecified_for};
 
 impl PathPolicy {
-    /// Returns the candidates for a server with these addresses, most preferred first, that the policy allows on the
-    /// host as it is now. A connection that begins on one of them has its first path where the policy wants
-    /// paths. If the policy names no interfaces, the system's own choice comes first. If nothing that it
-    /// names can be used, there are no candidates: [`PathPolicy::survey`] tells why.
+    /// Returns the candidates for a server with these addresses, most preferred first, that the policy allows
+    /// on the host as it is now. A connection that begins on one of them has its first path where the policy
+    /// wants paths. If the policy names no interfaces, the system's own choice comes first. If nothing that
+    /// it names can be used, there are no candidates: [`PathPolicy::survey`] tells why.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -24,8 +24,8 @@ impl PathPolicy {
         self.candidates_from(&interfaces, &chosen)
     }
 
-    /// Returns the candidates over these interfaces. Each address of the server comes with the local address that
-    /// the system would choose for it.
+    /// Returns the candidates over these interfaces. Each address of the server comes with the local address
+    /// that the system would choose for it.
     fn candidates_from(
         &self,
         interfaces: &[Interface],

@@ -1,7 +1,9 @@
-//! Pairs of a local address and a server's address, in the order in which a new connection tries them (RFC 8305).
+//! Pairs of a local address and a server's address, in the order in which a new connection tries them (RFC
+//! 8305).
 //!
-//! The next candidate shares as little as possible with those before it: neither the interface nor the server's address nor the
-//! family, so that whichever of them is broken, the second attempt may come through (RFC 8305 §4 does so for families).
+//! The next candidate shares as little as possible with those before it: neither the interface nor the
+//! server's address nor the family, so that whichever of them is broken, the second attempt may come through
+//! (RFC 8305 §4 does so for families).
 
 use std::net::SocketAddr;
 
@@ -27,8 +29,8 @@ impl From<SocketAddr> for Candidate {
 }
 
 impl Candidate {
-    /// Returns the candidates for a server with these addresses, most preferred first, with local addresses of the system's
-    /// choice. Each candidate is followed by one of another address family if there is one.
+    /// Returns the candidates for a server with these addresses, most preferred first, with local addresses
+    /// of the system's choice. Each candidate is followed by one of another address family if there is one.
     pub fn to_any_of(remotes: &[SocketAddr]) -> Vec<Self> {
         in_turn(
             remotes.iter().take(MAX_REMOTES).map(|remote| Located::of_the_system(*remote, None)).collect(),
@@ -57,8 +59,8 @@ impl Located {
     }
 }
 
-/// Orders the candidates: those that have least in common with all before them come first, others in the given
-/// order.
+/// Orders the candidates: those that have least in common with all before them come first, others in the
+/// given order.
 pub(super) fn in_turn(mut left: Vec<Located>) -> Vec<Candidate> {
     let mut chosen: Vec<Located> = Vec::new();
     while chosen.len() < MAX_ATTEMPTS {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::PathStatus;
 
-/// A program's own choice of the addresses that get paths, see [`PathPolicy::choosing`](super::PathPolicy::choosing).
+/// A program's own choice of the addresses that get paths, see
+/// [`PathPolicy::choosing`](super::PathPolicy::choosing).
 pub trait PathChooser: fmt::Debug + Send + Sync {
-    /// Returns the use of an address of an interface; `None` leaves it without paths. Called whenever interfaces change, so it
-    /// should not take long.
+    /// Returns the use of an address of an interface; `None` leaves it without paths. Called whenever
+    /// interfaces change, so it should not take long.
     fn choose(&self, interface: &str, address: IpAddr) -> Option<PathUse>;
 }
 
@@ -17,13 +18,15 @@ pub trait PathChooser: fmt::Debug + Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathUse {
-    /// Place in the order of preference, the smallest first: when there may be fewer paths than addresses, the first get them.
+    /// Place in the order of preference, the smallest first: when there may be fewer paths than addresses,
+    /// the first get them.
     pub preference: usize,
     /// Use of the paths.
     pub status: PathStatus,
     /// Weight for schedulers that share by weight.
     pub weight: u32,
-    /// Number of paths, on ports of their own: 1 to [`MAX_PATHS_PER_INTERFACE`](super::MAX_PATHS_PER_INTERFACE).
+    /// Number of paths, on ports of their own: 1 to
+    /// [`MAX_PATHS_PER_INTERFACE`](super::MAX_PATHS_PER_INTERFACE).
     pub count: usize,
 }
 

@@ -45,7 +45,8 @@ pub enum PathEvent {
         /// Its new addresses.
         tuple: FourTuple,
     },
-    /// Client: the server has announced or withdrawn further addresses of its own, see [`Connection::server_addresses`].
+    /// Client: the server has announced or withdrawn further addresses of its own, see
+    /// [`Connection::server_addresses`].
     ///
     /// [`Connection::server_addresses`]: crate::Connection::server_addresses
     ServerAddresses,
@@ -55,7 +56,8 @@ pub enum PathEvent {
     Missed(u64),
 }
 
-/// Gives the events of a connection's paths, in order; see [`Connection::path_events`](crate::Connection::path_events).
+/// Gives the events of a connection's paths, in order; see
+/// [`Connection::path_events`](crate::Connection::path_events).
 #[derive(Debug)]
 pub struct PathEvents(Option<broadcast::Receiver<PathEvent>>);
 

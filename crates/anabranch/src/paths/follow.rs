@@ -1,5 +1,5 @@
-//! Connections that were not told where to begin follow the host's routing table (RFC 9000 §9): the task that moves them when
-//! addresses or routes change, or when a network falls silent and another one works.
+//! Connections that were not told where to begin follow the host's routing table (RFC 9000 §9): the task that
+//! moves them when addresses or routes change, or when a network falls silent and another one works.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -112,8 +112,8 @@ fn look_after(endpoint: &Arc<EndpointInner>, connection: &Arc<ConnectionInner>, 
             if let Some((local, lease)) = endpoint.driver.place_for(tuple, source) {
                 connection.update(|state| {
                     state.hold_roaming(local, lease);
-                    // Without a connection ID to spare, or before the handshake is confirmed, the system finds a way for
-                    // what has to be sent, and the server takes it for a NAT's doing.
+                    // Without a connection ID to spare, or before the handshake is confirmed, the system
+                    // finds a way for what has to be sent, and the server takes it for a NAT's doing.
                     if state.core.relocate(now, local).is_err() {
                         state.core.try_again(now);
                     }

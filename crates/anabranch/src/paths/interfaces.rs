@@ -51,7 +51,8 @@ impl Watch {
         use netlink_sys::AsyncSocketExt as _;
 
         let Some(netlink) = &mut self.netlink else { return tokio::time::sleep(INTERVAL).await };
-        // What has changed is read anew as a whole; an error says that messages were lost, which is a change as well.
+        // What has changed is read anew as a whole; an error says that messages were lost, which is a change
+        // as well.
         let heard = tokio::time::timeout(INTERVAL, netlink.recv_from_full()).await;
         if heard.is_ok() {
             let burst = tokio::time::Instant::now() + BURST;
@@ -60,7 +61,8 @@ impl Watch {
     }
 }
 
-/// Links and addresses, as rtnetlink(7) groups them: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`.
+/// Links and addresses, as rtnetlink(7) groups them: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`,
+/// `RTMGRP_IPV6_IFADDR`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const ADDRESSES: u32 = 0x1 | 0x10 | 0x100;
 /// `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`.

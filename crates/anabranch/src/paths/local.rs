@@ -13,9 +13,9 @@ pub struct LocalAddress {
     pub ip: IpAddr,
     /// The port. With 0 the path gets a socket of its own on a port that the system chooses.
     pub port: u16,
-    /// Packets leave through this interface, whatever the routes say, where the system supports that (Linux). An interface that
-    /// does not exist is an error; where the system forbids the choice (Linux before 5.7), the source address decides, unless
-    /// `strict` is set.
+    /// Packets leave through this interface, whatever the routes say, where the system supports that (Linux).
+    /// An interface that does not exist is an error; where the system forbids the choice (Linux before 5.7),
+    /// the source address decides, unless `strict` is set.
     pub interface: Option<String>,
     /// An error rather than another interface.
     pub strict: bool,

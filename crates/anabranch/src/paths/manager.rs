@@ -183,7 +183,7 @@ impl Manager {
         }
     }
 
-    /// Preferred ones first.
+    /// Learns the server's addresses, preferred ones first.
     fn learn_addresses(&mut self) {
         let mut known = self.connection.with_state(|state| state.core.server_addresses());
         known.sort_by_key(|known| !known.preferred);

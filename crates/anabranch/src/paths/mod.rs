@@ -1,7 +1,8 @@
-//! Several paths of one connection (RFC 10069): opening them, giving them up, what they are for, and what happens to them.
+//! Several paths of one connection (RFC 10069): opening them, giving them up, what they are for, and what
+//! happens to them.
 //!
-//! Both ends have to want several paths. A client then opens them one by one with [`Connection::open_path`], or has that done
-//! for every interface of its host with [`Connection::manage_paths`].
+//! Both ends have to want several paths. A client then opens them one by one with [`Connection::open_path`],
+//! or has that done for every interface of its host with [`Connection::manage_paths`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
@@ -189,8 +190,8 @@ impl Connection {
         self.0.with_state(|state| state.core.server_addresses())
     }
 
-    /// Server: tells the client that the server can be reached at `address` as well, and whether that is better. See also
-    /// [`ServerConfig::alternative_addresses`](crate::ServerConfig::alternative_addresses).
+    /// Server: tells the client that the server can be reached at `address` as well, and whether that is
+    /// better. See also [`ServerConfig::alternative_addresses`](crate::ServerConfig::alternative_addresses).
     ///
     /// # Errors
     /// If the client does not accept further addresses, or too many were announced.
@@ -261,7 +262,7 @@ impl State {
         }
     }
 
-    /// Something happened to paths.
+    /// Sends an event of paths to subscribers.
     pub(crate) fn apply_path(&mut self, event: PathEvent) {
         if let Some(sender) = &self.paths.events {
             // Nobody may be listening any longer.

@@ -1,8 +1,8 @@
-//! Decides which paths there should be: what the interfaces, the server's addresses and the fate of earlier attempts mean
-//! for a [`PathPolicy`]. Knows no socket and no clock.
+//! Decides which paths there should be: what the interfaces, the server's addresses and the fate of earlier
+//! attempts mean for a [`PathPolicy`]. Knows no socket and no clock.
 //!
-//! Every usable interface gets as many paths as its rule says, every address of the server at least one, up to the policy's
-//! maximum. An attempt that fails is repeated, each time after twice as long.
+//! Every usable interface gets as many paths as its rule says, every address of the server at least one, up
+//! to the policy's maximum. An attempt that fails is repeated, each time after twice as long.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -12,8 +12,8 @@ use super::PathStatus;
 use super::chooser::{Chooser, PathChooser, PathUse};
 use super::unused::Unused;
 
-/// Interfaces that lead to containers, virtual machines or private overlays rather than to a network from which a server can be
-/// reached.
+/// Interfaces that lead to containers, virtual machines or private overlays rather than to a network from
+/// which a server can be reached.
 const VIRTUAL: [&str; 18] = [
     "docker*",
     "br-*",
@@ -173,10 +173,10 @@ impl Default for Usage {
 }
 
 impl PathPolicy {
-    /// Interfaces to use, in order of preference, even if they are virtual; an address that is named by itself gets paths of its
-    /// own, whatever else its interface has. If there are none: every interface that leads to a network, point-to-point and
-    /// mobile ones included; that leaves out containers, virtual machines, private overlays, loopback and link-local addresses
-    /// (see [`PathPolicy::survey`]).
+    /// Interfaces to use, in order of preference, even if they are virtual; an address that is named by
+    /// itself gets paths of its own, whatever else its interface has. If there are none: every interface that
+    /// leads to a network, point-to-point and mobile ones included; that leaves out containers, virtual
+    /// machines, private overlays, loopback and link-local addresses (see [`PathPolicy::survey`]).
     pub fn allow(&self) -> &[PathRule] {
         &self.allow
     }
@@ -186,7 +186,7 @@ impl PathPolicy {
         &self.deny
     }
 
-    /// Paths to have at most, the one that the connection began with included.
+    /// Returns the maximum number of paths, the one that the connection began with included.
     pub fn max_paths(&self) -> usize {
         self.max_paths
     }
@@ -198,7 +198,7 @@ impl PathPolicy {
         self
     }
 
-    /// Never uses these interfaces and addresses.
+    /// Denies these interfaces and addresses.
     #[must_use]
     pub fn denying(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Self {
         self.deny.extend(patterns);

@@ -1,8 +1,9 @@
-//! Decides when the next attempt to reach a server begins while earlier ones have not come through (RFC 8305 §5). Knows no
-//! socket and no clock.
+//! Decides when the next attempt to reach a server begins while earlier ones have not come through (RFC 8305
+//! §5). Knows no socket and no clock.
 //!
-//! One attempt at a time is enough as long as the server answers: the next one begins when nothing at all was heard for a
-//! while, or at once when an earlier one has failed. Whoever hears something waits anew, as the answer may be a long one.
+//! One attempt at a time is enough as long as the server answers: the next one begins when nothing at all was
+//! heard for a while, or at once when an earlier one has failed. Whoever hears something waits anew, as the
+//! answer may be a long one.
 
 use std::time::Duration;
 

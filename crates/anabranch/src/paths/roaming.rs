@@ -20,7 +20,8 @@ pub(crate) struct Roaming {
     remotes: Vec<SocketAddr>,
     /// Nothing is heard, or cannot be sent.
     pub(crate) is_silent: bool,
-    /// A path manager opens paths on other interfaces; the one path that is left moves only if its address is gone.
+    /// A path manager opens paths on other interfaces; the one path that is left moves only if its address is
+    /// gone.
     pub(crate) is_managed: bool,
     /// No address that the routing table prefers is tried before, unless the one in use is gone.
     not_before: Time,

@@ -59,9 +59,10 @@ pub struct Survey {
 }
 
 impl PathPolicy {
-    /// Looks which interfaces of this host get paths now. An interface that no rule names counts if it is up, has an address
-    /// that is neither loopback nor link-local, and does not by its name lead to containers, virtual machines or an overlay.
-    /// Point-to-point interfaces (`ppp0`, `wg1`, `tun0`) and mobile ones (`wwan0`) count.
+    /// Looks which interfaces of this host get paths now. An interface that no rule names counts if it is up,
+    /// has an address that is neither loopback nor link-local, and does not by its name lead to containers,
+    /// virtual machines or an overlay. Point-to-point interfaces (`ppp0`, `wg1`, `tun0`) and mobile ones
+    /// (`wwan0`) count.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

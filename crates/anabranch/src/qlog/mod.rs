@@ -31,7 +31,8 @@ impl Traces {
         Self { dir: std::env::var_os("QLOGDIR").map(PathBuf::from), ..Self::default() }
     }
 
-    /// Creates the trace of a new connection. `name` is the client's first destination connection ID, if it is known.
+    /// Creates the trace of a new connection. `name` is the client's first destination connection ID, if it
+    /// is known.
     pub(crate) fn begin(&self, side: Side, name: Option<ConnectionId>) -> Option<Trace> {
         let file = QlogFile::new(self.dir.clone()?, self.limit, side, name);
         Some(Trace::new(QlogFile { failed: Arc::clone(&self.failed), ..file }))
@@ -66,8 +67,8 @@ impl anabranch_http3::trace::Observer for Trace {
     }
 }
 
-/// A trace in a file of its own, named by the client's first destination connection ID. Opens the file at the connection's
-/// first event. A file that cannot be written costs the trace, never the connection.
+/// A trace in a file of its own, named by the client's first destination connection ID. Opens the file at the
+/// connection's first event. A file that cannot be written costs the trace, never the connection.
 struct QlogFile {
     dir: PathBuf,
     /// Bytes that it may have.
@@ -85,7 +86,8 @@ impl QlogFile {
         Self { dir, limit, side, name, qlog: None, failed: Arc::default() }
     }
 
-    /// Tells that the trace ends because it cannot be written, once for all traces of an endpoint: the disk is full for all.
+    /// Tells that the trace ends because it cannot be written, once for all traces of an endpoint: the disk
+    /// is full for all.
     fn look(&mut self) {
         let Some(error) = self.qlog.as_mut().and_then(Qlog::take_error) else { return };
         if !self.failed.swap(true, Ordering::Relaxed) {

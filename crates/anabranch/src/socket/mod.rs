@@ -1,5 +1,5 @@
-//! A UDP socket with everything the operating system offers to QUIC: batches (recvmmsg), segmentation offload (GSO and
-//! GRO), ECN marks, and the local address of each datagram.
+//! A UDP socket with everything the operating system offers to QUIC: batches (recvmmsg), segmentation offload
+//! (GSO and GRO), ECN marks, and the local address of each datagram.
 
 mod batch;
 mod errors;
@@ -19,7 +19,8 @@ use self::batch::RECEIVE_BUFFERS;
 pub(crate) use self::batch::ReceiveBatch;
 pub(crate) use self::errors::Refusal;
 
-/// Asked of the kernel for either direction: a few round trips' worth of a fast path, so that a busy core loses nothing.
+/// Asked of the kernel for either direction: a few round trips' worth of a fast path, so that a busy core
+/// loses nothing.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
 /// Error that some interfaces without segmentation offload return for its use; the same number on every Unix.
 const EIO: i32 = 5;
@@ -105,8 +106,8 @@ impl Socket {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands one batch to the kernel. Whatever happens to datagrams beyond what the result tells is loss, and recovery's
-    /// business: sizes beyond the interface's MTU, full queues.
+    /// Hands one batch to the kernel. Whatever happens to datagrams beyond what the result tells is loss, and
+    /// recovery's business: sizes beyond the interface's MTU, full queues.
     pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) -> Sent {
         // After a rebinding the path may still name the socket before this one: then the kernel chooses.
         let source = Some(transmit.tuple.local).filter(|local| self.serves(*local)).map(|local| local.ip());
@@ -123,8 +124,8 @@ impl Socket {
         let mut sent = self.try_send(&batch);
         if batch.src_ip.is_some() && sent.as_ref().is_err_and(is_about_the_source) {
             self.renew_state();
-            // The host has lost the address since the path began to use it: the kernel chooses, and the path learns of it
-            // from what is answered.
+            // The host has lost the address since the path began to use it: the kernel chooses, and the path
+            // learns of it from what is answered.
             batch.src_ip = None;
             sent = self.try_send(&batch);
         }
@@ -145,8 +146,8 @@ impl Socket {
             sent = send();
         }
         match sent {
-            // Once more through the runtime, which has to learn that the socket is full before it can wait for room. It
-            // is not asked at first, because it takes a new socket for a full one.
+            // Once more through the runtime, which has to learn that the socket is full before it can wait
+            // for room. It is not asked at first, because it takes a new socket for a full one.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.io.try_io(Interest::WRITABLE, send)
             }
@@ -154,8 +155,8 @@ impl Socket {
         }
     }
 
-    /// Finds out anew what the kernel offers: after `EINVAL` segmentation offload and ECN are given up for good, but the
-    /// address to send from was why.
+    /// Finds out anew what the kernel offers: after `EINVAL` segmentation offload and ECN are given up for
+    /// good, but the address to send from was why.
     fn renew_state(&self) {
         if let Ok(state) = UdpSocketState::new(UdpSockRef::from(&self.io)) {
             *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;

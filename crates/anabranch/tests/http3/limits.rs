@@ -233,8 +233,8 @@ async fn narrow(site: &Site) -> Connection {
     Connection::new(within(connecting).await.unwrap(), Config::default())
 }
 
-/// Reads all responses at a low rate, whichever of them comes; says how many bytes of the second one came before the first one
-/// was over.
+/// Reads all responses at a low rate, whichever of them comes; says how many bytes of the second one came
+/// before the first one was over.
 async fn read_slowly(responses: &mut [RecvHalf; 2], lens: [usize; 2]) -> usize {
     let mut read = [0; 2];
     let mut before = None;
@@ -257,8 +257,8 @@ async fn read_slowly(responses: &mut [RecvHalf; 2], lens: [usize; 2]) -> usize {
     before.unwrap_or(lens[1])
 }
 
-/// Time in which the server serves another stream is no fault of the client, whatever it says of priorities: Chromium says
-/// `u=0, i` of documents, `i` of what is fetched, `u=1` of scripts.
+/// Time in which the server serves another stream is no fault of the client, whatever it says of priorities:
+/// Chromium says `u=0, i` of documents, `i` of what is fetched, `u=1` of scripts.
 #[tokio::test]
 async fn downloads_that_share_a_connection_all_come() {
     const LENS: [usize; 2] = [8_000_000, 800_000];
@@ -294,7 +294,8 @@ async fn downloads_that_share_a_connection_all_come() {
     }
 }
 
-/// Requests that a client sends one after the other over a slow link do not count as slow while another one is sent.
+/// Requests that a client sends one after the other over a slow link do not count as slow while another one
+/// is sent.
 #[tokio::test]
 async fn uploads_that_share_a_connection_all_arrive() {
     let site = Site::new();
@@ -359,7 +360,8 @@ async fn who_waits_for_a_handler_is_not_to_blame() {
     }
 }
 
-/// A connection that is closed because nothing more was asked for takes nothing from a client that has not read all yet.
+/// A connection that is closed because nothing more was asked for takes nothing from a client that has not
+/// read all yet.
 #[tokio::test]
 async fn what_has_arrived_can_be_read_after_an_idle_connection_was_closed() {
     let site = Site::new();

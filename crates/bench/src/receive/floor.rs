@@ -24,7 +24,8 @@ const REVERSO_MASKED: usize = 13;
 /// From the packet number to the sample.
 const REVERSO_SAMPLE: usize = 12;
 
-/// Measures AES-128-GCM, as the connections of the benchmark use it: opened in place, five bytes of the header masked.
+/// Measures AES-128-GCM, as the connections of the benchmark use it: opened in place, five bytes of the
+/// header masked.
 pub(super) fn measure() -> Result<Sample, Error> {
     let keys = keys()?;
     over_batches(&keys, HEADER_LEN, |number, packet| {
@@ -42,8 +43,8 @@ pub(super) fn measure_reverso() -> Result<Sample, Error> {
     over_batches(&keys, REVERSO_HEADER_LEN, |number, packet| keys.open_reverso(number, packet, &mut place))
 }
 
-/// Milliseconds for `packets` VReverso packets that were sealed one after another, each in memory of its own: more than a processor
-/// keeps close by, unlike the batches above.
+/// Milliseconds for `packets` VReverso packets that were sealed one after another, each in memory of its own:
+/// more than a processor keeps close by, unlike the batches above.
 pub(super) fn measure_reverso_once(packets: usize) -> Result<f64, Error> {
     let keys = keys()?;
     let mut place = vec![0; usize::from(PACKET_LEN) * BATCH];

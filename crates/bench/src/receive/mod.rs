@@ -1,7 +1,8 @@
-//! Nanoseconds per packet through the receive path: mask, decrypt, frames, reassembly, read by the application.
+//! Nanoseconds per packet through the receive path: mask, decrypt, frames, reassembly, read by the
+//! application.
 //!
-//! Sending, acknowledging and the harness are not timed. Batches lie in one buffer, into which they were copied just before,
-//! as a kernel would; the application reads without looking at the bytes.
+//! Sending, acknowledging and the harness are not timed. Batches lie in one buffer, into which they were
+//! copied just before, as a kernel would; the application reads without looking at the bytes.
 
 mod floor;
 mod ours;

@@ -36,7 +36,8 @@ pub(super) struct Received {
     pub(super) digest: Digest,
     /// `true` if that is what the sender says, and everything has come.
     pub(super) matches: bool,
-    /// For each failure, the longest wait for new bytes that it can have caused; `None` if it came after the end.
+    /// For each failure, the longest wait for new bytes that it can have caused; `None` if it came after the
+    /// end.
     pub(super) gaps: Vec<Option<Duration>>,
 }
 

@@ -1,6 +1,6 @@
-//! Charts as SVG: lines and areas over the time of a transfer. Colours come from the page's style sheet. Every chart is drawn
-//! twice, for wide windows and for narrow ones, of which the style sheet shows one: in a picture that is only made smaller
-//! nobody can read the labels.
+//! Charts as SVG: lines and areas over the time of a transfer. Colours come from the page's style sheet.
+//! Every chart is drawn twice, for wide windows and for narrow ones, of which the style sheet shows one: in a
+//! picture that is only made smaller nobody can read the labels.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ pub(super) enum Window {
 impl Window {
     pub(super) const ALL: [Self; 2] = [Self::Wide, Self::Narrow];
 
-    /// Width of a picture, in its units.
+    /// Returns the width of a picture, in its units.
     fn width(self) -> f64 {
         match self {
             Self::Wide => 960.0,
@@ -42,7 +42,7 @@ impl Window {
         }
     }
 
-    /// Width of a character of a label, about.
+    /// Returns the approximate width of a character of a label.
     fn character(self) -> f64 {
         match self {
             Self::Wide => 7.0,
@@ -216,7 +216,7 @@ pub(super) fn drawn(samples: usize) -> impl Iterator<Item = usize> {
     (0..samples).step_by(step).chain(last)
 }
 
-/// Round values up to `max`, about as many as wanted.
+/// Returns round values up to `max`, about as many as wanted.
 fn ticks(max: f64, wanted: f64) -> Vec<f64> {
     if !max.is_finite() || max <= 0.0 {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! `anabranch demo`: one connection over several links between a server and a client in this process, and what it took.
+//! `anabranch demo`: one connection over several links between a server and a client in this process, and
+//! what it took.
 
 mod arrivals;
 mod bars;
@@ -48,8 +49,8 @@ const STANDARD: &str = "-";
 
 /// Move data over several links at once and show how it went
 ///
-/// A server and a client in this process, with links of the given rate, round-trip time and loss between them, on the
-/// loopback interface. Every link is measured alone first, then all of them are used together.
+/// A server and a client in this process, with links of the given rate, round-trip time and loss between
+/// them, on the loopback interface. Every link is measured alone first, then all of them are used together.
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
     /// Amount to move, in MB (10^6 bytes) unless it says otherwise: 100, 500kB, 1GiB
@@ -118,7 +119,7 @@ pub(crate) async fn run(options: Demo) -> Result {
 }
 
 impl Demo {
-    /// Whatever can be known to be wrong before anything begins.
+    /// Checks everything that can be known to be wrong before anything begins.
     fn check(&self) -> Result {
         let paths = self.paths.0.len();
         if let Some(fail) = self.fail.iter().find(|fail| fail.path >= paths) {

@@ -37,7 +37,7 @@ impl Summary {
         self.outcome.took.as_secs_f64().max(1e-9)
     }
 
-    /// Content in bits per second.
+    /// Returns the goodput in bits of content per second.
     pub(super) fn goodput(&self) -> f64 {
         self.size as f64 * 8.0 / self.seconds()
     }

@@ -161,7 +161,8 @@ impl Scene {
         Ok((moved - before) as f64 * 8.0 / (end - from).as_secs_f64())
     }
 
-    /// Waits until the client has said that it is over and the server has heard it. A server that fails has more to say than a client that misses it.
+    /// Waits until the client has said that it is over and the server has heard it. A server that fails has
+    /// more to say than a client that misses it.
     async fn farewell(self) -> Result {
         let _ = tokio::time::timeout(FAREWELL, self.client.wait_close_sent()).await;
         match tokio::time::timeout(FAREWELL, self.serving).await {

@@ -24,8 +24,8 @@ const TIME: StaticFormatDescription =
 /// Destination of events.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct EventsTo {
-    /// Write what happens to connections and paths as it happens, a JSON object on each line, to FILE or, as `-`, to standard
-    /// output
+    /// Write what happens to connections and paths as it happens, a JSON object on each line, to FILE or, as
+    /// `-`, to standard output
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
 }

@@ -138,7 +138,7 @@ impl Failure {
         ExitCode::from(self.exit as u8)
     }
 
-    /// The same, where the command goes on.
+    /// Says the same where the command goes on.
     pub(crate) fn say(&self) {
         note(format_args!("anabranch: {}", one_line(&self.to_string())));
     }
@@ -165,7 +165,8 @@ pub(crate) fn say(line: impl fmt::Display) -> Result {
     said.map_err(|error| Failure::io("cannot write to standard output", &error))
 }
 
-/// Writes a line to standard error, above the bars that are shown there. If that fails, there is nobody to tell.
+/// Writes a line to standard error, above the bars that are shown there. If that fails, there is nobody to
+/// tell.
 pub(crate) fn note(line: impl fmt::Display) {
     let _ = screen::above(|| writeln!(io::stderr(), "{line}"));
 }
@@ -195,7 +196,7 @@ impl From<ConnectError> for Failure {
 }
 
 impl From<ConnectionError> for Failure {
-    /// `Handshake` is up to those who know that it was not over yet.
+    /// Converts the error; `Handshake` is up to callers that know that the handshake was not over yet.
     fn from(error: ConnectionError) -> Self {
         if let Some(alert) = alert::explain(&error) {
             return alert;

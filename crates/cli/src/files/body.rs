@@ -1,6 +1,6 @@
-//! The content of an answer. A file is read piece by piece on threads that may wait for a disk; while a piece is being
-//! sent, the next one is read, and no more than that is in memory. The more answers there are, the smaller are the pieces:
-//! clients that take nothing of what they ask for cannot fill the memory.
+//! The content of an answer. A file is read piece by piece on threads that may wait for a disk; while a piece
+//! is being sent, the next one is read, and no more than that is in memory. The more answers there are, the
+//! smaller are the pieces: clients that take nothing of what they ask for cannot fill the memory.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,15 +1,16 @@
 //! The memory that pieces of files are read into: it is counted, shared by all answers, and used again.
 //!
-//! Pieces are read on one thread and dropped on another, whenever the client has acknowledged them. An allocator that gives
-//! each thread memory of its own keeps them for the thread that made them, so that many threads keep many times what is in
-//! use; here, whatever thread needs a piece takes one that is free.
+//! Pieces are read on one thread and dropped on another, whenever the client has acknowledged them. An
+//! allocator that gives each thread memory of its own keeps them for the thread that made them, so that many
+//! threads keep many times what is in use; here, whatever thread needs a piece takes one that is free.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Most bytes of a file that are read at a time. An answer holds one piece that is being sent, and one that is ready.
+/// Most bytes of a file that are read at a time. An answer holds one piece that is being sent, and one that
+/// is ready.
 pub(super) const MAX_PIECE: u64 = 128 * 1024;
 /// Fewest bytes that are read at a time, however many answers there are.
 pub(super) const MIN_PIECE: u64 = 4 * 1024;
@@ -43,13 +44,13 @@ impl Memory {
         self.0.most.load(Ordering::Relaxed)
     }
 
-    /// Room for one more answer.
+    /// Claims room for one more answer.
     pub(super) fn claim(&self) -> Claim {
         self.0.answers.fetch_add(1, Ordering::Relaxed);
         Claim(self.clone())
     }
 
-    /// Empty memory for `len` bytes. Large pieces have one size, so that they can be used again.
+    /// Returns empty memory for `len` bytes. Large pieces have one size, so that they can be used again.
     pub(super) fn piece(&self, len: u64) -> Piece {
         let is_large = 2 * len >= MAX_PIECE;
         let free = if is_large { self.spare().pop() } else { None };
@@ -126,7 +127,8 @@ impl Drop for Piece {
 mod tests {
     use super::*;
 
-    /// However many answers there are, what they hold stays near the bound, and room comes back with their end.
+    /// However many answers there are, what they hold stays near the bound, and room comes back with their
+    /// end.
     #[test]
     fn many_answers_share_the_memory() {
         let memory = Memory::default();

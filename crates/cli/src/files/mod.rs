@@ -1,8 +1,10 @@
-//! The file service: GET and HEAD on the files of a directory (RFC 9110), whichever protocol a request came over.
+//! The file service: GET and HEAD on the files of a directory (RFC 9110), whichever protocol a request came
+//! over.
 //!
-//! Everything that touches the disk happens on threads that may wait for it. Paths are resolved beneath an open directory,
-//! without a moment at which a link could be put in their way (`openat2` where the system has it): what is served is below
-//! the root, links that stay inside of it included. Absolute links are refused, wherever they lead to.
+//! Everything that touches the disk happens on threads that may wait for it. Paths are resolved beneath an
+//! open directory, without a moment at which a link could be put in their way (`openat2` where the system has
+//! it): what is served is below the root, links that stay inside of it included. Absolute links are refused,
+//! wherever they lead to.
 
 mod body;
 mod listing;
@@ -50,7 +52,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// `listing` says whether directories without an index are listed.
+    /// Opens a directory; `listing` tells whether directories without an index are listed.
     ///
     /// # Errors
     /// If the directory cannot be opened.

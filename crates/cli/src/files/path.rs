@@ -21,8 +21,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Decodes a path once (RFC 3986 §2.4). Names that no file can have are not found. Dot segments are bad requests:
-    /// removing them is up to clients (RFC 3986 §5.2.4), and who sends them is up to no good.
+    /// Decodes a path once (RFC 3986 §2.4). Names that no file can have are not found. Dot segments are bad
+    /// requests: removing them is up to clients (RFC 3986 §5.2.4), and who sends them is up to no good.
     pub(super) fn parse(path: &str) -> Result<Self, StatusCode> {
         if path.len() > MAX_PATH {
             return Err(StatusCode::URI_TOO_LONG);
@@ -39,7 +39,7 @@ impl Wanted {
         Ok(Self { path, directory })
     }
 
-    /// Relative to the root, and without dot segments unless it is the root itself.
+    /// Returns the path relative to the root, without dot segments unless it is the root itself.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -39,7 +39,8 @@ impl Validators {
         headers.typed_insert(LastModified::from(self.modified));
     }
 
-    /// Evaluates preconditions in their order of precedence (§13.2.2). A field that makes no sense is ignored.
+    /// Evaluates preconditions in their order of precedence (§13.2.2). A field that makes no sense is
+    /// ignored.
     pub(super) fn judge(&self, headers: &HeaderMap) -> Verdict {
         let kept = match headers.typed_get::<IfMatch>() {
             Some(wanted) => wanted.precondition_passes(&self.etag),

@@ -208,8 +208,8 @@ impl Round {
         Ok(Ended { origin, status, early_data })
     }
 
-    /// Asks for what is missing. Gives an answer that goes on where the last one ended, after as many bytes as the number
-    /// says; or else one that begins anew.
+    /// Asks for what is missing. Gives an answer that goes on where the last one ended, after as many bytes
+    /// as the number says; or else one that begins anew.
     async fn answer_that_fits(
         &self,
         job: &Job,

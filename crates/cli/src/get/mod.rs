@@ -49,9 +49,10 @@ const STANDARD: &str = "-";
 
 /// Fetch files over HTTP/3
 ///
-/// Each file is named by the last part of its URL's path, or index.html. It gets its name only once it is whole, so that
-/// nothing is left behind by a failure. Files of one server come over one connection; what cannot be had does not keep the
-/// others from coming, and what is lost on the way is asked for again (--retry).
+/// Each file is named by the last part of its URL's path, or index.html. It gets its name only once it is
+/// whole, so that nothing is left behind by a failure. Files of one server come over one connection; what
+/// cannot be had does not keep the others from coming, and what is lost on the way is asked for again
+/// (--retry).
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Get {
@@ -71,23 +72,24 @@ pub(crate) struct Get {
     hq: bool,
     #[command(flatten)]
     ask: Ask,
-    /// Write JSON to a file or, as `-`, to standard output: an object, or an array if several things are fetched; the
-    /// content goes nowhere unless --output says so
+    /// Write JSON to a file or, as `-`, to standard output: an object, or an array if several things are
+    /// fetched; the content goes nowhere unless --output says so
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Fetch everything this many times, each time over new connections that resume those before (0-RTT)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Keep address tokens of servers in a file: a later run spares itself the round trip that a busy server asks for.
-    /// TLS sessions are not kept, as there is no way to store them; those last for one run (--repeat)
+    /// Keep address tokens of servers in a file: a later run spares itself the round trip that a busy server
+    /// asks for. TLS sessions are not kept, as there is no way to store them; those last for one run
+    /// (--repeat)
     #[arg(long, value_name = "FILE")]
     session_file: Option<PathBuf>,
     /// Seconds to wait for a server's first answer
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     timeout: f64,
-    /// Try this many times more, after growing pauses, when a connection or an answer that was there is lost: what is missing
-    /// is asked for, of the same file (Range, If-Range), and has to fit what is there; who comes further begins to count
-    /// anew. 0 gives up at once
+    /// Try this many times more, after growing pauses, when a connection or an answer that was there is lost:
+    /// what is missing is asked for, of the same file (Range, If-Range), and has to fit what is there; who
+    /// comes further begins to count anew. 0 gives up at once
     #[arg(long, value_name = "N", default_value_t = 8)]
     retry: u32,
     /// Show neither progress nor figures
@@ -169,8 +171,8 @@ async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor
     report.finish(begin.elapsed())
 }
 
-/// Fetches everything, so many at once; gives what became of each job, in their order. People read of each file when it is
-/// there, and of failures of several as they happen.
+/// Fetches everything, so many at once; gives what became of each job, in their order. People read of each
+/// file when it is there, and of failures of several as they happen.
 async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Vec<Result<Done>>> {
     let mut waiting = jobs.iter().cloned().enumerate();
     let mut running = JoinSet::new();

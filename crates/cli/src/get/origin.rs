@@ -134,8 +134,8 @@ impl Origin {
         Ok(answer)
     }
 
-    /// Waits for a handshake that early data has run ahead of, which fails like any other; says whether the server took
-    /// the early data.
+    /// Waits for a handshake that early data has run ahead of, which fails like any other; says whether the
+    /// server took the early data.
     pub(super) async fn early_data_accepted(&self, target: &Target) -> Result<bool> {
         let accept = || async {
             let early_data = self.early_data.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -68,7 +68,7 @@ impl Report {
         Err(Failure::new(first.exit(), format!("{failed} of {files} files could not be had")))
     }
 
-    /// JSON is one object, or an array if there was more than one thing to fetch.
+    /// Concludes the report. JSON is one object, or an array if there was more than one thing to fetch.
     fn conclude(self, took: Duration, failed: usize) -> Result {
         let files = self.files;
         let Some(path) = &self.json else {

@@ -98,8 +98,8 @@ impl Arrived {
         self.tail.extend_from_slice(kept);
     }
 
-    /// Header fields that ask for the rest, and for a little of what is there. `None` if there is nothing to tell whether that
-    /// would be of the same file.
+    /// Returns the header fields that ask for the rest, and for a little of the part that is there. `None` if
+    /// nothing shows whether that would be of the same file.
     pub(super) fn rest(&self) -> Option<[(header::HeaderName, HeaderValue); 2]> {
         let validator = self.validator.clone().filter(|_| self.bytes > 0)?;
         let from = self.part.start + self.bytes - self.tail.len() as u64;
@@ -144,7 +144,8 @@ impl Arrived {
         }
     }
 
-    /// Compares what came once more with what is there, and takes it off the front of `piece`; `left` bytes of it are to come.
+    /// Compares what came once more with what is there, and takes it off the front of `piece`; `left` bytes
+    /// of it are to come.
     ///
     /// # Errors
     /// If they differ.

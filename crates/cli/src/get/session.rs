@@ -1,7 +1,7 @@
 //! `--session-file`: what a later run can show to servers that this one has met.
 //!
-//! These are address tokens (NEW_TOKEN, RFC 9000 §8.1.3). TLS sessions are not among them: rustls has no way to store one
-//! outside of the process.
+//! These are address tokens (NEW_TOKEN, RFC 9000 §8.1.3). TLS sessions are not among them: rustls has no way
+//! to store one outside of the process.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};

@@ -61,8 +61,8 @@ const NAMES: &[(&str, TestCase)] = &[
     ("http3", TestCase::Http3),
 ];
 
-/// Idle timeout of most cases, and of those in which a third of all packets gets lost: until a round trip succeeds, probes
-/// come at intervals that double from one second.
+/// Idle timeout of most cases, and of those in which a third of all packets gets lost: until a round trip
+/// succeeds, probes come at intervals that double from one second.
 const IDLE_MS: u64 = 30_000;
 const PERSISTENT_IDLE_MS: u64 = 120_000;
 

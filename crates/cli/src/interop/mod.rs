@@ -1,5 +1,5 @@
-//! `anabranch interop`: an endpoint of the public interop runner (quic-interop-runner). The runner speaks through
-//! environment variables, folders and exit statuses; `interop/run_endpoint.sh` passes them on.
+//! `anabranch interop`: an endpoint of the public interop runner (quic-interop-runner). The runner speaks
+//! through environment variables, folders and exit statuses; `interop/run_endpoint.sh` passes them on.
 
 mod case;
 mod client;

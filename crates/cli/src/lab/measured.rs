@@ -1,4 +1,5 @@
-//! Claims about the time of a processor: `anabranch-bench`, which lies beside this command, measures what they need.
+//! Claims about the time of a processor: `anabranch-bench`, which lies beside this command, measures what
+//! they need.
 
 use std::process::{Command, Stdio};
 

@@ -10,7 +10,8 @@ use crate::exit::{Result, note, say};
 
 /// Bring the results of several directories together, as shards leave them
 ///
-/// Runs that the shards were told to run must be there; if not, nothing is written, and the exit status is 12.
+/// Runs that the shards were told to run must be there; if not, nothing is written, and the exit status is
+/// 12.
 #[derive(Args, Debug)]
 pub(crate) struct Merge {
     /// Directories with results of the same experiment

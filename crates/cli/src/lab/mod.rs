@@ -19,7 +19,8 @@ use crate::exit::{Exit, Failure, Result};
 
 /// Repeat published experiments, or run others, in simulated time
 ///
-/// Real endpoints exchange real packets over simulated links, as fast as the processors allow. Equal seeds give equal results.
+/// Real endpoints exchange real packets over simulated links, as fast as the processors allow. Equal seeds
+/// give equal results.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Lab {
     Run(run::Run),

@@ -25,11 +25,12 @@ const ALL: &str = "all";
 
 /// Run an experiment: all its usual variants at all its points
 ///
-/// Results are written as runs finish. A command that was ended early goes on where it was when it is given again: after Ctrl-C,
-/// runs under way have a second and a half to end; a second Ctrl-C drops them at once.
+/// Results are written as runs finish. A command that was ended early goes on where it was when it is given
+/// again: after Ctrl-C, runs under way have a second and a half to end; a second Ctrl-C drops them at once.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Run {
-    /// An experiment, see `anabranch lab list`, a plan of your own, or a folder of plans, which run one after the other
+    /// An experiment, see `anabranch lab list`, a plan of your own, or a folder of plans, which run one after
+    /// the other
     #[arg(value_name = "NAME|PLAN.toml|FOLDER")]
     what: String,
     /// Directory of the results [default: lab-results/NAME]

@@ -16,8 +16,9 @@ use super::RESUME;
 use crate::exit::{Exit, Failure, Result};
 use crate::signal::Stop;
 
-/// A bar on standard error, if that is a terminal, and an ear for signals. The first one has no other run begin, and gives those
-/// under way [`GRACE`] to end; then, or at the next one, they are dropped. Where no sweep is under way, the first is enough.
+/// A bar on standard error, if that is a terminal, and an ear for signals. The first one has no other run
+/// begin, and gives those under way [`GRACE`] to end; then, or at the next one, they are dropped. Where no
+/// sweep is under way, the first is enough.
 pub(super) struct Watch {
     bar: ProgressBar,
     signals: Arc<Signals>,
@@ -34,7 +35,8 @@ struct Signals {
     runs: AtomicUsize,
 }
 
-/// Time that runs under way have to end by themselves after a signal; with it, a command is gone within two seconds.
+/// Time that runs under way have to end by themselves after a signal; with it, a command is gone within two
+/// seconds.
 const GRACE: Duration = Duration::from_millis(1500);
 
 const STYLE: &str = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} left{msg}";

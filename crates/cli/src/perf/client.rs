@@ -43,9 +43,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Measure a server, or show what it can do
 ///
-/// As iperf3 does, it sends for ten seconds unless it is told otherwise: `perf client -c HOST`, `-R` to receive, `-t` for another
-/// time, `--download` and `--upload` for so many bytes. The server is `perf server`, or another one that speaks `perf`,
-/// `hq-interop` or HTTP/3.
+/// As iperf3 does, it sends for ten seconds unless it is told otherwise: `perf client -c HOST`, `-R` to
+/// receive, `-t` for another time, `--download` and `--upload` for so many bytes. The server is `perf
+/// server`, or another one that speaks `perf`, `hq-interop` or HTTP/3.
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Client {
@@ -466,7 +466,7 @@ async fn datagrams(caller: &Caller, count: u64) -> Result {
     if echoed == 0 && count > 0 { Err(Failure::new(Exit::Protocol, "no datagram came back")) } else { Ok(()) }
 }
 
-/// Many small requests: the handshakes are over before the clock starts.
+/// Makes many small requests: the handshakes are over before the clock starts.
 async fn requests(options: &Client, caller: &Caller, count: u64) -> Result {
     let [path] = &options.load.paths[..] else {
         return Err(Failure::new(Exit::Usage, "--requests needs one path"));
@@ -490,7 +490,7 @@ async fn requests(options: &Client, caller: &Caller, count: u64) -> Result {
     Ok(())
 }
 
-/// Full handshakes: the configuration of these cases remembers no sessions.
+/// Makes full handshakes: the configuration of these cases remembers no sessions.
 async fn handshakes(caller: Caller, count: u64, concurrency: u64) -> Result {
     let caller = Arc::new(caller);
     let left = Arc::new(AtomicU64::new(count));

@@ -1,4 +1,5 @@
-//! `anabranch perf` over HTTP/3: `/bytes/N` from memory, anything else from the root; files, and many small requests.
+//! `anabranch perf` over HTTP/3: `/bytes/N` from memory, anything else from the root; files, and many small
+//! requests.
 
 use anabranch::VarInt;
 use std::convert::Infallible;
@@ -147,7 +148,8 @@ fn failed(error: http3::Error) -> Failure {
     Failure::new(Exit::Protocol, error)
 }
 
-/// Asks for `path` and has `take` look at each piece of the answer; the connection is locked as long as it looks.
+/// Asks for `path` and has `take` look at each piece of the answer; the connection is locked as long as it
+/// looks.
 async fn get(
     connection: &Connection,
     authority: &str,
@@ -169,7 +171,7 @@ async fn get(
     }
 }
 
-/// HTTP/3 on a QUIC connection.
+/// Begins HTTP/3 on a QUIC connection.
 pub(super) fn begin(connection: &anabranch::Connection) -> Connection {
     Connection::new(connection.clone(), Config::default())
 }

@@ -24,8 +24,8 @@ pub(crate) struct Load {
     /// Receive instead of sending, with --time
     #[arg(short = 'R', long, conflicts_with_all = ["download", "upload"])]
     pub(crate) reverse: bool,
-    /// Show how it goes every so many seconds, 0 for never; unless said, every second where --time says how long, and for
-    /// people
+    /// Show how it goes every so many seconds, 0 for never; unless said, every second where --time says how
+    /// long, and for people
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) interval: Option<Duration>,
     /// Bytes to receive, split over the streams: 5000000, 10M, 1GiB
@@ -100,7 +100,7 @@ pub(crate) enum Case {
     Ecn,
 }
 
-/// A number of seconds, in parts if need be.
+/// Parses a number of seconds, in parts if need be.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.strip_suffix('s').unwrap_or(text).parse::<f64>().map_err(|error| error.to_string())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())

@@ -1,7 +1,9 @@
-//! `anabranch perf`: bulk transfers, handshakes and interoperability cases, with the flags that all peers share.
+//! `anabranch perf`: bulk transfers, handshakes and interoperability cases, with the flags that all peers
+//! share.
 //!
-//! The protocol is draft-banks-quic-performance: a stream begins with eight bytes, big endian, that say how many to send
-//! back; whatever follows is dropped. DATAGRAM frames are echoed. Over HTTP/3, `/bytes/N` is answered with N bytes.
+//! The protocol is draft-banks-quic-performance: a stream begins with eight bytes, big endian, that say how
+//! many to send back; whatever follows is dropped. DATAGRAM frames are echoed. Over HTTP/3, `/bytes/N` is
+//! answered with N bytes.
 
 pub(crate) mod client;
 mod ecn;
@@ -65,7 +67,7 @@ impl Place {
     }
 }
 
-/// User and system time of this process so far.
+/// Returns user and system time of this process so far.
 fn cpu_seconds() -> f64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0.0 };
@@ -100,7 +102,7 @@ impl Report {
         self
     }
 
-    /// `goodput_mbps` is 10^6 bits of application data per second.
+    /// Adds `goodput_mbps`, in 10^6 bits of application data per second.
     fn goodput(self, bytes: u64, seconds: f64) -> Self {
         let mbps = bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
         self.with("bytes", bytes).with("seconds", seconds).with("goodput_mbps", mbps)
@@ -114,7 +116,7 @@ impl Report {
         }
     }
 
-    /// Whatever is worth a line to people: neither zeros nor what was not asked for.
+    /// Returns the lines for people, without zeros and without figures that nobody asked for.
     fn text(&self) -> String {
         let number = |name: &str| self.facts.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         let mut lines = Vec::new();
@@ -142,7 +144,7 @@ impl Report {
     }
 }
 
-/// Application data per second, as people read it.
+/// Formats application data per second for people.
 fn rate(bytes: u64, seconds: f64) -> String {
     crate::rate::words(bytes as f64 / seconds.max(1e-9))
 }

@@ -31,7 +31,8 @@ const FAREWELL: Duration = Duration::from_millis(200);
 /// Answer perf, hq-interop and HTTP/3 clients until standard input ends or SIGTERM arrives
 #[derive(Args, Debug)]
 pub(crate) struct Server {
-    /// Address, or name of this host, and port to listen on, or :PORT for every address; port 0 lets the system choose
+    /// Address, or name of this host, and port to listen on, or :PORT for every address; port 0 lets the
+    /// system choose
     #[arg(long, value_name = "HOST:PORT", default_value = ":4433")]
     listen: HostPort,
     #[command(flatten)]

@@ -74,7 +74,8 @@ impl Work {
         }
     }
 
-    /// Does it. `in_the_middle` is called once, when half of it is done; `moved` counts along. Says how many bytes were moved.
+    /// Does it. `in_the_middle` is called once, when half of it is done; `moved` counts along. Says how many
+    /// bytes were moved.
     pub(super) async fn run(
         &self,
         connection: &Connection,
@@ -209,7 +210,8 @@ async fn timed(connection: &Connection, until: Instant, reverse: bool, progress:
     send.write_all(&asked.to_be_bytes()).await?;
     if !reverse {
         let writing = write_pattern(&mut send, size::MAX, |bytes| progress.add_written(bytes));
-        // Being late is how it ends. A link may need longer for what waits to be sent than it was to be measured for.
+        // Being late is how it ends. A link may need longer for what waits to be sent than it was to be
+        // measured for.
         if let Ok(written) = timeout_at(until, writing).await {
             written?;
         }

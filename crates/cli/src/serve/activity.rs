@@ -28,8 +28,9 @@ impl Activity {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Waits until nothing has gone on for `quiet`, or up to twice as long: no request was begun, and of those that are
-    /// being answered nothing was taken. While there are such, it takes `stall` in all; for ever if that is `None`.
+    /// Waits until nothing has gone on for `quiet`, or up to twice as long: no request was begun, and of
+    /// those that are being answered nothing was taken. While there are such, it takes `stall` in all; for
+    /// ever if that is `None`.
     pub(super) async fn idle_for(&self, quiet: Duration, stall: Option<Duration>) {
         let mut before = self.steps.load(Ordering::Relaxed);
         let mut since = tokio::time::Instant::now();

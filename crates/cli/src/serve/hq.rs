@@ -9,8 +9,8 @@ use super::protocol::Protocol;
 use super::shared::Shared;
 use crate::hq;
 
-/// Answers requests until the connection ends, or until the server stops and running answers have arrived. The transport
-/// bounds how many there are at a time.
+/// Answers requests until the connection ends, or until the server stops and running answers have arrived.
+/// The transport bounds how many there are at a time.
 pub(super) async fn serve(connection: Connection, shared: Arc<Shared>) {
     let service = shared.service(Protocol::Hq, connection.remote_address(), Arc::default());
     let mut answers = JoinSet::new();

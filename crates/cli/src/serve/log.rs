@@ -24,8 +24,8 @@ const TIME: StaticFormatDescription =
 /// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// The combined log format, with the protocol in the place of the version, and the seconds that it took at the end; behind
-    /// them `aborted` if the answer was given up, by whichever side
+    /// The combined log format, with the protocol in the place of the version, and the seconds that it took
+    /// at the end; behind them `aborted` if the answer was given up, by whichever side
     #[default]
     Text,
     /// One object on each line

@@ -1,7 +1,7 @@
 //! `anabranch serve`: files of a directory over HTTP/3, HTTP/2 and HTTP/1.1.
 //!
-//! One [`Files`] service answers whatever a request came over; [`shared::Shared`] is what all connections have in common,
-//! and each protocol has a file of its own that carries requests to the service.
+//! One [`Files`] service answers whatever a request came over; [`shared::Shared`] is what all connections
+//! have in common, and each protocol has a file of its own that carries requests to the service.
 
 mod activity;
 mod drain;
@@ -53,20 +53,21 @@ pub(crate) struct Serve {
     /// The same, for those who rather name it
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Addresses, or names of this host, and ports to listen on, for UDP and TCP alike: 192.0.2.1:443, localhost:4433, or
-    /// :4433 for every address; port 0 lets the system choose. Unless said, the sockets that systemd passes, or else :4433
+    /// Addresses, or names of this host, and ports to listen on, for UDP and TCP alike: 192.0.2.1:443,
+    /// localhost:4433, or :4433 for every address; port 0 lets the system choose. Unless said, the sockets
+    /// that systemd passes, or else :4433
     #[arg(long, value_name = "HOST:PORT", num_args = 1..)]
     listen: Vec<String>,
-    /// Another address of this server, of which clients that use several paths are told; may be repeated. Its port is that
-    /// of the first address that is listened on, unless said
+    /// Another address of this server, of which clients that use several paths are told; may be repeated. Its
+    /// port is that of the first address that is listened on, unless said
     #[arg(long, value_name = "IP[:PORT]")]
     announce: Vec<HostPort>,
     #[command(flatten)]
     identity: Identity,
-    /// Protect session tickets with the keys in FILE, so that clients resume after a restart, and at every server that has the
-    /// same file; it is made if it is missing. A line is a key of 64 hexadecimal digits: the first one protects, all are
-    /// understood. Connections of before a restart are reset, so that clients come back at once. Such a server takes no early
-    /// data (0-RTT), because such tickets can be used twice
+    /// Protect session tickets with the keys in FILE, so that clients resume after a restart, and at every
+    /// server that has the same file; it is made if it is missing. A line is a key of 64 hexadecimal digits:
+    /// the first one protects, all are understood. Connections of before a restart are reset, so that clients
+    /// come back at once. Such a server takes no early data (0-RTT), because such tickets can be used twice
     #[arg(long, value_name = "FILE")]
     ticket_key: Option<PathBuf>,
     /// Do not list directories that have no index.html
@@ -84,8 +85,9 @@ pub(crate) struct Serve {
     /// Seconds that running answers get after SIGTERM; a second signal ends them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u32,
-    /// Seconds that a client may take nothing at all of an answer until that is given up, however long it has been paused
-    /// before; 0 waits as long as the connection lives. If memory runs short, the answers that have waited longest go first
+    /// Seconds that a client may take nothing at all of an answer until that is given up, however long it has
+    /// been paused before; 0 waits as long as the connection lives. If memory runs short, the answers that
+    /// have waited longest go first
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     stall_timeout: u32,
     #[command(flatten)]
@@ -217,8 +219,8 @@ fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
     lines
 }
 
-/// Has as many files and connections open as the system allows, and not only as many as programs that use `select` can
-/// bear. If it allows no more, there are fewer at a time.
+/// Has as many files and connections open as the system allows, and not only as many as programs that use
+/// `select` can bear. If it allows no more, there are fewer at a time.
 fn raise_descriptors() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);

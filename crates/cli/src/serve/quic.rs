@@ -62,7 +62,8 @@ async fn serve(incoming: Incoming, shared: Arc<Shared>) {
     let metrics = &shared.metrics;
     let _open = metrics.connection(Transport::Quic);
     let failed = || metrics.handshake(Transport::Quic, Handshake::Failed);
-    // Early data is served before the handshake is complete; whatever is asked for here may be asked for twice.
+    // Early data is served before the handshake is complete; whatever is asked for here may be asked for
+    // twice.
     let Ok(connecting) = incoming.accept() else { return failed() };
     if connecting.handshake_data().await.is_err() {
         return failed();

@@ -31,7 +31,7 @@ pub(super) fn sockets() -> Result<(Vec<UdpSocket>, Vec<TcpListener>)> {
     Ok((for_udp, for_tcp))
 }
 
-/// Connections are accepted.
+/// Tells systemd that connections are accepted.
 pub(super) fn ready() {
     tell(NotifyState::Ready);
 }
@@ -41,7 +41,7 @@ pub(super) fn stopping() {
     tell(NotifyState::Stopping);
 }
 
-/// Outside of systemd there is nobody to tell.
+/// Tells systemd the state; outside of systemd there is nobody to tell.
 fn tell(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         note(format_args!("anabranch: cannot notify systemd: {error}"));

@@ -1,4 +1,5 @@
-//! HTTP/2 and HTTP/1.1 over TLS, for clients that do not speak QUIC, or do not know yet that this server does.
+//! HTTP/2 and HTTP/1.1 over TLS, for clients that do not speak QUIC, or do not know yet that this server
+//! does.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -59,7 +60,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// `udp_ports` are those where QUIC is spoken; clients are sent to the one with this socket's own number, if there is.
+    /// Creates the server; `udp_ports` are those of QUIC, and clients are sent to the one with this socket's
+    /// own number, if there is one.
     pub(super) fn new(
         listener: std::net::TcpListener,
         tls: Arc<rustls::ServerConfig>,
@@ -129,7 +131,8 @@ async fn serve(
 
 type Stream = TlsStream<Pin<Box<TimeoutStream<TcpStream>>>>;
 
-/// Serves a connection in the protocol that was agreed on, until the client ends it, is idle, or the server stops.
+/// Serves a connection in the protocol that was agreed on, until the client ends it, is idle, or the server
+/// stops.
 async fn speak(stream: Stream, client: SocketAddr, listener: &Listener, shared: &Arc<Shared>) {
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
@@ -193,7 +196,7 @@ where
     }
 }
 
-/// TLS has settled the protocol.
+/// Creates the builder for the protocol that TLS has negotiated.
 fn builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
     let builder = auto::Builder::new(TokioExecutor::new());
     let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };

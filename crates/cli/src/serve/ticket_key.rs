@@ -1,4 +1,5 @@
-//! The file with keys that outlive the server: those of session tickets, and what is derived from the first of them.
+//! The file with keys that outlive the server: those of session tickets, and what is derived from the first
+//! of them.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -26,8 +27,8 @@ pub(super) struct KeptKeys {
 }
 
 impl KeptKeys {
-    /// Lets the server end connections of before its restart by stateless resets (RFC 9000 §10.3), and recognize the address tokens
-    /// that it issued then (§8.1.3).
+    /// Lets the server end connections of before its restart by stateless resets (RFC 9000 §10.3), and
+    /// recognize the address tokens that it issued then (§8.1.3).
     pub(super) fn apply(&self, config: EndpointConfig) -> EndpointConfig {
         config.with_reset_key(self.derive(b"stateless reset")).with_token_key(self.derive(b"address token"))
     }

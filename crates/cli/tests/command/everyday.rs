@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::{Server, anabranch, json, names, status, stderr};
 
-/// Most time that a small file may take from beginning to end in the best of many tries, with a program that is built for
-/// tests. A closing period alone takes longer, and so does it to gather jitter.
+/// Most time that a small file may take from beginning to end in the best of many tries, with a program that
+/// is built for tests. A closing period alone takes longer, and so does it to gather jitter.
 const SMALL: Duration = Duration::from_millis(75);
 
-/// A file of ten bytes is there at once, and so is the end of the command: it sends CONNECTION_CLOSE and waits for nothing.
+/// A file of ten bytes is there at once, and so is the end of the command: it sends CONNECTION_CLOSE and
+/// waits for nothing.
 #[test]
 fn a_small_file_takes_next_to_no_time() {
     let server = Server::serve();

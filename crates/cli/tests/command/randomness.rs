@@ -1,4 +1,5 @@
-//! The lab, whose TLS follows from seeds, is part of the same program: what meets a network must not share its randomness.
+//! The lab, whose TLS follows from seeds, is part of the same program: what meets a network must not share
+//! its randomness.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};

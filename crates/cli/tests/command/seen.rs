@@ -17,8 +17,8 @@ const UNTIL_CUT: usize = 100;
 /// Time that the relay takes over each packet to a client, so that there is time to see something.
 const PACE: Duration = Duration::from_micros(150);
 
-/// Something between clients and a server, as a NAT is: each of a client's ports has a port of its own towards the server. The
-/// second port that comes is cut off after a while.
+/// Something between clients and a server, as a NAT is: each of a client's ports has a port of its own
+/// towards the server. The second port that comes is cut off after a while.
 struct Relay {
     address: SocketAddr,
     forwarded: Arc<AtomicUsize>,
@@ -88,7 +88,8 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["event"] == name).collect()
 }
 
-/// The path that is cut off in the middle of a download is seen to fail: in events, on standard error, and at both ends.
+/// The path that is cut off in the middle of a download is seen to fail: in events, on standard error, and at
+/// both ends.
 #[test]
 fn a_path_that_fails_is_seen() {
     let told = tempfile::tempdir().unwrap();

@@ -9,7 +9,8 @@ use qlog::reader::{Event, QlogSeqReader};
 
 use super::{Server, anabranch, json, status, stderr};
 
-/// Names that the parser does not know: of extensions, which its draft does not have, and of events that it has by older names.
+/// Names that the parser does not know: of extensions, which its draft does not have, and of events that it
+/// has by older names.
 const UNKNOWN: [&str; 11] = [
     "ack_frequency",
     "immediate_ack",
@@ -49,7 +50,8 @@ fn read_all(dir: &Path) -> Vec<String> {
     understood
 }
 
-/// Runs the command with its traces in a directory of their own; returns its status and the events that were understood.
+/// Runs the command with its traces in a directory of their own; returns its status and the events that were
+/// understood.
 fn traced(dir: &Path, args: &[&str]) -> (i32, Vec<String>) {
     let traces = dir.join(format!("traces-{}", fs::read_dir(dir).unwrap().count()));
     fs::create_dir(&traces).unwrap();

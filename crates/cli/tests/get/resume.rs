@@ -162,8 +162,8 @@ fn finish(mut child: Child, content: &[u8], begun: usize) -> String {
     stderr(&output)
 }
 
-/// A server that is killed in the middle of a download, and comes back on the same port. The TLS session goes on if its keys are kept
-/// in a file.
+/// A server that is killed in the middle of a download, and comes back on the same port. The TLS session goes
+/// on if its keys are kept in a file.
 #[test]
 fn a_server_may_be_started_again() {
     for kept in [false, true] {
@@ -192,7 +192,8 @@ fn a_server_may_be_started_again() {
     }
 }
 
-/// A server that kept its keys tells the clients of before that it knows nothing of them, who need not wait for an idle timeout.
+/// A server that kept its keys tells the clients of before that it knows nothing of them, who need not wait
+/// for an idle timeout.
 #[test]
 fn a_server_with_kept_keys_resets_connections_of_before() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());

@@ -167,8 +167,8 @@ fn large(request: &Request<()>) -> Response<Bytes> {
     builder.header(header::CONTENT_RANGE, range).body(content.slice(from..to)).unwrap()
 }
 
-/// Sends a third of the file at a time, and then loses the stream or the connection. `/flaky/other` has another file the next
-/// time, and `/flaky/liar` as well but says nothing of it.
+/// Sends a third of the file at a time, and then loses the stream or the connection. `/flaky/other` has
+/// another file the next time, and `/flaky/liar` as well but says nothing of it.
 async fn flaky(request: Request<()>, mut send: SendHalf, connection: Connection, ranges: Ranges) {
     let field = |name| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
     let [range, condition] = [field(header::RANGE), field(header::IF_RANGE)];

@@ -88,15 +88,16 @@ fn plain_http_is_hung_up_on() {
     assert_eq!(server.get(Over::Http1, "/small.txt").status, 200);
 }
 
-/// Whoever takes a gigabyte, fast, slowly or with pauses: no more of it is in memory than what may be sent ahead of its
-/// acknowledgment, and a few pieces. The server counts it; what the allocator keeps besides depends on how many threads ran.
+/// Whoever takes a gigabyte, fast, slowly or with pauses: no more of it is in memory than what may be sent
+/// ahead of its acknowledgment, and a few pieces. The server counts it; what the allocator keeps besides
+/// depends on how many threads ran.
 #[test]
 fn large_files_cost_little_memory() {
     const LEN: u64 = 1 << 30;
     /// `send_buffer` of the transport.
     const SEND_BUFFER: u64 = 16 << 20;
-    /// `MAX_PIECE` of the files: one that is partly acknowledged, one that waits to be sent, one that was read ahead, and one
-    /// that is being read.
+    /// `MAX_PIECE` of the files: one that is partly acknowledged, one that waits to be sent, one that was
+    /// read ahead, and one that is being read.
     const PIECES: u64 = 4 * 128 * 1024;
     let mut server = Server::start(&["--metrics", "127.0.0.1:0"]);
     let metrics = server.said("metrics http://");

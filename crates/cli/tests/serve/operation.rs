@@ -158,7 +158,8 @@ fn a_drain_has_an_end() {
     }
 }
 
-/// A link that takes this long in each direction, to the server: its closing period would be many times as long.
+/// A link that takes this long in each direction, to the server: its closing period would be many times as
+/// long.
 const FAR: Duration = Duration::from_millis(250);
 
 /// Begins a far link to `server`; it ends with the process.
@@ -203,8 +204,8 @@ fn far_link(server: SocketAddr) -> SocketAddr {
     address
 }
 
-/// A server ends once it has said so: it does not stay for the closing period (RFC 9000 §10.2), which is seconds for a client that is
-/// far away, and was waited for a second.
+/// A server ends once it has said so: it does not stay for the closing period (RFC 9000 §10.2), which is
+/// seconds for a client that is far away, and was waited for a second.
 #[test]
 fn the_closing_period_is_left_out() {
     let ends = |is_connected: bool| {

@@ -7,8 +7,8 @@ use crate::error::{Code, Error};
 use crate::priority::Priority;
 use crate::settings::Settings;
 
-/// Longest payload of a control frame that is to be gathered, in bytes. Frames of unknown types are to be skipped, and may
-/// be longer.
+/// Longest payload of a control frame that is to be gathered, in bytes. Frames of unknown types are to be
+/// skipped, and may be longer.
 pub const MAX_CONTROL_PAYLOAD: u64 = 4096;
 
 /// A frame of the control stream.
@@ -28,8 +28,8 @@ pub enum ControlFrame {
         push: bool,
         /// ID of the response.
         element: u64,
-        /// Its priority. A value that is no structured field is the default, as in the header (RFC 9218 §4 permits
-        /// both that and an error).
+        /// Its priority. A value that is no structured field is the default, as in the header (RFC 9218 §4
+        /// permits both that and an error).
         priority: Priority,
     },
 }
@@ -39,7 +39,8 @@ impl ControlFrame {
     ///
     /// # Errors
     ///
-    /// H3_FRAME_ERROR when the fields end before or after the payload does, and what [`Settings::decode`] returns.
+    /// H3_FRAME_ERROR when the fields end before or after the payload does, and what [`Settings::decode`]
+    /// returns.
     pub fn decode(kind: FrameType, payload: &[u8]) -> Result<Option<Self>, Error> {
         Ok(Some(match kind {
             FrameType::SETTINGS => Self::Settings(Settings::decode(payload)?),

@@ -19,8 +19,8 @@ pub struct FrameHeader {
 pub struct HeaderReader(VarintsReader<2>);
 
 impl HeaderReader {
-    /// Takes bytes up to the end of the header: how many were taken, and the header once it is whole. The reader is then
-    /// ready for the next one.
+    /// Takes bytes up to the end of the header: how many were taken, and the header once it is whole. The
+    /// reader is then ready for the next one.
     #[inline]
     pub fn read(&mut self, bytes: &[u8]) -> (usize, Option<FrameHeader>) {
         let (taken, header) = self.0.read(bytes);

@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 
 use super::{Malformed, Protocol, is_connection_specific};
 
-/// Bytes of a block that values are kept in. Messages of usual size share one; as long as one of them is kept, so is the block.
+/// Bytes of a block that values are kept in. Messages of usual size share one; as long as one of them is
+/// kept, so is the block.
 const BLOCK: usize = 4096;
 
 /// Field lines that a message has room for before its table of headers grows.
@@ -15,7 +16,8 @@ const USUAL_FIELDS: usize = 6;
 
 /// Gathers the lines of one field section, then makes the message of them.
 ///
-/// After a fault the whole section is lost. Its size and the number of its lines are bounded by whoever decodes it.
+/// After a fault the whole section is lost. Its size and the number of its lines are bounded by whoever
+/// decodes it.
 #[derive(Debug, Default)]
 pub struct FieldGatherer {
     pub(super) method: Option<Method>,
@@ -50,8 +52,8 @@ impl FieldGatherer {
         std::mem::take(&mut self.block)
     }
 
-    /// Takes the next line of the section. A line that is never to be indexed becomes a sensitive value, so that it stays
-    /// that when it is forwarded (RFC 9204 §4.5.4).
+    /// Takes the next line of the section. A line that is never to be indexed becomes a sensitive value, so
+    /// that it stays that when it is forwarded (RFC 9204 §4.5.4).
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! HTTP messages as field sections (RFC 9114 §4): what peers send is checked, what applications send is translated.
+//! HTTP messages as field sections (RFC 9114 §4): what peers send is checked, what applications send is
+//! translated.
 
 mod fields;
 mod gatherer;

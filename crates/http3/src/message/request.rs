@@ -37,7 +37,7 @@ impl FieldGatherer {
         Ok(parts)
     }
 
-    /// CONNECT has nothing but an authority.
+    /// Returns the URI of a CONNECT request, which has nothing but an authority.
     fn connect_uri(self, headers: &HeaderMap) -> Result<Uri, Malformed> {
         if self.scheme.is_some() || self.path.is_some() {
             return Err(Malformed("CONNECT with :scheme or :path"));

@@ -7,8 +7,8 @@ use super::string::Literal;
 use super::{Decoded, FieldLine, Limits, static_table};
 use crate::{Code, Error};
 
-/// Most bytes for the decoder stream that wait to be taken. A peer that makes more work and gives the stream no credit
-/// is closed with H3_EXCESSIVE_LOAD (RFC 9204 §7.3).
+/// Most bytes for the decoder stream that wait to be taken. A peer that makes more work and gives the stream
+/// no credit is closed with H3_EXCESSIVE_LOAD (RFC 9204 §7.3).
 pub const MAX_UNSENT_INSTRUCTIONS: usize = 64 * 1024;
 
 /// Turns field sections into field lines.
@@ -90,7 +90,8 @@ impl Decoder {
     }
 
     /// Decodes a field section and gives its lines to `sink` in their order. What the peer does wrong is
-    /// QPACK_DECOMPRESSION_FAILED. Lines that were given before an error or before [`Decoded::TooLarge`] are void.
+    /// QPACK_DECOMPRESSION_FAILED. Lines that were given before an error or before [`Decoded::TooLarge`] are
+    /// void.
     pub fn decode(
         &mut self,
         stream: u64,
@@ -176,7 +177,7 @@ impl Decoder {
         Ok(Prefix { required_insert_count, base: base.ok_or(Fault::Malformed("a negative base"))? })
     }
 
-    /// RFC 9204 §4.5.1.1.
+    /// Decodes the Required Insert Count (RFC 9204 §4.5.1.1).
     fn required_insert_count(&self, encoded: u64) -> Result<u64, Fault> {
         if encoded == 0 {
             return Ok(0);
@@ -234,7 +235,7 @@ impl<'a> Lines<'a> {
         Ok(rest.map(|_| line))
     }
 
-    /// RFC 9204 §4.5.2 to §4.5.6. `None` if a string is longer than `max` bytes.
+    /// Decodes one representation (RFC 9204 §4.5.2 to §4.5.6). `None` if a string is longer than `max` bytes.
     #[inline]
     fn representation<'b>(
         &mut self,

@@ -45,7 +45,8 @@ pub(super) fn entry_size(name: &[u8], value: &[u8]) -> u64 {
     name.len() as u64 + value.len() as u64 + ENTRY_OVERHEAD
 }
 
-/// Field lines, first in, first out. Its memory is bounded by its capacity: each entry counts 32 bytes at least.
+/// Field lines, first in, first out. Its memory is bounded by its capacity: each entry counts 32 bytes at
+/// least.
 #[derive(Debug, Default)]
 pub(super) struct DynamicTable {
     entries: VecDeque<Entry>,
@@ -71,7 +72,7 @@ impl DynamicTable {
         self.capacity
     }
 
-    /// Capacity that no entry takes.
+    /// Returns the capacity that no entry takes.
     pub(super) fn free(&self) -> u64 {
         self.capacity - self.size
     }
@@ -95,7 +96,8 @@ impl DynamicTable {
         self.shrink(capacity);
     }
 
-    /// Inserts an entry and evicts what it displaces. `false`, and nothing changes, if it is larger than the capacity.
+    /// Inserts an entry and evicts what it displaces. `false`, and nothing changes, if it is larger than the
+    /// capacity.
     #[must_use]
     pub(super) fn insert(&mut self, entry: Entry) -> bool {
         let size = entry.size();

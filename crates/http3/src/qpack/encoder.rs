@@ -1,8 +1,9 @@
 //! The encoder (RFC 9204 §2.1): one pass over the field lines of a section.
 //!
-//! What enters the dynamic table: a line that is seen for the second time within a short memory, and a line whose name
-//! is seen for the second time and stands in no table. Lines that are sensitive or large never do. A line is referred
-//! to when the decoder has it for sure, or when the stream may block; otherwise it is a literal.
+//! What enters the dynamic table: a line that is seen for the second time within a short memory, and a line
+//! whose name is seen for the second time and stands in no table. Lines that are sensitive or large never do.
+//! A line is referred to when the decoder has it for sure, or when the stream may block; otherwise it is a
+//! literal.
 
 use super::Field;
 use super::encoder_table::{EncoderTable, LineHash};
@@ -43,8 +44,9 @@ impl Encoder {
         Self::default()
     }
 
-    /// Takes the peer's SETTINGS_QPACK_MAX_TABLE_CAPACITY in bytes and SETTINGS_QPACK_BLOCKED_STREAMS. A table that is
-    /// in use keeps its capacity: a peer must repeat the value that 0-RTT data relied on (RFC 9204 §3.2.3).
+    /// Takes the peer's SETTINGS_QPACK_MAX_TABLE_CAPACITY in bytes and SETTINGS_QPACK_BLOCKED_STREAMS. A
+    /// table that is in use keeps its capacity: a peer must repeat the value that 0-RTT data relied on (RFC
+    /// 9204 §3.2.3).
     pub fn set_limits(&mut self, max_table_capacity: u64, blocked_streams: u64) {
         self.outstanding.set_max_blocking(blocked_streams);
         if self.table.capacity() > 0 || max_table_capacity == 0 {
@@ -60,8 +62,8 @@ impl Encoder {
         instruction::write_capacity(&mut self.instructions, capacity);
     }
 
-    /// Appends the field section of `fields`, prefix included, to `out`. `room`: bytes that the encoder stream takes
-    /// beyond the instructions that wait already; no more are added (RFC 9204 §2.1.3).
+    /// Appends the field section of `fields`, prefix included, to `out`. `room`: bytes that the encoder
+    /// stream takes beyond the instructions that wait already; no more are added (RFC 9204 §2.1.3).
     pub fn encode<'a>(
         &mut self,
         stream: u64,
@@ -286,7 +288,7 @@ impl Draft {
         self.oldest = self.oldest.min(absolute);
     }
 
-    /// RFC 9204 §4.5.2 and §4.5.3.
+    /// Writes an indexed field line (RFC 9204 §4.5.2 and §4.5.3).
     fn write_indexed(&mut self, out: &mut Vec<u8>, absolute: u64) {
         self.refer(absolute);
         match absolute.checked_sub(self.base) {
@@ -295,7 +297,7 @@ impl Draft {
         }
     }
 
-    /// RFC 9204 §4.5.4 to §4.5.6.
+    /// Writes a literal field line (RFC 9204 §4.5.4 to §4.5.6).
     fn write_literal(
         &mut self,
         out: &mut Vec<u8>,
@@ -320,8 +322,8 @@ impl Draft {
     }
 }
 
-/// Hashes of lines and names that were literals lately, in sets that forget the oldest. One that is forgotten too early
-/// only comes later into the table.
+/// Hashes of lines and names that were literals lately, in sets that forget the oldest. One that is forgotten
+/// too early only comes later into the table.
 #[derive(Debug, Default)]
 struct History {
     sets: Box<[[u32; 4]]>,
@@ -331,8 +333,8 @@ impl History {
     /// Most sets, for a table of 4 KiB or more.
     const MAX_SETS: u64 = 32;
 
-    /// Remembers about as many hashes as the table can have entries: what comes again later than that would only
-    /// displace what comes more often.
+    /// Remembers about as many hashes as the table can have entries: what comes again later than that would
+    /// only displace what comes more often.
     fn new(capacity: u64) -> Self {
         let sets = (capacity / super::dynamic_table::ENTRY_OVERHEAD / 4).clamp(1, Self::MAX_SETS);
         Self { sets: vec![[0; 4]; sets as usize].into() }
@@ -350,7 +352,8 @@ impl History {
     }
 }
 
-/// Credentials that are short enough to be found by trying: whoever sees how long sections get could guess them.
+/// Credentials that are short enough to be found by trying: whoever sees how long sections get could guess
+/// them.
 fn is_guessable(name: &[u8], value: &[u8]) -> bool {
     match name {
         b"authorization" | b"proxy-authorization" => true,

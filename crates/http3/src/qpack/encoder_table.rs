@@ -7,10 +7,12 @@ use rustc_hash::FxHasher;
 
 use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Entry, entry_size};
 
-/// Slots that a lookup looks at. What they do not hold is not found: a collision costs compression, never time.
+/// Slots that a lookup looks at. What they do not hold is not found: a collision costs compression, never
+/// time.
 const MAX_PROBES: usize = 4;
 
-/// The oldest entries in this part of the capacity are *draining* (RFC 9204 §2.1.1.1): no new reference keeps them.
+/// The oldest entries in this part of the capacity are *draining* (RFC 9204 §2.1.1.1): no new reference keeps
+/// them.
 const DRAINING_PART: u64 = 8;
 
 /// Hashes of a field line.
@@ -36,8 +38,8 @@ impl LineHash {
 #[derive(Debug, Default)]
 pub(super) struct EncoderTable {
     table: DynamicTable,
-    /// For each entry, how many outstanding sections have it as the oldest that they refer to. Eviction goes from the
-    /// oldest entry on, so the oldest reference of a section protects the others.
+    /// For each entry, how many outstanding sections have it as the oldest that they refer to. Eviction goes
+    /// from the oldest entry on, so the oldest reference of a section protects the others.
     pins: VecDeque<u32>,
     lines: Index,
     /// Entries by name, those whose name the static table has left out.
@@ -156,8 +158,8 @@ impl EncoderTable {
     }
 }
 
-/// Absolute indices by hash, in a table of fixed size. Indices of entries that are gone stay until they are overwritten:
-/// whoever looks one up compares with the entry.
+/// Absolute indices by hash, in a table of fixed size. Indices of entries that are gone stay until they are
+/// overwritten: whoever looks one up compares with the entry.
 #[derive(Debug, Default)]
 struct Index {
     /// One more than the absolute index; 0 is empty. The length is a power of two, or 0.

@@ -1,8 +1,8 @@
 //! The Huffman code of RFC 7541, Appendix B.
 //!
-//! The code is canonical: within one length codes count upwards in the order of the symbols, and the first code of a
-//! length follows the last one of the length before. So the lengths are all there is to write down; both directions'
-//! tables are computed from them by the compiler.
+//! The code is canonical: within one length codes count upwards in the order of the symbols, and the first
+//! code of a length follows the last one of the length before. So the lengths are all there is to write down;
+//! both directions' tables are computed from them by the compiler.
 
 /// Reason that a string cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Fewest bytes that `encoded_len` bytes of code can stand for: the longest code is of 30 bits, and up to 7 bits pad.
+/// Returns the smallest number of bytes that `encoded_len` bytes of code can stand for: the longest code is
+/// of 30 bits, and up to 7 bits pad.
 pub(super) fn min_decoded_len(encoded_len: usize) -> usize {
     let bits = encoded_len.saturating_mul(8).saturating_sub(7);
     bits.div_ceil(usize::from(LENGTHS[EOS]))

@@ -90,7 +90,8 @@ impl DecoderInstruction {
     }
 }
 
-/// Bytes of a stream that are not a whole instruction yet. They stay few: the readers above refuse what could grow.
+/// Bytes of a stream that are not a whole instruction yet. They stay few: the readers above refuse what could
+/// grow.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     bytes: Vec<u8>,

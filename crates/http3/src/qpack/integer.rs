@@ -3,7 +3,8 @@
 /// The largest integer that QPACK has to carry, 2^62 - 1.
 pub(super) const MAX_INTEGER: u64 = (1 << 62) - 1;
 
-/// Most bytes that may follow an integer's first byte: nine carry 62 bits, and one more may be a zero for nothing.
+/// Most bytes that may follow an integer's first byte: nine carry 62 bits, and one more may be a zero for
+/// nothing.
 pub(super) const MAX_CONTINUATION: usize = 10;
 
 /// Reason that nothing can be read.

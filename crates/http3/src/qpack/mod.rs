@@ -56,8 +56,8 @@ pub enum Decoded {
     /// The dynamic table lacks entries that are still to come; nothing was given. To be decoded again when
     /// [`Decoder::take_unblocked`] names its stream.
     Blocked,
-    /// The lines exceed the limits. Some may have been given; the rest is not looked at and the peer is told that the
-    /// stream is cancelled.
+    /// The lines exceed the limits. Some may have been given; the rest is not looked at and the peer is told
+    /// that the stream is cancelled.
     TooLarge,
 }
 

@@ -1,4 +1,5 @@
-//! Field sections that refer to the dynamic table and that the decoder has not acknowledged (RFC 9204 §2.1.1, §2.1.2).
+//! Field sections that refer to the dynamic table and that the decoder has not acknowledged (RFC 9204 §2.1.1,
+//! §2.1.2).
 
 use std::collections::VecDeque;
 
@@ -23,7 +24,8 @@ pub(super) struct Section {
 pub(super) struct Outstanding {
     /// In the order of their streams, and in the order of sending within a stream.
     sections: VecDeque<Section>,
-    /// Streams that wait at the decoder if the encoder stream's bytes are late, and the insert count they wait for.
+    /// Streams that wait at the decoder if the encoder stream's bytes are late, and the insert count they
+    /// wait for.
     blocking: Vec<(u64, u64)>,
     max_blocking: usize,
 }

@@ -12,8 +12,8 @@ pub(super) struct Literal<'a> {
 }
 
 impl<'a> Literal<'a> {
-    /// Reads a string whose flag and length take the low `prefix` bits of the next byte. A string that is longer than
-    /// `max` bytes is `None` as soon as its length is known, whether it is there or not.
+    /// Reads a string whose flag and length take the low `prefix` bits of the next byte. A string that is
+    /// longer than `max` bytes is `None` as soon as its length is known, whether it is there or not.
     #[inline]
     pub(super) fn read(reader: &mut Reader<'a>, prefix: u32, max: usize) -> Result<Option<Self>, Fault> {
         let huffman = reader.peek()? >> (prefix - 1) & 1 == 1;
@@ -45,8 +45,8 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// Appends `text`, with the Huffman code where that is shorter. The flag and the length take the low `prefix` bits of
-/// the first byte, `flags` are the bits above.
+/// Appends `text`, with the Huffman code where that is shorter. The flag and the length take the low `prefix`
+/// bits of the first byte, `flags` are the bits above.
 pub(super) fn write(out: &mut Vec<u8>, flags: u8, prefix: u32, text: &[u8]) {
     let len = huffman::encoded_len(text);
     if len < text.len() {

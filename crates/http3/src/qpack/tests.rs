@@ -196,7 +196,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever arrives when, every section decodes to what was sent, and neither end finds fault with the other.
+    /// Whatever arrives when, every section decodes to what was sent, and neither end finds fault with the
+    /// other.
     #[test]
     fn any_order_of_arrival(
         capacity in prop_oneof![Just(0u64), 1..64u64, 64..400u64, Just(4096), Just(1 << 20)],
@@ -257,7 +258,8 @@ fn repeated_lines_become_one_byte_each() {
     assert_eq!(decode(&mut network.decoder, 100, &section), (Decoded::Complete, response(0)));
 }
 
-/// A table that is too small for all dates that ever were goes on taking new ones, and what is used all the time stays.
+/// A table that is too small for all dates that ever were goes on taking new ones, and what is used all the
+/// time stays.
 #[test]
 fn a_full_table_goes_on_working() {
     let mut network = Network::new(512, 16);

@@ -17,7 +17,8 @@ use crate::trace::TraceEvent;
 const MAX_EARLY_PRIORITIES: usize = 128;
 /// Number that selects the reserved identifiers sent for peers to ignore.
 const GREASE: u64 = 0xa7a;
-/// The largest ID of a request stream: what a server names while it does not know yet which one will be the last.
+/// The largest ID of a request stream: what a server names while it does not know yet which one will be the
+/// last.
 const LAST_REQUEST: StreamId = StreamId::from_u64(MAX_VARINT - 3);
 
 /// Returns the first bytes of our control stream: its type, SETTINGS, and a reserved frame for the peer to
@@ -138,8 +139,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets the order in which this end sends what belongs to requests; a client tells the server, which decides the order
-    /// of the responses (RFC 9218).
+    /// Sets the order in which this end sends what belongs to requests; a client tells the server, which
+    /// decides the order of the responses (RFC 9218).
     pub fn set_priority(&mut self, streams: &mut Streams, id: StreamId, priority: Priority) {
         let Some(request) = self.requests.get(&id) else { return };
         self.qpack.trace.event(&TraceEvent::PriorityUpdated { id, priority });
@@ -152,8 +153,8 @@ impl Session {
         }
     }
 
-    /// Tells the peer that this connection will end soon, so that it begins nothing new on it. Requests that are under way
-    /// or come nevertheless are served until [`Self::shutdown`].
+    /// Tells the peer that this connection will end soon, so that it begins nothing new on it. Requests that
+    /// are under way or come nevertheless are served until [`Self::shutdown`].
     pub fn announce_shutdown(&mut self, streams: &mut Streams) {
         if self.goaway_sent.is_none() {
             self.go_away(streams, LAST_REQUEST);

@@ -18,8 +18,9 @@ const MAX_WAITING_DATAGRAMS: usize = 128;
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 impl Session {
-    /// DATAGRAM frames have arrived. The client may have opened `max_requests` streams so far, see
-    /// [`Streams::remote_limit`](anabranch_transport::stream::Streams::remote_limit); only a server looks at that.
+    /// Takes over DATAGRAM frames that have arrived. The client may have opened `max_requests` streams so
+    /// far, see [`Streams::remote_limit`](anabranch_transport::stream::Streams::remote_limit); only a server
+    /// looks at that.
     pub fn on_datagrams(&mut self, datagrams: &mut Datagrams, max_requests: u64) {
         while let Some(datagram) = datagrams.recv() {
             if !self.config.h3_datagram {
@@ -39,7 +40,8 @@ impl Session {
     }
 
     fn on_datagram(&mut self, id: StreamId, payload: Bytes) {
-        // One that comes before its request, or after its end, is dropped as it might be on the way (RFC 9297 §2.1).
+        // One that comes before its request, or after its end, is dropped as it might be on the way (RFC 9297
+        // §2.1).
         let request = self.requests.get_mut(&id).filter(|request| request.incoming.end.is_none());
         let Some(request) = request else { return };
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: false, len: payload.len() });
@@ -69,8 +71,8 @@ impl Session {
         Some(request)
     }
 
-    /// Sends a datagram that belongs to this request; it may be lost, and is if this end has nothing more to send on the
-    /// request's stream (RFC 9297 §2.1).
+    /// Sends a datagram that belongs to this request; it may be lost, and is if this end has nothing more to
+    /// send on the request's stream (RFC 9297 §2.1).
     ///
     /// # Errors
     /// If the peer takes none, or none of that size, or the queue is full.
@@ -91,7 +93,8 @@ impl Session {
         Ok(())
     }
 
-    /// Longest payload that [`Self::send_datagram`] takes now; `None` if the peer takes none.
+    /// Returns the length of the longest payload that [`Self::send_datagram`] takes now; `None` if the peer
+    /// takes none.
     pub fn max_datagram_len(&self, datagrams: &Datagrams, id: StreamId) -> Option<usize> {
         let len = datagrams.max_len().filter(|_| self.takes_datagrams())?;
         len.checked_sub(datagram_overhead(id))

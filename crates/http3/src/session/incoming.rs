@@ -307,7 +307,7 @@ impl Incoming {
         }
     }
 
-    /// `n` bytes of the body have been read.
+    /// Counts `n` bytes of the body that have been read.
     pub(super) fn on_read(&mut self, n: usize) {
         if let State::Data { left } = &mut self.state {
             *left = left.saturating_sub(n as u64);

@@ -1,9 +1,9 @@
 //! One HTTP/3 connection (RFC 9114) over the streams of a transport connection.
 //!
-//! A [`Session`] stands beside a transport connection and never owns it: each call is lent the connection's [`Streams`] or
-//! [`Datagrams`], and whoever drives the connection hands every [`StreamEvent`] to [`Session::on_event`]. What the session
-//! reads it reads with `peek`, `consume` and `take`, so that bodies stay where the transport put them, and under its flow
-//! control, until the application asks for them.
+//! A [`Session`] stands beside a transport connection and never owns it: each call is lent the connection's
+//! [`Streams`] or [`Datagrams`], and whoever drives the connection hands every [`StreamEvent`] to
+//! [`Session::on_event`]. What the session reads it reads with `peek`, `consume` and `take`, so that bodies
+//! stay where the transport put them, and under its flow control, until the application asks for them.
 
 mod control;
 mod datagram;
@@ -39,8 +39,8 @@ const MAX_EARLY_RESETS: u32 = 1_000;
 
 /// One HTTP/3 connection.
 ///
-/// After any call, look at [`Self::take_fault`]: if it gives something, the connection is to be closed with that; and drain
-/// [`Self::poll_event`].
+/// After any call, look at [`Self::take_fault`]: if it gives something, the connection is to be closed with
+/// that; and drain [`Self::poll_event`].
 #[derive(Debug)]
 pub struct Session {
     side: Side,
@@ -114,8 +114,8 @@ impl Session {
         self.qpack.trace.set_time(now);
     }
 
-    /// Begins: opens this end's streams and takes those that the peer has opened already. A client may call this before the
-    /// handshake is complete if it sends early data.
+    /// Starts the session: opens this end's streams and takes those that the peer has opened already. A
+    /// client may call this before the handshake is complete if it sends early data.
     pub fn start(&mut self, streams: &mut Streams) {
         let settings = self.local_settings();
         self.qpack.trace.event(&TraceEvent::Parameters { local: true, settings: &settings });
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Something happened to the transport's streams.
+    /// Takes over an event of the transport's streams.
     pub fn on_event(&mut self, streams: &mut Streams, event: StreamEvent) {
         let result = match event {
             StreamEvent::Opened(Dir::Uni) => self.on_uni_opened(streams),

@@ -1,4 +1,5 @@
-//! QPACK within a session: the two tables, the streams that keep them in step, and decoded sections as HTTP messages.
+//! QPACK within a session: the two tables, the streams that keep them in step, and decoded sections as HTTP
+//! messages.
 
 use anabranch_transport::stream::Streams;
 use anabranch_wire::StreamId;
@@ -61,8 +62,8 @@ impl Qpack {
         }
     }
 
-    /// Longest *encoded* section that may still be within the limits: encoding adds less to a line than the 32 bytes that
-    /// its decoded size counts.
+    /// Returns the length of the longest *encoded* section that may still be within the limits: encoding adds
+    /// less to a line than the 32 bytes that its decoded size counts.
     pub(super) fn max_section(&self) -> u64 {
         self.limits.max_size
     }
@@ -73,7 +74,7 @@ impl Qpack {
         self.flush_encoder(streams);
     }
 
-    /// Our stream of instructions exists: it begins with its type, before what has been queued.
+    /// Begins our stream of instructions: its type comes first, before queued instructions.
     pub(super) fn begin_stream(&mut self, streams: &mut Streams, kind: StreamType) {
         let (id, instructions) = match kind {
             StreamType::QPACK_ENCODER => (self.encoder_stream, self.encoder.instructions()),
@@ -178,8 +179,8 @@ impl Qpack {
         }
     }
 
-    /// Sends what the decoder has to tell, but a few section acknowledgments wait for whatever this end says next: they are
-    /// not worth a packet of their own, and the peer's encoder can do without for a while.
+    /// Sends what the decoder has to tell, but a few section acknowledgments wait for whatever this end says
+    /// next: they are not worth a packet of their own, and the peer's encoder can do without for a while.
     pub(super) fn flush_decoder_if_due(&mut self, streams: &mut Streams) -> Result<(), Error> {
         let due = self.is_urgent || self.decoder.instructions().len() >= WORTH_A_PACKET;
         if due { self.flush_decoder(streams) } else { Ok(()) }

@@ -66,7 +66,7 @@ impl Session {
         Ok(&bytes[..bytes.len().min(left)])
     }
 
-    /// `n` of the bytes that were lent have been read.
+    /// Drops `n` of the lent bytes as read.
     pub fn consume(&mut self, streams: &mut Streams, id: StreamId, n: usize) {
         if let Some(request) = self.requests.get_mut(&id) {
             let n = n.min(request.incoming.left_in_frame());
@@ -186,7 +186,8 @@ impl Session {
         }
     }
 
-    /// Reads on to the body's next byte, the end, or as far as bytes have arrived; takes heads and trailers on the way.
+    /// Reads on to the body's next byte, the end, or as far as bytes have arrived; takes heads and trailers
+    /// on the way.
     fn read(&mut self, streams: &mut Streams, id: StreamId) -> Progress {
         loop {
             let Some(request) = self.requests.get_mut(&id) else { return Progress::Blocked };

@@ -6,7 +6,8 @@ use slab::Slab;
 
 use super::request::Request;
 
-/// Requests by stream. They are large and come and go, so they stay where they are put, and their places are used again.
+/// Requests by stream. They are large and come and go, so they stay where they are put, and their places are
+/// used again.
 ///
 /// A fast hash without a secret will do: the transport bounds how many streams the peer has open.
 #[derive(Debug, Default)]

@@ -228,7 +228,8 @@ impl Unidirectional {
     }
 }
 
-/// Hands the bytes of a stream that must not end to `read`, which says how many it took, until it gives a frame.
+/// Hands the bytes of a stream that must not end to `read`, which says how many it took, until it gives a
+/// frame.
 fn read_critical(
     streams: &mut Streams,
     id: StreamId,

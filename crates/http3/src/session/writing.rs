@@ -137,12 +137,12 @@ impl Session {
         Ok(())
     }
 
-    /// Sends bytes of the body, as many as there is room for and at least one unless `data` is empty, without copying them:
-    /// they are split off `data`.
+    /// Sends bytes of the body, as many as there is room for and at least one unless `data` is empty, without
+    /// copying them: they are split off `data`.
     ///
     /// # Errors
-    /// If none can be sent, or not now; or if that makes more than content-length promises, which spoils the message:
-    /// [`Self::reset`] it.
+    /// If none can be sent, or not now; or if that makes more than content-length promises, which spoils the
+    /// message: [`Self::reset`] it.
     pub fn write(
         &mut self,
         streams: &mut Streams,
@@ -268,7 +268,8 @@ impl Session {
         }
     }
 
-    /// RFC 9114 §4.2.2: a section that is larger than the peer takes is not worth sending.
+    /// Checks that the peer takes a section of this size; a larger one is not worth sending (RFC 9114
+    /// §4.2.2).
     fn check_size(&self, fields: &Fields<'_>) -> Result<(), InvalidMessage> {
         let limit = self.peer_settings.as_ref().and_then(|settings| settings.max_field_section_size);
         if limit.is_some_and(|limit| fields.section_size() > limit) {

@@ -156,8 +156,8 @@ const NAMES: [&str; 16] = [
 
 type Line<'a> = (&'a [u8], &'a [u8]);
 
-/// Lines of a field section: for each a length and that many bytes, once for its name (or the number of a known name, from
-/// 240 on) and once for its value.
+/// Lines of a field section: for each a length and that many bytes, once for its name (or the number of a
+/// known name, from 240 on) and once for its value.
 fn lines(data: &[u8]) -> Vec<Line<'_>> {
     let mut rest = data;
     let mut string = |may_be_known: bool| {

@@ -370,7 +370,8 @@ fn unidirectional(side: Side, dice: &mut Dice) -> Vec<u8> {
     }
 }
 
-/// 2,000 connections on which something is not as it should be: none panics, and the reason for each end has a name.
+/// 2,000 connections on which something is not as it should be: none panics, and the reason for each end has
+/// a name.
 #[test]
 fn what_is_not_well_formed_has_a_name() {
     let mut closed = BTreeMap::new();

@@ -453,7 +453,8 @@ fn datagrams_that_wait_end_at_max_waiting_bytes() {
             }
         }
         let session = duel.victim().session.as_mut().unwrap();
-        // The first requests filled it; what is left of them when they are released makes room for the next ones.
+        // The first requests filled it; what is left of them when they are released makes room for the next
+        // ones.
         let waiting = ids[1..]
             .iter()
             .map(|id| std::iter::from_fn(|| session.recv_datagram(*id)).count())

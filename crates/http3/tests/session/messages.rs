@@ -1,4 +1,5 @@
-//! Messages that are malformed: they end their stream, with the right code, and nothing of them reaches the application.
+//! Messages that are malformed: they end their stream, with the right code, and nothing of them reaches the
+//! application.
 
 use anabranch_http3::{Code, Config, Event, ReadError};
 use anabranch_transport::{TransportConfig, stream};

@@ -1,4 +1,5 @@
-//! Two real endpoints back to back in one thread, with sessions on top or with somebody who writes what he likes.
+//! Two real endpoints back to back in one thread, with sessions on top or with somebody who writes what he
+//! likes.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -39,7 +39,7 @@ pub struct DownloadClient {
 }
 
 impl DownloadClient {
-    /// Will download one stream for each of `sizes`, all at the same time.
+    /// Creates a client that downloads one stream for each of `sizes`, all at the same time.
     pub fn new(config: ClientConfig, tuple: FourTuple, server_name: &str, sizes: &[u64]) -> Self {
         Self {
             config,

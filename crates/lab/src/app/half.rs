@@ -37,8 +37,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Will write `head` and `length` bytes of `pattern`. With `reset`, a byte count and a code, it does not
-    /// finish the stream but resets it after that many bytes.
+    /// Creates a half that writes `head` and `length` bytes of `pattern`. With `reset`, a byte count and a
+    /// code, it does not finish the stream but resets it after that many bytes.
     pub fn new(
         id: StreamId,
         head: Vec<u8>,
@@ -129,7 +129,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Will read all that comes, or stop the stream with a code after so many bytes.
+    /// Creates a half that reads everything, or stops the stream with a code after so many bytes.
     pub fn new(id: StreamId, stop: Option<(u64, u64)>) -> Self {
         Self { id, read: 0, stop, end: None }
     }

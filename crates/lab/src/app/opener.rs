@@ -21,12 +21,13 @@ pub struct PathOpener {
 }
 
 impl PathOpener {
-    /// Will open a path for each of `tuples`.
+    /// Creates an opener of a path for each of `tuples`.
     pub fn new(tuples: impl IntoIterator<Item = FourTuple>) -> Self {
         Self { wanted: tuples.into_iter().collect(), ..Self::default() }
     }
 
-    /// Opens what can be opened now. To be called with every event of the connection, and at [`Self::next_time`].
+    /// Opens what can be opened now. To be called with every event of the connection, and at
+    /// [`Self::next_time`].
     pub fn attempt(&mut self, now: Time, connection: &mut Connection) {
         self.next = None;
         if connection.is_closed() {

@@ -42,7 +42,8 @@ pub struct RequestClient {
 }
 
 impl RequestClient {
-    /// Will make `count` requests of `sizes[0]` bytes, at least eight, for `sizes[1]` bytes each.
+    /// Creates a client that makes `count` requests of `sizes[0]` bytes, at least eight, for `sizes[1]` bytes
+    /// each.
     pub fn new(
         config: ClientConfig,
         tuple: FourTuple,

@@ -1,4 +1,5 @@
-//! The transfer of the experiments the other way round: a client sends so many bytes on a stream, and a server counts them.
+//! The transfer of the experiments the other way round: a client sends so many bytes on a stream, and a
+//! server counts them.
 
 use anabranch_transport::stream::{ReadError, StreamEvent, WriteError};
 use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
@@ -30,7 +31,7 @@ pub struct UploadClient {
 }
 
 impl UploadClient {
-    /// Will upload so many bytes on one stream.
+    /// Creates a client that uploads so many bytes on one stream.
     pub fn new(config: ClientConfig, tuple: FourTuple, server_name: &str, bytes: u64) -> Self {
         Self {
             config,

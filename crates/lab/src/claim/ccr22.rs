@@ -1,7 +1,8 @@
 //! "The Packet Number Space Debate in Multipath QUIC" (CCR 2022).
 //!
-//! Where the paper gives no figure, "close" is within 5 % in the median, and "slower" or "more" is at least 2 % in the
-//! median: the network is exact and repeats, so that smaller differences are seen, but nobody would plot them.
+//! Where the paper gives no figure, "close" is within 5 % in the median, and "slower" or "more" is at least 2
+//! % in the median: the network is exact and repeats, so that smaller differences are seen, but nobody would
+//! plot them.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! "Improving Encrypted Transport Protocol Designs: Deep Dive on the QUIC Case".
 //!
-//! What it claims is about the time of a processor, which no simulation tells: `anabranch-bench claims` measures it, and what it
-//! gives is judged here.
+//! What it claims is about the time of a processor, which no simulation tells: `anabranch-bench claims`
+//! measures it, and what it gives is judged here.
 
 use serde::Deserialize;
 

@@ -10,12 +10,12 @@ pub const MAX_GENERATED: usize = 10_000;
 /// Parameters that a generated design may vary.
 pub const MAX_DIMENSIONS: usize = 64;
 
-/// Square of the Euclidean distance.
+/// Returns the square of the Euclidean distance.
 pub(super) fn distance_squared(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-/// Smallest distance between two of `points`; infinite if there are not two.
+/// Returns the smallest distance between two of `points`; infinite if there are not two.
 pub fn smallest_distance(points: &[Coordinates]) -> f64 {
     let pairs = points.iter().enumerate().flat_map(|(at, a)| points[at + 1..].iter().map(move |b| (a, b)));
     pairs.map(|(a, b)| distance_squared(a, b)).fold(f64::INFINITY, f64::min).sqrt()

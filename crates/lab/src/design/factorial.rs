@@ -9,7 +9,7 @@ pub fn factorial(levels: &[usize]) -> Option<Vec<Coordinates>> {
     (count <= MAX_GENERATED).then(|| (0..count).map(|number| combination(number, levels)).collect())
 }
 
-/// Combination `number`, read as digits, of which each has its own base.
+/// Returns combination `number`, read as digits, of which each has its own base.
 fn combination(mut number: usize, levels: &[usize]) -> Coordinates {
     let mut point = vec![0.5; levels.len()];
     for (coordinate, &levels) in point.iter_mut().zip(levels).rev() {

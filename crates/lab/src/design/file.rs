@@ -7,11 +7,12 @@ use super::columns::Columns;
 use super::error::DesignError;
 use super::{Point, QueueRule};
 
-/// Reads the points of a CSV file with the columns `run` and, for each path from 0 on, `rate_mbps_0`, `owd_ms_0` and
-/// either `queue_packets_0` or `queuing_delay_ms_0` (see [`PathDesign::queue_of_delay`](super::PathDesign::queue_of_delay)). `loss_percent_0`, `jitter_ms_0`,
-/// `reorder_percent_0`, `reorder_ms_0`, `trace_0` (a CSV file of changes) and, in place of a rate, `mahimahi_0` (a trace) may be
-/// there, and each with `up_` before its name for the way to the server where that differs; an empty cell says nothing. Files are
-/// looked for beside this one. Other columns are ignored.
+/// Reads the points of a CSV file with the columns `run` and, for each path from 0 on, `rate_mbps_0`,
+/// `owd_ms_0` and either `queue_packets_0` or `queuing_delay_ms_0` (see
+/// [`PathDesign::queue_of_delay`](super::PathDesign::queue_of_delay)). `loss_percent_0`, `jitter_ms_0`,
+/// `reorder_percent_0`, `reorder_ms_0`, `trace_0` (a CSV file of changes) and, in place of a rate,
+/// `mahimahi_0` (a trace) may be there, and each with `up_` before its name for the way to the server where
+/// that differs; an empty cell says nothing. Files are looked for beside this one. Other columns are ignored.
 ///
 /// # Errors
 /// If the file cannot be read, or a column or a value is not as it must be.

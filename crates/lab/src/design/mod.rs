@@ -1,5 +1,6 @@
-//! Designs of experiments: points, each with rate, delay, queue and loss of its paths. They come from a file, or are
-//! generated: coordinates in a unit cube that fill it in one way or another, and factors that say what these mean.
+//! Designs of experiments: points, each with rate, delay, queue and loss of its paths. They come from a file,
+//! or are generated: coordinates in a unit cube that fill it in one way or another, and factors that say what
+//! these mean.
 
 mod columns;
 mod cube;

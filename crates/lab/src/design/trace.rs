@@ -1,4 +1,5 @@
-//! Traces: what a link did over time, from files. Mahimahi's say when packets may leave; tables say rate, delay and loss.
+//! Traces: what a link did over time, from files. Mahimahi's say when packets may leave; tables say rate,
+//! delay and loss.
 
 use core::time::Duration;
 use std::path::Path;
@@ -20,15 +21,17 @@ const MAX_TRACE_MS: u64 = 1 << 30;
 /// A rate over time that begins again at its end, as `mm-link` plays it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateTrace {
-    /// Packets of 1500 bytes that may leave by the end of a millisecond, where there are any: the millisecond and their number.
+    /// Packets of 1500 bytes that may leave by the end of a millisecond, where there are any: the millisecond
+    /// and their number.
     opportunities: Arc<[(u64, u64)]>,
     /// Milliseconds until it begins again.
     period: u64,
 }
 
 impl RateTrace {
-    /// Reads a file of Mahimahi (Netravali et al., USENIX ATC 2015): in each line the millisecond, not less than the one before, at
-    /// which a packet of 1500 bytes may leave. The last one is also the time after which the trace begins again.
+    /// Reads a file of Mahimahi (Netravali et al., USENIX ATC 2015): in each line the millisecond, not less
+    /// than the one before, at which a packet of 1500 bytes may leave. The last one is also the time after
+    /// which the trace begins again.
     ///
     /// # Errors
     /// If it cannot be read, or a line is no such number.
@@ -101,8 +104,8 @@ impl RateTrace {
     }
 }
 
-/// Reads changes of a path from a CSV file: the column `at_s`, in order, and any of `rate_mbps`, `owd_ms` and `loss_percent`; an
-/// empty cell leaves what was.
+/// Reads changes of a path from a CSV file: the column `at_s`, in order, and any of `rate_mbps`, `owd_ms` and
+/// `loss_percent`; an empty cell leaves what was.
 ///
 /// # Errors
 /// If it cannot be read, or a column or a value is not as it must be.

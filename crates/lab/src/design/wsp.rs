@@ -1,4 +1,5 @@
-//! WSP (Wootton, Sergent, Phan-Tan-Luu): points that fill a space of many dimensions evenly, chosen from random candidates.
+//! WSP (Wootton, Sergent, Phan-Tan-Luu): points that fill a space of many dimensions evenly, chosen from
+//! random candidates.
 
 use super::cube::{Coordinates, distance_squared, uniform};
 use crate::random::Seed;
@@ -28,8 +29,8 @@ impl Wsp {
         self.choose(&candidates).into_iter().map(|index| candidates[index].clone()).collect()
     }
 
-    /// Exactly `count` points out of so many `candidates`, as far apart as bisection finds a spacing that leaves as many; fewer
-    /// only if there are fewer candidates.
+    /// Returns exactly `count` points out of so many `candidates`, as far apart as bisection finds a spacing
+    /// that leaves as many; fewer only if there are fewer candidates.
     pub fn of_count(count: usize, candidates: usize, dimensions: usize, seed: Seed) -> Vec<Coordinates> {
         // No spacing at all leaves every candidate, the diagonal of the cube one.
         let (mut enough, mut too_wide) = (0.0, (dimensions as f64).sqrt());
@@ -96,7 +97,8 @@ mod tests {
     fn each_point_is_the_nearest_one_left() {
         let wsp = Wsp { candidates: 0, dimensions: 1, spacing: 0.1 };
         let line = |places: &[f64]| places.iter().map(|place| vec![*place]).collect::<Vec<_>>();
-        // The centre's nearest, then what lies nearest to that, without what is too close; nothing is left out in the end.
+        // The centre's nearest, then what lies nearest to that, without what is too close; nothing is left
+        // out in the end.
         assert_eq!(wsp.choose(&line(&[0.0, 0.48, 0.55, 0.7, 1.0, 0.36])), [1, 5, 3, 4, 0]);
         assert_eq!(wsp.choose(&line(&[0.6, 0.4])), [0, 1]);
         assert_eq!(wsp.choose(&[]), [0; 0]);

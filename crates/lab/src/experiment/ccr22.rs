@@ -1,4 +1,5 @@
-//! "The Packet Number Space Debate in Multipath QUIC" (CCR 2022): 50 MB over 95 networks of each of three families.
+//! "The Packet Number Space Debate in Multipath QUIC" (CCR 2022): 50 MB over 95 networks of each of three
+//! families.
 
 use core::time::Duration;
 use std::path::Path;
@@ -8,7 +9,8 @@ use super::{End, Experiment, ExperimentError, Workload};
 use crate::design::{self, Factor, PathDesign, Point, Wsp};
 use crate::random::Seed;
 
-/// Seed of the generated designs: the first one from 0 on with which WSP leaves as many points as the study has, 95.
+/// Seed of the generated designs: the first one from 0 on with which WSP leaves as many points as the study
+/// has, 95.
 const SEED: Seed = Seed(16);
 /// Of the heterogeneous families: megabits per second of all paths together.
 const TOTAL_RATE: f64 = 100.0;
@@ -31,7 +33,8 @@ pub(super) fn homogeneous_2path(name: &str, data: Option<&Path>) -> Result<Exper
     experiment(name, "CCR 2022, two paths alike, 50 MB", data, [names, Vec::new()], paths)
 }
 
-/// 100 Mbit/s and 200 ms of round-trip time shared between two paths (figures 3 to 6).
+/// Creates the networks with 100 Mbit/s and 200 ms of round-trip time shared between two paths (figures 3 to
+/// 6).
 pub(super) fn heterogeneous_2path(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
     let balance = Factor::Range(0.1, 0.9);
     let paths = |at: &[f64]| {
@@ -72,7 +75,8 @@ pub(super) fn heterogeneous_2path(name: &str, data: Option<&Path>) -> Result<Exp
     experiment(name, "CCR 2022, two different paths, 50 MB", data, [plotted, others], paths)
 }
 
-/// 100 Mbit/s and 300 ms of round-trip time shared between three paths by weights (figure 7).
+/// Creates the networks with 100 Mbit/s and 300 ms of round-trip time shared between three paths by weights
+/// (figure 7).
 pub(super) fn heterogeneous_3path(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
     let weight = Factor::Range(0.1, 0.9);
     let paths = |at: &[f64]| {

@@ -1,4 +1,5 @@
-//! The handover of CoNEXT 2017 (figure 11): requests and answers while the better path begins to lose everything.
+//! The handover of CoNEXT 2017 (figure 11): requests and answers while the better path begins to lose
+//! everything.
 
 use core::time::Duration;
 use std::path::Path;

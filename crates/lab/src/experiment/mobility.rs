@@ -1,8 +1,9 @@
 //! Somebody who walks: Wi-Fi that comes and goes, LTE that fluctuates, and every scheduler.
 //!
-//! The rate traces follow from a seed by the two simple processes below. They are no measurements and stand for no
-//! operator; what they have in common with measured ones is that rates change every few hundred milliseconds, that Wi-Fi is
-//! faster and nearer but falls silent, and that a change of the LTE cell is a short pause.
+//! The rate traces follow from a seed by the two simple processes below. They are no measurements and stand
+//! for no operator; what they have in common with measured ones is that rates change every few hundred
+//! milliseconds, that Wi-Fi is faster and nearer but falls silent, and that a change of the LTE cell is a
+//! short pause.
 
 use core::time::Duration;
 use std::path::Path;
@@ -26,7 +27,7 @@ const WIFI_RATE: f64 = 80.0;
 /// A rate below which Wi-Fi carries nothing at all, in Mbit/s.
 const WIFI_SILENT: f64 = 2.0;
 
-/// Twenty walks of two minutes; 40 MB are downloaded on each.
+/// Creates twenty walks of two minutes; 40 MB are downloaded on each.
 pub(super) fn mobility(name: &str, _data: Option<&Path>) -> Result<Experiment, ExperimentError> {
     let walk = |run| {
         let seed = Seed(run);
@@ -50,8 +51,9 @@ pub(super) fn mobility(name: &str, _data: Option<&Path>) -> Result<Experiment, E
     })
 }
 
-/// Wi-Fi: the rate falls with the square of the distance to the access point, to and from which its user walks at
-/// 0.8 to 1.6 m/s, and shadowing moves it by up to a quarter; where less than 2 Mbit/s are left, packets are lost.
+/// Draws Wi-Fi: the rate falls with the square of the distance to the access point, to and from which its
+/// user walks at 0.8 to 1.6 m/s, and shadowing moves it by up to a quarter; where less than 2 Mbit/s are
+/// left, packets are lost.
 fn wifi(rng: &mut Rng) -> PathDesign {
     let speed = 0.8 + 0.8 * rng.unit();
     let turn = 25.0 + 30.0 * rng.unit();
@@ -77,8 +79,8 @@ fn wifi(rng: &mut Rng) -> PathDesign {
     })
 }
 
-/// LTE: a rate that is drawn to the mean of its cell, 10 to 40 Mbit/s, and wanders around it; each 15 to 40 s the cell
-/// changes, with a pause of one step and another mean.
+/// Draws LTE: a rate that is drawn to the mean of its cell, 10 to 40 Mbit/s, and wanders around it; each 15
+/// to 40 s the cell changes, with a pause of one step and another mean.
 fn lte(rng: &mut Rng) -> PathDesign {
     let cell = |rng: &mut Rng| (10.0 + 30.0 * rng.unit(), rng.between(75, 200) as u32);
     let (mut mean, mut left) = cell(rng);

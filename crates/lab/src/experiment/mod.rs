@@ -1,5 +1,5 @@
-//! Experiments: what is run, where, and in which variants. Each published one is a file; a user's own comes from a
-//! [`plan`](crate::plan). To add one, write its file and name it in `registry!`.
+//! Experiments: what is run, where, and in which variants. Each published one is a file; a user's own comes
+//! from a [`plan`](crate::plan). To add one, write its file and name it in `registry!`.
 
 #[cfg(test)]
 mod tests;
@@ -50,8 +50,9 @@ pub enum Workload {
         /// Instant that counts as the end.
         until: End,
     },
-    /// The client sends so many bytes on one stream; the run ends when the last one is at the server. In a row, what is said of the
-    /// server's data is that of the client, and what is said of the client's acknowledgments is that of the server.
+    /// The client sends so many bytes on one stream; the run ends when the last one is at the server. In a
+    /// row, what is said of the server's data is that of the client, and what is said of the client's
+    /// acknowledgments is that of the server.
     Upload {
         /// Bytes of the stream.
         bytes: u64,
@@ -67,8 +68,8 @@ pub enum Workload {
         /// Number of requests.
         count: u32,
     },
-    /// The client downloads while as many connections of other clients as `others`, configured alike but with a single path,
-    /// share the first link with it.
+    /// The client downloads while as many connections of other clients as `others`, configured alike but with
+    /// a single path, share the first link with it.
     Competition {
         /// Connections of other clients.
         others: u32,

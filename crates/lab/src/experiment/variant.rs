@@ -30,7 +30,8 @@ fn of_2022(name: &str) -> Result<Variant, UnknownLayer> {
     Variant::of(name, &layers)
 }
 
-/// `layers` on one path alone, for the aggregation benefit; always called `quic-path-` and its place.
+/// Creates the variant of `layers` on one path alone, for the aggregation benefit; it is always called
+/// `quic-path-` and its place.
 pub(super) fn single_path(layers: &[&str], path: usize) -> Result<Variant, UnknownLayer> {
     let set = Settings { multipath: Some(false), paths: Some(vec![path]), ..Settings::default() };
     Variant::with(&format!("quic-path-{path}"), layers, set)

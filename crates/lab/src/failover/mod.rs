@@ -1,4 +1,5 @@
-//! Kill schedules: one of several paths falls silent at a random instant, and every byte must still arrive, soon.
+//! Kill schedules: one of several paths falls silent at a random instant, and every byte must still arrive,
+//! soon.
 //!
 //! Everything follows from a seed, so that each schedule can be run again by itself.
 
@@ -126,8 +127,8 @@ impl KillSchedule {
         }
     }
 
-    /// Runs the schedule with this transport at both ends and, if `watch`, prints everything that happens to standard
-    /// error.
+    /// Runs the schedule with this transport at both ends and, if `watch`, prints everything that happens to
+    /// standard error.
     ///
     /// # Errors
     /// If the connection did not come to the point at which the path could die.

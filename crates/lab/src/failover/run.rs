@@ -1,4 +1,5 @@
-//! Running a kill schedule: once up to the moment at which the path may die, and again with the kill in the link.
+//! Running a kill schedule: once up to the moment at which the path may die, and again with the kill in the
+//! link.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -30,15 +31,18 @@ pub struct Outcome {
     pub seed: u64,
     /// Time at which the path died.
     pub killed: Time,
-    /// The longest wait for new in-order bytes that begins up to one second after the kill, or that the kill falls into.
+    /// The longest wait for new in-order bytes that begins up to one second after the kill, or that the kill
+    /// falls into.
     pub gap: Duration,
     /// Time at which that wait began.
     pub gap_began: Time,
     /// The dead path's probe timeout at the kill, at the end that sends data.
     pub pto: Duration,
-    /// The smallest smoothed round-trip time of another path at the kill, at that end; zero as long as it has measured none.
+    /// The smallest smoothed round-trip time of another path at the kill, at that end; zero as long as it has
+    /// measured none.
     pub other_rtt: Duration,
-    /// The smallest round trip of another path: what that end takes it for, and at least what its link takes without a queue.
+    /// The smallest round trip of another path: what that end takes it for, and at least what its link takes
+    /// without a queue.
     pub round_trip: Duration,
     /// Bytes that never arrived.
     pub lost_bytes: u64,

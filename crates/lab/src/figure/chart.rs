@@ -49,7 +49,8 @@ pub enum Shape {
     Line(Vec<(f64, f64)>),
     /// A point for each value, joined by a line.
     Dots(Vec<(f64, f64)>),
-    /// Tenth percentile, quartile, median, quartile, ninetieth percentile, as far as the number of values carries them.
+    /// Tenth percentile, quartile, median, quartile, ninetieth percentile, as far as the number of values
+    /// carries them.
     Box([Option<f64>; 5]),
 }
 

@@ -1,7 +1,8 @@
 //! The published figures, drawn from our rows in the papers' form.
 //!
-//! A figure is a description: which metric, in which form, of which variants. [`chart`] turns it into points, [`svg`], [`png`] and
-//! [`pdf`] into pictures. Experiments that no paper has drawn get charts of their [`own`]. Adding the figures of another paper is one file and one line in `registry!`.
+//! A figure is a description: which metric, in which form, of which variants. [`chart`] turns it into points,
+//! [`svg`], [`png`] and [`pdf`] into pictures. Experiments that no paper has drawn get charts of their
+//! [`own`]. Adding the figures of another paper is one file and one line in `registry!`.
 
 pub mod chart;
 pub mod own;
@@ -48,8 +49,8 @@ pub enum Form {
     Distribution(Metric, &'static [Series]),
     /// The distribution of a metric's ratio of two variants over the points.
     Ratio(Metric, &'static [RatioSeries]),
-    /// The metric as boxes (quartiles, whiskers to the tenth and ninetieth percentile), one for the points whose first
-    /// path is the better one, one for the others.
+    /// The metric as boxes (quartiles, whiskers to the tenth and ninetieth percentile), one for the points
+    /// whose first path is the better one, one for the others.
     Boxes(Metric, &'static [Series]),
     /// The delay of each request over time, at one point.
     Requests(u64, &'static [Series]),

@@ -1,5 +1,5 @@
-//! Figures of experiments that no paper has drawn: of each metric that the rows tell something about, the distribution over all runs,
-//! with a curve for each variant.
+//! Figures of experiments that no paper has drawn: of each metric that the rows tell something about, the
+//! distribution over all runs, with a curve for each variant.
 
 use super::Style;
 use super::chart::{Axis, Chart, Mark, distribution, quartiles, widened};

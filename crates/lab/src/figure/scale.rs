@@ -42,8 +42,8 @@ impl Scale {
         longest
     }
 
-    /// Values to be named: of a logarithmic axis powers of ten, with 2 and 5 or all between them if they are few; evenly
-    /// spaced ones if even these are too few.
+    /// Values to be named: of a logarithmic axis powers of ten, with 2 and 5 or all between them if they are
+    /// few; evenly spaced ones if even these are too few.
     fn ticks(&self, most: usize) -> Vec<f64> {
         let within = |value: &f64| (self.range.start..=self.range.end).contains(value);
         if self.log {

@@ -1,4 +1,5 @@
-//! Vector pictures as trees of what they draw, with a font of our own choice, so that every machine makes the same picture.
+//! Vector pictures as trees of what they draw, with a font of our own choice, so that every machine makes the
+//! same picture.
 
 use std::sync::Arc;
 

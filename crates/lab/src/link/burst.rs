@@ -24,7 +24,7 @@ impl BurstLoss {
         Self { to_bad, to_good, loss_good, loss_bad, bad: false, rng: Seed(0).rng("burst") }
     }
 
-    /// Share of packets lost in the long run.
+    /// Returns the share of packets lost in the long run.
     pub fn stationary_loss(&self) -> f64 {
         let bad = self.to_bad / (self.to_bad + self.to_good);
         bad * self.loss_bad + (1.0 - bad) * self.loss_good

@@ -8,8 +8,8 @@ use super::{Element, Next};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// A further delay of each packet, evenly distributed from nothing to a longest one. Packets stay in order: one that would overtake
-/// another arrives with it.
+/// A further delay of each packet, evenly distributed from nothing to a longest one. Packets stay in order:
+/// one that would overtake another arrives with it.
 #[derive(Clone, Debug)]
 pub struct Jitter {
     longest: Duration,

@@ -21,8 +21,9 @@ use crate::random::{Rng, Seed};
 
 /// One thing that happens to packets on their way.
 pub trait Element: Clone + Debug + Send {
-    /// `packet` arrives at `at`, which never goes backwards as long as no element before this one reorders.
-    /// Pass it on, now or later, once or more often, with [`Next::push`], or end its way with [`Next::lose`].
+    /// Takes `packet`, which arrives at `at`. Times never go backwards as long as no element before this one
+    /// reorders. Pass it on, now or later, once or more often, with [`Next::push`], or end its way with
+    /// [`Next::lose`].
     fn push(&mut self, at: Time, packet: Packet, next: &mut Next<'_>);
 
     /// Gives the element random numbers of its own. Elements without chance ignore it.
@@ -193,7 +194,7 @@ pub struct Next<'a> {
 }
 
 impl Next<'_> {
-    /// `packet` leaves the element at `at`.
+    /// Passes on `packet`, which leaves the element at `at`.
     pub fn push(&mut self, at: Time, packet: Packet) {
         if let Some((stage, rest)) = self.rest.split_first_mut() {
             let Self { buffers, arrivals, counters, .. } = self;
@@ -206,7 +207,7 @@ impl Next<'_> {
         }
     }
 
-    /// `packet` goes no further.
+    /// Loses `packet`, which goes no further.
     pub fn lose(&mut self, packet: Packet, why: Lost) {
         let counters = &mut self.counters;
         counters.lost[why as usize] += 1;

@@ -42,7 +42,7 @@ impl Rate {
         rate
     }
 
-    /// Rate at `at` in bits per second.
+    /// Returns the rate at `at` in bits per second.
     pub fn at(&self, at: Time) -> u64 {
         self.steps[self.index(self.place(at).0)].1
     }

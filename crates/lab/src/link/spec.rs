@@ -87,7 +87,7 @@ impl LinkSpec {
         self.both(Blackout::new([window]))
     }
 
-    /// Largest UDP payload in both directions.
+    /// Limits the UDP payload in both directions.
     pub fn mtu(self, bytes: usize) -> Self {
         self.both(Mtu(bytes))
     }

@@ -7,8 +7,8 @@ use anabranch_wire::Time;
 use super::{Element, Next};
 use crate::packet::Packet;
 
-/// A one-way delay that changes at given times. Packets stay in order: where the delay falls, one that would overtake another arrives
-/// with it.
+/// A one-way delay that changes at given times. Packets stay in order: where the delay falls, one that would
+/// overtake another arrives with it.
 #[derive(Clone, Debug)]
 pub struct VaryingDelay {
     /// Each holds from its time until the next one; before the first there is no delay.

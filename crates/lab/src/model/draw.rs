@@ -1,5 +1,5 @@
-//! Drawing a model. All that is rare in practice is frequent here: several things at the same time, paths that die while
-//! they open, nothing left that works.
+//! Drawing a model. All that is rare in practice is frequent here: several things at the same time, paths
+//! that die while they open, nothing left that works.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -50,7 +50,7 @@ impl Model {
     }
 }
 
-/// Evenly distributed on a logarithmic scale.
+/// Draws a number evenly distributed on a logarithmic scale.
 fn logarithmic(rng: &mut Rng, low: f64, high: f64) -> f64 {
     low * (high / low).powf(rng.unit())
 }

@@ -1,8 +1,9 @@
-//! Random operations on a connection with several paths: opened, given up, killed, revived, rebound, migrated, marked
-//! as backup, with new keys in between, in any order, while both ends send; and whether everything held that must.
+//! Random operations on a connection with several paths: opened, given up, killed, revived, rebound,
+//! migrated, marked as backup, with new keys in between, in any order, while both ends send; and whether
+//! everything held that must.
 //!
-//! `cargo run --release -p anabranch-lab --example model -- 10000` runs that many seeds, `-- 1 SEED` repeats one.
-//! What must hold is listed at [`Model::run`].
+//! `cargo run --release -p anabranch-lab --example model -- 10000` runs that many seeds, `-- 1 SEED` repeats
+//! one. What must hold is listed at [`Model::run`].
 
 mod draw;
 mod peer;

@@ -18,13 +18,13 @@ use crate::sim::{Outcome, Simulation};
 
 /// Within which everything must have been sent and received.
 const DEADLINE: Duration = Duration::from_secs(1800);
-/// After which a connection without anything to do has come to rest: paths on their way out are gone, the search for a
-/// larger MTU is over.
+/// After which a connection without anything to do has come to rest: paths on their way out are gone, the
+/// search for a larger MTU is over.
 const SETTLING: Duration = Duration::from_secs(300);
 /// Time for which the connection must then stay at rest.
 const REST: Duration = Duration::from_secs(60);
-/// Packets that may then still be sent if a NAT has changed: keep-alives, their acknowledgments, and probes of a server on
-/// paths whose client it cannot reach before it hears from it there.
+/// Packets that may then still be sent if a NAT has changed: keep-alives, their acknowledgments, and probes
+/// of a server on paths whose client it cannot reach before it hears from it there.
 const MAX_AFTER_REBINDING: u64 = 2 * REST.as_secs();
 
 /// Report of a model's run.
@@ -83,7 +83,8 @@ impl Model {
     /// - Every byte arrives, once and in order; datagrams arrive at most once, undamaged.
     /// - The connection lives as long as the two ends have not given up all its paths between them.
     /// - Paths are reported opened and given up at most once each, and no end keeps more than it may.
-    /// - With nothing left to do, both ends have the same paths, nothing is in flight, and the links fall silent.
+    /// - With nothing left to do, both ends have the same paths, nothing is in flight, and the links fall
+    ///   silent.
     /// - After the end nothing is left of the connection at either end.
     pub fn run(&self) -> Report {
         self.run_watched(false)
@@ -244,8 +245,9 @@ impl Stage {
             Report { seed: model.seed, trace: self.sim.network().trace().hash(), ..Report::default() };
         let peers = self.hosts.map(|host| self.sim.application::<Peer>(host));
         report.without_paths = peers.iter().any(|peer| peer.closed.as_ref().is_some_and(is_without_paths));
-        // Neither end closes as long as it knows of a path that nobody has given up: each has given up one of those that were
-        // left, because its application wanted that or because the path did not answer, before it heard of the other's doing so.
+        // Neither end closes as long as it knows of a path that nobody has given up: each has given up one of
+        // those that were left, because its application wanted that or because the path did not answer,
+        // before it heard of the other's doing so.
         let [first, second] = peers;
         let to_blame = report.without_paths && !(gave_up(first, second) && gave_up(second, first));
         for peer in peers {

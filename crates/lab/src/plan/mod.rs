@@ -1,5 +1,5 @@
-//! Users' own experiments: a TOML file of points × variants × repetitions, with what the built-in ones can do.
-//! `docs/lab-plans.md` describes the format, `examples/plans/` has plans to begin with.
+//! Users' own experiments: a TOML file of points × variants × repetitions, with what the built-in ones can
+//! do. `docs/lab-plans.md` describes the format, `examples/plans/` has plans to begin with.
 //!
 //! Everything is checked while it is read: a fault is one line with file, line, and what may stand there.
 

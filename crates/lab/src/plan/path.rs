@@ -1,5 +1,6 @@
-//! A path of a point: its parameters, what changes in the course of a run, and what is different on the way to the server. Written
-//! down, its parameters are numbers; generated points have factors in their place (`generate`).
+//! A path of a point: its parameters, what changes in the course of a run, and what is different on the way
+//! to the server. Written down, its parameters are numbers; generated points have factors in their place
+//! (`generate`).
 
 use core::ops::Range;
 use core::time::Duration;

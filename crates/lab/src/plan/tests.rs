@@ -334,7 +334,8 @@ fn points_are_generated_over_ranges() {
     assert!(wrong("values = [1, 5]", "from = 5").contains("a parameter is a number, { from"));
 }
 
-/// A controller that a program brings along, as `examples/own_controller.rs` does: a window that never changes.
+/// A controller that a program brings along, as `examples/own_controller.rs` does: a window that never
+/// changes.
 #[derive(Debug)]
 struct Constant(u64);
 

@@ -37,7 +37,7 @@ impl Settings {
         with(config, idle, |config, idle| config.with_max_idle_timeout(idle))
     }
 
-    /// Several paths at once, as many as a point may have.
+    /// Returns the configuration of several paths at once, as many as a point may have.
     fn multipath_config(&self) -> Option<MultipathConfig> {
         if self.multipath == Some(false) {
             return None;

@@ -57,7 +57,7 @@ pub(super) fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<usi
     }
 }
 
-/// Percent of the window to pace by.
+/// Reads percents of the window to pace by.
 pub(super) fn gains<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u16; 2]>, D::Error> {
     let gains = <[u16; 2]>::deserialize(from)?;
     match gains.iter().all(|percent| (50..=1000).contains(percent)) {

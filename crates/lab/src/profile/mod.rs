@@ -1,7 +1,9 @@
-//! Variants of an experiment: how both ends behave, as small declarative layers that are put over one another.
+//! Variants of an experiment: how both ends behave, as small declarative layers that are put over one
+//! another.
 //!
-//! A layer is a TOML file in `profiles/` which sets what it is about and leaves the rest as it is. `docs/lab-variants.md` says
-//! which behaviour of the published studies each setting stands for. To add a layer, write its file and name it in `layers!`.
+//! A layer is a TOML file in `profiles/` which sets what it is about and leaves the rest as it is.
+//! `docs/lab-variants.md` says which behaviour of the published studies each setting stands for. To add a
+//! layer, write its file and name it in `layers!`.
 //!
 //! ```
 //! use anabranch_lab::profile::Variant;

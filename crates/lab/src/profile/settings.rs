@@ -123,7 +123,8 @@ pub struct Settings {
     /// Percent of the window that are sent in a round-trip time, in slow start and afterwards.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::gains")]
     pub pacing_percent: Option<[u16; 2]>,
-    /// Packets that may leave at once after a rest, and one by one otherwise; without it bursts are measured in time.
+    /// Packets that may leave at once after a rest, and one by one otherwise; without it bursts are measured
+    /// in time.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2, 1024>")]
     pub pacing_burst_packets: Option<u64>,
     /// `true` if ECN is tried.

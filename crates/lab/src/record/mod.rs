@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Paths that have values of their own in a row.
 pub const MAX_ROW_PATHS: usize = 4;
 
-/// One run of one variant at one point. Times are in seconds, sizes in bytes; a list has one value for each path, in the
-/// order of their IDs.
+/// One run of one variant at one point. Times are in seconds, sizes in bytes; a list has one value for each
+/// path, in the order of their IDs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
@@ -33,7 +33,8 @@ pub struct Row {
     pub path_rate_mbps: Vec<f64>,
     /// One-way delay of each of the point's paths, in milliseconds.
     pub path_owd_ms: Vec<f64>,
-    /// First packet of the client sent until the closing packet received by it (2022), or the last byte (2017).
+    /// First packet of the client sent until the closing packet received by it (2022), or the last byte
+    /// (2017).
     pub transfer_time_s: Option<f64>,
     /// First packet of the client sent until the last byte of the download.
     pub last_byte_s: Option<f64>,

@@ -212,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// Something comes from outside.
+    /// Takes in datagrams or requests from outside.
     fn enter(&mut self, input: Input) {
         match input {
             Input::FromClients(arrived) => {

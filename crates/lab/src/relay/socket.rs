@@ -35,7 +35,7 @@ pub(super) struct Arrived {
 }
 
 impl Socket {
-    /// Reading gives up after `patience`.
+    /// Binds a socket whose reads give up after `patience`.
     pub(super) fn bind(address: SocketAddr, patience: Duration) -> io::Result<Self> {
         let io = std::net::UdpSocket::bind(address)?;
         let state = UdpSocketState::new(UdpSockRef::from(&io))?;

@@ -126,7 +126,8 @@ fn a_blackout_lets_nothing_through_while_it_lasts() {
     assert!(reaches());
 }
 
-/// A rate is kept in real time, by bursts too: 500 packets of 1228 bytes on the wire at 20 Mbit/s take 245 ms.
+/// A rate is kept in real time, by bursts too: 500 packets of 1228 bytes on the wire at 20 Mbit/s take 245
+/// ms.
 #[test]
 fn a_rate_is_kept() {
     let server = socket();

@@ -1,5 +1,5 @@
-//! One page for each experiment, which needs nothing but a browser: distributions of every metric, from a curve to the
-//! point, from the point to what happened in its run, and the published figures.
+//! One page for each experiment, which needs nothing but a browser: distributions of every metric, from a
+//! curve to the point, from the point to what happened in its run, and the published figures.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,8 @@ pub struct Written {
     pub missing: Vec<&'static str>,
 }
 
-/// Draws the figures of the experiment that `rows` are of into `dir/figures`, as SVG, PDF and PNG, and writes `dir/report.html`.
+/// Draws the figures of the experiment that `rows` are of into `dir/figures`, as SVG, PDF and PNG, and writes
+/// `dir/report.html`.
 ///
 /// # Errors
 /// If a picture cannot be drawn or a file not be written.
@@ -100,7 +101,7 @@ pub fn page(
         .replace("{{data}}", &embedded(&data))
 }
 
-/// JSON that may stand within a `script` element, whatever names are in it.
+/// Returns JSON that may stand within a `script` element, whatever names are in it.
 fn embedded(data: &serde_json::Value) -> String {
     data.to_string().replace('<', "\\u003c")
 }

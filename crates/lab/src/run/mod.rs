@@ -45,8 +45,8 @@ pub struct Finished {
     pub paths: Vec<usize>,
 }
 
-/// Runs one job. A run that stalls ends at the experiment's deadline; that, a panic or whatever else goes wrong is what its
-/// row then tells, and what was counted until then is kept.
+/// Runs one job. A run that stalls ends at the experiment's deadline; that, a panic or whatever else goes
+/// wrong is what its row then tells, and what was counted until then is kept.
 pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished {
     let point = &experiment.points[job.point];
     let variant = &experiment.variants[job.variant];

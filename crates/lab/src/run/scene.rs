@@ -54,7 +54,7 @@ impl Scene<'_> {
         DownloadServer::default().with_weights(self.variant().settings.weights.clone().unwrap_or_default())
     }
 
-    /// Simulated time after which the run has failed.
+    /// Returns the simulated time after which the run has failed.
     pub(super) fn deadline(&self) -> Time {
         Time::ZERO + self.experiment.deadline
     }
@@ -156,7 +156,8 @@ impl RunResult {
         Self { failure, ..Self::default() }
     }
 
-    /// Adds what happened on the links towards the receiver, and in the client's connection if it is still there.
+    /// Adds what happened on the links towards the receiver, and in the client's connection if it is still
+    /// there.
     pub(super) fn with_counts(mut self, pair: &mut Pair, client: Option<Handle>, receiver: Side) -> Self {
         let network = pair.sim.network();
         for link in &pair.links {

@@ -22,8 +22,9 @@ const OUTAGE_PERIOD: Duration = Duration::from_micros(503_017);
 /// Number of outages before their gaps repeat.
 const OUTAGES: u32 = 37;
 
-/// Returns outages whose gaps differ. A fixed gap may be what a probe timeout is by chance; all later ones, each twice as long,
-/// are multiples of it then, and everything that an end sends falls into outages until the idle timeout.
+/// Returns outages whose gaps differ. A fixed gap may be what a probe timeout is by chance; all later ones,
+/// each twice as long, are multiples of it then, and everything that an end sends falls into outages until
+/// the idle timeout.
 fn outages() -> Blackout {
     let windows = (0..OUTAGES).map(|n| {
         let from =
@@ -72,7 +73,7 @@ impl Scenario {
     }
 }
 
-/// Evenly distributed on a logarithmic scale.
+/// Draws a number evenly distributed on a logarithmic scale.
 fn logarithmic(rng: &mut Rng, low: f64, high: f64) -> f64 {
     low * (high / low).powf(rng.unit())
 }

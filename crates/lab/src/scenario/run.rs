@@ -21,8 +21,8 @@ use crate::tls::{SERVER_NAME, pair};
 /// Simulated time within which everything must have ended.
 const DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
-/// Packets in a row lost by chance in one direction from which on silence may end a connection: each probe timeout is twice the one
-/// before, so that no more than a dozen fit into the idle timeout.
+/// Packets in a row lost by chance in one direction from which on silence may end a connection: each probe
+/// timeout is twice the one before, so that no more than a dozen fit into the idle timeout.
 const BAD_LUCK: u64 = 10;
 
 /// Message with which the client reports a timeout.
@@ -53,7 +53,8 @@ pub struct Report {
     pub refused: u32,
     /// Path changes that the server reported.
     pub moves: u32,
-    /// A connection timed out, and a link lost so many packets in a row by chance that it could not but time out.
+    /// A connection timed out, and a link lost so many packets in a row by chance that it could not but time
+    /// out.
     pub unlucky: bool,
     /// Numbers of both links: from the client, and to it.
     pub links: [[Counters; 2]; 2],

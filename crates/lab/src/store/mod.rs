@@ -1,4 +1,5 @@
-//! Results in a directory: `runs.parquet` and `runs.csv` with a row for each run, `timelines.jsonl` with what it did over time.
+//! Results in a directory: `runs.parquet` and `runs.csv` with a row for each run, `timelines.jsonl` with what
+//! it did over time.
 //!
 //! A file gets its name only once it is whole, and is the same to the byte whenever the rows are.
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::journal::Done;
 
-/// Gives each run over several paths its benefit, where the same point was run on each of these paths alone, in the same
-/// repetition. If several variants did that, the first one of each path counts. `done` must be in the order of jobs.
+/// Gives each run over several paths its benefit, where the same point was run on each of these paths alone,
+/// in the same repetition. If several variants did that, the first one of each path counts. `done` must be in
+/// the order of jobs.
 pub(super) fn fill(done: &mut [Done]) {
     let mut alone = BTreeMap::new();
     for run in done.iter() {
@@ -24,8 +25,8 @@ fn time(run: &Done) -> Option<f64> {
     run.row.transfer_time_s.filter(|time| run.row.failure.is_empty() && *time > 0.0)
 }
 
-/// (G_m − G_max)/(ΣG_i − G_max) if G_m ≥ G_max, else (G_m − G_max)/G_max, with G as the goodput; the transfers being equal,
-/// times say it all.
+/// Computes (G_m − G_max)/(ΣG_i − G_max) if G_m ≥ G_max, else (G_m − G_max)/G_max, with G as the goodput; the
+/// transfers being equal, times suffice.
 pub(crate) fn aggregation_benefit(time: f64, singles: &[f64]) -> Option<f64> {
     let goodputs = singles.iter().map(|time| 1.0 / time);
     let (sum, best) = goodputs.fold((0.0, 0.0_f64), |(sum, best), one| (sum + one, best.max(one)));

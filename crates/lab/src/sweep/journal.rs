@@ -1,5 +1,6 @@
-//! The journal: what it is of in the first line, then a line for each finished run, in whatever order they finish, one for
-//! each different thing that was asked for, and one for each further version of the program that added to it.
+//! The journal: what it is of in the first line, then a line for each finished run, in whatever order they
+//! finish, one for each different thing that was asked for, and one for each further version of the program
+//! that added to it.
 
 use core::fmt::Debug;
 use std::fs::File;
@@ -141,8 +142,8 @@ fn fingerprint(of: &impl Debug) -> String {
 }
 
 impl Journal {
-    /// Opens or begins the journal of a directory and reads what is in it. A last line that is not whole, as a killed process
-    /// or a full disk leaves it, is cut off.
+    /// Opens or begins the journal of a directory and reads what is in it. A last line that is not whole, as
+    /// a killed process or a full disk leaves it, is cut off.
     ///
     /// # Errors
     /// If it is of something else, or, but by `force`, of another version; if it cannot be read or written.
@@ -273,7 +274,7 @@ impl Found {
     }
 }
 
-/// `None` if there is not even a first line.
+/// Reads a journal; `None` if there is not even a first line.
 fn read(name: &Path, file: &File) -> Result<Option<Found>, SweepError> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();

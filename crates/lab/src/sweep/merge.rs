@@ -18,13 +18,14 @@ pub struct Merged {
     pub missing: Missing,
 }
 
-/// Adds the runs of `dirs`, which must be of the same experiment and, but by `force`, of the same version, to those in `out`, and writes the results. A run
-/// that is there twice is taken once: both are the same. Runs that the directories, or others of their shards, were asked for
-/// may only be missing if the results are to be `partial`.
+/// Adds the runs of `dirs`, which must be of the same experiment and, but by `force`, of the same version, to
+/// those in `out`, and writes the results. A run that is there twice is taken once: both are the same. Runs
+/// that the directories, or others of their shards, were asked for may only be missing if the results are to
+/// be `partial`.
 ///
 /// # Errors
-/// If a directory has no journal or one of something else, if runs are missing, or if a file cannot be read or written.
-/// Except in the last case, nothing has been written.
+/// If a directory has no journal or one of something else, if runs are missing, or if a file cannot be read
+/// or written. Except in the last case, nothing has been written.
 pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool, force: bool) -> Result<Merged, SweepError> {
     let parts = dirs.iter().map(|dir| Journal::look(dir)).collect::<Result<Vec<_>, _>>()?;
     let Some((_, first)) = parts.first() else {

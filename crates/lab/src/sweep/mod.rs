@@ -1,7 +1,7 @@
 //! Many runs on many threads, written down as they finish.
 //!
-//! A directory of results has a journal with a line for each finished run. A sweep that ended early, for whatever reason, goes
-//! on where it was; what it does not find in the journal, it runs.
+//! A directory of results has a journal with a line for each finished run. A sweep that ended early, for
+//! whatever reason, goes on where it was; what it does not find in the journal, it runs.
 
 mod benefit;
 mod journal;
@@ -144,8 +144,8 @@ pub enum SweepError {
     },
 }
 
-/// Runs all jobs of the experiment that are asked for and not done yet, and writes the results of everything that is in the
-/// directory. Gives its rows in the order of jobs.
+/// Runs all jobs of the experiment that are asked for and not done yet, and writes the results of everything
+/// that is in the directory. Gives its rows in the order of jobs.
 ///
 /// # Errors
 /// If something is wrong with the options, the directory or the disk; runs that fail are no error but rows.

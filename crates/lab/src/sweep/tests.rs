@@ -176,8 +176,8 @@ fn runs_of_something_else_are_refused_with_what_is_different() {
     assert_eq!(sweep(&experiment, &one, &()).unwrap(), rows);
 }
 
-/// A build with changes that are not committed does not go on with the results of another one, unless it is told to; from then
-/// on, nobody else does.
+/// A build with changes that are not committed does not go on with the results of another one, unless it is
+/// told to; from then on, nobody else does.
 #[test]
 fn runs_of_other_sources_are_mixed_only_by_force() {
     let experiment = download(10_000);

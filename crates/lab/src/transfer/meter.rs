@@ -75,7 +75,7 @@ impl Meter {
         self.look(Totals::clone)
     }
 
-    /// Something about what was counted so far, without a copy of it.
+    /// Looks at the totals so far, without a copy of them.
     pub fn look<T>(&self, f: impl FnOnce(&Totals) -> T) -> T {
         f(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,5 +1,5 @@
-//! The window of the controllers that add a little for each window acknowledged and give up a share of it on congestion:
-//! NewReno, and the coupled ones, which differ from it in how much they add.
+//! The window of the controllers that add a little for each window acknowledged and give up a share of it on
+//! congestion: NewReno, and the coupled ones, which differ from it in how much they add.
 
 use core::iter::once;
 use core::marker::PhantomData;
@@ -17,11 +17,12 @@ pub trait Rule: core::fmt::Debug + Send {
     /// `true` if it looks at `siblings`.
     const COUPLED: bool = true;
 
-    /// Packets to add for each window acknowledged, in units of [`ONE`]; NewReno's is one. At most one, and more than
-    /// minus one.
+    /// Returns the packets to add for each window acknowledged, in units of [`ONE`]; NewReno's is one. At
+    /// most one, and more than minus one.
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64;
 
-    /// Window in bytes after a congestion event (RFC 9002 §7.3.2, kLossReductionFactor of one half).
+    /// Returns the window in bytes after a congestion event (RFC 9002 §7.3.2, kLossReductionFactor of one
+    /// half).
     fn reduced(own: &Sibling, _siblings: &[Sibling]) -> u64 {
         own.window / 2
     }
@@ -32,7 +33,8 @@ pub trait Rule: core::fmt::Debug + Send {
 pub struct Aimd<R> {
     window: u64,
     ssthresh: u64,
-    /// Bytes acknowledged in congestion avoidance that have not changed the window yet, times the rule's increase.
+    /// Bytes acknowledged in congestion avoidance that have not changed the window yet, times the rule's
+    /// increase.
     credit: i128,
     recovering: bool,
     /// Window and threshold before the last congestion event.
@@ -53,8 +55,8 @@ impl<R: Rule> Aimd<R> {
         }
     }
 
-    /// RFC 9002 §7.3.3: at most one packet for each window acknowledged. Whole packets come and go, so that what is left
-    /// of the window is always of use.
+    /// Grows the window by at most one packet for each window acknowledged (RFC 9002 §7.3.3), in whole
+    /// packets, so that the rest of the window is always of use.
     fn avoid_congestion(&mut self, growth: u64, mtu: u64, increase: i64) {
         let packet = i128::from(self.window) * i128::from(ONE);
         self.credit += i128::from(growth) * i128::from(increase);
@@ -131,7 +133,7 @@ impl<R: Rule> Controller for Aimd<R> {
     }
 }
 
-/// All paths of the connection, the path itself first.
+/// Returns all paths of the connection, the path itself first.
 pub(super) fn paths<'a>(
     own: &'a Sibling,
     siblings: &'a [Sibling],
@@ -139,12 +141,12 @@ pub(super) fn paths<'a>(
     once(own).chain(siblings)
 }
 
-/// Bytes per second that the window of each path lets through, summed.
+/// Returns the bytes per second that the window of each path lets through, summed.
 pub(super) fn total_rate(own: &Sibling, siblings: &[Sibling]) -> u128 {
     paths(own, siblings).map(|path| u128::from(rate(path))).sum()
 }
 
-/// The part of `total` that the window of `path` lets through, in units of [`ONE`].
+/// Returns the part of `total` that the window of `path` lets through, in units of [`ONE`].
 pub(super) fn share(path: &Sibling, total: u128) -> u64 {
     let share = u128::from(rate(path)) * u128::from(ONE) / total.max(1);
     u64::try_from(share).unwrap_or(ONE).min(ONE)

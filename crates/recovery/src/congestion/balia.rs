@@ -18,7 +18,8 @@ impl Rule for Balia {
         u64::try_from(increase).unwrap_or(ONE).min(ONE).cast_signed()
     }
 
-    /// The draft takes w/2 · min(α, 3/2) off: half of the fastest path's window, up to three quarters of slower ones'.
+    /// Takes w/2 · min(α, 3/2) off, as in the draft: half of the fastest path's window, up to three quarters
+    /// of slower ones'.
     fn reduced(own: &Sibling, siblings: &[Sibling]) -> u64 {
         let (share, largest) = shares(own, siblings);
         if share == 0 {
@@ -30,7 +31,7 @@ impl Rule for Balia {
     }
 }
 
-/// The share of the connection's rate that the path has, and the largest share that any path has.
+/// Returns the path's share of the connection's rate, and the largest share of any path.
 fn shares(own: &Sibling, siblings: &[Sibling]) -> (u64, u64) {
     let total = total_rate(own, siblings);
     let largest = paths(own, siblings).map(|path| share(path, total)).max().unwrap_or(0);

@@ -1,6 +1,6 @@
-//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as Linux and picoquic ran it for years: pace and window
-//! follow the largest delivery rate of ten rounds and the smallest round-trip time of ten seconds, and losses say nothing
-//! unless nothing gets through. Section numbers are the draft's.
+//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as Linux and picoquic ran it for years:
+//! pace and window follow the largest delivery rate of ten rounds and the smallest round-trip time of ten
+//! seconds, and losses say nothing unless nothing gets through. Section numbers are the draft's.
 
 use core::time::Duration;
 
@@ -66,7 +66,8 @@ pub struct Bbr1 {
 impl Bbr1 {
     /// Returns a controller of a fresh path.
     pub fn new(start: &Start) -> Self {
-        // §4.2.1: before the first measurement, as if the round trip took a millisecond; the window holds it back.
+        // §4.2.1: before the first measurement, as if the round trip took a millisecond; the window holds it
+        // back.
         let nominal = per_second(start.window, Duration::from_millis(1));
         Self {
             state: State::Startup,
@@ -196,7 +197,8 @@ impl Bbr1 {
         };
     }
 
-    /// Probing goes on until the higher rate was really tried, draining only as long as there is a queue (§4.3.4.3).
+    /// Returns whether the phase is over: probing goes on until the higher rate was really tried, draining
+    /// only as long as there is a queue (§4.3.4.3).
     fn is_phase_over(&self, ack: &Acked<'_>, lost: bool) -> bool {
         let is_full_length = ack.now - self.cycle_stamp > self.min_rtt;
         match self.state {

@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), and the same curve with the numbers of another sender. Integer arithmetic
-//! throughout, so that equal inputs give equal windows on every machine.
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), and the same curve with the numbers of another sender. Integer
+//! arithmetic throughout, so that equal inputs give equal windows on every machine.
 
 use core::fmt::Debug;
 use core::time::Duration;
@@ -37,7 +37,8 @@ impl Shape for Rfc9438 {
     type Exit = HyStart;
 }
 
-/// The sender of the 2022 study of packet number spaces: β of 7/8, and slow start ends when the round-trip time has risen.
+/// The sender of the 2022 study of packet number spaces: β of 7/8, and slow start ends when the round-trip
+/// time has risen.
 #[cfg(feature = "research")]
 #[derive(Clone, Debug)]
 pub struct Study2022;
@@ -130,7 +131,7 @@ impl Curve {
         }
     }
 
-    /// Congestion avoidance (RFC 9438 §4.2 to §4.5).
+    /// Grows the window in congestion avoidance (RFC 9438 §4.2 to §4.5).
     fn avoid(&mut self, ack: &Acked<'_>, alpha: (u64, u64)) {
         let mut epoch = self.epoch.unwrap_or_else(|| self.start_epoch(ack.now, ack.mtu));
         let elapsed = ack.now - epoch.start;
@@ -159,7 +160,8 @@ impl Epoch {
         u64::try_from(i128::from(self.origin) + offset).unwrap_or(0)
     }
 
-    /// Grows W_est (RFC 9438 §4.3, Figure 4): α packets per window, and one whole packet once it is past cwnd_prior.
+    /// Grows W_est (RFC 9438 §4.3, Figure 4): α packets per window, and one whole packet once it is past
+    /// cwnd_prior.
     fn grow_reno(&mut self, ack: &Acked<'_>, window: u64, prior: u64, alpha: (u64, u64)) {
         let alpha = if self.reno >= prior { (1, 1) } else { alpha };
         let credit = self.reno_credit + alpha.0 * ack.mtu * ack.growth / alpha.1;
@@ -210,7 +212,8 @@ impl<S: Shape> Controller for CubicLike<S> {
 
     fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
         self.curve.window = MIN_WINDOW_PACKETS * mtu;
-        // RFC 9438 §4.8: the next congestion avoidance starts its curve from where slow start ends, not from before.
+        // RFC 9438 §4.8: the next congestion avoidance starts its curve from where slow start ends, not from
+        // before.
         self.curve.max = 0;
         self.curve.epoch = None;
         self.recovering = false;
@@ -237,7 +240,7 @@ impl<S: Shape> Controller for CubicLike<S> {
     }
 }
 
-/// The largest integer whose cube is at most `value`.
+/// Returns the largest integer whose cube is at most `value`.
 fn cube_root(value: i128) -> i128 {
     let mut root = 0;
     // Windows below 2^50 bytes have plateaus less than 2^25 ms away.

@@ -9,7 +9,7 @@ pub trait Exit: Debug + Clone + Default + Send {
     /// Takes an acknowledgment in.
     fn on_acked(&mut self, ack: &Acked<'_>) -> Growth;
 
-    /// The window after slow start has ended at `window`, bytes.
+    /// Returns the window in bytes after slow start has ended at `window`.
     fn window_after(&self, window: u64) -> u64 {
         window
     }

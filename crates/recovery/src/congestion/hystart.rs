@@ -20,8 +20,9 @@ const CSS_GROWTH_DIVISOR: u64 = 4;
 /// RFC 9406 §4.3: rounds of Conservative Slow Start before slow start is over.
 const CSS_ROUNDS: u32 = 5;
 
-/// While in doubt, the window stays below this many times what the path has been seen to deliver in its smallest round-trip
-/// time: more would only fill the queue until it overflows, and the losses are found late when the queue is long.
+/// While in doubt, the window stays below this many times what the path has been seen to deliver in its
+/// smallest round-trip time: more would only fill the queue until it overflows, and the losses are found late
+/// when the queue is long.
 const MAX_FILL: (u64, u64) = (7, 4);
 
 /// The initial slow start of a path.

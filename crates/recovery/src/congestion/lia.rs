@@ -3,14 +3,15 @@
 use super::Sibling;
 use super::aimd::{ONE, Rule, paths, share, total_rate};
 
-/// LIA: the paths together are as aggressive as one NewReno flow on the best of them, and none is more so than NewReno.
+/// LIA: the paths together are as aggressive as one NewReno flow on the best of them, and none is more so
+/// than NewReno.
 #[derive(Clone, Debug)]
 pub struct Lia;
 
 impl Rule for Lia {
-    /// RFC 6356 §3 adds min(α/w_total, 1/w_i) packets for each packet acknowledged, where
-    /// α = w_total · max(w_p/rtt_p²) / (Σ w_p/rtt_p)². For a whole window w_i, with x_p the path's share of the rate
-    /// Σ w/rtt, that is min(max(x_p/rtt_p) · rtt_i · x_i, 1).
+    /// Computes the increase of RFC 6356 §3, which adds min(α/w_total, 1/w_i) packets for each packet
+    /// acknowledged, where α = w_total · max(w_p/rtt_p²) / (Σ w_p/rtt_p)². For a whole window w_i, with x_p
+    /// the path's share of the rate Σ w/rtt, that is min(max(x_p/rtt_p) · rtt_i · x_i, 1).
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {
         let total = total_rate(own, siblings);
         let best = paths(own, siblings).map(|path| {

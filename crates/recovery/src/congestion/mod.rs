@@ -1,7 +1,7 @@
 //! Congestion control: how much may be under way on one path.
 //!
-//! To add a controller, write a file that implements [`Controller`] and name it in one line of `registry!` below. A program
-//! brings its own along with a [`ControllerFactory`] in [`Algorithm::Custom`].
+//! To add a controller, write a file that implements [`Controller`] and name it in one line of `registry!`
+//! below. A program brings its own along with a [`ControllerFactory`] in [`Algorithm::Custom`].
 
 mod aimd;
 mod custom;
@@ -77,7 +77,8 @@ pub struct Acked<'a> {
     pub now: Time,
     /// Bytes newly acknowledged.
     pub bytes: u64,
-    /// Those of them sent after the last congestion event began; only these may grow the window (RFC 9002 §7.3.2).
+    /// Those of them sent after the last congestion event began; only these may grow the window (RFC 9002
+    /// §7.3.2).
     pub growth: u64,
     /// `true` if the window was used up, so that it may grow (RFC 9002 §7.8).
     pub utilised: bool,
@@ -101,7 +102,8 @@ pub struct Acked<'a> {
     pub own: Sibling,
 }
 
-/// A packet that counted toward bytes in flight was lost. Comes for each one, after the [`Congested`] it may have caused.
+/// A packet that counted toward bytes in flight was lost. Comes for each one, after the [`Congested`] it may
+/// have caused.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket {
     /// Time at which the loss was found.
@@ -166,7 +168,7 @@ pub enum State {
 }
 
 impl State {
-    /// The name traces show.
+    /// Returns the name in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SlowStart => "slow_start",
@@ -184,46 +186,46 @@ impl State {
     }
 }
 
-/// A congestion controller of one path. Which packets are lost, when a congestion event is a new one and whether it
-/// turned out to be none is decided outside; `siblings` are the connection's other open paths.
+/// A congestion controller of one path. Which packets are lost, when a congestion event is a new one and
+/// whether it turned out to be none is decided outside; `siblings` are the connection's other open paths.
 pub trait Controller: fmt::Debug + Send {
     /// Returns whether it looks at `siblings`; if not, they need not be gathered.
     fn is_coupled(&self) -> bool {
         false
     }
 
-    /// A packet left.
+    /// Counts a packet that leaves.
     fn on_sent(&mut self, _packet: &Departure) {}
 
-    /// Packets were acknowledged.
+    /// Counts acknowledged packets.
     fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]);
 
-    /// A packet was lost; loss-based controllers only care for [`Self::on_congestion`].
+    /// Counts a lost packet; loss-based controllers only need [`Self::on_congestion`].
     fn on_lost(&mut self, _packet: &LostPacket) {}
 
-    /// A congestion event begins.
+    /// Responds to a congestion event.
     fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]);
 
-    /// The losses behind the last congestion event were none: take the response back.
+    /// Reverses the response to the last congestion event, whose losses were none.
     fn on_spurious(&mut self, now: Time);
 
-    /// Persistent congestion (RFC 9002 §7.6.2): the window shrinks to the minimum.
+    /// Shrinks the window to the minimum for persistent congestion (RFC 9002 §7.6.2).
     fn on_persistent_congestion(&mut self, now: Time, mtu: u64);
 
-    /// Congestion window in bytes.
+    /// Returns the congestion window in bytes.
     fn window(&self) -> u64;
 
-    /// Bytes per second, if the controller sets the pace itself.
+    /// Returns the pace in bytes per second, if the controller sets it itself.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Slow start threshold in bytes, if one is set.
+    /// Returns the slow start threshold in bytes, if one is set.
     fn ssthresh(&self) -> Option<u64> {
         None
     }
 
-    /// Phase.
+    /// Returns the phase.
     fn state(&self) -> State;
 }
 
@@ -317,13 +319,14 @@ registry! {
     NewReno(aimd::Aimd<newreno::NewReno>) = "newreno" in mod newreno;
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic(cubic::Cubic) = "cubic" in mod cubic;
-    /// The CUBIC that the 2022 study of packet number spaces measured, to compare with: β of 7/8, and slow start ends when the
-    /// round-trip time has risen by a quarter.
+    /// The CUBIC that the 2022 study of packet number spaces measured, to compare with: β of 7/8, and slow
+    /// start ends when the round-trip time has risen by a quarter.
     #[cfg(feature = "research")]
     Cubic2022(cubic::CubicLike<cubic::Study2022>) = "cubic-2022";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(bbr::Bbr) = "bbr" in mod bbr;
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), to compare with; it hardly answers losses.
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), to compare with; it hardly answers
+    /// losses.
     #[cfg(feature = "research")]
     Bbr1(bbr1::Bbr1) = "bbr1" in mod bbr1;
     /// LIA (RFC 6356): coupled, its paths together grow like one NewReno flow on the best of them.

@@ -1,12 +1,13 @@
-//! The Opportunistic Linked Increases Algorithm (Khalili et al., CoNEXT 2012; draft-khalili-mptcp-congestion-control-05).
+//! The Opportunistic Linked Increases Algorithm (Khalili et al., CoNEXT 2012;
+//! draft-khalili-mptcp-congestion-control-05).
 
 use core::cmp::Ordering;
 
 use super::Sibling;
 use super::aimd::{ONE, Rule, paths, share, total_rate};
 
-/// OLIA: windows in proportion to what paths can carry, and a term α that moves traffic from the paths with the largest
-/// windows to better ones.
+/// OLIA: windows in proportion to what paths can carry, and a term α that moves traffic from the paths with
+/// the largest windows to better ones.
 #[derive(Clone, Debug)]
 pub struct Olia;
 
@@ -21,8 +22,8 @@ impl Rule for Olia {
     }
 }
 
-/// α of the path `own`: what the paths with the largest windows give up in equal parts, the best paths among the others
-/// get in equal parts. In units of [`ONE`].
+/// Returns α of the path `own`: the paths with the largest windows give it up in equal parts, and the best
+/// paths among the others get it in equal parts. In units of [`ONE`].
 fn alpha(own: &Sibling, siblings: &[Sibling]) -> i64 {
     let all = paths(own, siblings);
     let largest = all.clone().map(|path| path.window).max().unwrap_or(0);
@@ -44,8 +45,8 @@ fn alpha(own: &Sibling, siblings: &[Sibling]) -> i64 {
     }
 }
 
-/// Orders paths by the rate that a loss-based flow of its own would reach there: with ℓ bytes from loss to loss it is
-/// proportional to √ℓ/rtt, so that ℓ/rtt² says the same (§3 of the paper).
+/// Orders paths by the rate that a loss-based flow of its own would reach there: with ℓ bytes from loss to
+/// loss it is proportional to √ℓ/rtt, so that ℓ/rtt² says the same (§3 of the paper).
 fn by_quality(a: &Sibling, b: &Sibling) -> Ordering {
     let length = |path: &Sibling| u128::from(path.bytes_since_loss.max(path.bytes_between_losses));
     let squared =

@@ -22,7 +22,7 @@ impl Plateau {
         *self = Self { bandwidth, reached: self.reached, ..Self::default() };
     }
 
-    /// A round ended with the delivery rate `rate`.
+    /// Ends a round with the delivery rate `rate`.
     pub(super) fn update(&mut self, rate: u64) {
         if rate >= self.bandwidth.saturating_mul(PLATEAU_GROWTH) / 1000 {
             self.reset(rate);

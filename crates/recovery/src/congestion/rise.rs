@@ -1,5 +1,5 @@
-//! Leaves slow start when the round-trip time has risen by a quarter, as the sender of the 2022 study of packet number
-//! spaces did.
+//! Leaves slow start when the round-trip time has risen by a quarter, as the sender of the 2022 study of
+//! packet number spaces did.
 
 use core::time::Duration;
 
@@ -14,14 +14,15 @@ const SCOPE: usize = 7;
 /// Samples are taken no closer to each other than this.
 const SPACING: Duration = Duration::from_millis(1);
 
-/// Up to this round-trip time the window is halved at the end: it grew for as long as it took to see that it was too large.
+/// Up to this round-trip time the window is halved at the end: it grew for as long as it took to see that it
+/// was too large.
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Longer round-trip times than this change nothing more.
 const LONG: Duration = Duration::from_millis(610);
 
-/// Filters samples: the largest of a few is a round-trip time that the path gives again and again, and the smallest of a few
-/// one that it does not stay below.
+/// Filters samples: the largest of a few is a round-trip time that the path gives again and again, and the
+/// smallest of a few one that it does not stay below.
 #[derive(Clone, Debug, Default)]
 pub struct RttRise {
     /// The latest samples, in a ring.
@@ -42,7 +43,8 @@ impl Exit for RttRise {
         }
     }
 
-    /// Half of the window; with a longer base round-trip time half of what exceeds the window of a path of 100 ms.
+    /// Returns half of the window; with a longer base round-trip time half of the part that exceeds the
+    /// window of a path of 100 ms.
     fn window_after(&self, window: u64) -> u64 {
         let base = self.base.unwrap_or_default();
         if base <= SHORT {

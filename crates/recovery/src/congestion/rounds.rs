@@ -19,8 +19,8 @@ impl Rounds {
         self.end = delivered;
     }
 
-    /// A packet was acknowledged that left when `prior` bytes were delivered; now `delivered` are. Whether a new round
-    /// begins with that.
+    /// Counts an acknowledged packet that left when `prior` bytes were delivered; now `delivered` are.
+    /// Returns whether a new round begins.
     pub(crate) fn on_acked(&mut self, prior: u64, delivered: u64) -> bool {
         let starts = prior >= self.end;
         if starts {

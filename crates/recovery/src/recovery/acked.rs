@@ -13,8 +13,8 @@ use crate::outcome::{AckError, AckInfo, Measures, Outcome};
 use crate::rate::{RateSample, Snapshot};
 
 impl<T: Clone> Recovery<T> {
-    /// An ACK frame arrived for packets of `space` on this path. `ranges` are descending and hold in-path orders; what frames
-    /// before it have named may be left out of them.
+    /// Takes over an ACK frame for packets of `space` on this path. `ranges` are descending and hold in-path
+    /// orders; those that earlier frames have named may be left out of them.
     pub fn on_ack(
         &mut self,
         now: Time,
@@ -45,7 +45,8 @@ impl<T: Clone> Recovery<T> {
         {
             scan.largest_took = tally.newest_counted.then(|| now - tally.newest_time);
         }
-        // Packets that are not remembered may be all that is new: what was sent before them is overtaken still.
+        // Packets that are not remembered may be all that is new: what was sent before them is overtaken
+        // still.
         if tally.newest.is_none() && !tally.late && largest <= previous {
             return Ok(());
         }
@@ -86,9 +87,10 @@ impl<T: Clone> Recovery<T> {
         Ok(())
     }
 
-    /// RFC 9002 §7.2: when the packet size changes, the initial window is calculated anew. The window that has grown from it
-    /// in slow start, and will grow by what is still under way, is to be what it would be had packets had this size from the
-    /// start; by how much that is more.
+    /// Returns how much larger the initial window would have been with the new packet size (RFC 9002 §7.2:
+    /// when the packet size changes, it is calculated anew). The window that has grown from it in slow start,
+    /// and will grow by the data still under way, is to be the one that it would be had packets had this size
+    /// from the start.
     fn larger_start(&self, before: u16) -> u64 {
         if self.epoch.id != 0 || self.congestion.state() != State::SlowStart {
             return 0;
@@ -157,8 +159,8 @@ impl<T: Clone> Recovery<T> {
         });
     }
 
-    /// RFC 9002 §5.1: only an acknowledgment that newly acknowledges its largest packet, and an ack-eliciting one
-    /// among others, measures the path.
+    /// Measures the path by an acknowledgment that newly acknowledges its largest packet, and an
+    /// ack-eliciting one among others (RFC 9002 §5.1).
     fn sample_rtt(
         &mut self,
         now: Time,

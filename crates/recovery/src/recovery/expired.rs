@@ -22,7 +22,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// The loss detection timer may have run out (RFC 9002 Appendix A.9).
+    /// Handles the loss detection timer, if it has run out (RFC 9002 Appendix A.9).
     pub fn on_timeout(&mut self, now: Time, siblings: &[Sibling], out: &mut Outcome<T>) -> Option<Expired> {
         if let Some((time, space)) = Timer::loss(&self.times) {
             if time > now {
@@ -55,18 +55,20 @@ impl<T: Clone> Recovery<T> {
         Some(Expired::Pto { space })
     }
 
-    /// Packets that another path's probe timeout lets out leave on this one instead, regardless of its window.
+    /// Permits packets that another path's probe timeout releases to leave on this one instead, regardless of
+    /// its window.
     pub fn probe_instead(&mut self, space: SpaceId) {
         let probes = &mut self.spaces[space as usize].probes;
         *probes = PTO_PROBES.max(*probes);
     }
 
-    /// The network was not there and is there again: the probe timeout begins anew, without the backoff of the time before.
+    /// Forgets the backoff of probe timeouts, because the network was not there and is there again.
     pub fn forget_backoff(&mut self) {
         self.timer.pto_count = 0;
     }
 
-    /// The keys of `space` are dropped: its packets are neither acknowledged nor lost (RFC 9002 §6.4).
+    /// Discards `space`, whose keys are dropped: its packets are neither acknowledged nor lost (RFC 9002
+    /// §6.4).
     pub fn discard_space(&mut self, space: SpaceId) {
         self.clear(space, |_, _, _| ());
         self.times[space as usize] = SpaceTimes::default();
@@ -75,8 +77,8 @@ impl<T: Clone> Recovery<T> {
         self.timer.pto_count = 0;
     }
 
-    /// Everything under way in `space` is to be sent again, for reasons other than congestion: Retry, rejected 0-RTT,
-    /// an abandoned path.
+    /// Declares everything under way in `space` to be sent again, for reasons other than congestion: Retry,
+    /// rejected 0-RTT, an abandoned path.
     pub fn lose_all(&mut self, space: SpaceId, out: &mut Outcome<T>) {
         let now = self.timer.touched;
         self.clear(space, |this, order, sent| {

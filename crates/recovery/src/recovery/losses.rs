@@ -15,8 +15,8 @@ use crate::sent::{Packet, Sent};
 const MAX_REORDERING_2022: Duration = Duration::from_millis(5);
 
 impl<T: Clone> Recovery<T> {
-    /// Finds the packets of `id` that are lost (RFC 9002 §6.1, Appendix A.10). Send times and orders rise together, so
-    /// the lost ones are always the oldest.
+    /// Finds the packets of `id` that are lost (RFC 9002 §6.1, Appendix A.10). Send times and orders rise
+    /// together, so the lost ones are always the oldest.
     pub(super) fn detect_losses(
         &mut self,
         now: Time,
@@ -55,20 +55,21 @@ impl<T: Clone> Recovery<T> {
         self.after_losses(now, &burst, out);
     }
 
-    /// The order from which on the scan for losses takes nothing.
+    /// Returns the order from which on the scan for losses takes nothing.
     fn scan_limit(&self, id: SpaceId) -> u64 {
         let scan = self.scan.as_ref().filter(|_| id == SpaceId::Data);
         scan.and_then(|scan| scan.limit).unwrap_or(u64::MAX)
     }
 
-    /// The 1-RTT packets from this order on stay, however overtaken they are, until another limit is set: a sender with one
-    /// list for several paths stops looking at the first packet that is not lost, and this path may hold newer ones.
+    /// Limits losses: the 1-RTT packets from this order on stay, however overtaken they are, until another
+    /// limit is set. A sender with one list for several paths stops looking at the first packet that is not
+    /// lost, and this path may hold newer ones.
     pub fn limit_losses(&mut self, order: u64) {
         self.scan.get_or_insert_default().limit = Some(order);
     }
 
-    /// The first 1-RTT packet under way that asks for an acknowledgment and is not lost, were there no limit; `None` if all that
-    /// are under way are lost, or none is.
+    /// Returns the first 1-RTT packet under way that asks for an acknowledgment and is not lost, were there
+    /// no limit; `None` if all that are under way are lost, or none is.
     pub fn first_kept(&self, now: Time) -> Option<u64> {
         let space = &self.spaces[SpaceId::Data as usize];
         let mut under_way = space.sent.range(0..u64::MAX);
@@ -175,7 +176,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Congestion is seen through a packet sent at `sent_time` (RFC 9002 §7.3.2, Appendix B.6).
+    /// Responds to congestion that a packet sent at `sent_time` shows (RFC 9002 §7.3.2, Appendix B.6).
     pub(super) fn congestion_event(
         &mut self,
         now: Time,

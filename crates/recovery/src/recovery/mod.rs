@@ -80,7 +80,7 @@ struct Epoch {
 }
 
 impl<T: Clone> Recovery<T> {
-    /// Recovery of a path that opens at `now`.
+    /// Creates the recovery of a path that opens at `now`.
     pub fn new(config: &Config, now: Time) -> Self {
         let mtu = Discovery::new(&config.mtu);
         Self {
@@ -112,12 +112,12 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Round-trip time.
+    /// Returns the round-trip time.
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
     }
 
-    /// Something other than an acknowledgment has gone to the peer and come back on the path, without a deliberate delay: a
+    /// Measures a round trip of something other than an acknowledgment, without a deliberate delay: a
     /// PATH_CHALLENGE and its answer.
     pub fn on_round_trip(&mut self, now: Time, sample: Duration) {
         self.rtt.update(now, sample, Duration::ZERO);
@@ -131,8 +131,8 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Says how long the peer was asked to hold ACKs back (draft-ietf-quic-ack-frequency §4), if that may be longer than its
-    /// `max_ack_delay`: probe timeouts wait for that long, too.
+    /// Says how long the peer was asked to hold ACKs back (draft-ietf-quic-ack-frequency §4), if that may be
+    /// longer than its `max_ack_delay`: probe timeouts wait for that long, too.
     pub fn allow_ack_delay(&mut self, delay: Duration) {
         self.timer.peer_max_ack_delay = self.timer.peer_max_ack_delay.max(delay);
     }
@@ -153,17 +153,17 @@ impl<T: Clone> Recovery<T> {
         self.timer.amplification_blocked = blocked;
     }
 
-    /// Congestion window in bytes.
+    /// Returns the congestion window in bytes.
     pub fn window(&self) -> u64 {
         self.congestion.window()
     }
 
-    /// Bytes in flight (RFC 9002 §2).
+    /// Returns the bytes in flight (RFC 9002 §2).
     pub fn bytes_in_flight(&self) -> u64 {
         self.bytes_in_flight
     }
 
-    /// Largest UDP payload in bytes that packets may have now, probes for more excepted.
+    /// Returns the largest UDP payload in bytes that packets may have now, probes for more excepted.
     pub fn mtu(&self) -> u16 {
         self.mtu.current()
     }
@@ -173,7 +173,7 @@ impl<T: Clone> Recovery<T> {
         &self.congestion
     }
 
-    /// This path as coupled controllers of other paths see it.
+    /// Returns this path as coupled controllers of other paths see it.
     pub fn sibling(&self) -> Sibling {
         Sibling {
             window: self.congestion.window(),
@@ -195,7 +195,7 @@ impl<T: Clone> Recovery<T> {
         now < self.held_until
     }
 
-    /// Bytes per second at which packets leave.
+    /// Returns the rate at which packets leave, in bytes per second.
     pub fn pacing_rate(&self) -> u64 {
         self.congestion.pacing_rate().unwrap_or_else(|| {
             let gain = &self.config.pacing_gain;
@@ -238,18 +238,19 @@ impl<T: Clone> Recovery<T> {
         self.congestion.window().max(2 * u64::from(self.mtu.current()))
     }
 
-    /// The pacer or the window holds back what the sender has, so that it makes full use of the path (RFC 9002 §7.8).
+    /// Notes that the pacer or the window holds the sender back, so that it makes full use of the path (RFC
+    /// 9002 §7.8).
     pub fn network_limited(&mut self) {
         self.app_limited = false;
     }
 
-    /// PTO probes owed in `space`: packets that may leave regardless of the window. Sending an ack-eliciting packet
-    /// there settles one.
+    /// Returns the number of PTO probes owed in `space`: packets that may leave regardless of the window.
+    /// Each ack-eliciting packet sent there is one of them.
     pub fn probes(&self, space: SpaceId) -> u32 {
         self.spaces[space as usize].probes
     }
 
-    /// The sender has nothing more to send on this path although [`Self::permit`] allows it.
+    /// Notes that the sender has nothing more to send on this path although [`Self::permit`] allows it.
     pub fn app_limited(&mut self, _now: Time) {
         if self.bytes_in_flight + u64::from(self.mtu.current()) <= self.congestion.window() {
             self.app_limited = true;
@@ -259,7 +260,8 @@ impl<T: Clone> Recovery<T> {
 
     /// Returns whether the next packet is to leave with ECT(0).
     pub fn ecn_mark(&self) -> bool {
-        // RFC 9000 §13.4.2: marks may be what gets the packets dropped, so that probes of an untested path go without.
+        // RFC 9000 §13.4.2: marks may be what gets the packets dropped, so that probes of an untested path go
+        // without.
         self.ecn.marks() && (self.timer.pto_count == 0 || self.ecn.state() == EcnState::Capable)
     }
 
@@ -268,13 +270,14 @@ impl<T: Clone> Recovery<T> {
         self.ecn.state()
     }
 
-    /// The order after the newest sent in `space`.
+    /// Returns the order after the newest sent in `space`.
     pub fn next_order(&self, space: SpaceId) -> u64 {
         self.spaces[space as usize].sent.next()
     }
 
-    /// A packet leaves. Its order is at least [`Self::next_order`]; the orders in between are skipped for good. One that is not in
-    /// flight comes back as acknowledged or lost only as long as few of its kind are under way ([`crate::MAX_QUIET_TRACKED`]).
+    /// Counts a packet that leaves. Its order is at least [`Self::next_order`]; the orders in between are
+    /// skipped for good. One that is not in flight comes back as acknowledged or lost only as long as few of
+    /// its kind are under way ([`crate::MAX_QUIET_TRACKED`]).
     pub fn on_sent(&mut self, space: SpaceId, order: u64, sent: Sent<T>) {
         let now = sent.time;
         let size = u64::from(sent.size);
@@ -330,17 +333,17 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Packets of `space` under way that ask for an acknowledgment.
+    /// Returns the number of packets of `space` under way that ask for an acknowledgment.
     pub fn asking(&self, space: SpaceId) -> u64 {
         self.times[space as usize].eliciting
     }
 
-    /// Packets of `space` under way, oldest first: what a probe should carry.
+    /// Returns the packets of `space` under way, oldest first: a probe should carry their frames.
     pub fn unacked(&self, space: SpaceId) -> impl Iterator<Item = &Sent<T>> {
         self.spaces[space as usize].sent.iter().map(|packet| &packet.sent)
     }
 
-    /// Packets of `space` under way among `orders`, with their orders, oldest first.
+    /// Returns the packets of `space` under way among `orders`, with their orders, oldest first.
     pub fn under_way(
         &self,
         space: SpaceId,
@@ -349,8 +352,9 @@ impl<T: Clone> Recovery<T> {
         self.spaces[space as usize].sent.range(orders).map(|(order, packet)| (order, &packet.sent))
     }
 
-    /// The path leads elsewhere now (RFC 9000 §9.4): everything learned is void, and packets sent before tell nothing
-    /// about it, though what they owe is still settled.
+    /// Restarts the measurements for a path that leads elsewhere now (RFC 9000 §9.4): everything learned is
+    /// void, and packets sent before say nothing about it, though they still come back as acknowledged or
+    /// lost.
     pub fn migrate(&mut self, now: Time) {
         self.rtt = Rtt::new(self.config.initial_rtt);
         self.mtu.migrate();
@@ -359,9 +363,10 @@ impl<T: Clone> Recovery<T> {
         self.start_over(now);
     }
 
-    /// The path works again after nothing has come through for longer than makes congestion persistent (RFC 9002 §7.6): what the
-    /// congestion controller learned before means nothing, and losses of the outage are none of congestion. The path starts
-    /// as a new one does, but keeps its packet size and round-trip time; the smallest round trip is measured anew (§5.2).
+    /// Resumes a path that works again after nothing has got through for longer than makes congestion
+    /// persistent (RFC 9002 §7.6): the congestion controller's knowledge means nothing, and losses of the
+    /// outage are none of congestion. The path starts as a new one does, but keeps its packet size and
+    /// round-trip time; the smallest round trip is measured anew (§5.2).
     pub fn resume(&mut self, now: Time) {
         self.rtt.forget_min();
         self.start_over(now);
@@ -373,7 +378,7 @@ impl<T: Clone> Recovery<T> {
         LossRun::duration(&self.rtt, self.timer.peer_max_ack_delay)
     }
 
-    /// Congestion control begins anew; packets sent before are neither in flight any longer nor tell it anything.
+    /// Starts congestion control anew; packets sent before are no longer in flight and do not inform it.
     fn start_over(&mut self, now: Time) {
         for space in &mut self.spaces {
             let evicted = space.evicted.iter_mut().map(|(_, packet)| packet);
@@ -403,19 +408,21 @@ impl<T: Clone> Recovery<T> {
         self.times.iter().map(|times| times.last_eliciting).max().unwrap_or_default()
     }
 
-    /// Probe timeouts in a row without an acknowledgment.
+    /// Returns the number of probe timeouts in a row without an acknowledgment.
     pub fn pto_count(&self) -> u32 {
         self.timer.pto_count
     }
 
-    /// Current probe timeout of `space` without backoff (RFC 9002 §6.2.1).
+    /// Returns the current probe timeout of `space` without backoff (RFC 9002 §6.2.1).
     pub fn pto(&self, space: SpaceId) -> Duration {
         self.timer.pto(&self.rtt, space)
     }
 
-    /// Size of the MTU probe to send now, if one is due. A sent probe has [`Sent::mtu_probe`] set.
+    /// Returns the size of the MTU probe to send now, if one is due. A sent probe has [`Sent::mtu_probe`]
+    /// set.
     pub fn mtu_probe(&mut self, now: Time) -> Option<u16> {
-        // Probes are of use only on a path that works: not before the handshake, and not while probing for life.
+        // Probes are of use only on a path that works: not before the handshake, and not while probing for
+        // life.
         if !self.timer.progress.handshake_confirmed || self.timer.pto_count > 0 {
             return None;
         }
@@ -423,7 +430,7 @@ impl<T: Clone> Recovery<T> {
         (self.bytes_in_flight + u64::from(size) <= self.congestion.window()).then_some(size)
     }
 
-    /// Running totals.
+    /// Returns the running totals.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -450,7 +457,8 @@ fn start_congestion(config: &Config, mtu: u16, now: Time) -> Congestion {
     )
 }
 
-/// RFC 9002 §7.2: ten packets, and no more than the larger of 14720 bytes and two packets.
+/// Returns the initial window: ten packets, and no more than the larger of 14720 bytes and two packets (RFC
+/// 9002 §7.2).
 fn initial_window(config: &Config, mtu: u16) -> u64 {
     let mtu = u64::from(mtu);
     match config.initial_window {

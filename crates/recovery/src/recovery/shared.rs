@@ -16,21 +16,22 @@ impl<T: Clone> Recovery<T> {
         space.lost.oldest(now).map_or(under_way, |lost| lost.min(under_way))
     }
 
-    /// Packets of `space` that left with ECT(0).
+    /// Returns the number of packets of `space` that left with ECT(0).
     pub fn marked(&self, space: SpaceId) -> u64 {
         self.ecn.sent(space)
     }
 
-    /// A packet that was sent at `sent` and acknowledged on another path before is acknowledged on its own, by a peer that has held
-    /// the ACK back for `delay`: a round-trip time of this path.
+    /// Measures a round trip of this path by a packet that was sent at `sent`, was acknowledged on another
+    /// path before, and is acknowledged on its own now, by a peer that has held the ACK back for `delay`.
     pub fn on_echo(&mut self, now: Time, sent: Time, delay: Duration) {
         // RFC 9002 §5.3: max_ack_delay binds after the handshake, and there is no other path before.
         self.rtt.update(now, now.saturating_since(sent), delay.min(self.timer.peer_max_ack_delay));
     }
 
-    /// A packet that was sent at `sent` was acknowledged on another path only. If that has taken longer than a probe timeout, the
-    /// answers do not come as fast as the estimate says: this path's own would come later still, or the peer sends them round
-    /// by another path. They would never raise the estimate, and each packet would draw probes for good.
+    /// Raises the estimate by a packet that was sent at `sent` and acknowledged on another path only, if that
+    /// has taken longer than a probe timeout: this path's own answer would come later still, or the peer
+    /// sends them round by another path. Such answers would never raise the estimate otherwise, and each
+    /// packet would draw probes for good.
     pub fn on_late(&mut self, now: Time, sent: Time) {
         let latest = now.saturating_since(sent);
         if latest > self.timer.pto(&self.rtt, SpaceId::Data) {
@@ -39,19 +40,19 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// No packet is marked any longer, whatever becomes of the path.
+    /// Disables ECN: no packet is marked any longer, whatever happens to the path.
     pub fn disable_ecn(&mut self) {
         self.config.ecn = false;
         self.ecn.restart(false);
     }
 
-    /// Marked packets of this path were acknowledged with counts that are right.
+    /// Confirms that marked packets of this path were acknowledged with counts that are right.
     pub fn confirm_ecn(&mut self) {
         self.ecn.confirm();
     }
 
-    /// More packets were received with CE, and the ACK that says so acknowledged packets of this path, the newest of them
-    /// sent at `newest_sent`.
+    /// Responds to packets received with CE, according to an ACK that acknowledged packets of this path, the
+    /// newest of them sent at `newest_sent`.
     pub fn on_shared_ce(
         &mut self,
         now: Time,

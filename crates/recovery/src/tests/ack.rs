@@ -165,7 +165,8 @@ fn a_late_acknowledgment_takes_the_response_back() {
         let stats = path.recovery.stats();
         assert_eq!((stats.spurious_losses, stats.undone_responses), (3, 1));
         assert_eq!(path.ack(at(53), &[0..=2]), [0; 0], "and only once");
-        // The packet threshold grew with the distance of 5: 3 is not lost when 8 is acknowledged, as it once was.
+        // The packet threshold grew with the distance of 5: 3 is not lost when 8 is acknowledged, as it once
+        // was.
         path.ack(at(53), &[8..=8]);
         assert_eq!(path.lost(), [0; 0]);
     }
@@ -361,7 +362,8 @@ fn the_rule_of_2022_counts_from_what_the_newest_packet_took() {
     for n in 0..5 {
         path.send(at(2 * n));
     }
-    // Packet 3 took 60 ms, so that 1 and 2 have 60 ms, a quarter of the round-trip time but no more than 5 ms, and 1 ms.
+    // Packet 3 took 60 ms, so that 1 and 2 have 60 ms, a quarter of the round-trip time but no more than 5
+    // ms, and 1 ms.
     assert_eq!(path.ack(at(66), &[3..=3]), [3]);
     assert_eq!(path.lost(), [0], "three newer ones");
     assert_eq!(path.recovery.poll_timeout(), Some(at(2 + 60 + 5 + 1)));

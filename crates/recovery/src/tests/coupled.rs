@@ -76,8 +76,8 @@ fn disjoint_links_are_both_filled() {
             let [link, other] = [link, other].map(|n: usize| &links[n]);
             let utilisation = bytes as f64 / (link.rate * SECONDS * 3 / 4) as f64;
             println!("{congestion}, {} B/s, {:?}: {utilisation:.3}", link.rate, link.rtt);
-            // BALIA takes up to three quarters off the window of a slower path: of two products, full queue included,
-            // half a product remains, and the link runs dry until the window has grown again.
+            // BALIA takes up to three quarters off the window of a slower path: of two products, full queue
+            // included, half a product remains, and the link runs dry until the window has grown again.
             let cuts_deeper = congestion == Algorithm::Balia && link.rate < other.rate;
             let least = if cuts_deeper { 0.75 } else { 0.85 };
             assert!(utilisation >= least, "{congestion}: {utilisation} of {link:?}");

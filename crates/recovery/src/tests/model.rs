@@ -13,7 +13,8 @@ enum Step {
         in_flight: bool,
         skip: bool,
     },
-    /// Acknowledges `1 + width` orders that end `back` below the newest, and maybe as many again further below.
+    /// Acknowledges `1 + width` orders that end `back` below the newest, and maybe as many again further
+    /// below.
     Ack {
         back: u64,
         width: u64,

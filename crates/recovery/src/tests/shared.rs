@@ -50,8 +50,8 @@ struct Run {
     measure_from: Time,
 }
 
-/// Runs all connections until `end` with data without end. Returns the bytes that crossed the bottlenecks after the first
-/// quarter, by connection and path.
+/// Runs all connections until `end` with data without end. Returns the bytes that crossed the bottlenecks
+/// after the first quarter, by connection and path.
 pub(super) fn run(links: &[Link], connections: &[Connection], end: Time, seed: u64) -> Vec<Vec<u64>> {
     let mut run = Run {
         flows: Vec::new(),

@@ -107,7 +107,8 @@ fn a_failed_open_into_can_be_repeated_with_another_key() {
     }
 }
 
-/// Bytes beside the place of a packet stay as they are, whether it opens or not, at every length around the ciphers' blocks.
+/// Bytes beside the place of a packet stay as they are, whether it opens or not, at every length around the
+/// ciphers' blocks.
 #[test]
 fn nothing_is_written_beside_the_place() {
     // Odd, so that places are not aligned.

@@ -32,7 +32,7 @@ impl ClientConfig {
         ClientConfigBuilder::new()
     }
 
-    /// The same configuration for a connection that begins in `version`; v1 unless said otherwise.
+    /// Returns the same configuration for a connection that begins in `version`; v1 unless said otherwise.
     ///
     /// Tickets are kept apart by version (RFC 9369 §5).
     #[must_use]
@@ -48,7 +48,7 @@ impl ClientConfig {
         Self { inner: Arc::new(inner), ..self.clone() }
     }
 
-    /// The view of the tickets that a new connection gets.
+    /// Returns the view of the tickets that a new connection gets.
     pub(super) fn version_tickets(&self) -> Option<Arc<VersionTickets>> {
         let tickets = Arc::clone(self.tickets.as_ref()?);
         Some(VersionTickets::new(tickets, self.version))
@@ -57,7 +57,8 @@ impl ClientConfig {
 
 /// Wraps a rustls configuration as it is, with its own session store.
 ///
-/// Such a store is not told QUIC versions apart: use it with one version, or build with [`ClientConfig::builder`].
+/// Such a store is not told QUIC versions apart: use it with one version, or build with
+/// [`ClientConfig::builder`].
 impl TryFrom<Arc<rustls::ClientConfig>> for ClientConfig {
     type Error = ConfigError;
 

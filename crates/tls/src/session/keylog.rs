@@ -1,8 +1,8 @@
 //! Takes traffic secrets out of rustls through its key log.
 //!
-//! rustls hands out finished keys and fixes their labels when a session is made; a compatible version upgrade changes
-//! the labels later. The key log sees the secrets themselves, so each session gets a key log of its own that keeps them
-//! and forwards to the configured one.
+//! rustls hands out finished keys and fixes their labels when a session is made; a compatible version upgrade
+//! changes the labels later. The key log sees the secrets themselves, so each session gets a key log of its
+//! own that keeps them and forwards to the configured one.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,7 +66,8 @@ impl SecretTap {
         self.caught().server_handshake.is_some()
     }
 
-    /// Nothing panics while the lock is held, so a poisoned one holds no broken state.
+    /// Locks the caught secrets. Nothing panics while the lock is held, so a poisoned one holds no broken
+    /// state.
     fn caught(&self) -> MutexGuard<'_, Caught> {
         self.caught.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -38,8 +38,8 @@ pub enum KeyChange {
 
 /// One connection's TLS session.
 ///
-/// Feed it the CRYPTO bytes of the peer in order with [`read`](Self::read); after creation and after every read, call
-/// [`write`](Self::write) until it returns `None`.
+/// Feed it the CRYPTO bytes of the peer in order with [`read`](Self::read); after creation and after every
+/// read, call [`write`](Self::write) until it returns `None`.
 pub struct Session {
     connection: Connection,
     side: Side,
@@ -86,8 +86,8 @@ impl Session {
             early_data: EarlyData::NotOffered,
             tickets,
         };
-        // rustls reports the suite of the resumed session as the negotiated one until the server has spoken, and early
-        // data must be protected with that suite (RFC 8446 §4.2.11): so the secret is taken now.
+        // rustls reports the suite of the resumed session as the negotiated one until the server has spoken,
+        // and early data must be protected with that suite (RFC 8446 §4.2.11): so the secret is taken now.
         if session.catch_early_secret() {
             session.early_data = EarlyData::Unknown;
         }
@@ -115,14 +115,15 @@ impl Session {
         })
     }
 
-    /// A client learned that the server negotiated another version: new tickets belong to that one (RFC 9369 §5).
+    /// Sets the version that the server has negotiated on a client: new tickets belong to that one (RFC 9369
+    /// §5).
     pub fn set_version(&mut self, version: Version) {
         if let Some(tickets) = &self.tickets {
             tickets.set_version(version);
         }
     }
 
-    /// A server refuses 0-RTT whatever the ticket says; only before the ClientHello is read.
+    /// Refuses 0-RTT on a server, whatever the ticket says; only before the ClientHello is read.
     pub fn reject_early_data(&mut self) {
         if let (Connection::Server(server), EarlyData::Unknown) = (&mut self.connection, self.early_data) {
             server.reject_early_data();
@@ -138,7 +139,8 @@ impl Session {
         Ok(())
     }
 
-    /// Appends handshake bytes that belong to the current encryption level, then says whether that level changes.
+    /// Appends handshake bytes that belong to the current encryption level, then says whether that level
+    /// changes.
     ///
     /// Call again after a change: there may be bytes for the new level.
     #[expect(
@@ -192,7 +194,7 @@ impl Session {
         self.connection.alpn_protocol()
     }
 
-    /// On a server, the host name that the client asked for.
+    /// Returns the host name that the client asked for, on a server.
     pub fn server_name(&self) -> Option<&str> {
         match &self.connection {
             Connection::Client(_) => None,
@@ -266,7 +268,7 @@ fn default_provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Every suite of TLS 1.3 that could be negotiated must be one that packets can be protected with.
+/// Checks that packets can be protected with every suite of TLS 1.3 that could be negotiated.
 fn check_suites(provider: &CryptoProvider) -> Result<(), ConfigError> {
     let mut suites = provider.cipher_suites.iter().filter(|suite| suite.tls13().is_some()).peekable();
     let usable = suites.peek().is_some() && suites.all(|&suite| Suite::from_rustls(suite).is_some());

@@ -13,8 +13,8 @@ use rustls::{KeyLog, NoKeyLog};
 use super::settings::common_settings;
 use super::{ConfigError, check_suites, default_provider};
 
-/// Number of tickets that a server with stateless ones sends. A client uses one up with each try, also while the server that it
-/// waits for is away.
+/// Number of tickets that a server with stateless ones sends. A client uses one up with each try, also while
+/// the server that it waits for is away.
 const STATELESS_TICKETS: usize = 4;
 
 /// Sessions that a server remembers by default; a session is some 200 bytes and serves once.
@@ -51,7 +51,8 @@ impl TryFrom<Arc<rustls::ServerConfig>> for ServerConfig {
 
     fn try_from(inner: Arc<rustls::ServerConfig>) -> Result<Self, ConfigError> {
         check_suites(inner.crypto_provider())?;
-        // rustls checks the rest (TLS 1.3 enabled, early data all or nothing) when a connection is made, so make one.
+        // rustls checks the rest (TLS 1.3 enabled, early data all or nothing) when a connection is made, so
+        // make one.
         rustls::quic::ServerConnection::new(Arc::clone(&inner), rustls::quic::Version::V1, Vec::new())?;
         Ok(Self { inner, version: Version::V1 })
     }
@@ -129,8 +130,8 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// Issues stateless tickets in place of remembering sessions; with [`TicketKeys`](super::TicketKeys), servers that share
-    /// keys resume each other's sessions.
+    /// Issues stateless tickets in place of remembering sessions; with [`TicketKeys`](super::TicketKeys),
+    /// servers that share keys resume each other's sessions.
     #[must_use]
     pub fn ticketer(mut self, ticketer: Arc<dyn ProducesTickets>) -> Self {
         self.ticketer = Some(ticketer);

@@ -422,7 +422,8 @@ fn a_certificate_that_is_not_trusted_is_recognizable() {
     }
 }
 
-/// The clock that a configuration is given decides, not the system's: the certificate below expired at New Year 2024.
+/// The clock that a configuration is given decides, not the system's: the certificate below expired at New
+/// Year 2024.
 #[test]
 fn certificates_are_judged_by_the_given_clock() {
     let pair = Pair::new();

@@ -1,4 +1,5 @@
-//! Session tickets that several servers, and the same server after a restart, can read (RFC 8446 §4.6.1, RFC 5077 §4).
+//! Session tickets that several servers, and the same server after a restart, can read (RFC 8446 §4.6.1, RFC
+//! 5077 §4).
 
 use core::fmt;
 use core::time::Duration;
@@ -24,11 +25,13 @@ const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const SALT_LEN: usize = 32;
 const INFO: &[u8] = b"anabranch session ticket";
 
-/// Keys of session tickets that depend on nothing else: servers with the same keys resume each other's sessions. The first one
-/// protects new tickets; all of them open tickets, so that keys can be replaced without a full handshake for anybody.
+/// Keys of session tickets that depend on nothing else: servers with the same keys resume each other's
+/// sessions. The first one protects new tickets; all of them open tickets, so that keys can be replaced
+/// without a full handshake for anybody.
 ///
-/// Such a ticket can be used more than once, so that a server with ticket keys takes no early data (RFC 8446 §8). Whoever has a
-/// key can read the sessions that it protects: replace keys at least every few days, and show them to nobody.
+/// Such a ticket can be used more than once, so that a server with ticket keys takes no early data (RFC 8446
+/// §8). Whoever has a key can read the sessions that it protects: replace keys at least every few days, and
+/// show them to nobody.
 pub struct TicketKeys {
     keys: Vec<Zeroizing<[u8; TICKET_KEY_LEN]>>,
     random: &'static dyn SecureRandom,
@@ -41,7 +44,8 @@ pub struct TicketKeys {
 pub struct TicketKeysError(usize);
 
 impl TicketKeys {
-    /// Makes tickets with the first of `keys` and reads those of all. Keys are [`TICKET_KEY_LEN`] random bytes.
+    /// Makes tickets with the first of `keys` and reads those of all. Keys are [`TICKET_KEY_LEN`] random
+    /// bytes.
     ///
     /// # Errors
     /// If there is none, or more than [`MAX_TICKET_KEYS`].
@@ -49,7 +53,7 @@ impl TicketKeys {
         Self::with_time(keys, Arc::new(DefaultTimeProvider))
     }
 
-    /// The same with a clock of the caller's, by which tickets age.
+    /// Creates the keys with a clock of the caller's, by which tickets age.
     ///
     /// # Errors
     /// Those of [`Self::new`].
@@ -99,7 +103,7 @@ impl ProducesTickets for TicketKeys {
         LIFETIME.as_secs() as u32
     }
 
-    /// Salt, then sealed: when the ticket was made, and the session.
+    /// Encrypts a session: salt, then sealed the time of the ticket and the session.
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let mut salt = [0; SALT_LEN];
         self.random.fill(&mut salt).ok()?;

@@ -1,7 +1,7 @@
 //! Keeps session tickets within the QUIC version that they were issued in (RFC 9369 §5).
 //!
-//! A ticket belongs to the negotiated version. Clients do not offer it in another version, servers do not accept it
-//! there: the handshake is a full one, without 0-RTT.
+//! A ticket belongs to the negotiated version. Clients do not offer it in another version, servers do not
+//! accept it there: the handshake is a full one, without 0-RTT.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -66,7 +66,7 @@ impl ClientSessionStore for VersionTickets {
         self.current().kx_hint(server_name)
     }
 
-    /// QUIC never runs over TLS 1.2 (RFC 9001 §4.2).
+    /// Drops the session: QUIC never runs over TLS 1.2 (RFC 9001 §4.2).
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
 
     fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {

@@ -27,7 +27,8 @@ configuration! {
     /// assert_eq!(config.keep_alive(), Some(Duration::from_secs(5)));
     /// ```
     ///
-    /// A literal would break with the next setting that is added, so there is none, of this or any other configuration:
+    /// A literal would break with the next setting that is added, so there is none, of this or any other
+    /// configuration:
     ///
     /// ```compile_fail,E0451
     /// # use anabranch_transport::TransportConfig;
@@ -47,30 +48,36 @@ configuration! {
         copy handshake_timeout, with_handshake_timeout: Duration = Duration::from_secs(30);
         /// Send a PING when nothing was sent or received for this long; `None` never.
         into keep_alive, with_keep_alive: Option<Duration> = None;
-        /// Bytes of received DATAGRAM frames kept for the application, the oldest dropped first; 0 turns RFC 9221 off.
+        /// Bytes of received DATAGRAM frames kept for the application, the oldest dropped first; 0 turns RFC
+        /// 9221 off.
         copy datagram_receive_buffer, with_datagram_receive_buffer: usize = 1 << 20;
         /// Bytes of DATAGRAM frames waiting to be sent.
         copy datagram_send_buffer, with_datagram_send_buffer: usize = 1 << 20;
-        /// Connection IDs of the peer that this end keeps (RFC 9000 §18.2 `active_connection_id_limit`), 2 to 8.
+        /// Connection IDs of the peer that this end keeps (RFC 9000 §18.2 `active_connection_id_limit`), 2 to
+        /// 8.
         copy active_connection_id_limit, with_active_connection_id_limit: u64 = 5;
-        /// Versions in order of preference (RFC 9368). A client's first flight uses `initial_version` of [`ClientConfig`].
+        /// Versions in order of preference (RFC 9368). A client's first flight uses `initial_version` of
+        /// [`ClientConfig`].
         lend versions, with_versions: Vec<Version> => [Version] = vec![Version::V1, Version::V2];
         /// Send reserved values that peers must ignore: fixed bit (RFC 9287), transport parameters, versions.
         copy grease, with_grease: bool = true;
         /// Largest UDP payload that this end is willing to receive, at least 1200.
         copy max_udp_payload_size, with_max_udp_payload_size: u16 = 65_527;
-        /// Go on at other addresses (RFC 9000 §9): a server follows clients that move, and lets them; a client that was not told
-        /// where to begin moves when its host's addresses or routes change, or when its network falls silent and another one works.
+        /// Go on at other addresses (RFC 9000 §9): a server follows clients that move, and lets them; a
+        /// client that was not told where to begin moves when its host's addresses or routes change, or when
+        /// its network falls silent and another one works.
         copy migration, with_migration: bool = true;
         /// Several paths at once (RFC 10069); `None` leaves it at one.
         option multipath, with_multipath: MultipathConfig = None;
         /// Update keys by ourselves after this many packets; `None` leaves only the AEAD's own limit.
         into key_update_after, with_key_update_after: Option<u64> = None;
-        /// Leave out a 1-RTT packet number now and then, about once a congestion window, so that a peer that acknowledges what it
-        /// did not receive is found out (RFC 9000 §21.4). Each is a gap in the peer's acknowledgments until it is old enough to
-        /// be named no more: `docs/performance.md` says what that costs.
+        /// Leave out a 1-RTT packet number now and then, about once a congestion window, so that a peer that
+        /// acknowledges what it did not receive is found out (RFC 9000 §21.4). Each is a gap in the peer's
+        /// acknowledgments until it is old enough to be named no more: `docs/performance.md` says what that
+        /// costs.
         copy skip_packet_numbers, with_skip_packet_numbers: bool = true;
-        /// Change this end's connection IDs by age and use; `None` never, unless a path moves. It costs some hundred bytes each time.
+        /// Change this end's connection IDs by age and use; `None` never, unless a path moves. It costs some
+        /// hundred bytes each time.
         into cid_rotation, with_cid_rotation: Option<CidRotation> = Some(CidRotation::default());
         /// Test hooks that make this end misbehave.
         #[cfg(test)]
@@ -87,7 +94,7 @@ pub struct CidRotation {
 }
 
 impl CidRotation {
-    /// Old at this age, or after this many packets.
+    /// Creates the rule for connection IDs that are old at this age, or after this many packets.
     pub const fn new(max_age: Duration, max_packets: u64) -> Self {
         Self { max_age, max_packets }
     }
@@ -128,11 +135,12 @@ configuration! {
         copy max_paths, with_max_paths: u32 = 4;
         /// Scheduler that chooses the path of the next packet.
         copy scheduler, with_scheduler: crate::schedule::Algorithm = crate::schedule::Algorithm::Confluence;
-        /// Give up a path that has been failing for this long while another one works; `None` never. A path without traffic is
-        /// asked for a sign of life after as long, as long as the connection is in use, and so found out if it is dead.
+        /// Give up a path that has been failing for this long while another one works; `None` never. A path
+        /// without traffic is asked for a sign of life after as long, as long as the connection is in use,
+        /// and so found out if it is dead.
         into path_idle_timeout, with_path_idle_timeout: Option<Duration> = Some(Duration::from_secs(30));
-        /// Send a PING on each path that has been silent for this long, so that the network does not forget it; `None` never.
-        /// It keeps the whole connection alive, too.
+        /// Send a PING on each path that has been silent for this long, so that the network does not forget
+        /// it; `None` never. It keeps the whole connection alive, too.
         into path_keep_alive, with_path_keep_alive: Option<Duration> = None;
         /// Numbering of the packets of several paths. Without connection IDs at one of the ends, only the
         /// single number space can be used.
@@ -233,7 +241,7 @@ impl std::fmt::Debug for EndpointConfig {
 }
 
 impl EndpointConfig {
-    /// Connection IDs of 8 bytes, all keys derived from `seed`.
+    /// Creates a configuration with connection IDs of 8 bytes and all keys derived from `seed`.
     pub fn new(seed: [u8; 32]) -> Self {
         use rand_chacha::rand_core::{RngCore, SeedableRng};
         let mut rng = rand_chacha::ChaCha8Rng::from_seed(seed);
@@ -244,19 +252,21 @@ impl EndpointConfig {
         config
     }
 
-    /// Length of this endpoint's connection IDs in bytes.
+    /// Returns the length of this endpoint's connection IDs in bytes.
     pub fn cid_len(&self) -> usize {
         self.cid_len
     }
 
-    /// Sets the length of this endpoint's connection IDs, 0 to 20 bytes. 0 only suits a client with one connection per tuple.
+    /// Sets the length of this endpoint's connection IDs, 0 to 20 bytes. 0 only suits a client with one
+    /// connection per tuple.
     #[must_use]
     pub fn with_cid_len(mut self, bytes: usize) -> Self {
         self.cid_len = bytes;
         self
     }
 
-    /// Sets the secret that stateless reset tokens are derived from; keep it over restarts so that old connections end at once.
+    /// Sets the secret that stateless reset tokens are derived from; keep it over restarts so that old
+    /// connections end at once.
     #[must_use]
     pub fn with_reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = key;
@@ -270,7 +280,8 @@ impl EndpointConfig {
         self
     }
 
-    /// Sets the seed of everything random in the core: connection IDs, challenges, greasing, skipped packet numbers.
+    /// Sets the seed of everything random in the core: connection IDs, challenges, greasing, skipped packet
+    /// numbers.
     #[must_use]
     pub fn with_seed(mut self, seed: [u8; 32]) -> Self {
         self.seed = seed;

@@ -5,10 +5,11 @@ use crate::named::named;
 named! {
     /// Numbering of the packets of several paths.
     Numbering, "numbering" {
-        /// Each path has a packet number space of its own, as RFC 10069 has it. Needs connection IDs at both ends.
+        /// Each path has a packet number space of its own, as RFC 10069 has it. Needs connection IDs at both
+        /// ends.
         Multiple = "multiple";
-        /// All paths share one packet number space, an extension that both ends have to know (transport parameter 0x29e3d19e).
-        /// Works without connection IDs, too.
+        /// All paths share one packet number space, an extension that both ends have to know (transport
+        /// parameter 0x29e3d19e). Works without connection IDs, too.
         Single = "single";
     }
 }
@@ -18,9 +19,9 @@ named! {
     LossScan, "scan for losses" {
         /// On each path by itself.
         Path = "path";
-        /// In the order of the numbers, and no further than the first packet that is not lost: the losses of a fast path wait
-        /// for what is under way on a slow one. Kept to repeat the 2022 study of packet number spaces. Without effect where
-        /// each path has its own numbers.
+        /// In the order of the numbers, and no further than the first packet that is not lost: the losses of
+        /// a fast path wait for what is under way on a slow one. Kept to repeat the 2022 study of packet
+        /// number spaces. Without effect where each path has its own numbers.
         #[cfg(feature = "research")]
         Connection = "connection";
     }

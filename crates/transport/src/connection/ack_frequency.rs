@@ -11,13 +11,13 @@ use crate::path::Path;
 /// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
 const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
-/// The shortest delay that probe timeouts allow for, unless the peer's `max_ack_delay` is shorter: where round trips are short, what a
-/// busy host adds is longer than what it was asked for.
+/// The shortest delay that probe timeouts allow for, unless the peer's `max_ack_delay` is shorter: where
+/// round trips are short, what a busy host adds is longer than what it was asked for.
 const MIN_COUNTED_DELAY: Duration = Duration::from_millis(5);
 
 impl Connection {
-    /// Asks for rarer acknowledgments as the window of the main path grows, if the peer lets us. The peer counts packets and
-    /// time for each path, but knows one request for all of them.
+    /// Asks for rarer acknowledgments as the window of the main path grows, if the peer lets us. The peer
+    /// counts packets and time for each path, but knows one request for all of them.
     pub(super) fn review_ack_frequency(&mut self) {
         if !self.config.ack.frequency || !self.handshake.progress.confirmed {
             return;
@@ -32,7 +32,8 @@ impl Connection {
             return;
         }
         let mut request = AckRequest::of(&main.recovery, self.config.ack.frequency_rule);
-        // Longer than the peer's own `max_ack_delay` only if that is part of the rule; probe timeouts then have to wait.
+        // Longer than the peer's own `max_ack_delay` only if that is part of the rule; probe timeouts then
+        // have to wait.
         let max = match self.config.ack.frequency_rule {
             FrequencyRule::Adaptive => max,
             #[cfg(feature = "research")]
@@ -49,9 +50,9 @@ impl Connection {
         }
     }
 
-    /// The longest time that the peer may hold an ACK back on purpose, once its transport parameters are known: what it follows, or,
-    /// as long as it may not have been asked yet, the longer of that and its `max_ack_delay` (draft-ietf-quic-ack-frequency,
-    /// “Computation of Probe Timeout Period”).
+    /// Returns the longest time that the peer may hold an ACK back on purpose, once its transport parameters
+    /// are known: the requested delay, or, as long as the request may not have arrived, the longer of that
+    /// and its `max_ack_delay` (draft-ietf-quic-ack-frequency, “Computation of Probe Timeout Period”).
     pub(super) fn peer_ack_delay(&self) -> Option<Duration> {
         let max = Duration::from_millis(self.handshake.peer_parameters.as_ref()?.max_ack_delay);
         let Some(request) = self.pending.ack_requested else { return Some(max) };
@@ -61,7 +62,8 @@ impl Connection {
         Some(if follows { requested.max(MIN_COUNTED_DELAY.min(max)) } else { requested.max(max) })
     }
 
-    /// The peer has an ACK_FREQUENCY frame: if it is the newest, probe timeouts need not wait for longer than it says.
+    /// Notes that an ACK_FREQUENCY frame was acknowledged: after the newest one, probe timeouts need not wait
+    /// for longer than it says.
     pub(super) fn on_ack_frequency_acked(&mut self, sequence: u64) {
         if sequence != self.pending.ack_frequency_sequence {
             return;
@@ -72,7 +74,7 @@ impl Connection {
         self.paths.list.iter_mut().filter(open).for_each(|path| path.recovery.set_peer_max_ack_delay(delay));
     }
 
-    /// The peer's request (draft-ietf-quic-ack-frequency §4).
+    /// Takes over the peer's request (draft-ietf-quic-ack-frequency §4).
     pub(super) fn on_ack_frequency(
         &mut self,
         sequence: u64,

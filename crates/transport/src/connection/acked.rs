@@ -182,7 +182,8 @@ impl Connection {
         }
     }
 
-    /// Tells the owner of a frame what became of it. The owner of a lost frame queues again what still matters.
+    /// Tells the owner of a frame what became of it. The owner of a lost frame queues again what still
+    /// matters.
     pub(super) fn on_token(&mut self, token: &Token, fate: Fate) {
         let is_lost = fate == Fate::Lost;
         match *token {
@@ -241,8 +242,8 @@ impl Connection {
         }
     }
 
-    /// A PTO ran out: probes carry again what has waited longest (RFC 9002 §6.2.4), without calling it lost.
-    /// All spaces that owe a probe do so, since they share the datagram.
+    /// Prepares the probes after a PTO: they carry the oldest unacknowledged frames again (RFC 9002 §6.2.4),
+    /// which are not declared lost. All spaces that owe a probe take part, since they share the datagram.
     pub(super) fn probe_all_spaces(&mut self, id: PathId) {
         for space in SpaceId::ALL {
             if self.paths.list.get(id).is_some_and(|path| path.recovery.probes(space) > 0) {

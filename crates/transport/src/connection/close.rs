@@ -11,8 +11,8 @@ use crate::event::{EndpointEvent, Event};
 use crate::trace::TraceEvent;
 
 impl Connection {
-    /// Closes at once, with the application's code and words (RFC 9000 §10.2). Queued data is dropped: finish streams
-    /// and wait for their acknowledgment first if it matters.
+    /// Closes at once, with the application's code and words (RFC 9000 §10.2). Queued data is dropped: finish
+    /// streams and wait for their acknowledgment first if it matters.
     pub fn close(&mut self, now: Time, code: u64, reason: Bytes) {
         let close = CloseFrame { application: true, code, frame_type: 0, reason };
         self.begin_closing(now, close, ConnectionError::LocallyClosed);
@@ -44,8 +44,8 @@ impl Connection {
         self.report_end(now, error);
     }
 
-    /// A packet from `tuple` was wrong, or told of the end of the last path: CONNECTION_CLOSE goes back there, since this end may
-    /// have no better way.
+    /// Closes the connection with CONNECTION_CLOSE to `tuple`, where a wrong packet or the end of the last
+    /// path came from, since this end may have no better path.
     pub(super) fn fail_towards(&mut self, now: Time, error: TransportError, tuple: &FourTuple) {
         self.fail(now, error);
         if let State::Closing(closing) = &mut self.state {
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// The peer closed (RFC 9000 §10.2.2).
+    /// Takes over the peer's CONNECTION_CLOSE (RFC 9000 §10.2.2).
     pub(super) fn on_peer_close(&mut self, now: Time, path: PathId, close: &ConnectionClose<'_>) {
         let error = if close.application {
             ConnectionError::PeerApplication {
@@ -68,7 +68,7 @@ impl Connection {
         self.drain(now, Some(path), error);
     }
 
-    /// A stateless reset arrived (RFC 9000 §10.3.1).
+    /// Takes over a stateless reset (RFC 9000 §10.3.1).
     pub fn handle_reset(&mut self, now: Time) {
         self.drain(now, None, ConnectionError::Reset);
     }
@@ -76,7 +76,8 @@ impl Connection {
     fn drain(&mut self, now: Time, answer: Option<PathId>, error: ConnectionError) {
         match self.state {
             State::Active => {
-                // Before the handshake is complete the peer may have kept nothing, and take the answer for another connection's.
+                // Before the handshake is complete the peer may have kept nothing, and take the answer for
+                // another connection's.
                 let answer = answer.filter(|_| self.handshake.progress.complete);
                 self.state = State::Draining { until: now + self.paths.close_period(), answer };
                 self.report_end(now, error);
@@ -111,7 +112,7 @@ impl Connection {
         self.output.events.push_back(Event::Closed(error));
     }
 
-    /// The CONNECTION_CLOSE that is owed, and the path that it had best take if that is known.
+    /// Takes the CONNECTION_CLOSE that is owed, with the path that it should take if that is known.
     pub(super) fn take_close(&mut self) -> Option<(CloseFrame, Option<PathId>)> {
         match &mut self.state {
             State::Closing(closing) => {
@@ -123,7 +124,8 @@ impl Connection {
         }
     }
 
-    /// A datagram arrived while closing: repeat CONNECTION_CLOSE, ever more rarely (RFC 9000 §10.2.1).
+    /// Repeats CONNECTION_CLOSE for a datagram that arrives while closing, ever more rarely (RFC 9000
+    /// §10.2.1).
     pub(super) fn on_datagram_while_closing(&mut self, path: Option<PathId>) {
         if let State::Closing(closing) = &mut self.state {
             closing.heard_on = path.or(closing.heard_on);
@@ -136,7 +138,8 @@ impl Connection {
         }
     }
 
-    /// Packet types that a CONNECTION_CLOSE has to go out in, so that the peer can read one of them (RFC 9000 §10.2.3).
+    /// Returns the packet types that must carry a CONNECTION_CLOSE so that the peer can read one of them (RFC
+    /// 9000 §10.2.3).
     pub(super) fn close_kinds(&self) -> impl Iterator<Item = (SpaceId, PacketKind)> {
         let confirmed = self.handshake.progress.confirmed;
         let data = if self.keys.one_rtt.is_some() { PacketKind::OneRtt } else { PacketKind::ZeroRtt };

@@ -110,7 +110,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Begins a connection as a server; the first datagram is to be passed to [`Self::handle_batch`] right after.
+    /// Begins a connection as a server; the first datagram is to be passed to [`Self::handle_batch`] right
+    /// after.
     pub fn server(
         now: Time,
         config: Arc<ServerConfig>,
@@ -223,7 +224,8 @@ impl Connection {
         }
     }
 
-    /// Changes the 1-RTT keys as soon as RFC 9001 §6 allows it; does nothing before the handshake is confirmed.
+    /// Changes the 1-RTT keys as soon as RFC 9001 §6 allows it; does nothing before the handshake is
+    /// confirmed.
     pub fn update_keys(&mut self) {
         if let (true, Some(keys)) = (self.handshake.progress.confirmed, &mut self.keys.one_rtt) {
             keys.request_update();
@@ -268,7 +270,7 @@ impl Connection {
         }
     }
 
-    /// Index of `space` in `levels`; `None` for the data space.
+    /// Returns the index of `space` in `levels`; `None` for the data space.
     pub(super) fn level_index(space: SpaceId) -> Option<usize> {
         match space {
             SpaceId::Initial => Some(0),
@@ -305,7 +307,7 @@ struct Parts {
 /// Bytes by which IPv6's header is longer than IPv4's.
 const IPV6_EXTRA: u16 = 20;
 
-/// The recovery of a path between these addresses.
+/// Returns the recovery configuration of a path between these addresses.
 pub(super) fn recovery_config(
     config: &TransportConfig,
     tuple: &FourTuple,

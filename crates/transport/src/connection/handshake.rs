@@ -1,4 +1,5 @@
-//! The cryptographic handshake: CRYPTO bytes to TLS and back, keys, transport parameters (RFC 9001 §4, RFC 9000 §7).
+//! The cryptographic handshake: CRYPTO bytes to TLS and back, keys, transport parameters (RFC 9001 §4, RFC
+//! 9000 §7).
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ fn violation(reason: &'static str) -> TransportError {
 }
 
 impl Connection {
-    /// The first flight of a client, also after Version Negotiation.
+    /// Starts a client's first flight, also after Version Negotiation.
     pub(super) fn start_client(
         &mut self,
         now: Time,
@@ -95,7 +96,7 @@ impl Connection {
         self.set_progress();
     }
 
-    /// Handshake bytes of `space` arrived.
+    /// Takes over handshake bytes of `space`.
     pub(super) fn on_crypto(
         &mut self,
         now: Time,
@@ -121,8 +122,8 @@ impl Connection {
         self.count_hello(is_unvalidated)
     }
 
-    /// Counts the memory of a ClientHello of which something is missing against what all clients together may have, as long as
-    /// the client is not validated.
+    /// Counts the memory of a ClientHello of which something is missing against what all clients together may
+    /// have, as long as the client is not validated.
     fn count_hello(&mut self, is_unvalidated: bool) -> Result<(), TransportError> {
         if !is_unvalidated || self.handshake.session.is_some() {
             self.handshake.waiting = None;
@@ -169,8 +170,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Collects the ClientHello; once it is whole, chooses version and parameters, makes the session and has it read.
-    /// False while more is needed.
+    /// Collects the ClientHello; once it is whole, chooses version and parameters, makes the session and has
+    /// it read. False while more is needed.
     fn read_client_hello(&mut self, now: Time) -> Result<bool, TransportError> {
         let crypto = &mut self.levels[0].crypto;
         loop {
@@ -287,7 +288,8 @@ impl Connection {
             self.handshake.alpn = alpn;
             self.output.events.push_back(Event::HandshakeDataReady);
             if self.side.is_server() && self.keys.one_rtt.is_some() && self.shared.cid_len() > 0 {
-                // With the server's first flight, so that the client can open paths as soon as the handshake is complete.
+                // With the server's first flight, so that the client can open paths as soon as the handshake
+                // is complete.
                 self.issue_path_cids();
             }
         }
@@ -339,7 +341,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The server did not take our early data: everything is sent again in 1-RTT packets (RFC 9001 §4.6.2).
+    /// Queues all early data for 1-RTT packets, because the server rejected it (RFC 9001 §4.6.2).
     fn reject_early_data(&mut self, now: Time) {
         self.keys.early = None;
         let mut outcome = std::mem::take(&mut self.outcome);
@@ -351,7 +353,7 @@ impl Connection {
         self.streams.reject_zero_rtt();
     }
 
-    /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go.
+    /// Confirms the handshake (RFC 9001 §4.1.2) and discards the Handshake keys.
     pub(super) fn confirm(&mut self, now: Time) {
         if self.handshake.progress.confirmed {
             return;
@@ -431,7 +433,7 @@ impl Connection {
         self.collect_pooled_reset_tokens();
     }
 
-    /// The packet type that application data goes out in now; `None` before any of its keys are there.
+    /// Returns the packet type that carries application data now; `None` before any of its keys are there.
     pub(super) fn data_kind(&self) -> Option<PacketKind> {
         match (&self.keys.one_rtt, &self.keys.early) {
             (Some(_), _) => Some(PacketKind::OneRtt),

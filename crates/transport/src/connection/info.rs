@@ -11,9 +11,11 @@ use crate::stream::ReceivedBytes;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectionStats {
-    /// Every path that there is, those included that are given up and whose last packets are still understood.
+    /// Every path that there is, those included that are given up and whose last packets are still
+    /// understood.
     pub paths: Vec<PathInfo>,
-    /// Paths that are gone, in the order in which they went: at most [`MAX_CLOSED_PATHS`](crate::MAX_CLOSED_PATHS).
+    /// Paths that are gone, in the order in which they went: at most
+    /// [`MAX_CLOSED_PATHS`](crate::MAX_CLOSED_PATHS).
     pub closed: Vec<PathInfo>,
     /// Totals of paths that are gone and not listed any longer.
     pub merged: PathTotals,
@@ -30,8 +32,8 @@ pub struct ConnectionStats {
 }
 
 impl ConnectionStats {
-    /// Share of the 1-RTT packets that arrived in order, each among those of its own path: above all numbers before it. `None`
-    /// if there were none.
+    /// Returns the share of the 1-RTT packets that arrived in order, each among those of its own path: above
+    /// all numbers before it. `None` if there were none.
     pub fn ordered_ratio(&self) -> Option<f64> {
         let packets = self.merged.data_packets + self.sum(|path| path.data_packets);
         let overtaken = self.merged.overtaken_packets + self.sum(|path| path.overtaken_packets);
@@ -43,17 +45,17 @@ impl ConnectionStats {
         self.closed.iter().chain(&self.paths)
     }
 
-    /// UDP payload bytes received on all paths that there have been.
+    /// Returns the UDP payload bytes received on all paths that there have been.
     pub fn bytes_received(&self) -> u64 {
         self.merged.bytes_received + self.sum(|path| path.bytes_received)
     }
 
-    /// UDP payload bytes sent on all paths that there have been.
+    /// Returns the UDP payload bytes sent on all paths that there have been.
     pub fn bytes_sent(&self) -> u64 {
         self.merged.bytes_sent + self.sum(|path| path.bytes_sent)
     }
 
-    /// Packets declared lost on all paths that there have been.
+    /// Returns the number of packets declared lost on all paths that there have been.
     pub fn lost_packets(&self) -> u64 {
         self.merged.lost_packets + self.sum(|path| path.recovery.lost_packets)
     }
@@ -69,13 +71,13 @@ impl Connection {
         self.side
     }
 
-    /// Gives the destination connection ID of the client's very first Initial, which both ends know: traces of a connection are
-    /// named by it, and so is its span in logs.
+    /// Gives the destination connection ID of the client's very first Initial, which both ends know: traces
+    /// of a connection are named by it, and so is its span in logs.
     pub fn original_dcid(&self) -> ConnectionId {
         self.handshake.original_dcid
     }
 
-    /// The version in use.
+    /// Returns the version in use.
     pub fn version(&self) -> Version {
         self.format.version
     }
@@ -100,7 +102,7 @@ impl Connection {
         self.handshake.alpn.as_deref()
     }
 
-    /// The host name that the client asked for, as long as the connection is open.
+    /// Returns the host name that the client asked for, as long as the connection is open.
     pub fn server_name(&self) -> Option<&str> {
         self.handshake.session.as_ref()?.server_name()
     }
@@ -120,7 +122,7 @@ impl Connection {
         self.handshake.session.as_ref()
     }
 
-    /// The paths as they are now.
+    /// Returns the paths as they are now.
     pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
         self.paths.list.iter().map(|path| self.path_info(path))
     }

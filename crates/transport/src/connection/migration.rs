@@ -1,4 +1,5 @@
-//! Moving a path to other addresses: the peer's migration and rebinding, our own, preferred addresses (RFC 9000 §9).
+//! Moving a path to other addresses: the peer's migration and rebinding, our own, preferred addresses (RFC
+//! 9000 §9).
 
 use std::net::SocketAddr;
 
@@ -18,7 +19,8 @@ pub(super) struct Moved {
 }
 
 impl Connection {
-    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server answers there (RFC 9000 §9.2); [`Event::PathChanged`] tells. A path that runs there already stays as it is.
+    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server answers there
+    /// (RFC 9000 §9.2); [`Event::PathChanged`] tells. A path that runs there already stays as it is.
     ///
     /// # Errors
     /// If migration is not possible now or ever; the connection goes on as it was.
@@ -26,7 +28,8 @@ impl Connection {
         self.may_migrate()?;
         let tuple = FourTuple { local, remote: self.paths.list.main().tuple.remote };
         if tuple == self.paths.list.main().tuple {
-            // It is there. A validation of these addresses that is under way decides about the path, and goes on.
+            // It is there. A validation of these addresses that is under way decides about the path, and goes
+            // on.
             return Ok(());
         }
         let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
@@ -56,7 +59,8 @@ impl Connection {
         self.paths.validate(now, id, tuple, dcid, Purpose::Move { sequence });
     }
 
-    /// A client goes to the server's preferred address (RFC 9000 §9.6.2), if that is a sane thing to do (§21.5).
+    /// Starts a client's migration to the server's preferred address (RFC 9000 §9.6.2), unless that address
+    /// is unreasonable (§21.5).
     pub(super) fn begin_preferred_address(&mut self, now: Time) {
         let Some(preferred) =
             self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref())
@@ -74,8 +78,9 @@ impl Connection {
         self.probe(now, FourTuple { local: current.local, remote }, PREFERRED_SEQUENCE, dcid);
     }
 
-    /// A packet came on the path. Did the peer move, if it is a client and this is a 1-RTT packet that does more than probe (RFC 9000
-    /// §9.3)? Answers to challenges come from addresses that the peer has left, too, and may come sooner.
+    /// Notes a packet on the path, and returns the peer's move if the peer is a client and this is a 1-RTT
+    /// packet that does more than probe (RFC 9000 §9.3). Answers to challenges come from addresses that the
+    /// peer has left, too, and may come sooner.
     #[inline]
     pub(super) fn note_data_packet(path: &mut Path, context: &Context<'_>, probing: bool) -> Option<Moved> {
         if context.kind != PacketKind::OneRtt || path.is_abandoned() {
@@ -101,7 +106,7 @@ impl Connection {
         (path.tuple != *context.tuple).then_some(Moved { changed_cid })
     }
 
-    /// The peer sends from another address.
+    /// Follows the peer to the address from which it sends now.
     pub(super) fn follow_peer(&mut self, now: Time, context: &Context<'_>, Moved { changed_cid }: Moved) {
         self.paths.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
@@ -138,8 +143,8 @@ impl Connection {
         if returning.is_none() {
             self.paths.validate(now, context.path, *context.tuple, dcid, Purpose::Confirm);
             if let Some((tuple, previous_dcid)) = previous {
-                // RFC 9000 §9.3.3: find out whether somebody copied packets to make it look like a move. Only an address
-                // that was validated is asked, or the question itself would be an attack.
+                // RFC 9000 §9.3.3: find out whether somebody copied packets to make it look like a move. Only
+                // an address that was validated is asked, or the question itself would be an attack.
                 self.paths.validate(
                     now,
                     context.path,
@@ -156,7 +161,8 @@ impl Connection {
         }
     }
 
-    /// PATH_RESPONSE: whatever path it came on, it validates the addresses that the challenge went to (RFC 9000 §8.2.3).
+    /// Validates the addresses that the challenge of a PATH_RESPONSE went to, whatever path the frame came on
+    /// (RFC 9000 §8.2.3).
     pub(super) fn on_path_response(&mut self, now: Time, via: PathId, data: [u8; 8]) {
         let found = self.paths.list.iter().find_map(|path| {
             let mut validations = path.address.validations.iter().enumerate();
@@ -167,7 +173,8 @@ impl Connection {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         let validation = path.address.validations.remove(at);
         if validation.tuple == path.tuple {
-            // It also measures the path: before anything else does, or one whose acknowledgments take other ways.
+            // It also measures the path: before anything else does, or one whose acknowledgments take other
+            // ways.
             let unmeasured = !path.recovery.rtt().has_sample() || validation.purpose == Purpose::Life;
             if via == id && unmeasured {
                 path.recovery.on_round_trip(now, now - asked);
@@ -203,7 +210,8 @@ impl Connection {
                     path.remote_cids.retire(old);
                 }
                 path.set_validated();
-                // Nothing is to be learned any longer of the addresses that it has left, not even if it was being opened there.
+                // Nothing is to be learned any longer of the addresses that it has left, not even if it was
+                // being opened there.
                 path.address
                     .validations
                     .retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
@@ -243,7 +251,8 @@ impl Connection {
         self.expire_validations(now, id);
     }
 
-    /// The new address does not answer: back to the one before (RFC 9000 §9.3.2), or keep asking until the idle timeout.
+    /// Returns to the former address because the new one does not answer (RFC 9000 §9.3.2), or keeps asking
+    /// until the idle timeout.
     fn return_or_retry(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         if path.phase == Phase::Opening {

@@ -1,4 +1,5 @@
-//! Version negotiation and Retry: what happens before the handshake gets going (RFC 9368, RFC 9369 §4, RFC 9000 §17.2.5).
+//! Version negotiation and Retry: what happens before the handshake gets going (RFC 9368, RFC 9369 §4, RFC
+//! 9000 §17.2.5).
 
 use anabranch_tls::{initial_keys, retry_tag};
 use anabranch_wire::{
@@ -24,7 +25,7 @@ fn compatible(from: Version, to: Version) -> bool {
 }
 
 impl Connection {
-    /// A server settles the version once it has seen the client's version_information (RFC 9368 §2.3).
+    /// Chooses the version on a server once it has seen the client's version_information (RFC 9368 §2.3).
     pub(super) fn choose_version(&mut self, now: Time) -> Result<(), TransportError> {
         let offered = self.handshake.peer_parameters.as_ref().and_then(|p| p.version_information.as_ref());
         let Some(offered) = offered else { return Ok(()) };
@@ -57,8 +58,9 @@ impl Connection {
         self.config.versions.iter().filter_map(names).any(|names| names != self.format.names_stream)
     }
 
-    /// A client got an Initial of another version than its own. If the server may have chosen that one, the keys to find
-    /// out are put aside; nothing changes before the packet proves to be authentic ([`Self::follow_version`]).
+    /// Returns whether the server may have chosen the version of an Initial that differs from the client's
+    /// own. The keys to find out are put aside; nothing changes before the packet proves to be authentic
+    /// ([`Self::follow_version`]).
     pub(super) fn may_follow_version(&mut self, version: Version) -> bool {
         let allowed = self.side.is_client()
             && self.format.version == self.origin.version
@@ -71,7 +73,8 @@ impl Connection {
         true
     }
 
-    /// A client opened an Initial of the version that the server chose (RFC 9369 §4.1).
+    /// Changes a client to the version that the server chose, after an Initial of it was opened (RFC 9369
+    /// §4.1).
     pub(super) fn follow_version(&mut self, now: Time, version: Version) {
         let Some(format) = version.format() else { return };
         self.keys.initial = self.keys.other_initial.take();
@@ -85,13 +88,14 @@ impl Connection {
         self.trace(now, &TraceEvent::VersionChosen { version });
     }
 
-    /// A client checks that nobody tampered with the choice of version (RFC 9368 §4).
+    /// Checks on a client that nobody tampered with the choice of version (RFC 9368 §4).
     pub(super) fn check_version_information(&mut self) -> Result<(), TransportError> {
         let chosen = self.format.version;
         let offered = self.handshake.peer_parameters.as_ref().and_then(|p| p.version_information.as_ref());
         let Some(offered) = offered else {
             let changed = chosen != self.origin.version || self.handshake.progress.negotiated;
-            // RFC 9368 §4: a server that made the client change must authenticate the reason, save that of v1.
+            // RFC 9368 §4: a server that made the client change must authenticate the reason, save that of
+            // v1.
             return if changed && !(self.handshake.progress.negotiated && chosen == Version::V1) {
                 Err(negotiation_error("version_information is missing after a change of version"))
             } else {
@@ -111,7 +115,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A Version Negotiation packet arrived (RFC 9000 §6.2).
+    /// Takes over a Version Negotiation packet (RFC 9000 §6.2).
     pub(super) fn on_version_negotiation(&mut self, now: Time, packet: &[u8], header: &Protected) {
         let path = self.paths.list.main();
         let ours = path.used_local_cid == header.dcid && path.remote_cids.active() == header.scid;
@@ -145,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// A Retry arrived (RFC 9000 §17.2.5.2).
+    /// Takes over a Retry packet (RFC 9000 §17.2.5.2).
     pub(super) fn on_retry(&mut self, now: Time, packet: &[u8], header: &Protected) {
         let token = &packet[header.token.clone()];
         let genuine = header.version == Some(self.format.version)
@@ -203,9 +207,10 @@ impl Connection {
         expected == tag
     }
 
-    /// Before a second first flight: nothing of the first one is in flight or queued any longer.
+    /// Forgets the first flight before a second one: nothing of it is in flight or queued any longer.
     fn forget_first_flight(&mut self) {
-        // TLS begins anew and early data is dropped with its keys: late acknowledgments mean nothing any more.
+        // TLS begins anew and early data is dropped with its keys: late acknowledgments mean nothing any
+        // more.
         for space in [SpaceId::Initial, SpaceId::Data] {
             self.paths.list.main_mut().recovery.discard_space(space);
         }

@@ -11,7 +11,8 @@ use crate::error::TransportError;
 use crate::event::EndpointEvent;
 use crate::trace::TraceEvent;
 
-/// The shortest acknowledgment delay that a peer may ask of us, in microseconds: what timers of ordinary systems keep.
+/// The shortest acknowledgment delay that a peer may ask of us, in microseconds: what timers of ordinary
+/// systems keep.
 const MIN_ACK_DELAY_US: u64 = 1_000;
 
 fn parameter_error(reason: &'static str) -> TransportError {
@@ -19,7 +20,7 @@ fn parameter_error(reason: &'static str) -> TransportError {
 }
 
 impl Connection {
-    /// This end's transport parameters (RFC 9000 §18.2).
+    /// Returns this end's transport parameters (RFC 9000 §18.2).
     pub(super) fn local_parameters(&mut self) -> TransportParameters {
         let (initial_max_path_id, single_number_space) = self.paths.multipath_parameters();
         let config = &self.config;

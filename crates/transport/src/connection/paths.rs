@@ -46,24 +46,26 @@ impl Connection {
         self.paths.server_addresses()
     }
 
-    /// Reports whether a path carries data: `false` while the peer has not answered on it, `None` once it is abandoned.
+    /// Reports whether a path carries data: `false` while the peer has not answered on it, `None` once it is
+    /// abandoned.
     pub fn is_path_open(&self, id: PathId) -> Option<bool> {
         self.paths.is_path_open(id)
     }
 
-    /// Reports whether any state of a path is kept: packets may still leave and arrive on it, even if it was abandoned.
+    /// Reports whether any state of a path is kept: packets may still leave and arrive on it, even if it was
+    /// abandoned.
     pub fn has_path(&self, id: PathId) -> bool {
         self.paths.has_path(id)
     }
 
-    /// Excludes paths whose local address has a full socket: until the next call, [`Self::poll_transmit`] leaves them out
-    /// and gives other paths what any path may carry.
+    /// Excludes paths whose local address has a full socket: until the next call, [`Self::poll_transmit`]
+    /// leaves them out and gives other paths what any path may carry.
     pub fn set_socket_blocked(&mut self, is_socket_blocked: impl Fn(SocketAddr) -> bool) -> SocketBlock {
         self.paths.set_socket_blocked(is_socket_blocked)
     }
 
-    /// Sets the weight of a path for schedulers that share by weight; the default is 1, and a path with 0 is used when no
-    /// other has room.
+    /// Sets the weight of a path for schedulers that share by weight; the default is 1, and a path with 0 is
+    /// used when no other has room.
     ///
     /// # Errors
     /// If there is no such path, or only one may exist.
@@ -71,8 +73,8 @@ impl Connection {
         self.paths.set_path_weight(id, weight)
     }
 
-    /// Sets whether a path is used like others, or as a backup when no other works. The peer learns of it by PATH_STATUS
-    /// frames and decides by itself where it sends.
+    /// Sets whether a path is used like others, or as a backup when no other works. The peer learns of it by
+    /// PATH_STATUS frames and decides by itself where it sends.
     ///
     /// # Errors
     /// If there is no such path, or only one may exist.
@@ -80,8 +82,8 @@ impl Connection {
         self.paths.set_path_status(id, status)
     }
 
-    /// Client: reports whether a datagram that begins like this may have been one of this end's first ones, as far as it
-    /// shows their destination connection ID (RFC 8999 §5.1).
+    /// Client: reports whether a datagram that begins like this may have been one of this end's first ones,
+    /// as far as it shows their destination connection ID (RFC 8999 §5.1).
     pub fn has_sent(&self, beginning: &[u8]) -> bool {
         self.paths.has_sent(beginning)
     }

@@ -1,7 +1,9 @@
-//! A client whose host changes under it: addresses and routes that come and go, networks that fall silent (RFC 9000 §9).
+//! A client whose host changes under it: addresses and routes that come and go, networks that fall silent
+//! (RFC 9000 §9).
 //!
-//! The core decides nothing about that, because it knows no interfaces. It tells its driver when the main path is silent, and
-//! does as it is told: goes on elsewhere at once, or asks elsewhere and goes on where an answer comes from.
+//! The core decides nothing about that, because it knows no interfaces. It tells its driver when the main
+//! path is silent, and does as it is told: goes on elsewhere at once, or asks elsewhere and goes on where an
+//! answer comes from.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,21 +17,23 @@ use crate::event::Event;
 use crate::path::{MAX_VALIDATIONS, MigrateError, Purpose, Validation, may_follow};
 use crate::trace::TraceEvent;
 
-/// Longest time between two challenges to addresses that are to take over a silent path, unless the probe timeout is longer.
+/// Longest time between two challenges to addresses that are to take over a silent path, unless the probe
+/// timeout is longer.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
-/// Addresses that are asked at the same time for one silent path; the rest of the validations is for its own addresses.
+/// Addresses that are asked at the same time for one silent path; the rest of the validations is for its own
+/// addresses.
 pub(crate) const MAX_RESCUES: usize = MAX_VALIDATIONS - 1;
 
 impl Connection {
-    /// Client: tells from now on with [`Event::PathSilent`] when the main path falls silent. An end that only receives learns of
-    /// that because it asks once, a probe timeout after data has ceased to come.
+    /// Client: tells from now on with [`Event::PathSilent`] when the main path falls silent. An end that only
+    /// receives learns of that because it asks once, a probe timeout after data has ceased to come.
     pub fn watch_silence(&mut self, watches: bool) {
         self.roaming.watches = watches && self.side.is_client();
     }
 
-    /// Client: the address that the main path begins at is gone, or packets do not leave from it any longer: goes on at `local`
-    /// at once, which RFC 9000 §9.2 allows because the server's address is the one that it knows. What was under way is sent
-    /// again. The new addresses are validated on the way.
+    /// Client: moves the main path to `local` at once, because the address that it begins at is gone, or
+    /// packets do not leave from it any longer. RFC 9000 §9.2 allows that because the server's address is the
+    /// one that it knows. Data under way is sent again. The new addresses are validated meanwhile.
     ///
     /// # Errors
     /// If migration is not possible now or ever; the connection goes on as it was.
@@ -63,9 +67,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Client: asks for the main path whether the server answers on `tuple`, and moves there if it does while nothing comes on
-    /// the path's own addresses ([`Event::PathChanged`] tells). It is asked until the path answers. The remote address has to be
-    /// one that belongs to the server for sure. Does nothing if that is under way, or if too many addresses are asked already.
+    /// Client: asks for the main path whether the server answers on `tuple`, and moves there if it does while
+    /// nothing comes on the path's own addresses ([`Event::PathChanged`] tells). It is asked until the path
+    /// answers. The remote address has to be one that belongs to the server for sure. Does nothing if that is
+    /// under way, or if too many addresses are asked already.
     ///
     /// # Errors
     /// If migration is not possible now or ever; the connection goes on as it was.
@@ -89,7 +94,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Client: like [`Connection::migrate`], to another address of the server as well, which has to belong to it for sure.
+    /// Client: moves like [`Connection::migrate`], to another address of the server as well, which has to
+    /// belong to it for sure.
     ///
     /// # Errors
     /// If migration is not possible now or ever; the connection goes on as it was.
@@ -106,8 +112,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The network may be there again: what has had no answer is sent again at once, and not when the backoff of the time without
-    /// one is over. Does nothing if nothing waits for that.
+    /// Sends unanswered packets again at once, because the network may be there again, and not when the
+    /// backoff of the time without one is over. Does nothing if nothing waits for that.
     pub fn try_again(&mut self, now: Time) {
         if self.paths.list.main().recovery.pto_count() > 0 {
             self.ask_again(now);
@@ -121,9 +127,9 @@ impl Connection {
         path.address.validations.iter_mut().for_each(|one| one.hurry(now));
     }
 
-    /// Client: the host says that it cannot send to the server, or that the server's host refuses what is sent. That ends a
-    /// connection whose server has never answered, and no other, because anybody can make such messages up (RFC 9000 §21.6).
-    /// Says whether it did.
+    /// Client: ends a connection whose server has never answered, because the host cannot send to the server,
+    /// or the server's host refuses packets. Other connections go on, because anybody can forge such messages
+    /// (RFC 9000 §21.6). Returns whether the connection ended.
     pub fn refuse(&mut self, now: Time, obstacle: Obstacle) -> bool {
         let never = self.side.is_client() && !self.handshake.progress.complete && self.idle.heard().is_none();
         if never && self.state.is_active() {
@@ -133,8 +139,8 @@ impl Connection {
         false
     }
 
-    /// Client: addresses of the server beside the one in use that it has told itself: preferred ones (RFC 9000 §9.6), of either
-    /// family, and announced ones.
+    /// Client: addresses of the server beside the one in use that it has told itself: preferred ones (RFC
+    /// 9000 §9.6), of either family, and announced ones.
     pub fn other_addresses(&self) -> Vec<SocketAddr> {
         let current = self.paths.list.main().tuple.remote;
         let preferred = self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref());
@@ -145,7 +151,7 @@ impl Connection {
         all.filter(|other| *other != current && may_follow(&current, other)).collect()
     }
 
-    /// The path leaves its addresses for others because they do not work: what is under way is lost.
+    /// Declares all data under way lost, because the path leaves addresses that do not work.
     pub(super) fn leave_behind(&mut self, now: Time, id: PathId) {
         let mut outcome = std::mem::take(&mut self.outcome);
         if let Some(path) = self.paths.list.get_mut(id) {
@@ -155,7 +161,8 @@ impl Connection {
         self.outcome = outcome;
     }
 
-    /// An authentic packet came on the path. If it came between the addresses that it runs over, no others are needed.
+    /// Cancels the search for other addresses if an authentic packet arrived between those that the path runs
+    /// over.
     #[inline(always)]
     pub(super) fn on_heard_between(&mut self, id: PathId, tuple: &FourTuple) {
         if self.roaming.rescues && self.paths.list.get(id).is_some_and(|path| path.tuple == *tuple) {
@@ -163,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// No other addresses are asked any longer.
+    /// Cancels the validation of other addresses.
     pub(super) fn cancel_rescues(&mut self, id: PathId) {
         self.roaming.rescues = false;
         let Some(path) = self.paths.list.get_mut(id) else { return };
@@ -193,9 +200,9 @@ impl Connection {
         }
     }
 
-    /// A probe timeout of the path is over. That alone is no silence: a queue that fills makes round trips longer than any timeout
-    /// that was right before, while packets go on to arrive. Another path that works makes up for it, and otherwise the driver may
-    /// know of another way.
+    /// Reports that a probe timeout of the path is over. That alone is no silence: a queue that fills makes
+    /// round trips longer than any timeout that was right before, while packets go on to arrive. Another path
+    /// that works makes up for it, and otherwise the driver may know of another address.
     pub(super) fn report_silence(&mut self, now: Time, space: SpaceId, id: PathId) {
         if !self.roaming.watches || space != SpaceId::Data || self.paths.list.main().id != id {
             return;

@@ -1,13 +1,13 @@
-//! Changes of this end's connection IDs by age and use, so that an observer cannot follow a long connection by one of them
-//! (RFC 9000 §5.1.1, §9.5).
+//! Changes of this end's connection IDs by age and use, so that an observer cannot follow a long connection
+//! by one of them (RFC 9000 §5.1.1, §9.5).
 
 use anabranch_wire::Time;
 
 use crate::connection::connection::Connection;
 
 impl Connection {
-    /// Asks the peer to move on to new connection IDs on each path whose IDs are old or much used. Without traffic nothing
-    /// happens: the first packet after a long silence has them changed.
+    /// Asks the peer to move on to new connection IDs on each path whose IDs are old or much used. Without
+    /// traffic nothing happens: the first packet after a long silence has them changed.
     #[inline]
     pub(super) fn rotate_old_cids(&mut self, now: Time) {
         if self.config.cid_rotation.is_some() && self.handshake.progress.confirmed && self.state.is_active() {

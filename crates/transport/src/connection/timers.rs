@@ -76,8 +76,8 @@ impl Connection {
         self.idle.silence(now)
     }
 
-    /// This end was asleep for so long: the host was suspended, or the process stopped. The peer is asked at once whether it is
-    /// still there; if its idle timeout has passed meanwhile, it has to answer soon.
+    /// Takes over that this end was asleep: the host was suspended, or the process stopped. The peer is asked
+    /// at once whether it is still there; if its idle timeout has passed meanwhile, it has to answer soon.
     pub fn on_awake(&mut self, now: Time, asleep: Duration) {
         if !self.state.is_active() {
             return;

@@ -1,7 +1,8 @@
 //! Address validation tokens, those of Retry packets and of NEW_TOKEN frames (RFC 9000 §8.1).
 //!
-//! A token is 16 random bytes and a sealed statement. Each is sealed under a key of its own, derived from the endpoint's
-//! token key and the random bytes, so that no number of Retry packets wears a key out. Issue times are in the driver's
+//! A token is 16 random bytes and a sealed statement. Each is sealed under a key of its own, derived from the
+//! endpoint's token key and the random bytes, so that no number of Retry packets wears a key out. Issue times
+//! are in the driver's
 //! [`Time`]: for tokens that outlive a restart, the driver's epoch has to be the same afterwards (the Unix epoch, say).
 //! If it is not, tokens look expired or not yet issued, and are ignored.
 
@@ -47,7 +48,7 @@ impl TokenKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// Key and nonce of the token with these random bytes.
+    /// Derives key and nonce of the token with these random bytes.
     #[expect(clippy::expect_used, reason = "key and nonce are cut to their lengths from 32 bytes")]
     fn derive(&self, random: &[u8; RANDOM_LEN]) -> (LessSafeKey, Nonce) {
         let derived = hmac::sign(&self.0, random);
@@ -137,8 +138,8 @@ pub(super) enum Proof {
     Address,
     /// The client is at its address and answers our Retry to its Initial with this Destination Connection ID.
     Retried(ConnectionId),
-    /// It is a token of our Retry packets and wrong: the connection is to be refused with INVALID_TOKEN (RFC 9000 §8.1.2),
-    /// since the client will not follow another Retry.
+    /// It is a token of our Retry packets and wrong: the connection is to be refused with INVALID_TOKEN (RFC
+    /// 9000 §8.1.2), since the client will not follow another Retry.
     Wrong,
 }
 
@@ -190,8 +191,8 @@ pub(super) struct Lifetimes {
 
 /// NEW_TOKEN tokens that were used (RFC 9000 §8.1.4: each counts once).
 ///
-/// Memory is bounded by forgetting the older of two generations. Whatever may have been forgotten is not accepted again:
-/// no token issued up to the newest forgotten one counts any longer.
+/// Memory is bounded by forgetting the older of two generations. Whatever may have been forgotten is not
+/// accepted again: no token issued up to the newest forgotten one counts any longer.
 #[derive(Debug)]
 struct Used {
     young: Generation,

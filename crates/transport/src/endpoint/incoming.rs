@@ -12,13 +12,14 @@ use crate::datagram_io::{Datagram, FourTuple};
 
 /// Bytes of a client's first datagram that are kept; coalesced packets beyond are dropped.
 pub const MAX_FIRST_DATAGRAM: usize = 4_096;
-/// Bytes of further datagrams, and of what it takes to keep them, for a client whose address is not validated.
+/// Bytes of further datagrams, and of what it takes to keep them, for a client whose address is not
+/// validated.
 pub const MAX_BUFFERED_UNVALIDATED: usize = 4_608;
 /// The same for one whose address is validated.
 pub const MAX_BUFFERED_VALIDATED: usize = 16_384;
 
-/// A client's first Initial, authentic as far as an Initial can be. It counts against `max_incoming` until it is given
-/// back to the router with one of the verbs `accept`, `refuse`, `retry` and `ignore`.
+/// A client's first Initial, authentic as far as an Initial can be. It counts against `max_incoming` until it
+/// is given back to the router with one of the verbs `accept`, `refuse`, `retry` and `ignore`.
 #[derive(Debug)]
 #[must_use = "an incoming connection must be accepted, refused, retried or ignored"]
 pub struct Incoming {
@@ -74,12 +75,12 @@ impl Incoming {
         self.hello.retried.is_none()
     }
 
-    /// Version of the Initial.
+    /// Returns the version of the Initial.
     pub fn version(&self) -> Version {
         self.hello.version
     }
 
-    /// Destination Connection ID of the client's very first Initial.
+    /// Returns the Destination Connection ID of the client's very first Initial.
     pub fn original_dcid(&self) -> ConnectionId {
         self.hello.retried.unwrap_or(self.hello.dcid)
     }

@@ -4,7 +4,8 @@ use std::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
-/// SipHash-1-3 under a secret: peers choose connection IDs and tokens, and must not be able to choose collisions.
+/// SipHash-1-3 under a secret: peers choose connection IDs and tokens, and must not be able to choose
+/// collisions.
 #[derive(Clone, Copy)]
 pub(super) struct Keyed([u8; 16]);
 

@@ -1,6 +1,7 @@
 //! The endpoint: a [`Router`] and the connections that it leads to, behind the five verbs of the core.
 //!
-//! A driver that locks connections one by one uses the [`Router`] alone; simulator, tests and benchmarks use [`Endpoint`].
+//! A driver that locks connections one by one uses the [`Router`] alone; simulator, tests and benchmarks use
+//! [`Endpoint`].
 
 mod address_token;
 mod incoming;
@@ -52,8 +53,8 @@ struct Slot {
 
 /// Connections of one or several sockets, without any I/O.
 ///
-/// Every call that changes something is to be followed by draining [`Self::poll_transmit`], [`Self::poll_event`] and
-/// [`Self::poll_incoming`], then by one look at [`Self::poll_timeout`].
+/// Every call that changes something is to be followed by draining [`Self::poll_transmit`],
+/// [`Self::poll_event`] and [`Self::poll_incoming`], then by one look at [`Self::poll_timeout`].
 pub struct Endpoint {
     router: Router,
     /// By handle.
@@ -89,8 +90,8 @@ impl Endpoint {
         self.router.set_server(server);
     }
 
-    /// Accept every incoming connection at once, instead of offering it in [`Self::poll_incoming`]. Such a connection's
-    /// first event is the first that is heard of it.
+    /// Sets whether every incoming connection is accepted at once, instead of being offered in
+    /// [`Self::poll_incoming`]. Such a connection is first reported by its first event.
     pub fn set_auto_accept(&mut self, auto_accept: bool) {
         self.auto_accept = auto_accept;
     }
@@ -100,7 +101,7 @@ impl Endpoint {
         &self.router
     }
 
-    /// Connections that exist, drained ones included until their events are taken.
+    /// Returns the number of connections, drained ones included until their events are taken.
     pub fn len(&self) -> usize {
         self.router.connections()
     }
@@ -144,8 +145,8 @@ impl Endpoint {
         self.incoming.pop_front()
     }
 
-    /// Accepts a connection, with another configuration than the endpoint's if there is a `config`. `None` if the endpoint
-    /// accepts nothing any longer or has too many connections; then the client is refused.
+    /// Accepts a connection, with another configuration than the endpoint's if there is a `config`. `None` if
+    /// the endpoint accepts nothing any longer or has too many connections; then the client is refused.
     pub fn accept(
         &mut self,
         now: Time,
@@ -213,8 +214,8 @@ impl Endpoint {
         }
     }
 
-    /// Passes on the first datagram of `batch`, which belongs to `handle`, with all that follow and do so too. Returns
-    /// what is left.
+    /// Passes on the first datagram of `batch`, which belongs to `handle`, with all that follow and do so
+    /// too. Returns what is left.
     fn handle_run<'b, 'd>(
         &mut self,
         now: Time,

@@ -25,8 +25,8 @@ use crate::trace::DropReason;
 
 /// Smallest datagram in which a client may begin (RFC 9000 §14.1).
 pub const MIN_INITIAL_DATAGRAM: usize = 1_200;
-/// Shortest connection ID that a client may choose for a server (RFC 9000 §7.2). Ours in Retry packets are as long, too,
-/// so that nobody can guess them.
+/// Shortest connection ID that a client may choose for a server (RFC 9000 §7.2). Ours in Retry packets are as
+/// long, too, so that nobody can guess them.
 pub const MIN_INITIAL_DCID_LEN: usize = 8;
 /// Attempts to draw a connection ID that is not in use. Only very short ones ever need a second.
 const MAX_CID_ATTEMPTS: usize = 64;
@@ -71,7 +71,8 @@ enum Target {
     Incoming(usize),
 }
 
-/// Stands for a connection without connection IDs. The local IP address is left out: it may become known only later.
+/// Stands for a connection without connection IDs. The local IP address is left out: it may become known only
+/// later.
 type TupleKey = (SocketAddr, u16);
 
 fn tuple_key(tuple: &FourTuple) -> TupleKey {
@@ -88,7 +89,8 @@ struct Routed {
     handshaking: bool,
 }
 
-/// Routes datagrams. Both drivers use it: the simulator through [`super::Endpoint`], the network one on its own.
+/// Routes datagrams. Both drivers use it: the simulator through [`super::Endpoint`], the network one on its
+/// own.
 #[derive(Debug)]
 pub struct Router {
     shared: Arc<Shared>,
@@ -150,7 +152,7 @@ impl Router {
         self.random.bytes()
     }
 
-    /// Registered connections.
+    /// Returns the number of registered connections.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
@@ -171,7 +173,8 @@ impl Router {
             Err(HeaderError::Malformed) => return Route::Drop(DropReason::Malformed),
         };
         if header.dcid.is_empty() {
-            // Such a datagram finds its connection whatever it is: whether it is a reset has to be seen before.
+            // Such a datagram finds its connection whatever it is: whether it is a reset has to be seen
+            // before.
             let by_tuple = self.tuples.get(&tuple_key(&datagram.tuple)).copied();
             let found = self.reset_target(datagram.payload).map(Route::Reset);
             if let Some(route) = found.or(by_tuple.map(Route::Connection)) {
@@ -196,7 +199,8 @@ impl Router {
         match header.kind {
             PacketKind::Initial => self.on_initial(now, datagram, header),
             PacketKind::OneRtt => self.reset(now, datagram, &header.dcid),
-            // A client that knows the token, but not yet that the handshake is confirmed, probes with these alone.
+            // A client that knows the token, but not yet that the handshake is confirmed, probes with these
+            // alone.
             PacketKind::Handshake if self.server.is_some() => self.reset(now, datagram, &header.dcid),
             _ => Route::Drop(DropReason::UnknownConnectionId),
         }
@@ -224,8 +228,8 @@ impl Router {
         Route::Drop(DropReason::UnknownConnectionId)
     }
 
-    /// Answers a long header of another version, with the connection IDs `(dcid, scid)` (RFC 9000 §6.1). Packets of
-    /// version 0 never come here: nothing answers a Version Negotiation.
+    /// Answers a long header of another version, with the connection IDs `(dcid, scid)` (RFC 9000 §6.1).
+    /// Packets of version 0 never come here: nothing answers a Version Negotiation.
     fn negotiate_version(&mut self, now: Time, datagram: &Datagram<'_>, ids: (&[u8], &[u8])) -> Route {
         if let Some(handle) = self.reset_target(datagram.payload) {
             return Route::Reset(handle);
@@ -329,15 +333,15 @@ impl Router {
         Response::new(hello.tuple, bytes)
     }
 
-    /// Makes room for a client connection between these addresses: its place and its first connection ID. `None` if
-    /// connection IDs are so short that none is left, or if they are empty and there is a connection between these
-    /// addresses already.
+    /// Makes room for a client connection between these addresses: its place and its first connection ID.
+    /// `None` if connection IDs are so short that none is left, or if they are empty and there is a
+    /// connection between these addresses already.
     pub fn connect(&mut self, tuple: FourTuple) -> Option<(Handle, ConnectionId)> {
         self.register(tuple, None)
     }
 
-    /// Makes room for a server connection. At the limit of connections the client is refused instead; `None` if even that
-    /// is beyond the budget.
+    /// Makes room for a server connection. At the limit of connections the client is refused instead; `None`
+    /// if even that is beyond the budget.
     ///
     /// # Errors
     /// The refusal to send.
@@ -396,8 +400,8 @@ impl Router {
         (*hello, datagrams)
     }
 
-    /// Registers a connection under a new connection ID (under its addresses if those are empty), and a server one also
-    /// under the one that its client chose.
+    /// Registers a connection under a new connection ID (under its addresses if those are empty), and a
+    /// server one also under the one that its client chose.
     fn register(
         &mut self,
         tuple: FourTuple,
@@ -419,7 +423,8 @@ impl Router {
             self.on_event(handle, &EndpointEvent::CidIssued(local_cid));
         }
         if let Some(cid) = initial_dcid {
-            // It stays for the connection's life, so that a late copy of the first Initial does not look like a new client.
+            // It stays for the connection's life, so that a late copy of the first Initial does not look like
+            // a new client.
             self.on_event(handle, &EndpointEvent::CidIssued(cid));
         }
         Some((handle, local_cid))
@@ -438,7 +443,8 @@ impl Router {
         let Some(routed) = self.connections.get_mut(handle.0) else { return };
         match event {
             EndpointEvent::CidIssued(cid) => {
-                // One that is taken leads to its first owner: another connection cannot take over its packets.
+                // One that is taken leads to its first owner: another connection cannot take over its
+                // packets.
                 if let Entry::Vacant(entry) = self.cids.entry(*cid) {
                     entry.insert(Target::Connection(handle));
                     routed.cids.push(*cid);

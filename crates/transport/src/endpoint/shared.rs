@@ -10,8 +10,8 @@ use aws_lc_rs::hmac;
 use super::address_token::{AddressToken, TokenKey};
 use crate::config::EndpointConfig;
 
-/// Bytes of unfinished ClientHellos, most, of all clients together whose addresses are not validated. A client that needs more
-/// is refused.
+/// Bytes of unfinished ClientHellos, most, of all clients together whose addresses are not validated. A
+/// client that needs more is refused.
 pub const MAX_UNVALIDATED_MEMORY: usize = 8 << 20;
 
 /// Secrets and settings that an endpoint gives to each of its connections.
@@ -34,7 +34,7 @@ impl Shared {
         }
     }
 
-    /// Length of the endpoint's connection IDs in bytes.
+    /// Returns the length of the endpoint's connection IDs in bytes.
     pub fn cid_len(&self) -> usize {
         self.cid_len
     }

@@ -36,7 +36,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// `tuple` as the datagram had it that is answered.
+    /// Creates the response; `tuple` is that of the datagram that it answers.
     pub(super) fn new(tuple: FourTuple, bytes: Vec<u8>) -> Self {
         let transmit = Transmit { tuple, ecn: None, len: bytes.len(), segment_size: bytes.len() };
         Self { transmit, bytes }

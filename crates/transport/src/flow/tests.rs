@@ -64,7 +64,8 @@ fn a_fast_reader_gets_a_window_of_some_round_trips_up_to_the_maximum() {
 fn the_window_does_not_hold_up_a_sender_that_doubles_its_rate() {
     let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 1 << 40, Time::ZERO);
     let mut sent = 0;
-    // The limit that is known at the sender is the one given a round trip before what it sends now is consumed.
+    // The limit that is known at the sender is the one given a round trip before what it sends now is
+    // consumed.
     let mut known = credit.limit();
     for round in 1..20 {
         sent += 100 << round;

@@ -36,8 +36,8 @@ pub(crate) struct AddressState {
     pub(crate) validations: Vec<Validation>,
     /// PATH_RESPONSE frames that are owed.
     pub(crate) responses: Responses,
-    /// True if a PATH_RESPONSE may leave although the congestion window is full: a probe timeout has expired since the last
-    /// one that did.
+    /// True if a PATH_RESPONSE may leave although the congestion window is full: a probe timeout has expired
+    /// since the last one that did.
     pub(crate) probe_response: bool,
     /// Addresses to return to if the new ones fail.
     pub(crate) previous: Option<Box<Previous>>,

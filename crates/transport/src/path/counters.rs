@@ -22,7 +22,8 @@ pub(crate) struct PathCounters {
 pub(crate) struct PathNumbers {
     /// Largest 1-RTT packet number received.
     pub(crate) largest: Option<u64>,
-    /// Largest number of a packet that does more than probe, which decides whether an address change is newer (RFC 9000 §9.3).
+    /// Largest number of a packet that does more than probe, which decides whether an address change is newer
+    /// (RFC 9000 §9.3).
     pub(crate) largest_moving: Option<u64>,
     /// First order sent in the current key phase.
     pub(crate) phase_start: u64,

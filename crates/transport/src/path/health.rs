@@ -16,9 +16,11 @@ use super::state::PathState;
 /// silent.
 const QUIET_PART: u32 = 4;
 
-/// Shortest time without packets that is called quiet: links that carry bursts, as Wi-Fi does, pause between them.
+/// Shortest time without packets that is called quiet: links that carry bursts, as Wi-Fi does, pause between
+/// them.
 const MIN_QUIET: Duration = Duration::from_millis(10);
-/// Least time that packets of the peer put off what is overdue: so much a queue may grow between two measurements.
+/// Least time that packets of the peer put off what is overdue: so much a queue may grow between two
+/// measurements.
 const PATIENCE: Duration = Duration::from_millis(120);
 
 /// One path's health, kept by connections that have several paths.
@@ -74,7 +76,7 @@ impl Health {
         }
     }
 
-    /// Something came on the path.
+    /// Notes that a packet arrived on the path.
     pub(crate) fn on_heard(&mut self, now: Time) {
         self.heard = now;
     }
@@ -115,12 +117,12 @@ impl Health {
         self.silent_since = self.asked;
     }
 
-    /// Since when an answer was owed when the path last began to fail.
+    /// Returns the time since which an answer was owed when the path last began to fail.
     pub(crate) fn silent_since(&self) -> Option<Time> {
         self.silent_since
     }
 
-    /// Since when an answer is owed.
+    /// Returns the time since which an answer is owed.
     pub(crate) fn asked(&self) -> Option<Time> {
         self.asked
     }

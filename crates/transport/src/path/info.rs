@@ -25,8 +25,8 @@ pub struct PathInfo {
     pub closure: Option<Closure>,
     /// Smoothed round-trip time; an assumed value as long as `rtt_via` is `None`.
     pub smoothed_rtt: Duration,
-    /// The path on which the acknowledgment of the newest round-trip sample came back: if it is another one, the times are those
-    /// of this path's way there and that path's way back. `None` before the first sample.
+    /// The path on which the acknowledgment of the newest round-trip sample came back: if it is another one,
+    /// the times are those of this path's way there and that path's way back. `None` before the first sample.
     pub rtt_via: Option<PathId>,
     /// Smallest round-trip time.
     pub min_rtt: Duration,

@@ -57,7 +57,7 @@ impl Paths {
         self.0.len()
     }
 
-    /// Identifier of the path at `index`, in ascending order.
+    /// Returns the identifier of the path at `index`, in ascending order.
     pub(crate) fn nth(&self, index: usize) -> PathId {
         self.0[index].id
     }
@@ -108,7 +108,8 @@ impl Paths {
         self.0.iter().filter_map(until).min()
     }
 
-    /// Largest smoothed round-trip time of the paths in use: what a window over all of them has to span.
+    /// Returns the largest smoothed round-trip time of the paths in use: a window over all of them has to
+    /// span it.
     #[inline]
     pub(crate) fn longest_rtt(&self) -> std::time::Duration {
         if let [only] = &self.0[..] {
@@ -119,7 +120,7 @@ impl Paths {
         longest.unwrap_or_else(|| self.main().recovery.rtt().smoothed())
     }
 
-    /// Largest PTO of all paths, which timers of the whole connection are multiples of.
+    /// Returns the largest PTO of all paths, which timers of the whole connection are multiples of.
     pub(crate) fn max_pto(&self) -> std::time::Duration {
         self.0.iter().map(|path| path.recovery.pto(anabranch_wire::SpaceId::Data)).max().unwrap_or_default()
     }

@@ -14,7 +14,8 @@ use crate::datagram_io::FourTuple;
 use crate::space::Received;
 use crate::token::Tokens;
 
-/// An endpoint sends at most this many times what it received to an address that is not validated (RFC 9000 §8.1).
+/// An endpoint sends at most this many times what it received to an address that is not validated (RFC 9000
+/// §8.1).
 pub(crate) const AMPLIFICATION_FACTOR: u64 = 3;
 
 /// Phase of a path's life (RFC 10069 §3).
@@ -71,19 +72,20 @@ pub(crate) struct Path {
 /// Room below which no packet is begun in a datagram.
 pub(crate) const MIN_PACKET_ROOM: usize = 128;
 
-/// Bytes that a packet with a PATH_CHALLENGE takes at most: header, frame, tag. RFC 9000 §8.2.1 has it expanded to 1200 bytes
-/// unless the amplification limit is lower. Three times the smallest packet is more: a peer that has nothing to send but a
-/// PING from where it is now can be asked there.
+/// Bytes that a packet with a PATH_CHALLENGE takes at most: header, frame, tag. RFC 9000 §8.2.1 has it
+/// expanded to 1200 bytes unless the amplification limit is lower. Three times the smallest packet is more: a
+/// peer that has nothing to send but a PING from where it is now can be asked there.
 pub(crate) const MIN_VALIDATION_ROOM: u64 = 60;
 
 /// Bytes of a datagram with a PATH_CHALLENGE (RFC 9000 §8.2.1).
 const FULL_CHALLENGE: u64 = 1200;
 
-/// Bytes that an acknowledgment and a PATH_CHALLENGE share where the amplification limit allows no datagram of 1200 bytes.
+/// Bytes that an acknowledgment and a PATH_CHALLENGE share where the amplification limit allows no datagram
+/// of 1200 bytes.
 const SHORT_CHALLENGE: u64 = 120;
 
-/// Bytes of the amplification limit that data leaves to the challenges of the path's own address: without them a peer that only
-/// receives, and whose responses were lost, would never be asked again.
+/// Bytes of the amplification limit that data leaves to the challenges of the path's own address: without
+/// them a peer that only receives, and whose responses were lost, would never be asked again.
 const CHALLENGE_RESERVE: u64 = 4 * SHORT_CHALLENGE;
 
 /// Validations under way at the same time on one path.
@@ -229,7 +231,8 @@ impl Path {
         self.recovery.amplification_blocked(false);
     }
 
-    /// Adds a validation. One of the same tuple, or else the oldest when there are too many, gives way and is returned.
+    /// Adds a validation. One of the same tuple, or else the oldest when there are too many, gives way and is
+    /// returned.
     pub(crate) fn begin_validation(&mut self, validation: Validation) -> Option<Validation> {
         let same = self.address.validations.iter().position(|other| other.tuple == validation.tuple);
         let at = same.or((self.address.validations.len() == MAX_VALIDATIONS).then_some(0));
@@ -308,7 +311,7 @@ impl Path {
         }
     }
 
-    /// Next time at which a validation has something to do.
+    /// Returns the next time at which a validation has something to do.
     pub(crate) fn validation_timeout(&self) -> Option<Time> {
         // What the amplification limit holds back waits for a datagram, not for a time.
         let blocked = self.amplification_budget() < MIN_VALIDATION_ROOM;

@@ -47,7 +47,8 @@ pub enum IdleReason {
     Abandoned,
     /// The peer has left it without a connection ID to send to.
     NoConnectionIds,
-    /// As much as the anti-amplification limit allows has been sent to an address that is not validated (RFC 9000 §8.1).
+    /// As much as the anti-amplification limit allows has been sent to an address that is not validated (RFC
+    /// 9000 §8.1).
     AmplificationLimit,
     /// An answer is overdue, and another path works.
     PotentiallyFailed,

@@ -25,7 +25,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// Available until somebody says otherwise.
+    /// Creates the status available, of which no frame was sent or received.
     pub(crate) const fn new() -> Self {
         Self { available: true, next: 0 }
     }
@@ -36,7 +36,7 @@ impl Status {
         self.next - 1
     }
 
-    /// Sequence number of the newest word; `None` before the first.
+    /// Returns the sequence number of the newest frame; `None` before the first.
     pub(crate) fn sequence(&self) -> Option<u64> {
         self.next.checked_sub(1)
     }

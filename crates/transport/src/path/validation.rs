@@ -7,11 +7,12 @@ use anabranch_wire::{ConnectionId, Time};
 
 use crate::datagram_io::FourTuple;
 
-/// Responses kept per path; an older one is dropped for a newer one, because a peer that floods challenges needs only
-/// the newest answered.
+/// Responses kept per path; an older one is dropped for a newer one, because a peer that floods challenges
+/// needs only the newest answered.
 pub(crate) const MAX_PATH_RESPONSES: usize = 4;
 
-/// Challenges of one validation that may be answered. One with a deadline sends no more; one without forgets the oldest.
+/// Challenges of one validation that may be answered. One with a deadline sends no more; one without forgets
+/// the oldest.
 const MAX_CHALLENGES: usize = 8;
 
 /// A deadline that does not come.
@@ -22,7 +23,8 @@ const END_OF_TIME: Time = Time::from_nanos(u64::MAX);
 pub(crate) enum Purpose {
     /// The path already runs over this tuple; sending beyond the amplification limit becomes allowed.
     Confirm,
-    /// The path moves to this tuple, with this connection ID of the peer (client migration, preferred address).
+    /// The path moves to this tuple, with this connection ID of the peer (client migration, preferred
+    /// address).
     Move {
         /// Sequence number of the peer's connection ID that is used on the new tuple.
         sequence: u64,
@@ -32,7 +34,8 @@ pub(crate) enum Purpose {
         /// Sequence number of the peer's connection ID that is used on the new tuple.
         sequence: u64,
     },
-    /// The tuple that the path has just left: if it answers, an attacker may have forged the move (RFC 9000 §9.3.3).
+    /// The tuple that the path has just left: if it answers, an attacker may have forged the move (RFC 9000
+    /// §9.3.3).
     Previous,
     /// The validated tuple once more, now with full datagrams, which the amplification limit had forbidden.
     Size,
@@ -64,8 +67,8 @@ pub(crate) struct Validation {
 }
 
 impl Validation {
-    /// Begins now with challenges every `pto` of the path, ever more rarely, for three times that or, if it is longer,
-    /// `unknown_pto`, the PTO of paths that nothing is known of (RFC 9000 §8.2.4).
+    /// Begins now with challenges every `pto` of the path, ever more rarely, for three times that or, if it
+    /// is longer, `unknown_pto`, the PTO of paths that nothing is known of (RFC 9000 §8.2.4).
     pub(crate) fn new(
         now: Time,
         tuple: FourTuple,
@@ -87,8 +90,8 @@ impl Validation {
         }
     }
 
-    /// Asks a path that fails, every `pto` at first and every `max_interval` in the end, or every `pto` if that is longer.
-    /// It ends with an answer or with the path.
+    /// Asks a path that fails, every `pto` at first and every `max_interval` in the end, or every `pto` if
+    /// that is longer. It ends with an answer or with the path.
     pub(crate) fn of_life(
         now: Time,
         tuple: FourTuple,
@@ -172,7 +175,8 @@ impl Validation {
 pub(crate) struct Response {
     pub(crate) tuple: FourTuple,
     pub(crate) data: [u8; 8],
-    /// Size of the datagram that carried the challenge: what an unvalidated address may get back is three times it.
+    /// Size of the datagram that carried the challenge: what an unvalidated address may get back is three
+    /// times it.
     pub(crate) received: usize,
 }
 
@@ -197,7 +201,7 @@ impl Responses {
         self.0.is_empty()
     }
 
-    /// Oldest first.
+    /// Returns the responses, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Response> {
         self.0.iter()
     }

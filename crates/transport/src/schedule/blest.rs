@@ -11,8 +11,9 @@ const STEP: u64 = ONE / 100;
 /// Largest value of λ.
 const MAX_LAMBDA: u64 = 4 * ONE;
 
-/// Uses a slower path only if its packet leaves the fastest one room in the send window for as long as it is under way;
-/// otherwise the slow path's data would block the fast path (head-of-line blocking in the receive window).
+/// Uses a slower path only if its packet leaves the fastest one room in the send window for as long as it is
+/// under way; otherwise the slow path's data would block the fast path (head-of-line blocking in the receive
+/// window).
 #[derive(Clone, Debug)]
 pub(crate) struct Blest {
     /// Corrects the estimate: grows when the send window was exhausted all the same, shrinks when it was not.
@@ -35,7 +36,8 @@ impl Scheduler for Blest {
         let Some(open) = fastest(paths) else { return Pick::wait() };
         let Some(best) = work.awaited(open, paths) else { return Pick::on(open.id) };
         self.adapt(now, open);
-        // What the fast path sends while a packet travels on the slow one: its window grows by a packet each round.
+        // What the fast path sends while a packet travels on the slow one: its window grows by a packet each
+        // round.
         let rounds = open.smoothed_rtt.as_micros() as u64 / (best.smoothed_rtt.as_micros() as u64).max(1);
         let packets = best.window / best.mtu.max(1);
         let sent = (packets + rounds.saturating_sub(1) / 2).saturating_mul(rounds).saturating_mul(best.mtu);

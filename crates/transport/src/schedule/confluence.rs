@@ -1,10 +1,11 @@
 //! Our own default: what is sent together arrives together.
 //!
-//! Paths of very different speed waste bandwidth at the end of every transfer: the slow path still carries its last packets
-//! when the fast one has long been done. Two rules avoid that. A slow path is left alone once the faster ones would deliver
-//! all that waits before its next packet arrived. And a path that has nothing left to send repeats what is under way on a
-//! slower one, the packets that would arrive last first, as long as the repetition overtakes the original; so both paths
-//! finish at the same time whatever was misjudged before (the reinjection that XLINK, SIGCOMM 2021, argues for).
+//! Paths of very different speed waste bandwidth at the end of every transfer: the slow path still carries
+//! its last packets when the fast one has long been done. Two rules avoid that. A slow path is left alone
+//! once the faster ones would deliver all that waits before its next packet arrived. And a path that has
+//! nothing left to send repeats what is under way on a slower one, the packets that would arrive last first,
+//! as long as the repetition overtakes the original; so both paths finish at the same time whatever was
+//! misjudged before (the reinjection that XLINK, SIGCOMM 2021, argues for).
 
 use anabranch_wire::Time;
 

@@ -7,7 +7,8 @@ use super::{PathView, Pick, Scheduler, Work, fastest};
 /// Hysteresis: how much longer waiting may take once it has begun, in quarters (the paper's β is 0.25).
 const BETA: u128 = 1;
 
-/// Waits for the fastest path if everything queued arrives sooner that way than with a packet on the slower path now.
+/// Waits for the fastest path if everything queued arrives sooner that way than with a packet on the slower
+/// path now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ecf {
     waiting: bool,
@@ -21,7 +22,8 @@ impl Scheduler for Ecf {
         let margin = best.rtt_variation.max(open.rtt_variation).as_nanos();
         let queued = u128::from(work.queued());
         let patience = if self.waiting { 4 + BETA } else { 4 };
-        // One round trip to get room, and as many as the queue takes; at least one (as the authors' implementation has it).
+        // One round trip to get room, and as many as the queue takes; at least one (as the authors'
+        // implementation has it).
         let fast_ends = fast + time(queued, best.window, fast);
         if 4 * fast_ends >= patience * (slow + margin) {
             self.waiting = false;

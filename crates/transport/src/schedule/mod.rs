@@ -1,8 +1,8 @@
 //! Choice of the path that the next packet takes.
 //!
-//! A [`Scheduler`] gets the data, control frames and acknowledgments that wait ([`Work`]) and read-only [`PathView`]s of the
-//! paths that may carry them, and chooses a path for each kind ([`Pick`]). It is asked once for a batch. Probes and
-//! challenges, which only one path can carry, leave without asking it.
+//! A [`Scheduler`] gets the data, control frames and acknowledgments that wait ([`Work`]) and read-only
+//! [`PathView`]s of the paths that may carry them, and chooses a path for each kind ([`Pick`]). It is asked
+//! once for a batch. Probes and challenges, which only one path can carry, leave without asking it.
 //!
 //! A program brings its own scheduler along with a [`SchedulerFactory`] in [`Algorithm::Custom`].
 
@@ -94,12 +94,13 @@ pub struct Work {
     /// `true` if streams or datagrams have routes of their own ([`Route`]), so that not every path may carry
     /// the waiting data.
     pub routed: bool,
-    /// Paths that have room but whose pacers hold them back for a moment. They are not among those to pick from.
+    /// Paths that have room but whose pacers hold them back for a moment. They are not among those to pick
+    /// from.
     pub paced: Views,
     /// New stream bytes that the peer's flow control for the connection still lets the application write.
     pub credit: u64,
-    /// Bytes from the oldest unacknowledged one to the end of the peer's flow control, for the connection or for the stream
-    /// whose turn it is, whichever is less: the send window that TCP has.
+    /// Bytes from the oldest unacknowledged one to the end of the peer's flow control, for the connection or
+    /// for the stream whose turn it is, whichever is less: the send window that TCP has.
     pub send_window: u64,
 }
 

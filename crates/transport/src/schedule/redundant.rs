@@ -4,7 +4,8 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// The fastest path with room first, and copies of the same data on all others. Datagrams and control frames go once.
+/// The fastest path with room first, and copies of the same data on all others. Datagrams and control frames
+/// go once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redundant;
 

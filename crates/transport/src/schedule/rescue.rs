@@ -4,10 +4,11 @@ use anabranch_wire::{PathId, Time};
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// Fills windows like the lowest round-trip time does, but sends what was lost, and acknowledgments, on the fastest path only.
+/// Fills windows like the lowest round-trip time does, but sends what was lost, and acknowledgments, on the
+/// fastest path only.
 ///
-/// A lost packet blocks its stream at the receiver: it waits for room on the fastest path rather than take a slow path's
-/// round trip, unless the slow path would still deliver it sooner.
+/// A lost packet blocks its stream at the receiver: it waits for room on the fastest path rather than take a
+/// slow path's round trip, unless the slow path would still deliver it sooner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rescue;
 

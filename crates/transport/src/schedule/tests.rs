@@ -110,8 +110,8 @@ fn copies_go_where_the_scheduler_says() {
 
 #[test]
 fn blocking_estimation_leaves_a_slow_path_alone_when_credit_is_short() {
-    // In 100 ms the fast path sends ten windows of 20 kB: 200 kB and what it grows by, 240 kB. The slow path has 15 kB in
-    // flight and would add a packet of 1 kB.
+    // In 100 ms the fast path sends ten windows of 20 kB: 200 kB and what it grows by, 240 kB. The slow path
+    // has 15 kB in flight and would add a packet of 1 kB.
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let limited = |send_window| Work { new: 10_000, credit: 5_000, send_window, continues: true, ..work() };
     let mut scheduler = AnyScheduler::new(Algorithm::Blest);
@@ -129,7 +129,8 @@ fn blocking_estimation_leaves_a_slow_path_alone_when_credit_is_short() {
 fn blocking_estimation_is_corrected_once_in_a_round_trip() {
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Blest);
-    // 2 % more than the uncorrected estimate needs. Packets that found no credit raise λ, however many, by 1 % a round trip.
+    // 2 % more than the uncorrected estimate needs. Packets that found no credit raise λ, however many, by 1
+    // % a round trip.
     let window = |credit| Work { credit, send_window: 16_000 + 240_000 * 102 / 100, ..work() };
     let mut at = |ms, credit| {
         scheduler.pick(Time::ZERO + Duration::from_millis(ms), &window(credit), &paths).path.is_some()
@@ -143,7 +144,8 @@ fn blocking_estimation_is_corrected_once_in_a_round_trip() {
 fn earliest_completion_waits_if_little_is_left() {
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
-    // One round for room and two for the data end before the slow path's 100 ms, whatever flow control still holds back.
+    // One round for room and two for the data end before the slow path's 100 ms, whatever flow control still
+    // holds back.
     for continues in [false, true] {
         let short = Work { new: 30_000, repeated: 10_000, continues, ..work() };
         assert_eq!(ask(&mut scheduler, &short, &paths), None);
@@ -157,8 +159,8 @@ fn earliest_completion_does_not_wait_for_two_rounds_of_a_path_hardly_faster() {
     let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
     let short = Work { new: 10_000, ..work() };
     assert_eq!(ask(&mut scheduler, &short, &[view(0, 60, 0), view(1, 80, 5_000)]), Some(1));
-    // Waiting would end sooner here, by the first rule, but no more than the second demands: one round of 110 ms is less than
-    // two of 50 ms and how much the round trips vary.
+    // Waiting would end sooner here, by the first rule, but no more than the second demands: one round of 110
+    // ms is less than two of 50 ms and how much the round trips vary.
     let mut paths = [view(0, 50, 0), view(1, 110, 5_000)];
     paths[1].rtt_variation = Duration::from_millis(20);
     assert_eq!(ask(&mut scheduler, &short, &paths), Some(1));

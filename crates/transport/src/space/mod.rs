@@ -1,7 +1,7 @@
 //! Packet number spaces: which number a packet gets, and which packets an acknowledgment means.
 //!
-//! [`Numbering`] is the only place that knows how packet numbers and paths relate. Recovery lives per path and only sees
-//! an *order*: the position of a packet in its path's own line.
+//! [`Numbering`] is the only place that knows how packet numbers and paths relate. Recovery lives per path
+//! and only sees an *order*: the position of a packet in its path's own line.
 
 mod per_path;
 mod received;
@@ -45,8 +45,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Leaves out a number now and then, about once in `window_packets`, so that a peer that acknowledges what it did not
-    /// receive is found out (RFC 9000 §21.4); none without them.
+    /// Leaves out a number now and then, about once in `window_packets`, so that a peer that acknowledges
+    /// what it did not receive is found out (RFC 9000 §21.4); none without them.
     fn skip_if_due(&mut self, random: &mut Random, window_packets: Option<u64>) {
         let Some(window_packets) = window_packets else { return };
         match self.skip_at {
@@ -69,13 +69,13 @@ pub(crate) enum Numbering {
 }
 
 impl Numbering {
-    /// Numbers per path.
+    /// Creates packet numbers of each path's own.
     pub(crate) fn per_path() -> Self {
         Self::PerPath(PerPath::default())
     }
 
-    /// From now on all paths share the numbers of path 0, on which `marked` packets have left with ECT(0). There must be no
-    /// other path yet, and nothing received.
+    /// Shares the numbers of path 0 among all paths from now on; `marked` of its packets have left with
+    /// ECT(0). There must be no other path yet, and nothing received.
     pub(crate) fn share(&mut self, config: &AckConfig, marked: u64) {
         if let Self::PerPath(inner) = self {
             let before = std::mem::take(inner);
@@ -88,8 +88,8 @@ impl Numbering {
         matches!(self, Self::Single(_))
     }
 
-    /// The next number on `path`, not used up until [`Self::commit`]. `window_packets` is the path's congestion window
-    /// in packets and sets how often a number is skipped; without it none is.
+    /// Returns the next number on `path`, not used up until [`Self::commit`]. `window_packets` is the path's
+    /// congestion window in packets and sets how often a number is skipped; without it none is.
     pub(crate) fn next(
         &mut self,
         path: PathId,
@@ -102,7 +102,7 @@ impl Numbering {
         }
     }
 
-    /// The number that [`Self::next`] gave is on its way, with ECT(0) if `marked`.
+    /// Uses up the number that [`Self::next`] returned, in a packet with ECT(0) if `marked`.
     pub(crate) fn commit(&mut self, path: PathId, marked: bool) {
         match self {
             Self::PerPath(inner) => inner.commit(path),
@@ -124,7 +124,7 @@ impl Numbering {
         }
     }
 
-    /// The peer acknowledged `largest` among the packets of `path`.
+    /// Notes that the peer acknowledged `largest` among the packets of `path`.
     pub(crate) fn on_acked(&mut self, path: PathId, largest: u64) {
         match self {
             Self::PerPath(inner) => inner.on_acked(path, largest),
@@ -132,7 +132,7 @@ impl Numbering {
         }
     }
 
-    /// The path is gone, and its numbers with it.
+    /// Forgets the numbers of a path that is gone.
     pub(crate) fn forget(&mut self, path: PathId) {
         match self {
             Self::PerPath(inner) => inner.forget(path),
@@ -223,8 +223,8 @@ impl Numbering {
         }
     }
 
-    /// Forgets which path numbers belong to of which nothing is open any more: `done_below` tells the oldest order of a
-    /// path that may still change, `None` if the path is gone.
+    /// Forgets which path numbers belong to of which nothing is open any more: `done_below` tells the oldest
+    /// order of a path that may still change, `None` if the path is gone.
     pub(crate) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
         if let Self::Single(inner) = self {
             inner.forget_done(done_below);
@@ -248,7 +248,8 @@ impl Numbering {
         }
     }
 
-    /// Judges the counts of an ACK that newly acknowledged `marked` packets with ECT(0) on paths that share their numbers.
+    /// Judges the counts of an ACK that newly acknowledged `marked` packets with ECT(0) on paths that share
+    /// their numbers.
     pub(crate) fn judge_ecn(&mut self, marked: u64, counts: Option<EcnCounts>) -> EcnFinding {
         match self {
             Self::PerPath(_) => EcnFinding::Nothing,
@@ -306,7 +307,8 @@ impl Numbering {
         received::receive(numbers, ack, now, Packets { numbers: came, ack_eliciting, ecn }, policy);
     }
 
-    /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own. The number of its ranges.
+    /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own. The number
+    /// of its ranges.
     pub(crate) fn write_ack(
         &mut self,
         received: &mut Received,

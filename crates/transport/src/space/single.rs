@@ -1,7 +1,7 @@
 //! One packet number space for all paths.
 //!
-//! Each packet takes the next number of the one line, and the next order of its path. Which is which is remembered in
-//! runs of consecutive packets of one path, until everything in them is settled.
+//! Each packet takes the next number of the one line, and the next order of its path. Which is which is
+//! remembered in runs of consecutive packets of one path, until everything in them is settled.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -15,21 +15,24 @@ use super::{Line, Numbered, Numbers};
 use crate::random::Random;
 use crate::ranges::RangeSet;
 
-/// Runs remembered. They outlive what is under way only as long as an older packet is, on a slow path for instance; if that
-/// takes so long that the bound is reached, the oldest are forgotten, and an acknowledgment that comes after all is too late.
+/// Runs remembered. They outlive what is under way only as long as an older packet is, on a slow path for
+/// instance; if that takes so long that the bound is reached, the oldest are forgotten, and an acknowledgment
+/// that comes after all is too late.
 pub(crate) const MAX_RUNS: usize = 1 << 14;
 
-/// Skipped numbers remembered, to catch a peer that acknowledges what it cannot have received (RFC 9000 §21.4).
+/// Skipped numbers remembered, to catch a peer that acknowledges what it cannot have received (RFC 9000
+/// §21.4).
 pub(crate) const MAX_SKIPPED: usize = 32;
 
-/// Ranges of acknowledged numbers remembered. What is forgotten is looked at again when a frame names it again.
+/// Ranges of acknowledged numbers remembered. What is forgotten is looked at again when a frame names it
+/// again.
 pub(crate) const MAX_NAMED: usize = 1 << 12;
 
 /// Ranges of numbers, descending; most ACK frames say little that others have not said.
 pub(crate) type Ranges = SmallVec<[RangeInclusive<u64>; 4]>;
 
-/// Numbers that may arrive between the sending of a packet on a slow path and its arrival; a packet number is encoded
-/// unambiguously over twice that distance, in three bytes.
+/// Numbers that may arrive between the sending of a packet on a slow path and its arrival; a packet number is
+/// encoded unambiguously over twice that distance, in three bytes.
 const MAX_OVERTAKING: u64 = 1 << 22;
 
 /// Consecutive numbers that took consecutive orders on one path.
@@ -56,7 +59,8 @@ pub(crate) struct Single {
     runs: VecDeque<Run>,
     /// The newest numbers that were left out, ascending.
     skipped: VecDeque<u64>,
-    /// Numbers of which an ACK frame says nothing new: those that others have named, and all below `settled` that were sent.
+    /// Numbers of which an ACK frame says nothing new: those that others have named, and all below `settled`
+    /// that were sent.
     named: RangeSet,
     done: u64,
     /// The next order of each path.
@@ -128,7 +132,7 @@ impl Single {
         }
     }
 
-    /// Distance that the encoding of `number` has to cover.
+    /// Returns the distance that the encoding of `number` has to cover.
     pub(super) fn unacked(&self, number: u64) -> u64 {
         anabranch_wire::unacked_numbers(number, self.line.largest_acked).max(MAX_OVERTAKING)
     }
@@ -222,8 +226,8 @@ impl Single {
         RunOrders { runs: &self.runs, path, ranges: ranges.into_iter(), range: None }
     }
 
-    /// Forgets runs of which nothing is open any more: of each path, `done_below` tells the oldest order that may still
-    /// change, `None` if the path is gone.
+    /// Forgets runs of which nothing is open any more: of each path, `done_below` tells the oldest order that
+    /// may still change, `None` if the path is gone.
     pub(super) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
         while let Some(run) = self.runs.front() {
             if done_below(run.path).is_some_and(|order| run.order + u64::from(run.len) > order) {

@@ -27,8 +27,8 @@ impl Streams {
         self.table.accept(dir)
     }
 
-    /// Copies as much of `data` as there is room for, at least one byte unless `data` is empty. If that is less than all,
-    /// [`StreamEvent::Writable`] will tell when to go on.
+    /// Copies as much of `data` as there is room for, at least one byte unless `data` is empty. If that is
+    /// less than all, [`StreamEvent::Writable`] will tell when to go on.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         self.write_with(id, data.len(), |buffer, n| buffer.write(&data[..n]))
     }
@@ -152,7 +152,8 @@ impl Streams {
         self.note_hunger(key);
     }
 
-    /// Says which paths may carry the stream's data; nothing happens to a stream that is closed or not for sending.
+    /// Says which paths may carry the stream's data; nothing happens to a stream that is closed or not for
+    /// sending.
     pub fn set_route(&mut self, id: StreamId, route: Route) {
         if let Some(send) = self.send_half(id) {
             send.route = route;
@@ -196,7 +197,7 @@ impl Streams {
         Ok(self.table.stream(key).receive.as_ref().map(|half| half.buffer.peek()).unwrap_or_default())
     }
 
-    /// `n` of the readable bytes have been read; more than are readable count as all of them.
+    /// Drops `n` of the readable bytes as read; more than are readable count as all of them.
     pub fn consume(&mut self, id: StreamId, n: usize) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let half = self.table.stream(key).receive.as_mut().ok_or(ClosedStream)?;
@@ -211,8 +212,9 @@ impl Streams {
 
     /// Takes readable bytes, at most `max`; not empty unless `max` is 0.
     ///
-    /// They are not copied: as long as any of them is held, so is memory of the connection's, up to 64 KiB for a single byte, and
-    /// it counts against the connection's [budget](super::MAX_RECEIVE_SLACK). Once 256 KiB are held, what is taken is copied.
+    /// They are not copied: as long as any of them is held, so is memory of the connection's, up to 64 KiB
+    /// for a single byte, and it counts against the connection's [budget](super::MAX_RECEIVE_SLACK). Once 256
+    /// KiB are held, what is taken is copied.
     pub fn take(&mut self, id: StreamId, max: usize) -> Result<Bytes, ReadError> {
         let key = self.readable(id, ReceiveHalf::readable_in_order)?;
         let half = self.table.stream(key).receive.as_mut();
@@ -221,12 +223,13 @@ impl Streams {
         Ok(data)
     }
 
-    /// Takes bytes with the offset of the first one, at most `max` and one at least, whether or not everything before them has
-    /// arrived. No byte is taken twice, pieces with lower offsets go first, and the peer gets credit for each as it is taken.
-    /// Those at the beginning of a piece of memory are not copied, as with [`Self::take`].
+    /// Takes bytes with the offset of the first one, at most `max` and one at least, whether or not
+    /// everything before them has arrived. No byte is taken twice, pieces with lower offsets go first, and
+    /// the peer gets credit for each as it is taken. Those at the beginning of a piece of memory are not
+    /// copied, as with [`Self::take`].
     ///
-    /// From the first call on the stream is read in this way only: [`Self::peek`] and [`Self::take`] fail with
-    /// [`ReadError::Unordered`], [`Self::consume`] fails.
+    /// From the first call on the stream is read in this way only: [`Self::peek`] and [`Self::take`] fail
+    /// with [`ReadError::Unordered`], [`Self::consume`] fails.
     pub fn take_unordered(&mut self, id: StreamId, max: usize) -> Result<(u64, Bytes), ReadError> {
         // What has arrived behind a hole is readable once the stream is read in this way.
         let key = self.table.find(id, self.now).ok_or(ReadError::Closed)?;
@@ -323,14 +326,15 @@ impl Streams {
         Some(SendProgress { written, buffered, credit: send.credit.available() })
     }
 
-    /// Asks for [`StreamEvent::Writable`] once the stream has room, for callers that look at [`Self::writable`] first.
+    /// Asks for [`StreamEvent::Writable`] once the stream has room, for callers that look at
+    /// [`Self::writable`] first.
     pub fn notify_writable(&mut self, id: StreamId) {
         if let Some(key) = self.table.find(id, self.now) {
             self.want_room(key);
         }
     }
 
-    /// Streams of `dir` that the peer has been allowed to open in all.
+    /// Returns the number of streams of `dir` that the peer has been allowed to open in all.
     pub fn remote_limit(&mut self, dir: Dir) -> u64 {
         self.table.remote(dir).limit()
     }

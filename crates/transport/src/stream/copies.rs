@@ -11,8 +11,8 @@ use crate::token::{Token, Tokens};
 impl Streams {
     /// Repeats what `token` stands for as far as that is still of use; gives back what did not fit.
     ///
-    /// Stream bytes that the peer has acknowledged meanwhile are left out, those that are known to be lost as well: they wait
-    /// to be sent again anyway. Limits carry their newest value.
+    /// Stream bytes that the peer has acknowledged meanwhile are left out, those that are known to be lost as
+    /// well: they wait to be sent again anyway. Limits carry their newest value.
     pub(crate) fn write_copy(
         &mut self,
         token: Token,
@@ -34,7 +34,8 @@ impl Streams {
             _ => return None,
         };
         match w.frame(&frame) {
-            // The first one is renewed if it is lost. This one owes nothing, or it would be copied in its turn.
+            // The first one is renewed if it is lost. This one owes nothing, or it would be copied in its
+            // turn.
             Ok(()) => tokens.push(Token::Ping),
             Err(_) => return Some(token),
         }

@@ -21,7 +21,7 @@ pub(super) struct Piece {
 }
 
 impl Streams {
-    /// STREAM (RFC 9000 §19.8). `now` and the path's `rtt` serve to size windows.
+    /// Takes over a STREAM frame (RFC 9000 §19.8). `now` and the path's `rtt` serve to size windows.
     pub(crate) fn on_stream(
         &mut self,
         now: Time,
@@ -35,7 +35,7 @@ impl Streams {
         self.copy_in(now, rtt, key, frame)
     }
 
-    /// `len` bytes of a stream, which `put` puts into its buffer.
+    /// Takes in `len` bytes of a stream, which `put` puts into its buffer.
     #[inline]
     pub(super) fn take_in(
         &mut self,
@@ -77,8 +77,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Late data must not use up the windows: where paths differ, what arrives meanwhile on the faster ones is as much as
-    /// they carry in the time by which the slower one is late. The windows' maxima bound it.
+    /// Widens the windows so that late data does not use them up: where paths differ, the faster ones carry
+    /// as much meanwhile as fits in the time by which the slower one is late. The windows' maxima bound it.
     fn widen_windows(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let Some(half) = &mut stream.receive else { return };
@@ -91,7 +91,7 @@ impl Streams {
         }
     }
 
-    /// RESET_STREAM (RFC 9000 §19.4). Data that was not read is dropped.
+    /// Takes over a RESET_STREAM frame (RFC 9000 §19.4). Data that was not read is dropped.
     pub(crate) fn on_reset_stream(
         &mut self,
         id: StreamId,
@@ -109,7 +109,8 @@ impl Streams {
         // A reset that came after all the data changes nothing, and the data can still be read.
         let is_ignored = half.buffer.readable() > 0;
         if news {
-            // Receipt even to those who were told of data and did not read it, perhaps because they wait for something else.
+            // Receipt even to those who were told of data and did not read it, perhaps because they wait for
+            // something else.
             half.notified = true;
             self.events.push_back(StreamEvent::Readable(id));
         }
@@ -129,7 +130,8 @@ impl Streams {
         claim(&mut self.flow.receive_credit, &mut self.due.max_data, half.claim(end, fin)?)
     }
 
-    /// STOP_SENDING (RFC 9000 §19.5): the stream is reset with the same code unless all its data is acknowledged.
+    /// Takes over a STOP_SENDING frame (RFC 9000 §19.5): the stream is reset with the same code unless all
+    /// its data is acknowledged.
     pub(crate) fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
         let Some(key) = self.sending(id)? else {
             return Ok(());
@@ -143,7 +145,7 @@ impl Streams {
         Ok(())
     }
 
-    /// MAX_DATA (RFC 9000 §19.9).
+    /// Takes over a MAX_DATA frame (RFC 9000 §19.9).
     pub(crate) fn on_max_data(&mut self, maximum: u64) {
         if self.flow.send_credit.raise(maximum) {
             self.due.data_blocked = false;
@@ -152,7 +154,7 @@ impl Streams {
         }
     }
 
-    /// MAX_STREAM_DATA (RFC 9000 §19.10).
+    /// Takes over a MAX_STREAM_DATA frame (RFC 9000 §19.10).
     pub(crate) fn on_max_stream_data(&mut self, id: StreamId, maximum: u64) -> Result<(), TransportError> {
         if let Some(key) = self.sending(id)? {
             self.raise_stream_limit(key, maximum);
@@ -169,7 +171,7 @@ impl Streams {
         }
     }
 
-    /// MAX_STREAMS (RFC 9000 §19.11).
+    /// Takes over a MAX_STREAMS frame (RFC 9000 §19.11).
     pub(crate) fn on_max_streams(&mut self, dir: Dir, maximum: u64) {
         let local = self.table.local(dir);
         if maximum > local.limit {
@@ -179,7 +181,7 @@ impl Streams {
         }
     }
 
-    /// Streams that were held back get another chance.
+    /// Gives streams that were held back another chance.
     fn unpark(&mut self) {
         for id in std::mem::take(&mut self.waiting.parked) {
             if let Some(key) = self.table.find(id, self.now) {
@@ -189,12 +191,13 @@ impl Streams {
         }
     }
 
-    /// DATA_BLOCKED (RFC 9000 §19.12): gives what credit there is without waiting for half a window.
+    /// Takes over a DATA_BLOCKED frame (RFC 9000 §19.12): gives the credit that there is without waiting for
+    /// half a window.
     pub(crate) fn on_data_blocked(&mut self) {
         self.due.max_data |= self.flow.receive_credit.can_grant();
     }
 
-    /// STREAM_DATA_BLOCKED (RFC 9000 §19.13), answered like [`Self::on_data_blocked`].
+    /// Takes over a STREAM_DATA_BLOCKED frame (RFC 9000 §19.13), like [`Self::on_data_blocked`].
     pub(crate) fn on_stream_data_blocked(&mut self, id: StreamId) -> Result<(), TransportError> {
         if let Some(key) = self.receiving(id)? {
             let stream = self.table.stream(key);
@@ -206,7 +209,7 @@ impl Streams {
         Ok(())
     }
 
-    /// STREAMS_BLOCKED (RFC 9000 §19.14), answered like [`Self::on_data_blocked`].
+    /// Takes over a STREAMS_BLOCKED frame (RFC 9000 §19.14), like [`Self::on_data_blocked`].
     pub(crate) fn on_streams_blocked(&mut self, dir: Dir) {
         if self.table.remote(dir).can_grant() {
             self.due.max_streams.set(dir, true);

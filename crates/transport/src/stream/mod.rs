@@ -1,11 +1,12 @@
 //! Streams (RFC 9000 §2 to §4): the application's bytes, in order, each stream by itself.
 //!
-//! [`Streams`] owns all streams of a connection. Three parties use it: the application (`application`), the peer through
-//! its frames (`incoming`), and the packet builder with its acknowledgments and losses (`outgoing`).
+//! [`Streams`] owns all streams of a connection. Three parties use it: the application (`application`), the
+//! peer through its frames (`incoming`), and the packet builder with its acknowledgments and losses
+//! (`outgoing`).
 //!
-//! Credit is charged when the application writes, not when a packet is built. So whatever is in a send buffer may be sent,
-//! and building a packet never has to look for a stream that is not blocked. (The one exception, 0-RTT data that the server
-//! refused and now has less credit than was written under, waits in `parked`.)
+//! Credit is charged when the application writes, not when a packet is built. So whatever is in a send buffer
+//! may be sent, and building a packet never has to look for a stream that is not blocked. (The one exception,
+//! 0-RTT data that the server refused and now has less credit than was written under, waits in `parked`.)
 
 mod application;
 mod copies;
@@ -215,12 +216,13 @@ impl Streams {
         self.events.pop_front()
     }
 
-    /// Streams that have state, one half closed or not.
+    /// Returns the number of streams that have state, one half closed or not.
     pub fn open_streams(&self) -> usize {
         self.table.len()
     }
 
-    /// Streams of `dir` whose end, or that they were reset, the peer has not acknowledged; open ones are among them.
+    /// Returns the number of streams of `dir` whose end or reset the peer has not acknowledged; open ones are
+    /// among them.
     pub fn unacknowledged_streams(&mut self, dir: Dir) -> usize {
         let keys = self.table.keys();
         let mut is_owed = |key: &usize| {
@@ -230,12 +232,12 @@ impl Streams {
         keys.iter().filter(|key| is_owed(key)).count()
     }
 
-    /// Stream bytes received for the first time, holes included.
+    /// Returns the stream bytes received for the first time, holes included.
     pub fn bytes_received(&self) -> u64 {
         self.flow.receive_credit.received()
     }
 
-    /// Stream bytes sent for the first time.
+    /// Returns the stream bytes sent for the first time.
     pub fn bytes_sent(&self) -> u64 {
         self.flow.sent
     }
@@ -245,28 +247,28 @@ impl Streams {
         self.is_routed
     }
 
-    /// Stream bytes that the peer has acknowledged, each stream's up to the first that it has not: what shows that sending goes
-    /// on.
+    /// Returns the stream bytes that the peer has acknowledged, each stream's up to the first that it has
+    /// not: the number grows as long as sending goes on.
     pub fn bytes_delivered(&self) -> u64 {
         self.flow.delivered
     }
 
-    /// Stream bytes that wait to be sent, new and lost.
+    /// Returns the stream bytes that wait to be sent, new and lost.
     pub fn pending_bytes(&self) -> u64 {
         self.flow.pending
     }
 
-    /// Stream bytes written that were never sent.
+    /// Returns the stream bytes written that were never sent.
     pub(crate) fn new_bytes(&self) -> u64 {
         self.flow.send_credit.used().saturating_sub(self.flow.sent)
     }
 
-    /// Stream bytes that were lost and wait to be sent again.
+    /// Returns the stream bytes that were lost and wait to be sent again.
     pub(crate) fn lost_bytes(&self) -> u64 {
         self.flow.pending.saturating_sub(self.new_bytes())
     }
 
-    /// Stream bytes written that the peer has not acknowledged.
+    /// Returns the stream bytes written that the peer has not acknowledged.
     pub fn buffered_bytes(&self) -> u64 {
         self.flow.buffered
     }
@@ -320,15 +322,15 @@ impl Streams {
         }
     }
 
-    /// `n` received bytes have left a stream's buffer.
+    /// Credits `n` received bytes that have left a stream's buffer to the connection.
     fn release(&mut self, n: u64) {
         let due = self.flow.receive_credit.consume(n, self.now, self.rtt);
         self.due.max_data |= due || self.flow.receive_credit.is_starved();
     }
 
-    /// Room on the connection for what the application writes to a stream. Room is left to those of its level, and of higher ones,
-    /// that want it and have little or nothing to send, whoever writes first: else the fastest writer would take all of it,
-    /// every time.
+    /// Returns the room on the connection for data that the application writes to a stream. Room is left to
+    /// streams of its level, and of higher ones, that want it and have little or nothing to send, whichever
+    /// writes first: else the fastest writer would take all of it, every time.
     fn room_for(&mut self, key: usize) -> u64 {
         let room = self.flow.send_credit.available().min(self.flow.max_buffered - self.flow.buffered);
         let Some(send) = &self.table.stream(key).send else { return room };
@@ -411,8 +413,8 @@ impl Streams {
         }
     }
 
-    /// Wakes all that wait for the connection's room, once there is some: in the order in which their data would be sent,
-    /// because whoever writes first may take all of it.
+    /// Wakes all that wait for the connection's room, once there is some: in the order in which their data
+    /// would be sent, because whoever writes first may take all of it.
     fn wake_line(&mut self) {
         if self.waiting.queue.is_empty() || !self.has_room() {
             return;
@@ -438,7 +440,7 @@ impl Streams {
         }
     }
 
-    /// Room is not left for ever to those who were told of it and do not write.
+    /// Forgets writers that were told of room and do not write, so that room is not left to them for ever.
     fn forget_idle_writers(&mut self) {
         for (id, turns) in std::mem::take(&mut self.waiting.notified) {
             let Some(key) = self.table.find(id, self.now) else { continue };
@@ -454,7 +456,8 @@ impl Streams {
         }
     }
 
-    /// Queues a *_BLOCKED frame if all that the peer's limits allow has been sent and the application has more.
+    /// Queues a *_BLOCKED frame if all that the peer's limits allow has been sent and the application has
+    /// more.
     fn note_blocked(&mut self, key: usize) {
         let stream = self.table.stream(key);
         if stream.send.as_ref().is_some_and(send::SendHalf::is_blocked) {

@@ -1,4 +1,5 @@
-//! STREAM frames whose packet's header names them, one in a packet: what goes next is known before the header is written.
+//! STREAM frames whose packet's header names them, one in a packet: what goes next is known before the header
+//! is written.
 
 use anabranch_wire::{Announced, StreamId, Writer, max_stream_len, write_stream};
 
@@ -16,8 +17,8 @@ pub(crate) struct Named {
     /// Description of the data in the packet's header.
     pub(crate) announced: Announced,
     segment: Segment,
-    /// It repeats data that has been sent before. The packet carries nothing else then: peers are known that acknowledge such
-    /// packets unread if they have the data.
+    /// It repeats data that has been sent before. The packet carries nothing else then: peers are known that
+    /// acknowledge such packets unread if they have the data.
     pub(crate) is_repeated: bool,
     /// Another packet under way carries the data as well, and answers for it.
     is_copy: bool,
@@ -58,7 +59,8 @@ impl Streams {
                 is_held = !may_send || !is_repeated && credit == 0 && !range.is_empty();
                 if !is_held {
                     let end = match is_repeated {
-                        // Lost ranges go as they went before. Merged ones would hold more than the receiver lacks.
+                        // Lost ranges go as they went before. Merged ones would hold more than the receiver
+                        // lacks.
                         true => range.end.min(send.buffer.cut_after(range.start)),
                         false => range.end.min(range.start + credit),
                     };

@@ -126,8 +126,9 @@ impl Streams {
         !control.queued
     }
 
-    /// Writes STREAM frames until the packet is full, by priority, but for the packets that are spared for who would starve; a
-    /// stream's lost data goes before its new data. Streams that `carrier` does not carry are passed over.
+    /// Writes STREAM frames until the packet is full, by priority, but for the packets that are spared for
+    /// who would starve; a stream's lost data goes before its new data. Streams that `carrier` does not carry
+    /// are passed over.
     pub(crate) fn write_data(&mut self, carrier: &Carrier, w: &mut Writer<'_>, tokens: &mut Tokens) {
         let mut passed = None;
         let mut spare = self.ready.spare();

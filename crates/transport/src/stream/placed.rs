@@ -40,7 +40,7 @@ impl Reserved {
         &self.slot
     }
 
-    /// Offset of the first byte in the stream.
+    /// Returns the offset of the first byte in the stream.
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.slot.offset
@@ -84,7 +84,7 @@ impl Streams {
         }
     }
 
-    /// Received bytes are as they were again. All that comes of a packet that is not authentic.
+    /// Gives a slot back after a packet that is not authentic: received bytes are as they were again.
     #[inline(never)]
     pub(crate) fn give_back(&mut self, reserved: &Reserved, saved: &Saved) {
         self.restore(reserved, saved);
@@ -93,7 +93,7 @@ impl Streams {
         }
     }
 
-    /// Received bytes are as they were again.
+    /// Restores received bytes as they were.
     #[inline]
     pub(crate) fn restore(&mut self, reserved: &Reserved, saved: &Saved) {
         if !saved.is_empty() {

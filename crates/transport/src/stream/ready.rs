@@ -8,8 +8,8 @@ use anabranch_wire::StreamId;
 
 use super::types::Priority;
 
-/// Of so many packets in a row that would all begin with a stream that does not take turns, the last one goes to one of those
-/// that stand behind it (RFC 9218 §10: no response is to starve).
+/// Of so many packets in a row that would all begin with a stream that does not take turns, the last one goes
+/// to one of those that stand behind it (RFC 9218 §10: no response is to starve).
 const SPARE_EVERY: u32 = 8;
 
 /// A stream's place in the queue; the smallest goes first.
@@ -40,8 +40,8 @@ impl Place {
 pub(crate) struct ReadyQueue {
     places: BTreeSet<Place>,
     turn: u64,
-    /// Packets that began with a stream that does not take turns while others of its level stood behind it, since the last one
-    /// that was spared for those.
+    /// Packets that began with a stream that does not take turns while others of its level stood behind it,
+    /// since the last one that was spared for those.
     in_a_row: u32,
     /// Place of the stream that the last spared packet went to.
     spared: Option<Place>,

@@ -11,8 +11,8 @@ use super::types::ReadError;
 use crate::error::TransportError;
 use crate::flow::ReceiveCredit;
 
-/// A stream may keep one separate range per this many bytes of its window, and [`MIN_FRAGMENTS`] at least. The budget of the
-/// [`Pool`] bounds those of all streams together.
+/// A stream may keep one separate range per this many bytes of its window, and [`MIN_FRAGMENTS`] at least.
+/// The budget of the [`Pool`] bounds those of all streams together.
 const BYTES_PER_FRAGMENT: u64 = 256;
 
 /// The application keeps up if less than this part of the window waits to be read.
@@ -85,8 +85,8 @@ impl ReceiveHalf {
         self.credit.receive(end).map_err(|_| overrun("stream data beyond the stream's limit"))
     }
 
-    /// Takes in `len` bytes of data that [`Self::claim`] allowed and that `put` puts into the buffer; says whether the application
-    /// can learn something new.
+    /// Takes in `len` bytes of data that [`Self::claim`] allowed and that `put` puts into the buffer; says
+    /// whether the application can learn something new.
     #[inline]
     pub(crate) fn on_data(
         &mut self,
@@ -174,7 +174,7 @@ impl ReceiveHalf {
         self.buffer.take_unordered(max, pool)
     }
 
-    /// `n` bytes have left the buffer; says whether the peer should be given a new limit.
+    /// Counts `n` bytes that have left the buffer; returns whether the peer should be sent a new limit.
     #[inline]
     pub(crate) fn on_consumed(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
         self.credit.consume(n, now, rtt) && self.wants_more()
@@ -189,7 +189,8 @@ impl ReceiveHalf {
             && unread < self.credit.window() / UNREAD_SHARE
     }
 
-    /// Offset of what is to come next, if nothing is missing before it and there is more to come than is known.
+    /// Returns the offset of the next data, if nothing is missing before it and more is to arrive than is
+    /// known.
     pub(crate) fn next_in_order(&self) -> Option<u64> {
         let next = self.buffer.ready();
         (self.wants_more() && self.credit.received() == next).then_some(next)
@@ -200,7 +201,7 @@ impl ReceiveHalf {
         self.state == ReceiveState::Recv && self.stopped.is_none()
     }
 
-    /// The limit to tell the peer now.
+    /// Returns the limit to send to the peer now.
     pub(crate) fn grant(&mut self) -> u64 {
         let limit = self.credit.grant();
         self.buffer.set_limit(limit);
@@ -209,7 +210,7 @@ impl ReceiveHalf {
         limit
     }
 
-    /// The application does not want more; says whether the peer should be told.
+    /// Stops the stream for the application; returns whether the peer should be told.
     pub(crate) fn stop(&mut self, code: u64, pool: &mut Pool) -> bool {
         self.stopped = Some(code);
         self.buffer.discard(pool);

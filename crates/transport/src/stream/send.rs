@@ -48,8 +48,8 @@ pub(crate) struct SendHalf {
     pub(crate) wants_room: bool,
     /// The stream stands in the line of those that wait for the connection's room.
     pub(crate) in_line: bool,
-    /// It has little or nothing to send because the connection has no room for what the application would write;
-    /// the number by which it came.
+    /// It has little or nothing to send because the connection has no room for what the application would
+    /// write; the number by which it came.
     pub(crate) hungry: Option<u64>,
     /// Code of a STOP_SENDING that ended the stream.
     pub(crate) stopped: Option<u64>,
@@ -58,7 +58,7 @@ pub(crate) struct SendHalf {
 }
 
 impl SendHalf {
-    /// A half that may send up to offset `limit`.
+    /// Creates a half that may send up to offset `limit`.
     pub(crate) fn new(limit: u64) -> Self {
         Self { credit: SendCredit::new(limit), ..Self::default() }
     }
@@ -83,7 +83,7 @@ impl SendHalf {
         }
     }
 
-    /// Nothing will be written any longer.
+    /// Ends the half: nothing will be written any longer.
     pub(crate) fn finish(&mut self) {
         self.fin = Fin::Pending;
     }
@@ -114,7 +114,7 @@ impl SendHalf {
         }
     }
 
-    /// `segment` is in a packet; says how many of its bytes are sent for the first time.
+    /// Marks `segment` as sent; returns how many of its bytes are sent for the first time.
     #[inline]
     pub(crate) fn on_sent(&mut self, segment: &Segment) -> u64 {
         let before = self.buffer.unsent();
@@ -130,7 +130,7 @@ impl SendHalf {
         self.buffer.unsent() - before
     }
 
-    /// The peer has `range` (and the end); says how many bytes left the buffer.
+    /// Marks `range` (and the end) as acknowledged; returns how many bytes left the buffer.
     pub(crate) fn on_acked(&mut self, range: Range<u64>, fin: bool) -> u64 {
         let released = self.buffer.ack(range);
         if fin && self.fin != Fin::Open {
@@ -142,7 +142,7 @@ impl SendHalf {
         released
     }
 
-    /// `range` (and the end) must be sent again unless the peer has got it meanwhile.
+    /// Queues `range` (and the end) to be sent again unless the peer has acknowledged it meanwhile.
     pub(crate) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
         self.buffer.lose(range);
         if fin && self.fin == Fin::Sent {
@@ -162,12 +162,13 @@ impl SendHalf {
         Some((self.buffer.discard(), unsent))
     }
 
-    /// Bytes sent, which a RESET_STREAM declares to be all.
+    /// Returns the number of bytes sent, which a RESET_STREAM declares to be all.
     pub(crate) fn final_size(&self) -> u64 {
         self.buffer.unsent()
     }
 
-    /// 0-RTT was refused: the peer has seen nothing and gives no credit yet. Says how many bytes it had been sent.
+    /// Restarts the half after 0-RTT was refused: the peer has seen nothing and gives no credit yet. Returns
+    /// the number of bytes that were sent.
     pub(crate) fn restart(&mut self) -> u64 {
         let sent = self.buffer.unsent();
         self.credit.restart();

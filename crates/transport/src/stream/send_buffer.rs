@@ -10,7 +10,8 @@ use crate::ranges::RangeSet;
 /// Largest chunk that small writes are gathered in.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// Writes below this size are copied even if they come as `Bytes`: a reference would cost as much as the copy.
+/// Writes below this size are copied even if they come as `Bytes`: a reference would cost as much as the
+/// copy.
 const MIN_REFERENCE: usize = 512;
 
 /// The bytes of one stream from the first unacknowledged one to the last one written.
@@ -19,7 +20,8 @@ const MIN_REFERENCE: usize = 512;
 /// 0 ……… base ………………… unsent ……… end
 ///  acked      in flight        queued
 /// ```
-/// In flight, some ranges may be acknowledged out of order and some may be lost; lost ones go out again before new data.
+/// In flight, some ranges may be acknowledged out of order and some may be lost; lost ones go out again
+/// before new data.
 #[derive(Debug, Default)]
 pub(crate) struct SendBuffer {
     /// Complete chunks with the offset each starts at, up to `tail_start`.
@@ -40,25 +42,25 @@ pub(crate) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Offset behind the last byte written.
+    /// Returns the offset behind the last byte written.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.tail_start + self.tail.len() as u64
     }
 
-    /// Offset of the first byte that was never sent.
+    /// Returns the offset of the first byte that was never sent.
     #[inline]
     pub(crate) fn unsent(&self) -> u64 {
         self.unsent
     }
 
-    /// Offset of the first byte that the peer has not acknowledged.
+    /// Returns the offset of the first byte that the peer has not acknowledged.
     #[inline]
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
-    /// A segment ends at `end`.
+    /// Cuts the data at `end`, where a segment ends.
     pub(crate) fn cut_at(&mut self, end: u64) {
         while self.cuts.front().is_some_and(|cut| *cut <= self.base) {
             self.cuts.pop_front();
@@ -74,13 +76,13 @@ impl SendBuffer {
         self.cuts.get(next).copied().unwrap_or(u64::MAX)
     }
 
-    /// Bytes written that occupy the buffer.
+    /// Returns the number of bytes written that occupy the buffer.
     #[inline]
     pub(crate) fn buffered(&self) -> u64 {
         self.end() - self.base
     }
 
-    /// Bytes to be sent, new and lost.
+    /// Returns the number of bytes to be sent, new and lost.
     #[inline]
     pub(crate) fn pending(&self) -> u64 {
         self.end() - self.unsent + self.lost_bytes
@@ -116,7 +118,8 @@ impl SendBuffer {
         self.chunks.push_back((start, data));
     }
 
-    /// A tail for `len` bytes at least, each twice as large as the one before so that few small writes stay small.
+    /// Starts a tail for `len` bytes at least, each twice as large as the one before so that few small writes
+    /// stay small.
     fn start_tail(&mut self, len: usize) {
         let size = len.max(self.tail.capacity() * 2).min(MAX_CHUNK);
         self.close_tail();
@@ -143,13 +146,13 @@ impl SendBuffer {
         self.lost.first().or_else(|| (!new.is_empty()).then_some(new))
     }
 
-    /// New bytes below `limit` that come next, whatever was lost.
+    /// Returns the next new bytes below `limit`, whatever was lost.
     pub(crate) fn next_new(&self, limit: u64) -> Option<Range<u64>> {
         let new = self.unsent..self.end().min(limit);
         (!new.is_empty()).then_some(new)
     }
 
-    /// The start of what [`Self::next`] gave has been written to a packet, up to the end of `range`.
+    /// Marks the start of the range from [`Self::next`] as written to a packet, up to the end of `range`.
     #[inline]
     pub(crate) fn mark_sent(&mut self, range: Range<u64>) {
         if range.start >= self.unsent {
@@ -172,7 +175,7 @@ impl SendBuffer {
         }
     }
 
-    /// The bytes from `offset` to the end of the chunk they are in.
+    /// Returns the bytes from `offset` to the end of the chunk that they are in.
     fn slice_at(&mut self, offset: u64) -> &[u8] {
         if offset >= self.tail_start {
             return &self.tail[(offset - self.tail_start) as usize..];
@@ -185,7 +188,7 @@ impl SendBuffer {
         &data[(offset - start) as usize..]
     }
 
-    /// The peer has `range`; says how many bytes left the buffer.
+    /// Marks `range` as acknowledged; returns how many bytes left the buffer.
     pub(crate) fn ack(&mut self, range: Range<u64>) -> u64 {
         let range = range.start.max(self.base)..range.end.min(self.unsent);
         if range.is_empty() {
@@ -223,7 +226,7 @@ impl SendBuffer {
         }
     }
 
-    /// `range` has to be sent again, as far as it has not been acknowledged meanwhile.
+    /// Queues `range` to be sent again, as far as it has not been acknowledged meanwhile.
     pub(crate) fn lose(&mut self, range: Range<u64>) {
         let range = range.start.max(self.base)..range.end.min(self.unsent);
         for gap in self.acked.gaps(range) {
@@ -231,14 +234,14 @@ impl SendBuffer {
         }
     }
 
-    /// The first part of `range` that is neither acknowledged nor known to be lost.
+    /// Returns the first part of `range` that is neither acknowledged nor known to be lost.
     pub(crate) fn unacked(&self, range: Range<u64>) -> Option<Range<u64>> {
         let range = range.start.max(self.base)..range.end.min(self.unsent);
         let mut under_way = self.acked.gaps(range).flat_map(|gap| self.lost.gaps(gap));
         under_way.next()
     }
 
-    /// Everything is to be sent again as if it had never been sent (0-RTT was refused).
+    /// Queues everything to be sent again as if it had never been sent (0-RTT was refused).
     pub(crate) fn rewind(&mut self) {
         self.unsent = self.base;
         self.lost.clear();

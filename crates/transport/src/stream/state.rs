@@ -98,7 +98,8 @@ impl ReceiveState {
         match (self, input) {
             (Self::Recv, Fin) => Some(Self::SizeKnown),
             (Self::SizeKnown, AllReceived) => Some(Self::DataRecvd),
-            // A reset once all data is here may be ignored (RFC 9000 §3.2), which spares the application a surprise.
+            // A reset once all data is here may be ignored (RFC 9000 §3.2), which spares the application a
+            // surprise.
             (Self::Recv | Self::SizeKnown, Reset) => Some(Self::ResetRecvd),
             (Self::DataRecvd, ReadEnd) => Some(Self::DataRead),
             (Self::ResetRecvd, ReadReset) => Some(Self::ResetRead),

@@ -13,8 +13,8 @@ use crate::error::TransportError;
 use crate::flow::{ReceiveCredit, WindowRule};
 use crate::ranges::RangeSet;
 
-/// Streams of one kind that an end opens at most, far more than a connection lives to see: headers that name streams have 30 bits
-/// for their identifiers.
+/// Streams of one kind that an end opens at most, far more than a connection lives to see: headers that name
+/// streams have 30 bits for their identifiers.
 const MAX_NAMED_STREAMS: u64 = 1 << 28;
 
 /// A stream: one or two halves, and the control frames it owes.
@@ -89,7 +89,7 @@ impl Remote {
         self.limit
     }
 
-    /// The limit to tell the peer now.
+    /// Returns the limit to send to the peer now.
     pub(crate) fn grant(&mut self) -> u64 {
         self.limit = self.limit.max(self.allowed());
         self.limit
@@ -136,8 +136,8 @@ pub(crate) struct Table {
     named: bool,
 }
 
-/// A fast hash under a secret: a peer chooses which of the streams that it may open it keeps open, and must not be able to
-/// choose many that collide.
+/// A fast hash under a secret: a peer chooses which of the streams that it may open it keeps open, and must
+/// not be able to choose many that collide.
 type Seeded = FixedState;
 
 const fn slot(dir: Dir) -> usize {
@@ -187,7 +187,7 @@ impl Table {
         remote.is_grant_due()
     }
 
-    /// Number of streams that have state.
+    /// Returns the number of streams that have state.
     pub(crate) fn len(&self) -> usize {
         self.streams.len()
     }
@@ -236,7 +236,7 @@ impl Table {
         Some(key)
     }
 
-    /// The stream `id` if there is an object for it. Makes none, whoever asks.
+    /// Returns the stream `id` if there is an object for it. Creates none.
     #[inline]
     pub(crate) fn existing(&self, id: StreamId) -> Option<usize> {
         match self.last {
@@ -286,7 +286,7 @@ impl Table {
         Some(id)
     }
 
-    /// The next stream of the peer's that the application has not seen.
+    /// Returns the peer's next stream that the application has not seen.
     pub(crate) fn accept(&mut self, dir: Dir) -> Option<StreamId> {
         let initiator = self.side.peer();
         let remote = self.remote(dir);
@@ -299,7 +299,8 @@ impl Table {
         Some(id)
     }
 
-    /// The stream that a frame for our receiving half names; `opened` learns of streams that the frame opens.
+    /// Returns the stream that a frame for our receiving half names; `opened` gets the streams that the frame
+    /// opens.
     #[inline]
     pub(crate) fn receiving(
         &mut self,
@@ -313,7 +314,7 @@ impl Table {
         self.named(id, now, opened)
     }
 
-    /// The stream that a frame for our sending half names.
+    /// Returns the stream that a frame for our sending half names.
     pub(crate) fn sending(
         &mut self,
         id: StreamId,
@@ -359,8 +360,9 @@ impl Table {
 
     /// Removes a stream that is over; says whether the peer should be told that it may open more.
     ///
-    /// A stream of the peer's is over only once the application has read its end, its reset, or has stopped it. So a peer
-    /// that opens and resets streams at once gets new ones no faster than the application deals with the old ones.
+    /// A stream of the peer's is over only once the application has read its end, its reset, or has stopped
+    /// it. So a peer that opens and resets streams at once gets new ones no faster than the application deals
+    /// with the old ones.
     pub(crate) fn remove(&mut self, key: usize) -> bool {
         let stream = self.streams.remove(key);
         self.keys.remove(&stream.id);
@@ -378,7 +380,7 @@ impl Table {
         self.streams.iter().map(|(key, _)| key).collect()
     }
 
-    /// The peer's limits; `Err` if they are lower than those that 0-RTT data was sent under.
+    /// Sets the peer's limits; `Err` if they are lower than those that 0-RTT data was sent under.
     pub(crate) fn set_peer_parameters(
         &mut self,
         parameters: &TransportParameters,
@@ -399,7 +401,7 @@ impl Table {
         Ok(())
     }
 
-    /// The offset up to which the peer's transport parameters let us send on a stream.
+    /// Returns the offset up to which the peer's transport parameters let us send on a stream.
     pub(crate) fn initial_send_limit(&self, id: StreamId) -> u64 {
         if id.initiator() == self.side { self.local[slot(id.dir())].window } else { self.remote_send_window }
     }
@@ -413,7 +415,8 @@ impl Table {
     }
 }
 
-/// A server that accepts 0-RTT must not lower the limits it was sent under (RFC 9000 §7.4.1).
+/// Returns the error of a server that accepts 0-RTT and lowers the limits that it was sent under (RFC 9000
+/// §7.4.1).
 pub(crate) fn reduced_limits() -> TransportError {
     TransportError::new(
         TransportErrorCode::PROTOCOL_VIOLATION,

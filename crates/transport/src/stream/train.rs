@@ -1,5 +1,5 @@
-//! Data that comes in order on one stream, in several packets at once: put in its place packet by packet, and settled with credit,
-//! windows and events for all of them together.
+//! Data that comes in order on one stream, in several packets at once: put in its place packet by packet, and
+//! settled with credit, windows and events for all of them together.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl StreamTrain {
 }
 
 impl Streams {
-    /// Like [`Self::on_placed`], without FIN.
+    /// Takes in data without FIN like [`Self::on_placed`].
     #[inline(always)]
     pub(crate) fn on_placed_in_train(
         &mut self,
@@ -63,7 +63,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Like [`Self::on_stream`], without FIN.
+    /// Takes in data without FIN like [`Self::on_stream`].
     #[inline(always)]
     pub(crate) fn on_stream_in_train(
         &mut self,
@@ -87,7 +87,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Fails with INTERNAL_ERROR if the data did not become readable: to acknowledge it all the same would lose it.
+    /// Fails with INTERNAL_ERROR if the data did not become readable: to acknowledge it all the same would
+    /// lose it.
     #[inline(always)]
     fn go_on(
         &mut self,
@@ -144,7 +145,7 @@ impl Streams {
     }
 }
 
-/// This end cannot keep what it would acknowledge.
+/// Returns the error for data that this end cannot keep and would acknowledge.
 #[cold]
 fn lost(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)

@@ -7,8 +7,8 @@ use crate::flow::WindowRule;
 const MIB: u64 = 1 << 20;
 
 configuration! {
-    /// Limits and buffers of a connection's streams; by default for 10 Gbit/s over 1 ms from the first round trip, and for long fat
-    /// networks once the windows have grown.
+    /// Limits and buffers of a connection's streams; by default for 10 Gbit/s over 1 ms from the first round
+    /// trip, and for long fat networks once the windows have grown.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct StreamsConfig {
         /// Bidirectional streams that the peer may have open at the same time.
@@ -19,9 +19,10 @@ configuration! {
         copy stream_window, with_stream_window: u64 = MIB;
         /// Maximum of `stream_window`, to which it grows when it holds a fast reader back.
         copy stream_window_max, with_stream_window_max: u64 = 16 * MIB;
-        /// Bytes that the peer may send on all streams ahead of the application's reading, at first. What is allocated for receiving
-        /// is at most that, as it grows, [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK) and
-        /// [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK) for each open stream.
+        /// Bytes that the peer may send on all streams ahead of the application's reading, at first. What is
+        /// allocated for receiving is at most that, as it grows,
+        /// [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK) and [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK)
+        /// for each open stream.
         copy connection_window, with_connection_window: u64 = MIB + MIB / 2;
         /// Maximum of `connection_window`, to which it grows.
         copy connection_window_max, with_connection_window_max: u64 = 24 * MIB;
@@ -37,20 +38,20 @@ configuration! {
 pub struct Priority {
     /// Streams of a higher level go first, always.
     pub level: i32,
-    /// Streams of one level that are incremental take turns, packet by packet; the others go before them, one after the
-    /// other, by stream ID, but leave one packet of eight to those behind them.
+    /// Streams of one level that are incremental take turns, packet by packet; the others go before them, one
+    /// after the other, by stream ID, but leave one packet of eight to those behind them.
     pub incremental: bool,
 }
 
 impl Default for Priority {
-    /// Level 0, taking turns.
+    /// Returns level 0, taking turns.
     fn default() -> Self {
         Self { level: 0, incremental: true }
     }
 }
 
-/// Something happened to a stream. Each event tells of a change, once; the state itself is asked for with the methods of
-/// [`Streams`](super::Streams). A stream may be gone by the time its event is read.
+/// Something happened to a stream. Each event tells of a change, once; the state itself is asked for with the
+/// methods of [`Streams`](super::Streams). A stream may be gone by the time its event is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEvent {
     /// The peer opened streams; [`accept`](super::Streams::accept) them until there are no more.
@@ -64,7 +65,8 @@ pub enum StreamEvent {
     Finished(StreamId),
     /// The peer has acknowledged that this end reset the stream.
     ResetAcknowledged(StreamId),
-    /// The peer does not want more of the stream, for this reason of its application; the stream is being reset.
+    /// The peer does not want more of the stream, for this reason of its application; the stream is being
+    /// reset.
     Stopped(StreamId, u64),
     /// Streams may be opened again, after [`open`](super::Streams::open) refused.
     Available(Dir),

@@ -203,7 +203,8 @@ fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
     for round in 0..4 {
         let paths = [4, 5].map(|last| open_and_wait(&mut pair, address(last)));
         pair.run_until_quiet();
-        // The client acknowledges on one path what would be repeated on the other, if ever something left there.
+        // The client acknowledges on one path what would be repeated on the other, if ever something left
+        // there.
         pair.server().ping(paths[0]);
         pair.run_for(Duration::from_millis(100));
         assert!(pair.client().held().ack_copies > 0, "round {round}");
@@ -324,7 +325,8 @@ impl AckStrategyFactory for After {
     }
 }
 
-/// Returns the ACK frames that the client sends while 300,000 bytes come, and the time until then, in milliseconds.
+/// Returns the ACK frames that the client sends while 300,000 bytes come, and the time until then, in
+/// milliseconds.
 fn acks_with(timing: AckTiming) -> (u64, u128) {
     let mut pair = Pair::with_transport(|transport| {
         transport.ack.frequency = false;
@@ -337,7 +339,8 @@ fn acks_with(timing: AckTiming) -> (u64, u128) {
     (pair.client().stats().acks.frames - before.0, (pair.now - before.1).as_millis())
 }
 
-/// A strategy from outside decides when ACKs leave, but not to hold them back for longer than the peer's probe timeouts allow.
+/// A strategy from outside decides when ACKs leave, but not to hold them back for longer than the peer's
+/// probe timeouts allow.
 #[test]
 fn a_strategy_of_its_own_decides_when_acks_leave() {
     static EACH: After = After(0);

@@ -19,7 +19,8 @@ use crate::{ConnectionError, Event};
 /// Fits a packet on any path.
 const ROOM: usize = 1_100;
 
-/// Packets that are remembered of a flood at most: acknowledgments, PINGs among them, and what the window lets out.
+/// Packets that are remembered of a flood at most: acknowledgments, PINGs among them, and what the window
+/// lets out.
 const MOST_SENT: usize = MAX_QUIET_TRACKED + MAX_NUDGES as usize + 30;
 
 /// Returns a server whose client withholds all acknowledgments from now on.
@@ -273,7 +274,8 @@ fn a_handshake_without_end_is_acknowledged_at_a_bounded_rate() {
         pings += 1;
         pair.run_for(Duration::from_micros(400));
     }
-    // What may leave at once, 40 a second after that, and the server's own flight as often as its probe timeout says.
+    // What may leave at once, 40 a second after that, and the server's own flight as often as its probe
+    // timeout says.
     let most = u64::from(MAX_PROMPT_ACKS) + 40 * seconds + 100;
     assert!(answers.get() <= most, "{} answers to {pings} packets", answers.get());
     assert!(answers.get() > 0, "still answers");

@@ -1,4 +1,5 @@
-//! Coupled congestion control of whole connections: two paths over one bottleneck beside a connection with one.
+//! Coupled congestion control of whole connections: two paths over one bottleneck beside a connection with
+//! one.
 
 use std::time::Duration;
 
@@ -108,7 +109,8 @@ fn mean_part(congestion: Algorithm) -> f64 {
 
 #[test]
 fn two_coupled_paths_over_one_bottleneck_take_no_more_than_one() {
-    // The recovery crate's simulation shows LIA and BALIA, too, over more cases than whole connections could run.
+    // The recovery crate's simulation shows LIA and BALIA, too, over more cases than whole connections could
+    // run.
     let part = mean_part(Algorithm::Olia);
     assert!((0.7..=1.15).contains(&part), "{part}");
 }

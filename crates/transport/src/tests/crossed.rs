@@ -38,8 +38,8 @@ fn migrate(pair: &mut Pair, local: SocketAddr) {
     pair.run_until(SECOND, |pair| pair.client_events.contains(&moved));
 }
 
-/// The client opens a path over addresses that its main path has left, and which the server is only about to hear of: what the
-/// server then asks there is about the main path.
+/// The client opens a path over addresses that its main path has left, and which the server is only about to
+/// hear of: what the server then asks there is about the main path.
 #[test]
 fn a_challenge_says_which_path_it_is_about() {
     let mut pair = connected(Numbering::Single);
@@ -49,7 +49,8 @@ fn a_challenge_says_which_path_it_is_about() {
     pair.network = Some(Box::new(move |from, mut flying: Flying| {
         let validates = flying.bytes.len() == VALIDATION;
         if from.is_client() && !validates {
-            // What is not a challenge or its answer comes late, but from the old addresses before it comes from the new ones.
+            // What is not a challenge or its answer comes late, but from the old addresses before it comes
+            // from the new ones.
             let late = match flying.tuple.remote {
                 remote if remote == left => 100,
                 remote if remote == new => 200,
@@ -115,8 +116,8 @@ fn the_name_of_a_path_goes_before_an_answer() {
     still_works(&mut pair);
 }
 
-/// Each end gives up the path that the other one goes on with, and what the server sends goes to a mapping that the client's NAT
-/// has forgotten.
+/// Each end gives up the path that the other one goes on with, and what the server sends goes to a mapping
+/// that the client's NAT has forgotten.
 #[test]
 fn ends_that_give_up_paths_crosswise_find_out() {
     for numbering in [Numbering::Multiple, Numbering::Single] {
@@ -155,7 +156,8 @@ fn ends_that_give_up_paths_crosswise_find_out() {
     }
 }
 
-/// The server hears the client's answer on a new path, but is not heard: it may do without the path that the client has so far.
+/// The server hears the client's answer on a new path, but is not heard: it may do without the path that the
+/// client has so far.
 #[test]
 fn a_path_that_the_peer_uses_already_is_not_given_up() {
     for numbering in [Numbering::Multiple, Numbering::Single] {
@@ -215,7 +217,8 @@ fn a_guess_does_not_keep_a_path_that_never_answers() {
     is_astray.set(true);
     pair.run_for(6 * pair.delay);
     is_astray.set(false);
-    // The server gives up one of the two other paths and does not hear that the client has given up the second.
+    // The server gives up one of the two other paths and does not hear that the client has given up the
+    // second.
     is_cut.set(true);
     let now = pair.now;
     pair.server().abandon_path(now, PathId(1), 0x3e).unwrap();

@@ -43,7 +43,8 @@ fn a_path_that_the_host_cannot_send_on_is_left_at_once() {
     let began = pair.now;
     let data = pattern(100_000);
     assert!(pair.transfer(Side::Client, &data) == data);
-    // Without being told, a probe timeout would have to pass first; what the server sends is not the client's to know.
+    // Without being told, a probe timeout would have to pass first; what the server sends is not the client's
+    // to know.
     assert!(pair.now - began < Duration::from_millis(500), "{:?}", pair.now - began);
     assert_eq!(pair.client().paths().count(), 2, "it may come back");
 }

@@ -101,7 +101,8 @@ fn during_the_handshake_an_application_close_keeps_its_words_private() {
 
 #[test]
 fn a_close_is_understood_whatever_got_lost_before() {
-    // Closed by the client right after its handshake is complete, while the server may know nothing of it yet.
+    // Closed by the client right after its handshake is complete, while the server may know nothing of it
+    // yet.
     for lost in [false, true] {
         let mut pair = Pair::new();
         pair.run_until(Duration::from_secs(1), |pair| {

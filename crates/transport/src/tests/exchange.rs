@@ -178,7 +178,8 @@ fn probe_timeouts_wait_no_longer_than_the_peer_was_asked_to_hold_acknowledgments
         pair.server().paths().next().unwrap().pto
     };
     let data = pattern(300_000);
-    // A quarter of 20 ms, once the peer has acknowledged the request, and not its own 25 ms; as the stack of 2022 did not.
+    // A quarter of 20 ms, once the peer has acknowledged the request, and not its own 25 ms; as the stack of
+    // 2022 did not.
     let (adaptive, study) = (pto(FrequencyRule::Adaptive, &data), pto(FrequencyRule::Study2022, &data));
     assert!(study > adaptive + Duration::from_millis(15), "{adaptive:?}, {study:?}");
 }
@@ -255,7 +256,8 @@ fn row_23_a_black_hole_makes_the_mtu_fall_to_the_floor_and_no_further() {
     assert!(pair.transfer(Side::Client, &data) == data);
 }
 
-/// Runs a transfer over a network that treats marks so; whether the server marks its last packets, its view, its losses.
+/// Runs a transfer over a network that treats marks so; whether the server marks its last packets, its view,
+/// its losses.
 fn with_marks(treat: fn(Ecn) -> Option<Ecn>) -> (bool, EcnState, Pair) {
     let mut pair = Pair::new();
     let marked = Rc::new(Cell::new(false));

@@ -188,7 +188,8 @@ fn no_cut_in_a_transfer_is_felt_for_longer_than_a_probe_timeout_and_a_round_trip
                 assert!(transfer.received == data);
                 let gap = transfer.longest_gap(cut_at);
                 let (pto, rtt) = noticed.unwrap();
-                // What queues on the way to the receiver belongs to the round trip, and so does a packet itself.
+                // What queues on the way to the receiver belongs to the round trip, and so does a packet
+                // itself.
                 let allowed = (pto + rtt + QUEUE + PER_BYTE * 1_500).min(LONGEST_GAP);
                 let case = format!(
                     "{from:?} sends, {ack_path}, path {dead} cut {cut:?} after {at} ms, {pto:?} + {rtt:?}"

@@ -253,7 +253,8 @@ const REVERSO: Version = Version::REVERSO;
 
 #[test]
 fn versions_are_agreed_on() {
-    // What the client begins with and accepts, what the server wants, what they end up with, and after how long.
+    // What the client begins with and accepts, what the server wants, what they end up with, and after how
+    // long.
     let rows: &[(&'static [Version], &'static [Version], Version, u32)] = &[
         (&[V1], &[V1], V1, 1),
         (&[V1, V2], &[V1, V2], V1, 1),
@@ -434,7 +435,8 @@ fn a_second_retry_and_one_after_the_answer_are_ignored() {
     assert_eq!(pair.closed(Side::Client), None);
 }
 
-/// Notes packets: those sent that ask for an acknowledgment, and whether CRYPTO is in them; those received; those dropped.
+/// Notes packets: those sent that ask for an acknowledgment, and whether CRYPTO is in them; those received;
+/// those dropped.
 #[derive(Default)]
 struct Packets {
     sent: Vec<(PacketKind, bool)>,

@@ -1,4 +1,5 @@
-//! Makes one end of a [`Pair`] misbehave: frames that it would never send, forged headers, datagrams changed on their way.
+//! Makes one end of a [`Pair`] misbehave: frames that it would never send, forged headers, datagrams changed
+//! on their way.
 
 use anabranch_wire::{Frame, PacketKind, Side, TransportErrorCode, Writer};
 

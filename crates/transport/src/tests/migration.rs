@@ -1,4 +1,5 @@
-//! Connections that move: migration, NAT rebinding, preferred addresses, and what attackers make of it (RFC 9000 §9).
+//! Connections that move: migration, NAT rebinding, preferred addresses, and what attackers make of it (RFC
+//! 9000 §9).
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -103,7 +104,8 @@ fn a_client_migrates_again_and_again() {
     }
 }
 
-/// Answers to challenges that come from addresses that the client has left say nothing about where it is, however soon they come.
+/// Answers to challenges that come from addresses that the client has left say nothing about where it is,
+/// however soon they come.
 #[test]
 fn a_server_follows_although_the_way_that_was_left_is_faster() {
     let mut pair = connected();
@@ -252,7 +254,8 @@ fn a_nat_rebinds_while_nobody_speaks() {
     }
 }
 
-/// An attacker who sees the client's datagrams sends copies of them from a victim's address, faster than the original.
+/// An attacker who sees the client's datagrams sends copies of them from a victim's address, faster than the
+/// original.
 #[test]
 fn row_10_a_forged_move_sends_the_victim_three_times_what_it_seemed_to_send() {
     let victim: SocketAddr = (Ipv4Addr::new(127, 0, 0, 66), 53).into();
@@ -387,7 +390,8 @@ fn connection_ids_rotate_and_are_retired() {
     }
 }
 
-/// Connection IDs change by themselves: by age at both ends, by packets at the one that receives them, and not before.
+/// Connection IDs change by themselves: by age at both ends, by packets at the one that receives them, and
+/// not before.
 #[test]
 fn old_connection_ids_are_changed() {
     let rules = [

@@ -1,4 +1,5 @@
-//! Tests of whole connections, two ends in one process. Networks with loss and reordering are the lab's business.
+//! Tests of whole connections, two ends in one process. Networks with loss and reordering are the lab's
+//! business.
 
 mod ack_paths;
 mod alternatives;

@@ -57,7 +57,8 @@ fn cids_blocked(path: u32, next_sequence: u64) -> Frame<'static> {
     Frame::PathCidsBlocked { path: PathId(path), next_sequence }
 }
 
-/// Every frame that names a path, and would be in order if the path were, with the name it goes by in failures.
+/// Every frame that names a path, and would be in order if the path were, with the name it goes by in
+/// failures.
 fn frames_naming(path: u32) -> Vec<(&'static str, Vec<u8>)> {
     let retire = Frame::RetireConnectionId { path: Some(PathId(path)), sequence: 0 };
     vec![
@@ -595,8 +596,8 @@ fn row_m5_what_a_peer_can_abandon_at_once_is_bounded() {
     }
 }
 
-/// Rounds of opening and abandoning. Row M5 asks for 100,000: `ANABRANCH_CYCLES=100000 cargo test --release -p
-/// anabranch-transport row_m5`.
+/// Rounds of opening and abandoning. Row M5 asks for 100,000: `ANABRANCH_CYCLES=100000 cargo test --release
+/// -p anabranch-transport row_m5`.
 fn cycles() -> u32 {
     std::env::var("ANABRANCH_CYCLES")
         .map_or(500, |cycles| cycles.parse().expect("ANABRANCH_CYCLES is a number"))
@@ -633,8 +634,8 @@ fn row_m5_opening_and_abandoning_without_a_pause_leaves_nothing_behind() {
     }
 }
 
-/// A client that makes its paths seem to come from `victim`, where nothing answers. Gives what the server sends there, and what
-/// it got from there.
+/// A client that makes its paths seem to come from `victim`, where nothing answers. Gives what the server
+/// sends there, and what it got from there.
 fn aim(pair: &mut Pair, victim: SocketAddr, locals: &[SocketAddr]) -> (u64, u64) {
     let seen = Rc::new(Cell::new(0));
     let (count, spoofed) = (Rc::clone(&seen), locals.to_vec());
@@ -736,7 +737,8 @@ fn row_m10_keys_change_on_all_paths_at_once() {
     }
 }
 
-/// The stateless reset that a server gives that has forgotten everything but its keys, for a datagram of path 1.
+/// The stateless reset that a server gives that has forgotten everything but its keys, for a datagram of path
+/// 1.
 fn reset_of_path_1(pair: &mut Pair) -> Vec<u8> {
     let now = pair.now;
     let payload = [1; 100];

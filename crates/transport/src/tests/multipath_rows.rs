@@ -56,8 +56,8 @@ fn a_path_that_does_not_carry_1200_bytes_is_not_opened() {
 fn row_m4_no_nonce_occurs_twice_in_ten_million_packets() {
     let mut numbering = Numbering::per_path();
     let mut random = Random::new([4; 32]);
-    // Paths come and go; each has a line of its own, and the nonce tells which. So a nonce could only come twice if a path's
-    // numbers did not rise, or if it did not hold path and number whole.
+    // Paths come and go; each has a line of its own, and the nonce tells which. So a nonce could only come
+    // twice if a path's numbers did not rise, or if it did not hold path and number whole.
     let mut newest: Vec<Option<u64>> = vec![None; 64];
     let mut first = 0;
     for packet in 0..10_000_000_u64 {
@@ -267,7 +267,8 @@ fn row_m13_forged_acknowledgments_on_another_path() {
         still_works(&mut pair);
         let target = from.peer();
         let before: Vec<_> = pair.end(target).paths().collect();
-        // Late, with a huge delay, and again and again: on path 0, about the newest packet of path 1 that was acknowledged.
+        // Late, with a huge delay, and again and again: on path 0, about the newest packet of path 1 that was
+        // acknowledged.
         for _ in 0..50 {
             pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(Some(1), 0, (1 << 30) - 1)));
             pair.run_until_quiet();

@@ -1,4 +1,5 @@
-//! Headers that name the stream and the offset of their packet's data (VReverso): what is sent, and what is refused.
+//! Headers that name the stream and the offset of their packet's data (VReverso): what is sent, and what is
+//! refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

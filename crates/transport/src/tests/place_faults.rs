@@ -1,4 +1,5 @@
-//! Each fault of the reference that `docs/vreverso.md` names, with packets made by hand: what is read stays what was sent.
+//! Each fault of the reference that `docs/vreverso.md` names, with packets made by hand: what is read stays
+//! what was sent.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -216,8 +216,9 @@ fn row_18_replayed_first_flights_get_no_early_data() {
     assert!(receive(&mut pair, id) == data);
     pair.connect();
     let first = pair.server_handle;
-    // Somebody else plays it again, from other addresses, with other connection IDs so that it is not a mere duplicate:
-    // those are not authenticated until the handshake fails, so the flight is the original one at a restarted router.
+    // Somebody else plays it again, from other addresses, with other connection IDs so that it is not a mere
+    // duplicate: those are not authenticated until the handshake fails, so the flight is the original one at
+    // a restarted router.
     let config = pair.server_config().clone();
     for port in 1..100u16 {
         let mut server = crate::Endpoint::new(

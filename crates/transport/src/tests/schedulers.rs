@@ -157,7 +157,8 @@ fn a_datagram_takes_the_path_that_it_was_sent_on() {
     assert_eq!(received, 20);
 }
 
-/// Paths that one end's packets leave on: those with stream data of offsets sent before, and those with acknowledgments.
+/// Paths that one end's packets leave on: those with stream data of offsets sent before, and those with
+/// acknowledgments.
 #[derive(Clone, Default)]
 struct Paths(Arc<Mutex<Left>>);
 

@@ -220,7 +220,8 @@ fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
     }
 }
 
-/// Data is under way on both paths when one is given up: what still comes of it is understood, or ignored, but no violation.
+/// Data is under way on both paths when one is given up: what still comes of it is understood, or ignored,
+/// but no violation.
 #[test]
 fn a_path_is_abandoned_in_the_middle_of_a_transfer() {
     for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
@@ -359,7 +360,8 @@ fn keys_change_in_the_middle() {
     }
 }
 
-/// The server is to use the fast path as a backup only, so that its acknowledgments of what comes there take the slow one.
+/// The server is to use the fast path as a backup only, so that its acknowledgments of what comes there take
+/// the slow one.
 #[test]
 fn answers_that_come_round_by_a_slow_path_draw_no_probes_for_good() {
     let kept_alive = || {
@@ -713,7 +715,8 @@ fn path_ids_are_the_clients_to_begin_and_in_order() {
     }
 }
 
-/// A client that gives up one path ID after another without ever opening a path, or acknowledging that the server agrees.
+/// A client that gives up one path ID after another without ever opening a path, or acknowledging that the
+/// server agrees.
 #[test]
 fn abandoning_what_was_never_opened_is_bounded() {
     let mut pair = connected(true);

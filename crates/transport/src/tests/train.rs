@@ -24,7 +24,8 @@ use crate::{ConnectionError, Numbering, TransportConfig};
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Quiet,
-    /// Loss, reordering, repetition, forgery, and marks; what arrives within two milliseconds arrives together.
+    /// Loss, reordering, repetition, forgery, and marks; what arrives within two milliseconds arrives
+    /// together.
     Hostile(u64),
     /// Windows of little more than a flight of packets.
     Tight,

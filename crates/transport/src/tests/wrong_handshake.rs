@@ -121,7 +121,8 @@ fn version_information_that_does_not_fit() {
     );
 }
 
-/// VReverso without version_information is as good as any version that did not change; after a change there is no way without.
+/// VReverso without version_information is as good as any version that did not change; after a change there
+/// is no way without.
 #[test]
 fn version_information_missing() {
     let missing: Edit = |p| p.version_information = None;

@@ -93,8 +93,8 @@ fn connected(attacker: Side) -> (Time, [End; 2]) {
     (now, [client, server])
 }
 
-/// A peer sends PING after PING and acknowledges nothing, because nothing reaches it: what is remembered of the
-/// acknowledgments that it gets stays small.
+/// A peer sends PING after PING and acknowledges nothing, because nothing reaches it: what is remembered of
+/// the acknowledgments that it gets stays small.
 #[test]
 fn row_3_a_peer_that_acknowledges_nothing_costs_next_to_no_memory() {
     for attacker in [Side::Client, Side::Server] {

@@ -1,4 +1,5 @@
-//! A server that sends and a client that receives, whose memory is counted, and whatever a network may do between them.
+//! A server that sends and a client that receives, whose memory is counted, and whatever a network may do
+//! between them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Bytes allocated for receiving are bounded by the window that the peer was given, whatever it sends and the application reads.
+//! Bytes allocated for receiving are bounded by the window that the peer was given, whatever it sends and the
+//! application reads.
 
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ pub struct Ack<'a> {
 }
 
 impl<'a> Ack<'a> {
-    /// Acknowledged ranges, largest first, apart by at least one packet number.
+    /// Returns the acknowledged ranges, largest first, apart by at least one packet number.
     #[inline]
     pub fn ranges(&self) -> AckRanges<'a> {
         let Blocks { first, rest, direction, .. } = self.blocks;
@@ -113,7 +113,8 @@ impl Blocks<'_> {
     }
 }
 
-/// Writes an ACK, or a PATH_ACK if there is a `path`, of as many `ranges` as fit, and returns how many those are.
+/// Writes an ACK, or a PATH_ACK if there is a `path`, of as many `ranges` as fit, and returns how many those
+/// are.
 ///
 /// `ranges` are descending and apart by at least one packet number; without any, nothing is written.
 pub fn write_ack(
@@ -168,7 +169,7 @@ fn fitting(smallest: u64, ranges: impl Iterator<Item = RangeInclusive<u64>>, roo
     (count, size)
 }
 
-/// Gap and length of each range below `smallest`.
+/// Returns gap and length of each range below `smallest`.
 fn pairs(
     mut smallest: u64,
     ranges: impl Iterator<Item = RangeInclusive<u64>>,

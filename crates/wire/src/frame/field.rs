@@ -14,7 +14,8 @@ pub(super) trait Field<'a>: Copy {
     fn write(self, region: &mut Region<'_>);
 }
 
-/// Bytes of a byte string's length: two where one would do, so that writers can fill it in after the data.
+/// Returns the size of a byte string's length: two bytes where one would do, so that writers can fill it in
+/// after the data.
 #[inline]
 pub(super) const fn length_len(len: usize) -> usize {
     if len <= MAX_SHORT_LEN { 2 } else { 4 }

@@ -8,8 +8,8 @@ use crate::Dir;
 use crate::cursor::{Reader, Region};
 use crate::varint::varint_len;
 
-/// `type (fields in wire order) [the frame they make]`, where the frame serves both as expression and as pattern.
-/// `without name = value` is a field of the frame that this type does not carry.
+/// `type (fields in wire order) [the frame they make]`, where the frame serves both as expression and as
+/// pattern. `without name = value` is a field of the frame that this type does not carry.
 macro_rules! frames {
     ($($kind:literal ($($field:ident),*) [$($frame:tt)+] $(without $absent:ident = $value:literal)?;)*) => {
         /// Returns the type code of `frame`.
@@ -21,7 +21,7 @@ macro_rules! frames {
             }
         }
 
-        /// Bytes of `frame`.
+        /// Returns the size of `frame` in bytes.
         pub(super) fn size(frame: &Frame<'_>) -> usize {
             match *frame {
                 Frame::Padding(run) => run,

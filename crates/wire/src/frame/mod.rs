@@ -155,7 +155,8 @@ pub enum Frame<'a> {
         /// The next sequence number it expects.
         next_sequence: u64,
     },
-    /// ALTERNATIVE_V4_ADDRESS (draft-munizaga-quic-alternative-server-address): the server can be reached there as well.
+    /// ALTERNATIVE_V4_ADDRESS (draft-munizaga-quic-alternative-server-address): the server can be reached
+    /// there as well.
     AlternativeV4Address {
         /// Flags of the address.
         flags: AddressFlags,
@@ -213,12 +214,12 @@ pub struct ConnectionClose<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The type code with which the frame is written.
+    /// Returns the type code with which the frame is written.
     pub fn kind(&self) -> u64 {
         list::kind(self)
     }
 
-    /// Bytes the frame takes, the same in both directions.
+    /// Returns the size of the frame in bytes, the same in both directions.
     pub fn size(&self) -> usize {
         list::size(self)
     }
@@ -331,7 +332,7 @@ impl<'a> Frames<'a> {
         Self { reader: Reader::new(payload, direction), without_frames: payload.is_empty() }
     }
 
-    /// Bytes of the payload that have not been read.
+    /// Returns the number of bytes of the payload that have not been read.
     #[inline]
     pub const fn remaining(&self) -> usize {
         self.reader.remaining()
@@ -343,8 +344,8 @@ impl<'a> Frames<'a> {
         self.reader.is_empty()
     }
 
-    /// Reads the next frame if it is a STREAM frame, as most are; otherwise, and also if it cannot be read, nothing is read, and
-    /// the iterator tells what is there.
+    /// Reads the next frame if it is a STREAM frame, as most are; otherwise, and also if it cannot be read,
+    /// nothing is read, and the iterator tells what is there.
     #[inline(always)]
     pub fn next_stream(&mut self) -> Option<Stream<'a>> {
         // Each copy knows its direction, and does not ask for it field by field.
@@ -370,7 +371,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// The STREAM frame that `payload` begins with in this direction, and what follows.
+/// Returns the STREAM frame that `payload` begins with in this direction, and the rest of the payload.
 #[inline(always)]
 fn leading_stream(payload: &[u8], direction: Direction) -> Option<(Stream<'_>, Reader<'_>)> {
     let mut reader = Reader::new(payload, direction);
@@ -412,7 +413,7 @@ const fn is_within(offset: u64, data: &[u8]) -> bool {
     offset + data.len() as u64 <= crate::MAX_VARINT
 }
 
-/// The rules on a frame's values that need nothing but the frame.
+/// Checks the rules on a frame's values that need nothing but the frame.
 #[inline]
 fn check(frame: &Frame<'_>) -> Result<(), Fault> {
     match frame {

@@ -1,7 +1,7 @@
 //! Frames that carry application or handshake data: STREAM (RFC 9000 §19.8), CRYPTO, DATAGRAM.
 //!
-//! STREAM is always written with offset and length. That costs a byte on a stream's first frame and keeps one shape in
-//! both directions.
+//! STREAM is always written with offset and length. That costs a byte on a stream's first frame and keeps one
+//! shape in both directions.
 
 use super::Fault;
 use super::field::{Field, MAX_SHORT_LEN, TOO_LONG, length_len};
@@ -35,7 +35,7 @@ const DATAGRAM: u64 = 0x31;
 /// DATAGRAM without a length.
 pub(super) const DATAGRAM_TO_THE_END: u64 = 0x30;
 
-/// The type with which a STREAM frame is written.
+/// Returns the type with which a STREAM frame is written.
 #[inline]
 pub(super) const fn kind(fin: bool) -> u64 {
     FIRST | OFF | LEN | fin as u64

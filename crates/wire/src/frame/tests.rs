@@ -660,7 +660,8 @@ proptest! {
         }
     }
 
-    /// Any bytes give frames or one error. What was read can be written and read again, in the other direction too.
+    /// Any bytes give frames or one error. What was read can be written and read again, in the other
+    /// direction too.
     #[test]
     fn any_payload_is_read_without_panic(bytes in vec(prop_oneof![any::<u8>(), 0..0x20u8], 0..200)) {
         for direction in BOTH {

@@ -3,7 +3,8 @@
 use super::{PacketKind, decode_packet_number};
 use crate::{ConnectionId, StreamId};
 
-/// Stream position of a packet's data, for formats whose headers have it ([`Format::names_stream`](crate::Format::names_stream)).
+/// Stream position of a packet's data, for formats whose headers have it
+/// ([`Format::names_stream`](crate::Format::names_stream)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The stream.

@@ -1,4 +1,5 @@
-//! Packet headers (RFC 8999, RFC 9000 §17): splitting a datagram into packets and reading what is not protected.
+//! Packet headers (RFC 8999, RFC 9000 §17): splitting a datagram into packets and reading what is not
+//! protected.
 
 mod fields;
 mod kind;
@@ -54,7 +55,8 @@ pub struct Protected {
 pub enum HeaderError {
     /// The header is cut off or breaks the format.
     Malformed,
-    /// A long header of a version not spoken here (RFC 9000 §5.2.2). The IDs may be longer than a [`ConnectionId`].
+    /// A long header of a version not spoken here (RFC 9000 §5.2.2). The IDs may be longer than a
+    /// [`ConnectionId`].
     UnknownVersion {
         /// The version.
         version: Version,
@@ -89,7 +91,8 @@ impl<'a> ShortHeader<'a> {
         datagram.first().is_some_and(|first| first & LONG == 0)
     }
 
-    /// Reads the header of `packet`, whose connection ID has `cid_len` bytes; `None` if it is long or cut off.
+    /// Reads the header of `packet`, whose connection ID has `cid_len` bytes; `None` if it is long or cut
+    /// off.
     #[inline]
     pub fn read(packet: &'a [u8], cid_len: usize) -> Option<Self> {
         let first = *packet.first().filter(|first| **first & LONG == 0)?;

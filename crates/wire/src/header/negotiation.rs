@@ -4,7 +4,8 @@ use super::{FIXED, LONG, PacketKind};
 use crate::ConnectionId;
 use crate::version::{Format, Version};
 
-/// Versions of a Version Negotiation packet, from [`Protected::pn_offset`](crate::Protected::pn_offset) on, that are read.
+/// Versions of a Version Negotiation packet, from [`Protected::pn_offset`](crate::Protected::pn_offset) on,
+/// that are read.
 pub const MAX_OFFERED_VERSIONS: usize = 64;
 
 /// Appends a Retry packet without its integrity tag. The low bits of `seed` fill the unused bits.

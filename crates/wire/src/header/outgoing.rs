@@ -86,15 +86,16 @@ impl Format {
         head.finish(kind, self.number(kind), number)
     }
 
-    /// Bytes of frames that a packet with this header needs, for its sample among others (RFC 9001 §5.4.2).
+    /// Returns the bytes of frames that a packet with this header needs, for its sample among others (RFC
+    /// 9001 §5.4.2).
     #[inline]
     pub fn min_payload(&self, outgoing: &Outgoing) -> usize {
         let field = self.number(outgoing.kind);
         field.sample_offset.saturating_sub(outgoing.header_len - outgoing.pn_offset).max(field.min_payload)
     }
 
-    /// Sets the Length of a long header to what `packet` has after it, the tag included: at most [`MAX_LONG_LENGTH`].
-    /// Does nothing to a short header.
+    /// Sets the Length of a long header to what `packet` has after it, the tag included: at most
+    /// [`MAX_LONG_LENGTH`]. Does nothing to a short header.
     pub fn set_length(&self, packet: &mut [u8], outgoing: &Outgoing) {
         if outgoing.kind == PacketKind::OneRtt {
             return;

@@ -2,7 +2,8 @@
 
 use crate::varint::MAX_VARINT;
 
-/// Numbers up to `pn` of which the peer may not know, if it has acknowledged `largest_acked` (RFC 9000 A.2).
+/// Returns how many numbers up to `pn` the peer may not know, if it has acknowledged `largest_acked` (RFC
+/// 9000 A.2).
 #[inline]
 pub const fn unacked_numbers(pn: u64, largest_acked: Option<u64>) -> u64 {
     match largest_acked {
@@ -11,8 +12,8 @@ pub const fn unacked_numbers(pn: u64, largest_acked: Option<u64>) -> u64 {
     }
 }
 
-/// Bytes, 1 to 4, with which a packet number is unambiguous to a peer whose largest one is at most `unacked` away
-/// (RFC 9000 A.2).
+/// Bytes, 1 to 4, with which a packet number is unambiguous to a peer whose largest one is at most `unacked`
+/// away (RFC 9000 A.2).
 #[inline]
 pub const fn packet_number_len(unacked: u64) -> usize {
     // Twice as many numbers as are unacknowledged: ceil(log2(unacked)) + 1 bits.
@@ -23,7 +24,8 @@ pub const fn packet_number_len(unacked: u64) -> usize {
     }
 }
 
-/// The packet number closest to the one after `largest` whose low `bits` are `truncated` (RFC 9000 A.3).
+/// Returns the packet number closest to the one after `largest` whose low `bits` are `truncated` (RFC 9000
+/// A.3).
 ///
 /// `largest` is the largest number of the space that was received and authenticated.
 #[inline]

@@ -16,7 +16,7 @@ const SHORT_RESERVED: u8 = 0x18;
 const LONG_PROTECTED: u8 = 0x0f;
 const SHORT_PROTECTED: u8 = 0x1f;
 
-/// The bits of the first byte that are masked, given the long-header bit of `first`, which never is.
+/// Returns the masked bits of the first byte, given the long-header bit of `first`, which is never masked.
 #[inline]
 pub(super) const fn protected_bits(first: u8) -> u8 {
     if first & LONG != 0 { LONG_PROTECTED } else { SHORT_PROTECTED }
@@ -30,7 +30,7 @@ impl Format {
         self.number(kind).sample_offset
     }
 
-    /// Bytes of mask that packets of this kind need.
+    /// Returns the bytes of mask that packets of this kind need.
     #[inline]
     pub fn mask_len(&self, kind: PacketKind) -> usize {
         self.number(kind).mask_len
@@ -42,7 +42,8 @@ impl Format {
         packet.get(pn_offset + self.sample_offset(kind)..)?.first_chunk().copied()
     }
 
-    /// Takes the mask off `packet`, which starts with the packet's first byte and was long enough for a sample.
+    /// Takes the mask off `packet`, which starts with the packet's first byte and was long enough for a
+    /// sample.
     #[inline]
     pub fn unmask(&self, packet: &mut [u8], kind: PacketKind, pn_offset: usize, mask: &[u8; 16]) -> Unmasked {
         let (header, field) = packet.split_at_mut(pn_offset);
@@ -53,13 +54,13 @@ impl Format {
 }
 
 impl Front {
-    /// Bytes of the packet number.
+    /// Returns the size of the packet number in bytes.
     #[inline]
     pub(crate) const fn pn_len(self) -> usize {
         (self.first & PN_LEN) as usize + 1
     }
 
-    /// With a number field of `len` bytes, which says this.
+    /// Creates the unmasked header with a number field of `len` bytes and this content.
     #[inline]
     pub(crate) const fn unmasked(
         self,

@@ -54,7 +54,7 @@ impl Version {
         self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a
     }
 
-    /// One of the reserved numbers.
+    /// Returns one of the reserved numbers.
     pub const fn grease(seed: u32) -> Self {
         Self(seed & 0xf0f0_f0f0 | 0x0a0a_0a0a)
     }
@@ -88,8 +88,9 @@ pub struct Format {
     pub(crate) handshake_number: NumberField,
     /// The same in 0-RTT and 1-RTT packets.
     pub(crate) data_number: NumberField,
-    /// Headers of 0-RTT and 1-RTT packets name the stream and the offset of the packet's data. Stream 0 then means that there
-    /// is none, so that it cannot be used; a packet has one STREAM frame at most, before all others and beside no DATAGRAM.
+    /// Headers of 0-RTT and 1-RTT packets name the stream and the offset of the packet's data. Stream 0 then
+    /// means that there is none, so that it cannot be used; a packet has one STREAM frame at most, before all
+    /// others and beside no DATAGRAM.
     pub names_stream: bool,
 }
 

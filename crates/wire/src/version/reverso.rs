@@ -1,10 +1,11 @@
-//! QUIC VReverso: frames are read from a packet's end, and the headers of data packets say where the data belongs, so that a
-//! receiver can decrypt it right there (`docs/vreverso.md`).
+//! QUIC VReverso: frames are read from a packet's end, and the headers of data packets say where the data
+//! belongs, so that a receiver can decrypt it right there (`docs/vreverso.md`).
 //!
 //! ```text
 //! Packet Number (1-4) | Stream ID (1-4) | Offset (1-4)
 //! ```
-//! The two top bits of the packet number give the length of the stream ID, those of the stream ID the length of the offset.
+//! The two top bits of the packet number give the length of the stream ID, those of the stream ID the length
+//! of the offset.
 
 use super::number::{Front, Lengths};
 use super::{Format, NumberField, Version, v1};
@@ -42,7 +43,8 @@ const STREAM_ID_END: u64 = 1 << 30;
 fn unmask(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked {
     let pn_len = front.pn_len();
     let (Some(field), Some((_, mask))) = (field.first_chunk_mut(), mask.split_first_chunk::<1>()) else {
-        // It is long enough for a sample behind the longest field; what is not is found too short for this header.
+        // It is long enough for a sample behind the longest field; what is not is found too short for this
+        // header.
         return front.unmasked(MAX_FIELD, 0, value_bits(pn_len), None);
     };
     let (masked, mask) = (Wide::of(field), Wide::of(mask.first_chunk().unwrap_or(&[0; MAX_FIELD])));
@@ -143,7 +145,7 @@ const fn join(next_len: usize, value: u64, len: usize) -> u64 {
     (next_len as u64 - 1) << bits | value & ((1 << bits) - 1)
 }
 
-/// Bytes of a packet number, as in RFC 9000 A.2 but for the two bits.
+/// Returns the size of a packet number in bytes, as in RFC 9000 A.2 but for the two bits.
 const fn pn_len(unacked: u64) -> usize {
     let bits = u64::BITS - unacked.saturating_sub(1).leading_zeros() + 1;
     match (bits + 2).div_ceil(8) {
@@ -152,7 +154,7 @@ const fn pn_len(unacked: u64) -> usize {
     }
 }
 
-/// Bytes of a stream ID, which goes whole.
+/// Returns the size of a stream ID, which is not truncated, in bytes.
 const fn stream_len(stream: u64) -> usize {
     let mut len = 1;
     while stream >> value_bits(len) != 0 {
@@ -161,7 +163,8 @@ const fn stream_len(stream: u64) -> usize {
     len
 }
 
-/// Bytes of an offset that a peer expects at most `distance` away: less than half of what the bytes can tell apart.
+/// Returns the size of an offset that a peer expects at most `distance` away: less than half of the values
+/// that its bytes distinguish.
 const fn offset_len(distance: u64) -> usize {
     let mut len = MIN_OFFSET_LEN;
     while len < 4 && distance >= 1 << (8 * len - 1) {

@@ -5,7 +5,8 @@ use anabranch_wire::{Frame, FrameError, Frames, MAX_VARINT, Version, push_varint
 /// Frames in one payload, most.
 const MAX_FRAMES: usize = 12;
 
-/// Types and their fields: a varint, a byte string with its length, a connection ID with its length, or that many bytes.
+/// Types and their fields: a varint, a byte string with its length, a connection ID with its length, or that
+/// many bytes.
 const SHAPES: &[(u64, &str)] = &[
     (0x01, ""),
     (0x04, "vvv"),

@@ -82,8 +82,9 @@ impl Case {
     fn options(self, server: &Server) -> Vec<String> {
         match self {
             Self::Forced => vec![format!("--origin-to-force-quic-on={}", server.authority())],
-            // Over QUIC, Chromium wants a root that is generally known unless it is told to use QUIC for an origin of the
-            // same name; that it is told so for a port where nobody listens does not make it use QUIC for ours.
+            // Over QUIC, Chromium wants a root that is generally known unless it is told to use QUIC for an
+            // origin of the same name; that it is told so for a port where nobody listens does not make it
+            // use QUIC for ours.
             Self::Discovered => vec!["--origin-to-force-quic-on=127.0.0.1:1".to_owned()],
         }
     }

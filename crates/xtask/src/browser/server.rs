@@ -90,7 +90,7 @@ fn announced(said: &Receiver<String>) -> Option<(String, String)> {
     }
 }
 
-/// Whatever is no line of the access log is a complaint.
+/// Parses the access log; any other line is an error.
 fn requests(log: &str) -> Result<Vec<Request>, String> {
     log.lines()
         .map(|line| serde_json::from_str(line).map_err(|_| format!("the server said: {line}")))

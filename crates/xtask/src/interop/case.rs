@@ -23,8 +23,9 @@ const CHANGES: [u64; 2] = [1_000, 2_500];
 /// Address to which the client of `rebind-addr` seems to move.
 const OTHER_LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Half of all round trips fail in the cases of handshakes; until one succeeds the intervals between probes double from one
-/// second. After half a minute about one in 200 connections is still there; none should be after two.
+/// Half of all round trips fail in the cases of handshakes; until one succeeds the intervals between probes
+/// double from one second. After half a minute about one in 200 connections is still there; none should be
+/// after two.
 const PERSISTENT: &[&str] = &["--idle-ms", "120000"];
 
 /// Work of a client.
@@ -157,7 +158,7 @@ impl Case {
         Self { link: Some(link), ..self }
     }
 
-    /// Through a relay that only watches.
+    /// Returns the case through a relay that only watches.
     pub(super) fn watched(self) -> Self {
         Self { only_watched: true, ..self.link(LinkSpec::default()) }
     }

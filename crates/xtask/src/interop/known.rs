@@ -1,4 +1,5 @@
-//! Faults and gaps of other stacks that have been looked into. They are shown as what they are, and fail no run.
+//! Faults and gaps of other stacks that have been looked into. They are shown as what they are, and fail no
+//! run.
 
 use super::case::STATELESS_RESET;
 use super::judge::Outcome;

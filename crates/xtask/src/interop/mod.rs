@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
     /// Only the quick cases
     #[arg(long)]
     smoke: bool,
-    /// The public interop runner's contract instead, both ends in network namespaces (needs root and iproute2)
+    /// The public interop runner's contract instead, both ends in network namespaces (needs root and
+    /// iproute2)
     #[arg(long, conflicts_with_all = ["peer", "role", "smoke", "between"])]
     netns: bool,
     /// Several paths at once instead, with peers that can do that
@@ -70,7 +71,8 @@ enum Role {
     Both,
 }
 
-/// Runs what is asked for and prints the matrix; whether nothing failed. A whole run writes `docs/interop.md`.
+/// Runs what is asked for and prints the matrix; whether nothing failed. A whole run writes
+/// `docs/interop.md`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     if arguments.netns {
         let done = netns::run(root, arguments)?;
@@ -123,7 +125,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
 /// A program by its name, or why it cannot take part.
 type Known = (String, Result<Program, String>);
 
-/// Everybody who takes part, built if need be.
+/// Returns all programs that take part, built if need be.
 fn programs(root: &Path, pairs: &[(String, String)], fresh: bool) -> Vec<Known> {
     let mut programs: Vec<Known> = Vec::new();
     for name in pairs.iter().flat_map(|(client, server)| [client, server]) {

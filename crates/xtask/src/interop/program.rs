@@ -1,4 +1,5 @@
-//! The programs that take part: this project's command and the peers, all with the flags of `peers/README.md`.
+//! The programs that take part: this project's command and the peers, all with the flags of
+//! `peers/README.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,8 +33,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Finds the program; builds a peer that is missing and, if `fresh`, this project's own. The error says why it cannot
-    /// take part.
+    /// Finds the program; builds a peer that is missing and, if `fresh`, this project's own. The error says
+    /// why it cannot take part.
     pub(super) fn ready(root: &Path, name: &str, fresh: bool) -> Result<Self, String> {
         if name == OURS {
             return Ok(Self::at(name, ours::program(root, fresh)?, &["perf"]));

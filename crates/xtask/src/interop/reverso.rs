@@ -1,4 +1,5 @@
-//! `cargo xtask interop --reverso`: QUIC VReverso with its reference, both ways, over good links and bad ones.
+//! `cargo xtask interop --reverso`: QUIC VReverso with its reference, both ways, over good links and bad
+//! ones.
 
 use std::time::Duration;
 

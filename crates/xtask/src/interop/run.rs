@@ -129,7 +129,8 @@ fn files(case: &Case, field: &Field) -> Result<Vec<String>, String> {
     each.map(|(size, number)| field.file(size, number)).collect()
 }
 
-/// Runs clients, some at once, until all have ended or one has failed; the last one's end, or the failed one's.
+/// Runs clients, some at once, until all have ended or one has failed; the last one's end, or the failed
+/// one's.
 fn one_by_one(
     commands: impl Iterator<Item = Command>,
     at_once: usize,
@@ -204,7 +205,8 @@ const KEYS: [&str; 2] = [
     "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeffe0e1e2e3e4e5e6e7e8e9eaebecedeeef",
 ];
 
-/// RFC 9000 §10.3: a reset with the right token ends a connection at once, one with a wrong token does not.
+/// Plays stateless resets (RFC 9000 §10.3): one with the right token ends a connection at once, one with a
+/// wrong token does not.
 fn play_stateless_reset(client: &Program, server: &Program, field: &Field) -> Result<Outcome, Stop> {
     let (believed, after) = outlive_server(client, server, field, KEYS[0])?;
     if after > RESET_WITHIN {
@@ -225,7 +227,8 @@ fn play_stateless_reset(client: &Program, server: &Program, field: &Field) -> Re
     )))
 }
 
-/// Kills the server of an upload and starts one with `key` in its place; how the client ended, and how long after that.
+/// Kills the server of an upload and starts one with `key` in its place; how the client ended, and how long
+/// after that.
 fn outlive_server(
     client: &Program,
     server: &Program,

@@ -1,5 +1,5 @@
-//! Trains drawn from a seed, in classes: those that both models must treat alike to the nanosecond, and those that
-//! meet a rule in which they differ.
+//! Trains drawn from a seed, in classes: those that both models must treat alike to the nanosecond, and those
+//! that meet a rule in which they differ.
 
 use anabranch_lab::link::Limit;
 use anabranch_lab::random::{Rng, Seed};
@@ -57,7 +57,8 @@ fn ccr22(rng: &mut Rng) -> Train {
     let product = u128::from(rate) * 1024 * 1024 / 8 * u128::from(delay) * 2 / u128::from(SECOND) / 1_000_000;
     let queue = usize::try_from(product * 3 / 2 / 1200).unwrap_or(usize::MAX).max(1);
     let sizes = [IPV4_UDP + 40, IPV4_UDP + 1252, IPV4_UDP + 1440];
-    // Queues of thousands do not fill within a train: an eighth of them is kept, so that something is dropped.
+    // Queues of thousands do not fill within a train: an eighth of them is kept, so that something is
+    // dropped.
     let queue = queue.min(PACKETS / 8);
     Train { packets: load(rng, rate, |rng| rng.pick(&sizes)), ..train(rate, delay, Limit::Packets(queue)) }
 }

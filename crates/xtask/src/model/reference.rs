@@ -1,5 +1,5 @@
-//! A link written down a second time, event by event and with its rules as switches, against which both the lab's link
-//! and that of ns-3 are held.
+//! A link written down a second time, event by event and with its rules as switches, against which both the
+//! lab's link and that of ns-3 are held.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,8 @@ pub(super) struct Rules {
     pub(super) fixed_point: bool,
     /// A packet that is sent in the instant in which a transmission ends finds the queue as before.
     pub(super) sends_first: bool,
-    /// A packet that meets an idle transmitter passes through the queue, too, and is dropped if it does not fit.
+    /// A packet that meets an idle transmitter passes through the queue, too, and is dropped if it does not
+    /// fit.
     pub(super) through_queue: bool,
 }
 

@@ -1,4 +1,5 @@
-//! A client that was not told where to begin, whose host changes under it: one path, which follows the routing table.
+//! A client that was not told where to begin, whose host changes under it: one path, which follows the
+//! routing table.
 
 use std::fs;
 use std::io::Read;

@@ -1,5 +1,6 @@
-//! `cargo xtask paths`: `anabranch get` fetches from `anabranch serve` over two interfaces that go down, come back and change
-//! their addresses, and over one path that follows the routing table, in namespaces of its own. Needs no root where users may make namespaces (user_namespaces(7)).
+//! `cargo xtask paths`: `anabranch get` fetches from `anabranch serve` over two interfaces that go down, come
+//! back and change their addresses, and over one path that follows the routing table, in namespaces of its
+//! own. Needs no root where users may make namespaces (user_namespaces(7)).
 
 mod follow;
 mod network;

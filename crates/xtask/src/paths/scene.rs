@@ -119,7 +119,8 @@ impl Scene {
         step("second at a new address", SECOND)?;
         let facts = fetching.end(PATIENCE)?;
         self.compare("long", LONG)?;
-        // A path on each interface, the second one's at its new address: none has moved to where another one is.
+        // A path on each interface, the second one's at its new address: none has moved to where another one
+        // is.
         let open = facts["paths"].as_array().into_iter().flatten().filter(|path| path["closed"].is_null());
         let mut at: Vec<_> =
             open.filter_map(|path| path["local"].as_str()?.split_once(':').map(|(ip, _)| ip)).collect();

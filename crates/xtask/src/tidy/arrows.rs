@@ -1,4 +1,5 @@
-//! Arrows between crates: a crate uses the crates that the table of `ARCHITECTURE.md` says, all of them on lower floors.
+//! Arrows between crates: a crate uses the crates that the table of `ARCHITECTURE.md` says, all of them on
+//! lower floors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +13,8 @@ use super::{Fault, Source};
 const FILE: &str = "ARCHITECTURE.md";
 /// The first cells of the table's head.
 const HEAD: [&str; 2] = ["Floor", "Crate (`crates/…`)"];
-/// TLS sessions and certificates from a seed, worthless as protection: the library and the command must not be built on them.
+/// TLS sessions and certificates from a seed, worthless as protection: the library and the command must not
+/// be built on them.
 const SEEDED: &str = "seeded";
 /// The crates that may.
 const SEEDED_USERS: [&str; 3] = ["lab", "bench", KIT];
@@ -43,8 +45,8 @@ pub(super) fn metadata(root: &Path) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Reports crates and arrows that the table does not have, rows and arrows of the table that do not exist, and arrows that do
-/// not point downwards.
+/// Reports crates and arrows that the table does not have, rows and arrows of the table that do not exist,
+/// and arrows that do not point downwards.
 pub(super) fn check(sources: &[Source], metadata: &Value) -> Vec<Fault> {
     let Some(source) = sources.iter().find(|source| source.path == FILE) else { return Vec::new() };
     let table = table(&source.text);

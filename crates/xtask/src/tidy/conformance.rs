@@ -1,4 +1,5 @@
-//! The table of requirements: what it names as code or as a test must be there, and no requirement may be missing.
+//! The table of requirements: what it names as code or as a test must be there, and no requirement may be
+//! missing.
 
 use super::{Fault, Source};
 

@@ -1,4 +1,5 @@
-//! Figures of speed in the README are those of the table in docs/performance.md, and say when and where they were taken.
+//! Figures of speed in the README are those of the table in docs/performance.md, and say when and where they
+//! were taken.
 
 use super::{Fault, Source};
 

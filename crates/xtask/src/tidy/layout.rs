@@ -8,7 +8,8 @@ use super::{Fault, Source};
 /// Maximum number of lines between the braces of inline tests.
 const MAX_INLINE: usize = 60;
 
-/// Reports modules that are `x.rs` though they have children beside their tests, tests named otherwise, and long inline tests.
+/// Reports modules that are `x.rs` though they have children beside their tests, tests named otherwise, and
+/// long inline tests.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let code = || sources.iter().filter(|source| source.is_rust() && source.path.starts_with("crates/"));
     let parents: BTreeSet<&str> =

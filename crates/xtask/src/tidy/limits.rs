@@ -1,4 +1,5 @@
-//! Bounds: each `MAX_…` of the crates that a peer can feed is named by a test, or is no bound on what a peer feeds.
+//! Bounds: each `MAX_…` of the crates that a peer can feed is named by a test, or is no bound on what a peer
+//! feeds.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use super::{Fault, Source};
 /// Folders below `crates` whose input comes from peers.
 const FED: &[&str] = &["wire", "tls", "recovery", "transport", "http3", "qlog"];
 
-/// Constants that nothing fed by a peer grows up to, by the end of their file's path, and what they are instead.
+/// Constants that nothing fed by a peer grows up to, by the end of their file's path, and what they are
+/// instead.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("wire/src/frame/field.rs", "MAX_SHORT_LEN", "what two bytes of a varint hold"),
     ("wire/src/header/outgoing.rs", "MAX_LONG_LENGTH", "what two bytes of a varint hold"),

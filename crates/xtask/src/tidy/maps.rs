@@ -1,5 +1,5 @@
-//! Maps of the code: files that the glossary and the pictures of `ARCHITECTURE.md` name exist, and the picture of the floors has
-//! the crates of the table.
+//! Maps of the code: files that the glossary and the pictures of `ARCHITECTURE.md` name exist, and the
+//! picture of the floors has the crates of the table.
 
 use std::collections::BTreeSet;
 

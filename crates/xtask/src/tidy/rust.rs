@@ -31,7 +31,8 @@ pub(super) fn functions(text: &str) -> Vec<Function> {
         let Some(name) = function_name(line) else { continue };
         let indent = &line[..line.len() - line.trim_start().len()];
         let closing = format!("{indent}}}");
-        // The signature ends in a body on the same line, in `;` or in an opening brace; the body ends at the margin's brace.
+        // The signature ends in a body on the same line, in `;` or in an opening brace; the body ends at the
+        // margin's brace.
         let Some(end) = (start..lines.len()).find(|&at| {
             let ends = lines[at] == closing;
             let one_liner = at == start && line.ends_with(['}', ';']);

@@ -1,4 +1,5 @@
-//! The table of attacks: the code and the tests that it names exist, and it cites each test that has a row in its name.
+//! The table of attacks: the code and the tests that it names exist, and it cites each test that has a row in
+//! its name.
 
 use super::conformance::exists;
 use super::{Fault, Source};

@@ -5,7 +5,7 @@ use super::{Fault, Source};
 /// Folders below `crates` whose crate forbids it.
 const SAFE: &[&str] = &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab", "testkit"];
 
-/// Crate roots without the promise.
+/// Reports crate roots without the promise.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let root =
         |source: &&Source| SAFE.iter().any(|folder| source.path == format!("crates/{folder}/src/lib.rs"));

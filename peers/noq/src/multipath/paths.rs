@@ -127,7 +127,8 @@ impl Paths {
     }
 }
 
-/// Tells of paths that are gone, and gives a path the status that the other end wishes: noq leaves that to applications.
+/// Tells of paths that are gone, and gives a path the status that the other end wishes: noq leaves that to
+/// applications.
 async fn follow(connection: Connection, tell: watch::Sender<Vec<PathId>>) {
     let mut events = connection.path_events();
     let connection = connection.weak_handle();

@@ -19,8 +19,8 @@ const ALPN: &[u8] = b"h3";
 /// A host and a port.
 type Authority<'a> = (&'a str, u16);
 
-/// Connects to `authority`, at `known` if that is possible. With `early` the handshake need not be complete if the server is
-/// known from before.
+/// Connects to `authority`, at `known` if that is possible. With `early` the handshake need not be complete
+/// if the server is known from before.
 pub(super) async fn connect(
     reach: &Reach,
     authority: Authority<'_>,

@@ -26,11 +26,11 @@ use super::pump::Pump;
 use super::{Body, Config, Connection, Error, RecvHalf, SendHalf};
 use crate::endpoint::Endpoint;
 
-/// An HTTP/3 client: requests by URL, over connections that it makes as needed and keeps for later requests to the same
-/// host and port.
+/// An HTTP/3 client: requests by URL, over connections that it makes as needed and keeps for later requests
+/// to the same host and port.
 ///
-/// A request that the server surely did not process is made once more by itself, if its body is still there: see
-/// [`Error::is_unprocessed`]. Cloning is cheap and gives another handle of the same client.
+/// A request that the server surely did not process is made once more by itself, if its body is still there:
+/// see [`Error::is_unprocessed`]. Cloning is cheap and gives another handle of the same client.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -98,7 +98,7 @@ impl Client {
         ClientBuilder(Reach::new(endpoint, config))
     }
 
-    /// GET.
+    /// Makes a GET request.
     ///
     /// # Errors
     /// Like [`Client::request`].
@@ -106,7 +106,7 @@ impl Client {
         self.with_method(Method::GET, url, Bytes::new()).await
     }
 
-    /// POST of `body`, without a content type.
+    /// Makes a POST request with `body`, without a content type.
     ///
     /// # Errors
     /// Like [`Client::request`].
@@ -121,9 +121,9 @@ impl Client {
         self.request(request).await
     }
 
-    /// Makes a request, whose URI is an https URL; a `host` header takes the place of the URL's authority towards the
-    /// server. Gives the response once its head is there: its body follows as it arrives, and what is left of the request's
-    /// body is sent in the meantime. Dropping the response cancels the request.
+    /// Makes a request, whose URI is an https URL; a `host` header takes the place of the URL's authority
+    /// towards the server. Gives the response once its head is there: its body follows as it arrives, and
+    /// what is left of the request's body is sent in the meantime. Dropping the response cancels the request.
     ///
     /// # Errors
     /// If the request cannot be made, or no response came.
@@ -232,8 +232,8 @@ fn poll_final(cx: &Context<'_>, receive: &mut RecvHalf) -> Poll<Result<Response<
     }
 }
 
-/// RFC 9110 §8.6: a client says how long its content is if it knows, and a method that usually has content says so even
-/// of none.
+/// Adds Content-Length if the client knows the length; a method that usually has content says so even of none
+/// (RFC 9110 §8.6).
 fn add_length<B: http_body::Body>(parts: &mut Parts, upload: &Upload<B>) {
     let expects_content = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
     if parts.method == Method::CONNECT || parts.headers.contains_key(CONTENT_LENGTH) {

@@ -1,7 +1,7 @@
 //! One connection's requests, on their way to the service and back.
 //!
-//! Requests are taken in batches. The service's future is polled once where it is: most are ready at once, and their
-//! responses leave together, under one lock. A future that has to wait moves to a task of its own.
+//! Requests are taken in batches. The service's future is polled once where it is: most are ready at once,
+//! and their responses leave together, under one lock. A future that has to wait moves to a task of its own.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -31,7 +31,8 @@ use super::date::{self, DateCache};
 use super::lifetime::Lifetime;
 use super::{ServeOptions, Shutdown};
 
-/// Requests that are taken at once: many, to share the cost of a turn; few enough for responses not to wait long.
+/// Requests that are taken at once: many, to share the cost of a turn; few enough for responses not to wait
+/// long.
 const MAX_BATCH: usize = 32;
 
 /// Batches that are answered before other tasks have their turn.
@@ -118,7 +119,8 @@ where
             match poll_fn(|cx| self.poll_next(cx)).await {
                 Next::Requests(info) => self.answer_batch(info).await?,
                 Next::Held(true) => self.answer_held().await?,
-                // Nobody proved to be there: it may have been a replay. That the connection is lost, accepting tells.
+                // Nobody proved to be there: it may have been a replay. That the connection is lost,
+                // accepting tells.
                 Next::Held(false) => self.held.clear(),
                 Next::Nothing(result) => return result,
             }
@@ -196,7 +198,8 @@ where
         Ok(())
     }
 
-    /// RFC 8470 §3: what an attacker may repeat is not to change anything.
+    /// Holds an early request back until the handshake is complete: requests that an attacker may repeat must
+    /// not change anything (RFC 8470 §3).
     fn hold(&mut self, accepted: Accepted, info: ConnectionInfo) {
         self.held.push_back((accepted, ConnectionInfo { early_data: false, ..info }));
         self.established.get_or_insert_with(|| {

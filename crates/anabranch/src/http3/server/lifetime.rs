@@ -127,8 +127,9 @@ impl Lifetime {
         now.saturating_duration_since(self.last_request) >= self.idle_timeout
     }
 
-    /// Drops requests whose heads are not there although they began at least two ticks ago. Ticks in which the client sent
-    /// other things at a good rate do not count: its link may be slow, and have to carry those first.
+    /// Drops requests whose heads are not there although they began at least two ticks ago. Ticks in which
+    /// the client sent other things at a good rate do not count: its link may be slow, and have to carry
+    /// those first.
     fn expire_heads(&mut self, connection: &Connection) {
         let received = connection.received_bytes();
         if received - std::mem::replace(&mut self.received, received) >= self.steady {
@@ -148,7 +149,8 @@ mod tests {
     use crate::http3::Config;
     use crate::{Endpoint, SelfSigned, config};
 
-    /// The end of a stream is worth waiting for by itself: without it the client would not know that it has everything.
+    /// The end of a stream is worth waiting for by itself: without it the client would not know that it has
+    /// everything.
     #[tokio::test]
     async fn a_connection_is_not_quiet_before_the_client_has_the_end_of_a_response() {
         let identity = SelfSigned::new(["localhost"]).unwrap();

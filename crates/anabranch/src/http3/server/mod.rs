@@ -32,9 +32,10 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// An HTTP/3 server: it accepts connections of an endpoint and has a service answer their requests. Any
 /// [`Service`] of `http` messages will do, an `axum::Router` for instance.
 ///
-/// Requests have a [`ConnectionInfo`](super::ConnectionInfo) among their extensions, those of extended CONNECT (RFC 9220) a
-/// [`Protocol`](super::Protocol), and those of any CONNECT [`Datagrams`](super::Datagrams). If the service answers CONNECT
-/// with success, the bodies of request and response are the two directions of a tunnel.
+/// Requests have a [`ConnectionInfo`](super::ConnectionInfo) among their extensions, those of extended
+/// CONNECT (RFC 9220) a [`Protocol`](super::Protocol), and those of any CONNECT
+/// [`Datagrams`](super::Datagrams). If the service answers CONNECT with success, the bodies of request and
+/// response are the two directions of a tunnel.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -114,8 +115,8 @@ where
         self.serve_with_shutdown(pending::<()>(), Duration::ZERO).await;
     }
 
-    /// Serves until `signal` is ready, and then ends in good order: takes no more connections, tells clients to make no
-    /// more requests, serves those that were made, for at most `drain`, and closes.
+    /// Serves until `signal` is ready, and then ends in good order: takes no more connections, tells clients
+    /// to make no more requests, serves those that were made, for at most `drain`, and closes.
     pub async fn serve_with_shutdown(self, signal: impl Future, drain: Duration) {
         let max = self.options.limits.max_connections.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
         let connections = Arc::new(Semaphore::new(max));
@@ -197,8 +198,8 @@ where
     serve_connection(quic, service, options, shutdown).await
 }
 
-/// Serves one connection, which may be early: for programs that have several application protocols on one endpoint.
-/// Resolves at its end.
+/// Serves one connection, which may be early: for programs that have several application protocols on one
+/// endpoint. Resolves at its end.
 ///
 /// # Errors
 /// If the connection is lost, or the service can take no more requests.

@@ -15,8 +15,8 @@ impl Shutdown {
         Self(Arc::new(watch::Sender::new(None)))
     }
 
-    /// Begins: every connection tells its client to make no more requests on it (GOAWAY, RFC 9114 §5.2), serves those that
-    /// were made, for at most `drain`, and closes.
+    /// Begins the shutdown: every connection tells its client to make no more requests on it (GOAWAY, RFC
+    /// 9114 §5.2), serves those that were made, for at most `drain`, and closes.
     pub fn begin(&self, drain: Duration) {
         self.0.send_replace(Some(drain));
     }

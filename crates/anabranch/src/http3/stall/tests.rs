@@ -30,7 +30,8 @@ async fn a_client_that_takes_nothing_is_given_up() {
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
     let lasted = lasts(&mut stall, |_| (STALLED, 7)).await.unwrap();
     assert!(lasted >= TIMEOUT && lasted <= TIMEOUT + 3 * MAX_TICK, "{lasted:?}");
-    // What other streams of the connection get does not change that: it has credit for nothing more on this one.
+    // What other streams of the connection get does not change that: it has credit for nothing more on this
+    // one.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
     assert!(lasts(&mut stall, |start| (STALLED, steps(start, 1))).await.is_some());
     // Nor does a client help itself that acknowledges nothing.
@@ -73,7 +74,8 @@ async fn without_a_timeout_it_waits() {
     assert_eq!(lasts(&mut stall, |_| (STALLED, 7)).await, None);
 }
 
-/// `max_stalled_bytes`: of responses that hold 100 bytes each, those go first that have been stalled for the longest time.
+/// `max_stalled_bytes`: of responses that hold 100 bytes each, those go first that have been stalled for the
+/// longest time.
 #[tokio::test(start_paused = true)]
 async fn under_pressure_the_slowest_go_first() {
     let limits = Limits { max_stalled_bytes: 250, stall_timeout: Duration::ZERO, ..Limits::default() };

@@ -1,7 +1,9 @@
-//! 2.5 MB over HTTP/3 in 80 answers, without sockets: milliseconds of the client from packets to content it has read.
+//! 2.5 MB over HTTP/3 in 80 answers, without sockets: milliseconds of the client from packets to content it
+//! has read.
 //!
-//! As in the reference's own benchmark, the answers' packets come in batches of 157, and each sample has a new connection. Every stack
-//! runs in a process of its own, once with the system's malloc as it is and once with a malloc that keeps the memory it has.
+//! As in the reference's own benchmark, the answers' packets come in batches of 157, and each sample has a
+//! new connection. Every stack runs in a process of its own, once with the system's malloc as it is and once
+//! with a malloc that keeps the memory it has.
 
 mod ours;
 
@@ -84,7 +86,8 @@ impl Subject {
     }
 }
 
-/// Measures all of them in every round and adds what came of it to `report`; quiceh is left out if it is not there.
+/// Measures all of them in every round and adds what came of it to `report`; quiceh is left out if it is not
+/// there.
 pub(super) fn add(
     report: &mut Report,
     rounds: u32,
@@ -136,7 +139,7 @@ pub(crate) struct Options {
     wire: Wire,
 }
 
-/// Our own part, in this process; the others' programs print the same.
+/// Runs our own part, in this process; the others' programs print the same.
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let samples = ours::measure(options.wire.version(), options.samples)?;
     let name = format!("anabranch-{}", options.wire.name());

@@ -87,7 +87,7 @@ pub(super) async fn run(options: Client) -> Result {
     Ok(())
 }
 
-/// Once it is to begin, moves what each stream has to download and to upload.
+/// Moves the bytes that each stream has to download and to upload, once it is to begin.
 async fn work(
     connection: Connection,
     shares: Vec<[u64; 2]>,

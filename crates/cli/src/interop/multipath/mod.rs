@@ -1,5 +1,5 @@
-//! `anabranch interop multipath`: an end that opens, closes and marks paths after a plan while content moves. The cases of
-//! `cargo xtask interop --multipath` are such plans.
+//! `anabranch interop multipath`: an end that opens, closes and marks paths after a plan while content moves.
+//! The cases of `cargo xtask interop --multipath` are such plans.
 
 mod client;
 mod content;

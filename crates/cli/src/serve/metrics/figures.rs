@@ -93,7 +93,7 @@ fn durations() -> Histogram {
 }
 
 impl Metrics {
-    /// `memory` is that of the files that are being sent.
+    /// Creates the figures; `memory` is that of the files that are being sent.
     pub(in crate::serve) fn new(memory: Memory) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("anabranch"),

@@ -31,7 +31,8 @@ fn the_newest_of_equal_lines_is_found() {
     assert_eq!(table.find_line(hash(b"a", b"2"), b"a", b"2"), None);
 }
 
-/// Lines that share one hash: a lookup finds the latest few and looks at no more, and none is mistaken for another.
+/// Lines that share one hash: a lookup finds the latest few and looks at no more, and none is mistaken for
+/// another.
 #[test]
 fn collisions_cost_compression_only() {
     let mut table = EncoderTable::default();

@@ -40,8 +40,8 @@ pub struct ExchangeClient {
 }
 
 impl ExchangeClient {
-    /// Will run `plans` from the host that `tuple` names as local, towards `server_name` at the remote
-    /// address.
+    /// Creates a client that runs `plans` from the host that `tuple` names as local, towards `server_name` at
+    /// the remote address.
     pub fn new(
         config: ClientConfig,
         tuple: FourTuple,

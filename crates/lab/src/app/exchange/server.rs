@@ -49,7 +49,7 @@ impl ExchangeServer {
         Self { rng, connections: BTreeMap::new(), faults: Vec::new(), received: 0, closed: 0, moves: 0 }
     }
 
-    /// Connections that have not ended.
+    /// Returns the number of connections that have not ended.
     pub fn open_connections(&self) -> usize {
         self.connections.len()
     }
@@ -130,7 +130,8 @@ fn is_expected(error: &ConnectionError) -> bool {
         // RFC 9000 §10.2.3: a client that closes before the server has its Finished hides the application's
         // code.
         ConnectionError::PeerTransport(error) => error.code == TransportErrorCode::APPLICATION_ERROR,
-        // The client's goodbye may be lost; then the server is reset, or waits in vain. So does one for a duplicated Initial.
+        // The client's goodbye may be lost; then the server is reset, or waits in vain. So does one for a
+        // duplicated Initial.
         ConnectionError::TimedOut(_) | ConnectionError::HandshakeTimedOut | ConnectionError::Reset => true,
         _ => false,
     }

@@ -7,7 +7,8 @@ const WIDTH: u64 = 1_000_000;
 /// Bins at most; twice as few when their width has just doubled.
 const MAX_BINS: usize = 120;
 
-/// One value over time. Widths are those at first times a power of two, so that two of them can be brought together.
+/// One value over time. Widths are those at first times a power of two, so that two of them can be brought
+/// together.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
     width: u64,

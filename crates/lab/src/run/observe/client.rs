@@ -81,7 +81,7 @@ impl Client {
         }
     }
 
-    /// `limit` is that of ranges in a frame.
+    /// Fills in the row's columns of the client; `limit` is that of ranges in a frame.
     pub(super) fn fill(&self, row: &mut Row, limit: usize) {
         let frames: u64 = self.ranges.iter().sum();
         let ranges: u64 = self.ranges.iter().zip(1..).map(|(frames, ranges)| frames * ranges).sum();

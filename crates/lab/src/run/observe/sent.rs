@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Counts of one stream. What is sent for the first time follows on what was sent before, so that only repetitions need to be
-/// remembered.
+/// Counts of one stream. What is sent for the first time follows on what was sent before, so that only
+/// repetitions need to be remembered.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// Bytes sent at least once.

@@ -100,7 +100,8 @@ impl Server {
         self.paths.get_mut(index)
     }
 
-    /// `paths` is the number of those in use, which have values even if nothing happened on them.
+    /// Fills in the row's columns of the server; `paths` is the number of those in use, which have values
+    /// even if nothing happened on them.
     pub(super) fn fill(&mut self, row: &mut Row, paths: usize) {
         self.paths.resize_with(self.paths.len().max(paths.min(MAX_COUNTED)), Path::default);
         let once: u64 = self.streams.values().map(|sent| sent.once).sum();

@@ -59,7 +59,8 @@ fn lia_by_hand() {
 
 #[test]
 fn lia_is_nowhere_more_aggressive_than_newreno() {
-    // 10 at 10 ms, 100 at 1 s: α/w_total = 100000/1100² = 0.0826; times 100 is over eight, and the bound is one.
+    // 10 at 10 ms, 100 at 1 s: α/w_total = 100000/1100² = 0.0826; times 100 is over eight, and the bound is
+    // one.
     let far = [path(10, 10, 0, 0), path(100, 1000, 0, 0)];
     assert_near(&increases::<Lia>(&far), &[100_000.0 / 121_000.0, 1.0]);
 }
@@ -77,7 +78,8 @@ fn olia_moves_traffic_to_better_paths() {
     // Rates 200 and 100; ℓ/rtt² is in favour of the second: α = ±1/(2·1).
     let two = [path(20, 100, 1000, 2000), path(10, 100, 3000, 0)];
     assert_near(&increases::<Olia>(&two), &[4.0 / 9.0 - 0.5, 1.0 / 9.0 + 0.5]);
-    // The longer interval of the two counts, and the round-trip time counts squared: 2000/100² against 999/70².
+    // The longer interval of the two counts, and the round-trip time counts squared: 2000/100² against
+    // 999/70².
     let near = [path(20, 100, 2000, 0), path(14, 70, 0, 999)];
     assert_near(&increases::<Olia>(&near), &[0.25 - 0.5, 0.25 + 0.5]);
     let tied_quality = [path(20, 100, 4000, 0), path(10, 50, 1000, 0)];
@@ -86,7 +88,8 @@ fn olia_moves_traffic_to_better_paths() {
 
 #[test]
 fn olia_shares_alpha_among_ties() {
-    // Two paths of the largest window, two collected ones that tie, one that is neither: shares 10, 10, 5, 5, 5 of 35.
+    // Two paths of the largest window, two collected ones that tie, one that is neither: shares 10, 10, 5, 5,
+    // 5 of 35.
     let five = [
         path(10, 100, 10, 0),
         path(10, 100, 20, 0),

@@ -1,7 +1,8 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr): a model of the path, its bandwidth and round-trip time, sets pace and window.
+//! BBR version 3 (draft-ietf-ccwg-bbr): a model of the path, its bandwidth and round-trip time, sets pace and
+//! window.
 //!
-//! `model` measures, `phase` decides what to measure next, this file turns both into a pace and a window. Section numbers
-//! are those of draft-ietf-ccwg-bbr-02.
+//! `model` measures, `phase` decides what to measure next, this file turns both into a pace and a window.
+//! Section numbers are those of draft-ietf-ccwg-bbr-02.
 
 mod model;
 mod phase;
@@ -99,7 +100,8 @@ struct Saved {
 impl Bbr {
     /// Returns a controller of a fresh path.
     pub fn new(start: &Start) -> Self {
-        // §5.6.2: before the first measurement, as if the round trip took a millisecond; the window holds it back.
+        // §5.6.2: before the first measurement, as if the round trip took a millisecond; the window holds it
+        // back.
         let nominal = per_second(start.window, Duration::from_millis(1));
         Self {
             state: State::Startup,
@@ -146,16 +148,17 @@ impl Bbr {
         }
     }
 
-    /// Forgets the path as it was before an outage and finds out what it carries now (§5.2.1, BBROnInit): bounds that the
-    /// losses of the outage have set and rates measured across it would hold the window down until probing has raised them
-    /// again, which random losses can prevent for good. The window is the one of §5.6.4.4.
+    /// Forgets the path as it was before an outage and finds out what it carries now (§5.2.1, BBROnInit):
+    /// bounds that the losses of the outage have set and rates measured across it would hold the window down
+    /// until probing has raised them again, which random losses can prevent for good. The window is the one
+    /// of §5.6.4.4.
     fn restart(&mut self, now: Time, mtu: u64) {
         let window = MIN_PIPE_PACKETS * mtu;
         let fresh = Self::new(&Start { now, window, mtu, rtt: Duration::ZERO, seed: 0 });
         *self = Self { jitter: self.jitter.clone(), initial_window: self.initial_window, ..fresh };
     }
 
-    /// Pacing gain of the phase (§5.1, figure of gains).
+    /// Returns the pacing gain of the phase (§5.1, figure of gains).
     fn pacing_gain(&self) -> u64 {
         match self.state {
             State::Startup => STARTUP_PACING,
@@ -166,7 +169,7 @@ impl Bbr {
         }
     }
 
-    /// Window gain of the phase (§5.1, figure of gains).
+    /// Returns the window gain of the phase (§5.1, figure of gains).
     fn window_gain(&self) -> u64 {
         match self.state {
             State::Startup | State::Drain => STARTUP_WINDOW,
@@ -180,7 +183,7 @@ impl Bbr {
         MIN_PIPE_PACKETS * self.mtu
     }
 
-    /// `gain` bandwidth-delay products of `bandwidth` (§5.6.4.2).
+    /// Returns `gain` bandwidth-delay products of `bandwidth` (§5.6.4.2).
     fn bdp(&self, bandwidth: u64, gain: u64) -> u64 {
         if self.min_rtt == Duration::MAX {
             return self.initial_window * gain / UNIT;

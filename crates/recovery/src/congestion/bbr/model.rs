@@ -32,7 +32,7 @@ impl MaxBandwidth {
         self.0[0] = self.0[0].max(rate);
     }
 
-    /// A cycle ends (§5.5.6). A cycle without samples does not push the older one out.
+    /// Ends a cycle (§5.5.6). A cycle without samples does not push the older one out.
     pub(super) fn advance(&mut self) {
         if self.0[0] > 0 {
             self.0 = [0, self.0[0]];
@@ -90,7 +90,7 @@ pub(super) fn too_high(lost: u64, in_flight: u64) -> bool {
     lost > in_flight * LOSS_THRESHOLD / UNIT
 }
 
-/// Bytes in flight when the loss threshold was crossed, within the lost packet (§5.5.10.2).
+/// Returns the bytes in flight when the loss threshold was crossed, within the lost packet (§5.5.10.2).
 pub(super) fn inflight_at_loss(packet: &LostPacket) -> u64 {
     let before = packet.in_flight.saturating_sub(packet.bytes);
     let lost_before = packet.lost_since.saturating_sub(packet.bytes);
@@ -168,7 +168,7 @@ impl Bbr {
         }
     }
 
-    /// A loss (or mark) falls into the current round (§5.5.10.3, BBRNoteLoss).
+    /// Notes a loss (or mark) in the current round (§5.5.10.3, BBRNoteLoss).
     pub(super) fn note_loss(&mut self, delivered: u64) {
         if !self.loss_in_round {
             self.loss_round.start(delivered);
@@ -176,7 +176,8 @@ impl Bbr {
         self.loss_in_round = true;
     }
 
-    /// A probe had too much in flight (§5.5.10.1, BBRHandleInflightTooHigh).
+    /// Lowers the long-term bound, because a probe had too much in flight (§5.5.10.1,
+    /// BBRHandleInflightTooHigh).
     pub(super) fn lower_long_term(&mut self, now: Time, inflight: u64, app_limited: bool, delivered: u64) {
         self.probing_sample = false;
         if !app_limited {

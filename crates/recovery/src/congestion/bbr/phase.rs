@@ -1,4 +1,5 @@
-//! BBR's phases: startup, drain, the probing cycle, and emptying the path to measure it (draft-ietf-ccwg-bbr-02 §5.3).
+//! BBR's phases: startup, drain, the probing cycle, and emptying the path to measure it
+//! (draft-ietf-ccwg-bbr-02 §5.3).
 
 use core::time::Duration;
 
@@ -46,7 +47,8 @@ impl Bbr {
         }
     }
 
-    /// Startup ends when the bandwidth stands still, or the losses of a round say that the path is full (§5.3.1).
+    /// Ends Startup when the bandwidth stands still, or the losses of a round show that the path is full
+    /// (§5.3.1).
     fn check_startup(&mut self, ack: &Acked<'_>, loss_round_start: bool) {
         if self.state != State::Startup {
             return;
@@ -70,7 +72,7 @@ impl Bbr {
         )
     }
 
-    /// The probing cycle (§5.3.3): down, cruise, refill, up.
+    /// Advances the probing cycle (§5.3.3): down, cruise, refill, up.
     fn advance_cycle(&mut self, ack: &Acked<'_>) {
         let phase = self.state;
         match phase {
@@ -89,7 +91,8 @@ impl Bbr {
         }
     }
 
-    /// Some seconds pass between probes, or as many rounds as Reno would need for the same (§5.3.3.5).
+    /// Returns whether to probe: after some seconds, or as many rounds as Reno would need for the same
+    /// (§5.3.3.5).
     fn is_time_to_probe(&self, now: Time) -> bool {
         let packets = self.bdp(self.bandwidth, UNIT).min(self.window) / self.mtu;
         now > self.cycle_stamp + self.probe_wait || self.rounds_since_probe >= packets.min(MAX_RENO_ROUNDS)
@@ -112,7 +115,7 @@ impl Bbr {
         self.window_limited[0] || self.window_limited[1]
     }
 
-    /// §5.3.3.1: sends less than the estimate, so that the queue drains and others get room.
+    /// Starts to send less than the estimate, so that the queue drains and others get room (§5.3.3.1).
     pub(super) fn start_down(&mut self, now: Time, delivered: u64) {
         // §5.5.10.3, BBRResetCongestionSignals.
         self.loss_in_round = false;
@@ -129,7 +132,7 @@ impl Bbr {
         self.state = State::ProbeBwDown;
     }
 
-    /// §5.3.3.3: fills the pipe for a round, so that the probe after it speaks of the path.
+    /// Starts to fill the pipe for a round, so that the probe after it measures the path (§5.3.3.3).
     fn start_refill(&mut self, delivered: u64) {
         self.bounds.reset_short_term();
         self.probe_up_rounds = 0;
@@ -139,7 +142,7 @@ impl Bbr {
         self.state = State::ProbeBwRefill;
     }
 
-    /// §5.3.3.4: sends more than the estimate to see whether more arrives.
+    /// Starts to send more than the estimate, to see whether more arrives (§5.3.3.4).
     fn start_up(&mut self, rate: u64, delivered: u64) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.rounds.start(delivered);
@@ -148,7 +151,7 @@ impl Bbr {
         self.raise_slope();
     }
 
-    /// The long-term bound doubles its growth each round of a probe (§5.3.3.6).
+    /// Doubles the growth of the long-term bound each round of a probe (§5.3.3.6).
     fn raise_slope(&mut self) {
         let growth = self.mtu << self.probe_up_rounds;
         self.probe_up_rounds = (self.probe_up_rounds + 1).min(30);
@@ -193,7 +196,7 @@ impl Bbr {
         }
     }
 
-    /// Window while the path is emptied (§5.6.4.5).
+    /// Returns the window while the path is emptied (§5.6.4.5).
     pub(super) fn probe_rtt_window(&self) -> u64 {
         self.bdp(self.bandwidth, 500).max(self.min_pipe())
     }

@@ -145,7 +145,8 @@ fn losses_lower_the_short_term_bounds_until_the_next_probe() {
 fn what_was_in_flight_when_losses_became_too_many() {
     assert!(!too_high(2_000, 100_000));
     assert!(too_high(2_001, 100_000));
-    // 100 packets in flight, the third is lost: before it 99 packets were in flight and 2 lost; 2 % of 99 are less.
+    // 100 packets in flight, the third is lost: before it 99 packets were in flight and 2 lost; 2 % of 99 are
+    // less.
     let packet = LostPacket {
         now: Time::ZERO,
         bytes: 1_000,

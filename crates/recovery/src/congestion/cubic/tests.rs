@@ -99,7 +99,8 @@ fn reduction_plateau_and_convex_growth() {
 fn short_round_trips_follow_reno() {
     let mut cubic = cubic(10);
     congestion(&mut cubic, Time::ZERO);
-    // K = cbrt(3/0.4) = 1.96 s, but 5.7 rounds of α = 9/17 packets reach 10, and then one packet a round is gained.
+    // K = cbrt(3/0.4) = 1.96 s, but 5.7 rounds of α = 9/17 packets reach 10, and then one packet a round is
+    // gained.
     rounds(&mut cubic, Time::ZERO, ms(10), 20);
     assert!((20_000..25_000).contains(&cubic.window()), "{}", cubic.window());
 }

@@ -9,8 +9,8 @@ use crate::path::{Abandon, Closure, MAX_CLOSING_PATHS, Path, PathError, Phase, P
 use crate::trace::TraceEvent;
 
 impl Connection {
-    /// Gives a path up; the peer is told `code`. Data under way on it is sent again on others. Without another path in use that
-    /// is not possible: close the connection instead.
+    /// Gives a path up; the peer is told `code`. Data under way on it is sent again on others. Without
+    /// another path in use that is not possible: close the connection instead.
     ///
     /// # Errors
     /// If there is no such path, or no other that is usable.
@@ -26,14 +26,15 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer has given a path up, or agrees that this end has.
+    /// Takes over the peer's PATH_ABANDON, which gives a path up or agrees that this end has.
     pub(super) fn on_path_abandon(&mut self, now: Time, id: PathId, code: u64) -> Result<(), TransportError> {
         let closing = self.paths.closing_paths();
         let Some(multipath) = &mut self.paths.multipath else { return Ok(()) };
         if let Some(path) = self.paths.list.get(id) {
             if !path.is_abandoned() {
                 if self.paths.is_last_path(id) {
-                    // RFC 10069 §3.4: nothing is left but to close, on the path that the peer still listens on.
+                    // RFC 10069 §3.4: nothing is left but to close, on the path that the peer still listens
+                    // on.
                     return Err(no_path_left());
                 }
                 // RFC 10069 §3.4: what has come is acknowledged at once, for the last time, on another path.
@@ -58,9 +59,10 @@ impl Connection {
         Ok(())
     }
 
-    /// A path that was being opened does not answer: RFC 10069 §3.1.2 has it closed explicitly. If it is the last one, there is
-    /// no path to say so on. A peer that was heard there knows the path, and may have given up the others because it got an
-    /// answer on this one: it is asked again as long as no other is usable, until the idle timeout.
+    /// Closes a path that does not answer while it is being opened, as RFC 10069 §3.1.2 demands. If it is the
+    /// last one, there is no path to say so on. A peer that was heard there knows the path, and may have
+    /// given up the others because it got an answer on this one: it is asked again as long as no other is
+    /// usable, until the idle timeout.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get(id) else { return };
         let others = self.paths.list.iter().any(|other| other.id != id && other.is_usable());
@@ -83,8 +85,8 @@ impl Connection {
             && (addresses_only || pool.is_none_or(|pool| pool.is_certain_of(path.id)))
     }
 
-    /// Stops using a path. Its state is kept until the peer has given it up, too: [`super::MAX_CLOSING_PATHS`] bounds how many such
-    /// paths there are.
+    /// Stops using a path. Its state is kept until the peer has given it up, too:
+    /// [`super::MAX_CLOSING_PATHS`] bounds how many such paths there are.
     pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: u64) {
         self.close_path(now, id, code, false);
     }

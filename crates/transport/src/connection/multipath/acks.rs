@@ -9,7 +9,8 @@ use crate::space::MAX_RANGES;
 use crate::token::Tokens;
 
 impl Connection {
-    /// A packet came on the path: where paths share their numbers and their ack, it counts with those of the others.
+    /// Counts a packet together with those of other paths, where paths share packet numbers and
+    /// acknowledgments, and requires an ACK at the threshold.
     pub(in crate::connection) fn count_together(&mut self, id: PathId, threshold: u64) {
         let counts = self.paths.list.len() > 1 && self.config.ack.scope == AckScope::Connection;
         if !counts || !self.paths.numbering.is_single() {

@@ -21,7 +21,7 @@ impl Connection {
         }
     }
 
-    /// ALTERNATIVE_V4_ADDRESS or ALTERNATIVE_V6_ADDRESS.
+    /// Takes over ALTERNATIVE_V4_ADDRESS or ALTERNATIVE_V6_ADDRESS.
     pub(in crate::connection) fn on_alternative_address(
         &mut self,
         address: SocketAddr,

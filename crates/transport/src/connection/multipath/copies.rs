@@ -11,8 +11,8 @@ use crate::stream::Named;
 use crate::token::Tokens;
 
 impl Connection {
-    /// Writes what is to be repeated on the path until the packet is full, or until the next STREAM frame if that needs a
-    /// packet whose header names it.
+    /// Writes what is to be repeated on the path until the packet is full, or until the next STREAM frame if
+    /// that needs a packet whose header names it.
     pub(in crate::connection) fn fill_copies(
         &mut self,
         carrier: &Carrier,
@@ -33,7 +33,7 @@ impl Connection {
         }
     }
 
-    /// The STREAM frame that is to be repeated next with `carrier`, for a packet whose header names it.
+    /// Returns the STREAM frame that `carrier` repeats next, for a packet whose header names it.
     pub(in crate::connection) fn next_named_copy(&mut self, carrier: &Carrier) -> Option<Named> {
         let queue = self.paths.multipath.as_mut()?.copies.queue(carrier.path)?;
         while let Some(token) = queue.front().copied().filter(|token| stream_of(token).is_some()) {
@@ -46,7 +46,8 @@ impl Connection {
         None
     }
 
-    /// Looks for data under way that a path with nothing else to do would bring sooner. Says whether there was any.
+    /// Looks for data under way that a path with nothing else to do would bring sooner. Says whether there
+    /// was any.
     pub(in crate::connection) fn reinject(&mut self, now: Time) -> bool {
         if self.paths.multipath.is_none() || self.paths.list.len() == 1 || !self.handshake.progress.confirmed
         {
@@ -55,7 +56,8 @@ impl Connection {
         if self.paths.list.iter().all(|path| path.recovery.bytes_in_flight() == 0) {
             return false;
         }
-        // Whatever its state, what a path has under way may be repeated elsewhere; the slowest has the most to gain.
+        // Whatever its state, what a path has under way may be repeated elsewhere; the slowest has the most
+        // to gain.
         let mut busy = self.paths.views();
         busy.retain(|view| view.in_flight > 0);
         if busy.is_empty() {

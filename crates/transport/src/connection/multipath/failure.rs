@@ -1,4 +1,5 @@
-//! Consequences of a silent path for stream data and for the peer (see `path/set/failure.rs` for its detection).
+//! Consequences of a silent path for stream data and for the peer (see `path/set/failure.rs` for its
+//! detection).
 
 use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
 
@@ -27,8 +28,8 @@ impl Connection {
         tokens.iter().any(Token::is_repeated)
     }
 
-    /// The peer wants the path as a backup. If something on it should have been answered by now, the reason is that the path
-    /// fails, and there is no need to wait for a probe timeout of our own.
+    /// Takes over the peer's wish to use the path as a backup. If an answer on it is overdue, the reason is
+    /// that the path fails, and there is no need to wait for a probe timeout of this end.
     pub(super) fn on_peer_backup(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.again.begin(now);
@@ -57,8 +58,8 @@ impl Connection {
             multipath.again.begin(now);
         }
         let repeats = self.requeue_unacked(now, id);
-        // RFC 9002 §7.5: the window does not hold probes back. Those of the path leave on another one, whose window may be full of
-        // what cannot be read before them.
+        // RFC 9002 §7.5: the window does not hold probes back. Those of the path leave on another one, whose
+        // window may be full of what cannot be read before them.
         if let Some(other) =
             self.paths.fastest().filter(|_| repeats).and_then(|other| self.paths.list.get_mut(other))
         {
@@ -92,8 +93,8 @@ impl Connection {
         }
     }
 
-    /// A path has had no traffic for long. If the connection is in use, the path is asked whether it still works: what it
-    /// owes then decides.
+    /// Probes a path without traffic if the connection is in use; the answer, or its absence, shows whether
+    /// the path still works.
     fn look_after(&mut self, now: Time, id: PathId) {
         let traffic = self.streams.bytes_received() + self.streams.bytes_sent();
         let Some(multipath) = &mut self.paths.multipath else { return };

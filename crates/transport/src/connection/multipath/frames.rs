@@ -9,7 +9,7 @@ use crate::event::EndpointEvent;
 use crate::path::{Path, not_negotiated};
 
 impl Connection {
-    /// A frame about paths; an error as well if multipath was not negotiated (RFC 10069 §2).
+    /// Takes over a frame about paths; returns an error if multipath was not negotiated (RFC 10069 §2).
     pub(in crate::connection) fn on_multipath_frame(
         &mut self,
         now: Time,

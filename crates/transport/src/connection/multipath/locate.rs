@@ -1,12 +1,13 @@
 //! Path of a packet if all paths share their packet numbers.
 //!
-//! A connection ID that has been used on a path identifies it, so that a path keeps its identity when its addresses change.
-//! Without such a connection ID the addresses decide. A PATH_CHALLENGE is accompanied by PATH_STATUS_AVAILABLE or
-//! PATH_STATUS_BACKUP, which names the path: from a client on new addresses, a new path or one that is about to move there.
-//! Any other packet from new addresses is a rebinding.
+//! A connection ID that has been used on a path identifies it, so that a path keeps its identity when its
+//! addresses change. Without such a connection ID the addresses decide. A PATH_CHALLENGE is accompanied by
+//! PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which names the path: from a client on new addresses, a new
+//! path or one that is about to move there. Any other packet from new addresses is a rebinding.
 //!
-//! Addresses may mislead, because each end learns of the other's changes late. A connection ID is bound to a path for good only
-//! when a challenge has named the path; until then later evidence of the peer corrects it ([`Certainty`]).
+//! Addresses may mislead, because each end learns of the other's changes late. A connection ID is bound to a
+//! path for good only when a challenge has named the path; until then later evidence of the peer corrects it
+//! ([`Certainty`]).
 
 use anabranch_wire::{ConnectionId, Direction, Frame, Frames, PathId, Time, TransportErrorCode};
 
@@ -15,8 +16,9 @@ use crate::datagram_io::FourTuple;
 use crate::path::{Abandon, Certainty, MAX_CLOSING_PATHS};
 
 impl Connection {
-    /// The path of an authentic 1-RTT packet of a new number; opens it if the packet is a client's first on it. `None` if the
-    /// packet names a path that is gone or cannot be opened now: on any other path it would be answered as if it could.
+    /// Returns the path of an authentic 1-RTT packet of a new number; opens it if the packet is a client's
+    /// first on it. `None` if the packet names a path that is gone or cannot be opened now: on any other path
+    /// it would be answered as if it could.
     pub(in crate::connection) fn locate(
         &mut self,
         now: Time,
@@ -33,7 +35,8 @@ impl Connection {
             return Some(bound.path);
         }
         let said = Said::of(payload, self.format.direction);
-        // What the peer says goes before the addresses: another path may still run over them as far as this end knows.
+        // What the peer says goes before the addresses: another path may still run over them as far as this
+        // end knows.
         let (path, certainty) = if let Some(named) = said.named() {
             self.paths.correct_server(now, tuple, named);
             if self.paths.list.get(named).is_some() {
@@ -106,7 +109,7 @@ impl Said {
         said
     }
 
-    /// The path that a packet with a challenge names.
+    /// Returns the path that a packet with a challenge names.
     fn named(&self) -> Option<PathId> {
         self.status.filter(|_| self.challenge)
     }

@@ -1,4 +1,5 @@
-//! Opening paths (RFC 10069 §3.1): by the client's choice, and at the server when the client's first packet arrives.
+//! Opening paths (RFC 10069 §3.1): by the client's choice, and at the server when the client's first packet
+//! arrives.
 
 use anabranch_recovery::Recovery;
 use anabranch_wire::{ConnectionId, PathId, Time};
@@ -31,8 +32,8 @@ impl Connection {
         }
     }
 
-    /// Client: opens a path between these addresses; it carries data as soon as the server has answered on it,
-    /// [`Event::PathOpened`] tells.
+    /// Client: opens a path between these addresses; it carries data as soon as the server has answered on
+    /// it, [`Event::PathOpened`] tells.
     ///
     /// # Errors
     /// If no path can be opened now, or ever.
@@ -80,8 +81,9 @@ impl Connection {
         }
     }
 
-    /// Server: an authentic packet came for a path that is not open. A client's path cannot begin like that, and no path can
-    /// without a connection ID to answer to: the client asks again, and the ID has come by then if it is under way.
+    /// Server: opens a path for an authentic packet that names it. A client's path cannot begin with such a
+    /// packet, and no path can begin without a connection ID to answer to: the client asks again, and the ID
+    /// has arrived by then if it is under way.
     pub(in crate::connection) fn open_for_peer(
         &mut self,
         now: Time,
@@ -152,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// The peer has answered on a path. Says whether it was being opened.
+    /// Validates a path on which the peer has answered. Returns whether it was being opened.
     pub(in crate::connection) fn on_path_validated(&mut self, now: Time, id: PathId) -> bool {
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.health_mut(id, now).on_validated(now);
@@ -165,8 +167,8 @@ impl Connection {
         if let Some(delay) = ack_delay {
             path.recovery.set_peer_max_ack_delay(delay);
         }
-        // Peers may ignore the status of a path that they do not know yet. With one packet number space for all paths it comes
-        // along with the challenge.
+        // Peers may ignore the status of a path that they do not know yet. With one packet number space for
+        // all paths it comes along with the challenge.
         if opens_paths(self.side) && !self.paths.numbering.is_single() {
             path.status.is_owed |= path.status.local.repeat();
         }

@@ -9,7 +9,7 @@ use crate::error::{TransportError, violation};
 use crate::event::EndpointEvent;
 
 impl Connection {
-    /// NEW_CONNECTION_ID.
+    /// Takes over NEW_CONNECTION_ID.
     pub(super) fn on_pooled_cid(&mut self, issued: &NewConnectionId) -> Result<(), TransportError> {
         let Some(pool) = self.paths.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return Ok(());
@@ -37,7 +37,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Retire Prior To on paths, after a packet: each path that uses an older ID moves to another one, or has to go.
+    /// Applies Retire Prior To to paths after a packet: each path that uses an older ID moves to another one,
+    /// or is given up.
     pub(in crate::connection) fn retire_lent(&mut self, now: Time) -> Result<(), TransportError> {
         let pool = self.paths.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut());
         let prior_to = pool.map_or(0, |pool| std::mem::take(&mut pool.prior_to));
@@ -64,7 +65,7 @@ impl Connection {
         Ok(())
     }
 
-    /// RETIRE_CONNECTION_ID.
+    /// Takes over RETIRE_CONNECTION_ID.
     pub(super) fn on_pooled_retire(
         &mut self,
         context: &Context<'_>,
@@ -90,14 +91,14 @@ impl Connection {
         }
     }
 
-    /// A client without connection IDs is found by its addresses: says which ones lead to it.
+    /// Registers addresses by which the endpoint finds a client without connection IDs.
     pub(in crate::connection) fn route_tuple(&mut self, tuple: FourTuple) {
         if self.shared.cid_len() == 0 && self.side.is_client() {
             self.output.endpoint_events.push_back(EndpointEvent::TupleAdded(tuple));
         }
     }
 
-    /// The addresses of a path that is gone lead nowhere, unless another path has them.
+    /// Unregisters the addresses of a path that is gone, unless another path has them.
     pub(in crate::connection) fn unroute_tuple(&mut self, tuple: FourTuple) {
         let shared =
             self.paths.list.iter().any(|path| {

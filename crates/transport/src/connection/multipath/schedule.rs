@@ -58,7 +58,7 @@ impl Connection {
         }
     }
 
-    /// Stream data of which `kinds` the path `id` may carry, routes observed.
+    /// Returns the carrier for stream data of these `kinds` on the path `id`, routes observed.
     pub(in crate::connection) fn carrier(&self, id: PathId, kinds: Kinds) -> Carrier {
         let mut working = SmallVec::new();
         if self.streams.is_routed() || self.datagrams.is_routed() {

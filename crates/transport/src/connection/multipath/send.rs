@@ -6,12 +6,13 @@ use crate::connection::connection::Connection;
 use crate::token::Token;
 
 impl Connection {
-    /// A frame about paths was acknowledged.
+    /// Applies the acknowledgment of a frame about paths.
     pub(in crate::connection) fn on_multipath_acked(&mut self, now: Time, token: &Token) {
         if let (Token::PathAbandon(path), Some(multipath)) = (token, &mut self.paths.multipath) {
             multipath.on_abandon_acked(*path);
             if multipath.pool.is_some() {
-                // Whoever knows that sends nothing there, even if it has too much to do with others to say so.
+                // Whoever knows that sends nothing there, even if it has too much to do with others to say
+                // so.
                 self.paths.begin_retention(now, *path);
             }
             self.offer_paths();

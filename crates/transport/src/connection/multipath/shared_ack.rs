@@ -19,7 +19,7 @@ struct Newest {
 }
 
 impl Connection {
-    /// An ACK of the single packet number space.
+    /// Takes over an ACK of the single packet number space.
     pub(in crate::connection) fn on_shared_ack(
         &mut self,
         now: Time,
@@ -30,8 +30,8 @@ impl Connection {
         if let Some(number) = self.paths.numbering.unsent(&news) {
             return Err(Self::optimistic_ack(AckError::Unsent(number)));
         }
-        // The delay and the time are those of the largest packet, and of the way back that the frame has taken: only if that is
-        // the packet's own path does it tell how long the path is.
+        // The delay and the time are those of the largest packet, and of the way back that the frame has
+        // taken: only if that is the packet's own path does it tell how long the path is.
         let mixed = self.config.ack.mixed_round_trips;
         let origin = self.paths.numbering.path_of(ack.largest).filter(|path| *path == context.path);
         let delay = self.ack_delay(ack.delay);
@@ -98,7 +98,8 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for index in 0..self.paths.list.len() {
             let id = self.paths.list.nth(index);
-            // The first packet itself may become lost when its time has come; what is sent later waits for the next scan.
+            // The first packet itself may become lost when its time has come; what is sent later waits for
+            // the next scan.
             let after = first.map_or(u64::MAX, |number| number + 1);
             let limit = self.paths.numbering.order_from(id, after);
             let siblings = self.paths.siblings(id);
@@ -111,8 +112,8 @@ impl Connection {
         self.outcome = outcome;
     }
 
-    /// The counts are those of the space, and so is what follows from them: marks that get lost on one path cannot be told from
-    /// those of another, so that no path goes on marking.
+    /// Judges the ECN counts of the shared space. Marks that get lost on one path cannot be told from those
+    /// of another, so no path goes on marking if they are wrong.
     fn judge_shared_ecn(&mut self, now: Time, marked: u64, ack: &Ack<'_>, touched: &[Newest]) {
         let finding = self.paths.numbering.judge_ecn(marked, ack.ecn);
         let mut outcome = std::mem::take(&mut self.outcome);

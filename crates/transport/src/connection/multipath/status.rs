@@ -8,7 +8,7 @@ use crate::path::{IdleReason, Path, Phase};
 use crate::trace::TraceEvent;
 
 impl Connection {
-    /// The peer has said what a path is for. The frame may come before the path does.
+    /// Takes over the peer's status of a path. The frame may arrive before the path is open.
     pub(super) fn on_path_status(&mut self, now: Time, id: PathId, available: bool, sequence: u64) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         let Some(path) = self.paths.list.get_mut(id) else {
@@ -29,8 +29,8 @@ impl Connection {
         }
     }
 
-    /// Tells the application and observers of paths whose state has changed. Called when a batch or timeout has been worked
-    /// off, so that a peer cannot make more events than there are paths by changing its mind.
+    /// Tells the application and observers of paths whose state has changed. Called when a batch or timeout
+    /// has been worked off, so that a peer cannot make more events than there are paths by changing its mind.
     pub(in crate::connection) fn report_states(&mut self, now: Time) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         if !std::mem::take(&mut multipath.states_changed) || !self.state.is_active() {

@@ -1,7 +1,7 @@
 //! A bound on how often a handshake is acknowledged in packets of their own.
 //!
-//! RFC 9000 §13.2.1 wants Initial and Handshake packets acknowledged at once, which a peer can turn into work without end: it
-//! answers each acknowledgment with another PING. No handshake needs more than the first few.
+//! RFC 9000 §13.2.1 wants Initial and Handshake packets acknowledged at once, which a peer can turn into work
+//! without end: it answers each acknowledgment with another PING. No handshake needs more than the first few.
 
 use std::time::Duration;
 
@@ -36,12 +36,12 @@ impl AckBudget {
         self.next() <= now
     }
 
-    /// An acknowledgment leaves that carries nothing else.
+    /// Counts an acknowledgment that leaves and carries nothing else.
     pub(crate) fn on_sent(&mut self, now: Time) {
         self.full_at = self.full_at.max(now) + INTERVAL;
     }
 
-    /// An acknowledgment that is due cannot leave before there is budget for it.
+    /// Holds a due acknowledgment until there is budget for it.
     pub(crate) fn hold(&mut self) {
         self.held_until = Some(self.next());
     }

@@ -7,7 +7,8 @@ use anabranch_recovery::{Controller as _, Recovery, State};
 use crate::config::FrequencyRule;
 use crate::token::Tokens;
 
-/// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for pacing.
+/// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for
+/// pacing.
 const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
 
 /// Longest delay that [`FrequencyRule::Study2022`] asks for.
@@ -29,8 +30,8 @@ impl AckRequest {
         let threshold =
             |share: u64| (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
         match rule {
-            // A quarter of the window and of the round trip keep the acknowledgment clock running; slow start has to see its
-            // round trips in more detail to notice when they grow (RFC 9406).
+            // A quarter of the window and of the round trip keep the acknowledgment clock running; slow start
+            // has to see its round trips in more detail to notice when they grow (RFC 9406).
             FrequencyRule::Adaptive => {
                 let starting =
                     matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);

@@ -31,7 +31,8 @@ pub(crate) struct Closing {
     pub(crate) until: Time,
     /// A CONNECTION_CLOSE is to be sent.
     pub(crate) owed: bool,
-    /// The path that the peer was last heard on, once it has been heard after the end, or was the reason for it.
+    /// The path that the peer was last heard on, once it has been heard after the end, or was the reason for
+    /// it.
     pub(crate) heard_on: Option<PathId>,
     /// Datagrams received since the last one was sent, and how many ask for the next.
     pub(crate) received: u64,
@@ -69,7 +70,7 @@ impl CloseFrame {
         })
     }
 
-    /// The answer to the peer's.
+    /// Creates the answer to the peer's.
     pub(crate) fn in_return() -> Self {
         let code = TransportErrorCode::NO_ERROR.0;
         Self { application: false, code, frame_type: 0, reason: Bytes::new() }

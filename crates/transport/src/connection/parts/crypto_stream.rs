@@ -12,8 +12,8 @@ use crate::token::{Token, Tokens};
 /// Handshake bytes that may be buffered ahead of what TLS has read (RFC 9000 §7.5 asks for at least 4096).
 pub(crate) const MAX_CRYPTO_BUFFER: u64 = 64 * 1024;
 
-/// Handshake bytes in all of a client whose address is not validated: its whole ClientHello. With a Retry or a token it may have
-/// [`MAX_CLIENT_HELLO_LEN`](anabranch_tls::MAX_CLIENT_HELLO_LEN).
+/// Handshake bytes in all of a client whose address is not validated: its whole ClientHello. With a Retry or
+/// a token it may have [`MAX_CLIENT_HELLO_LEN`](anabranch_tls::MAX_CLIENT_HELLO_LEN).
 pub(crate) const MAX_UNVALIDATED_CRYPTO: u64 = 8 * 1024;
 
 /// Separate ranges of handshake bytes that wait for what is missing between them.
@@ -22,7 +22,8 @@ const MAX_CRYPTO_FRAGMENTS: usize = 64;
 /// Both directions of the handshake stream of one packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStream {
-    /// Boxed, and not there before anything is received: the streams of a connection that is up are kept, and idle.
+    /// Boxed, and not there before anything is received: the streams of a connection that is up are kept, and
+    /// idle.
     received: Option<Box<Received>>,
     /// Bytes that TLS has taken.
     read: u64,
@@ -66,12 +67,12 @@ impl CryptoStream {
         Ok(())
     }
 
-    /// Handshake bytes that are next for TLS; empty if there are none yet.
+    /// Returns the handshake bytes that are next for TLS; empty if there are none yet.
     pub(crate) fn peek(&self) -> &[u8] {
         self.received.as_ref().map_or(&[], |received| received.buffer.peek())
     }
 
-    /// TLS took `n` bytes.
+    /// Drops `n` bytes that TLS took.
     pub(crate) fn consume(&mut self, n: usize) {
         if let Some(received) = &mut self.received {
             received.buffer.consume(n, &mut received.pool);
@@ -162,7 +163,7 @@ impl CryptoStream {
         }
     }
 
-    /// Everything is to be sent again (after a Retry, RFC 9000 §17.2.5.3).
+    /// Queues everything to be sent again (after a Retry, RFC 9000 §17.2.5.3).
     pub(crate) fn resend_all(&mut self) {
         self.lost = RangeSet::default();
         self.next = self.base;

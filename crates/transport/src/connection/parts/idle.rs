@@ -7,8 +7,8 @@ use anabranch_wire::Time;
 use crate::config::TransportConfig;
 use crate::error::{ConnectionError, Silence};
 
-/// Probe timeouts within which a peer has to answer after this end was asleep for longer than the idle timeout, as for the idle
-/// timeout itself (RFC 9000 §10.1).
+/// Probe timeouts within which a peer has to answer after this end was asleep for longer than the idle
+/// timeout, as for the idle timeout itself (RFC 9000 §10.1).
 const AWAKE_PTOS: u32 = 3;
 
 /// Idle timeout and keep-alive (RFC 9000 §10.1).
@@ -50,12 +50,12 @@ impl Idle {
         }
     }
 
-    /// The handshake is complete.
+    /// Notes that the handshake is complete.
     pub(crate) fn on_handshake_complete(&mut self) {
         self.handshake_until = None;
     }
 
-    /// The peer's `max_idle_timeout` in milliseconds, 0 for none: the smaller one holds.
+    /// Sets the peer's `max_idle_timeout` in milliseconds, 0 for none; the smaller of both ends' holds.
     pub(crate) fn set_peer_timeout(&mut self, millis: u64) {
         let peer = (millis > 0).then(|| Duration::from_millis(millis));
         self.timeout = match (self.timeout, peer) {
@@ -78,7 +78,7 @@ impl Idle {
         self.heard
     }
 
-    /// This end was asleep for so long, and `pto` is the probe timeout.
+    /// Takes over that this end was asleep for so long; `pto` is the probe timeout.
     pub(crate) fn on_awake(&mut self, now: Time, asleep: Duration, pto: Duration) {
         self.asleep = self.asleep.saturating_add(asleep);
         if self.timeout.is_some_and(|timeout| self.asleep >= timeout) {
@@ -90,7 +90,7 @@ impl Idle {
         Silence { heard: self.heard.map(|heard| now.saturating_since(heard)), asleep: self.asleep }
     }
 
-    /// Only the first ack-eliciting packet since the last one received restarts the timer.
+    /// Restarts the timer for the first ack-eliciting packet since the last one received.
     pub(crate) fn on_sent(&mut self, now: Time, eliciting: bool) {
         if eliciting {
             self.last_traffic = now;

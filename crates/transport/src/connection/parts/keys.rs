@@ -8,15 +8,16 @@ use anabranch_wire::{Format, PacketKind, Time, TransportErrorCode};
 use super::Undecrypted;
 use crate::error::TransportError;
 
-/// Packets that may still be sealed when an update is begun, so that the limit is never reached while it is under way.
+/// Packets that may still be sealed when an update is begun, so that the limit is never reached while it is
+/// under way.
 const CONFIDENTIALITY_MARGIN: u64 = 1 << 16;
 
 /// All keys that are in use. Those of the handshake are boxed, since they go and the connection stays.
 #[derive(Default)]
 pub(crate) struct KeyRing {
     pub(crate) initial: Option<Box<Keys>>,
-    /// Keys for Initial packets of another version than the one in use (RFC 9369 §4.1): at a server that changed it, the
-    /// one that the client began with; at a client, one that the server may have chosen.
+    /// Keys for Initial packets of another version than the one in use (RFC 9369 §4.1): at a server that
+    /// changed it, the one that the client began with; at a client, one that the server may have chosen.
     pub(crate) other_initial: Option<Box<Keys>>,
     pub(crate) early: Option<Box<DirectionKeys>>,
     pub(crate) handshake: Option<Box<Keys>>,
@@ -82,8 +83,8 @@ pub(crate) struct OneRtt {
     pub(crate) remote: DirectionKeys,
     next_local: PacketKey,
     next_remote: PacketKey,
-    /// Key of the previous phase. Kept until the peer has been seen in this one, which the loss of everything that tells
-    /// the peer of the update can delay, and for `retain_for` from then on (RFC 9001 §6.1, §6.5).
+    /// Key of the previous phase. Kept until the peer has been seen in this one, which the loss of everything
+    /// that tells the peer of the update can delay, and for `retain_for` from then on (RFC 9001 §6.1, §6.5).
     previous_remote: Option<(PacketKey, Option<Time>)>,
     retain_for: Duration,
     /// Value of the key phase bit.
@@ -116,7 +117,8 @@ pub(crate) enum Phase {
 }
 
 impl OneRtt {
-    /// `update_after`: begin an update after that many packets, if sooner than the AEAD demands.
+    /// Creates the keys; `update_after` begins an update after that many packets, if sooner than the AEAD
+    /// demands.
     pub(crate) fn new(mut secrets: Secrets, format: &Format, update_after: Option<u64>) -> Self {
         let keys = secrets.keys(format);
         let limits = AeadLimits::of(secrets.suite());
@@ -160,12 +162,12 @@ impl OneRtt {
         self.update_after = confidentiality - margin;
     }
 
-    /// A packet of the current phase was acknowledged.
+    /// Notes that a packet of the current phase was acknowledged.
     pub(crate) fn on_acked(&mut self) {
         self.acked = true;
     }
 
-    /// The application wants new keys as soon as they are allowed.
+    /// Requests new keys for the application, as soon as they are allowed.
     pub(crate) fn request_update(&mut self) {
         self.requested = true;
     }
@@ -176,8 +178,8 @@ impl OneRtt {
         wanted && self.acked && self.peer_followed && now >= self.not_before
     }
 
-    /// Begins a phase. `retain_for` is how long packets of the previous phase are still accepted once the peer is in this
-    /// one (RFC 9001 §6.5: three PTOs, the largest of all paths).
+    /// Begins a phase. `retain_for` is how long packets of the previous phase are still accepted once the
+    /// peer is in this one (RFC 9001 §6.5: three PTOs, the largest of all paths).
     pub(crate) fn update(&mut self, now: Time, format: &Format, by_peer: bool, retain_for: Duration) {
         let (next_local, next_remote) = self.secrets.update(format);
         self.local.packet = std::mem::replace(&mut self.next_local, next_local);
@@ -208,7 +210,7 @@ impl OneRtt {
         if self.previous_remote.is_some() && is_older { Phase::Previous } else { Phase::Next }
     }
 
-    /// The key that opens packets of the phase.
+    /// Returns the key that opens packets of the phase.
     #[inline]
     pub(crate) fn opener(&self, phase: Phase) -> &PacketKey {
         match (phase, &self.previous_remote) {
@@ -224,7 +226,7 @@ impl OneRtt {
         self.peer_followed
     }
 
-    /// A packet of the current phase was opened.
+    /// Notes that a packet of the current phase was opened.
     pub(crate) fn on_peer_followed(&mut self, now: Time) {
         if !std::mem::replace(&mut self.peer_followed, true)
             && let Some((_, until)) = &mut self.previous_remote

@@ -21,7 +21,7 @@ impl From<&TransportParameters> for Remembered {
 }
 
 impl Remembered {
-    /// A server that accepts early data must not take limits back (RFC 9000 §7.4.1, RFC 9221 §3).
+    /// Checks that a server that accepts early data takes no limits back (RFC 9000 §7.4.1, RFC 9221 §3).
     pub(crate) fn check(&self, new: &TransportParameters) -> Result<(), TransportError> {
         let reduced = new.active_connection_id_limit < self.active_connection_id_limit
             || new.max_datagram_frame_size < self.max_datagram_frame_size;

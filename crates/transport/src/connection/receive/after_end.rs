@@ -12,7 +12,8 @@ use crate::datagram_io::Datagram;
 use crate::trace::DropReason;
 
 impl Connection {
-    /// After the end only a CONNECTION_CLOSE of the peer matters; anything else makes a closing end repeat its own.
+    /// Processes a datagram after the end: a CONNECTION_CLOSE of the peer takes effect; anything else makes a
+    /// closing end repeat its own.
     pub(in crate::connection) fn handle_datagram_after_end(
         &mut self,
         now: Time,
@@ -71,7 +72,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The CONNECTION_CLOSE of a packet and its path, whatever else is in it or wrong with it.
+    /// Returns the CONNECTION_CLOSE of a packet and its path, whatever else is in it or wrong with it.
     pub(in crate::connection) fn close_in_short<'p>(
         &mut self,
         now: Time,

@@ -15,7 +15,8 @@ use crate::stream::Reserved;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
 impl Connection {
-    /// Applies an opened packet, as the next one of `train` if it has nothing but data that continues its stream.
+    /// Applies an opened packet, as the next one of `train` if it has nothing but data that continues its
+    /// stream.
     #[inline(always)]
     pub(in crate::connection) fn apply(
         &mut self,

@@ -1,7 +1,8 @@
 //! 1-RTT packets that are decrypted to where their stream data is read (`docs/vreverso.md`).
 //!
-//! Nothing that a header says is believed. The place is one in the buffer of a stream that exists; what has been received of it
-//! is put back after the packet was opened, or was not; and nothing is told to anybody before the frames agree with the header.
+//! Nothing that a header says is believed. The place is one in the buffer of a stream that exists; what has
+//! been received of it is put back after the packet was opened, or was not; and nothing is told to anybody
+//! before the frames agree with the header.
 
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Direction, Placement, Stream, Time};
@@ -27,7 +28,8 @@ pub(in crate::connection) struct Contents {
     pub(in crate::connection) len: usize,
     /// The data may stay where it is.
     pub(in crate::connection) stays: bool,
-    /// All of the packet, if it may not, or if somebody observes the connection: what is restored falls on its end.
+    /// All of the packet, if it may not, or if somebody observes the connection: what is restored falls on
+    /// its end.
     pub(in crate::connection) copy: Option<Vec<u8>>,
 }
 
@@ -40,8 +42,8 @@ pub(in crate::connection) struct Direct {
 }
 
 impl Connection {
-    /// Decrypts the packet into the buffer of the stream that its header names. Returns `None`, and has changed nothing, if the
-    /// packet has to be decrypted where it is.
+    /// Decrypts the packet into the buffer of the stream that its header names. Returns `None`, and has
+    /// changed nothing, if the packet has to be decrypted where it is.
     #[inline(always)]
     pub(in crate::connection) fn open_direct(
         &mut self,
@@ -86,7 +88,8 @@ impl Contents {
         self.stays && !self.fin
     }
 
-    /// Reads what was decrypted to the place, all of which but the data goes to `others`. Nothing is done with any frame yet.
+    /// Reads what was decrypted to the place, all of which but the data goes to `others`. Nothing is done
+    /// with any frame yet.
     #[inline(always)]
     fn read(
         window: &[u8],

@@ -30,7 +30,7 @@ impl From<TransportError> for Stop {
     }
 }
 
-/// RFC 9000 §17.2, §17.3.1: reserved bits are looked at only once the packet is authentic.
+/// Checks the reserved bits, which count only once the packet is authentic (RFC 9000 §17.2, §17.3.1).
 pub(in crate::connection) fn check_reserved(are_zero: bool) -> Result<(), TransportError> {
     if are_zero { Ok(()) } else { Err(violation("reserved bits are not zero")) }
 }

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::error::{TransportError, violation};
 use crate::path::Response;
 
-/// Tokens of one server that its client passes on to the application; each is good for one connection to come, and more
-/// are ignored (RFC 9000 §8.1.3 leaves a client free to).
+/// Tokens of one server that its client passes on to the application; each is good for one connection to
+/// come, and more are ignored (RFC 9000 §8.1.3 leaves a client free to).
 pub(crate) const MAX_NEW_TOKENS: u64 = 16;
 
 /// Facts about a packet that its frames show.
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// The acknowledgment of a 0-RTT or 1-RTT packet is owed, and perhaps the peer moved.
+    /// Records the acknowledgment that a 0-RTT or 1-RTT packet asks for, and follows the peer if it moved.
     #[inline]
     fn after_data_packet(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, seen: Seen) {
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
@@ -181,7 +181,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Frames about connection IDs and paths.
+    /// Takes over frames about connection IDs and paths.
     fn on_path_frame(
         &mut self,
         now: Time,
@@ -233,7 +233,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer retired the connection ID that it used: what it uses now will show.
+    /// Forgets which connection ID the peer uses, after it retired that one: its next packet shows the new
+    /// one.
     pub(in crate::connection) fn after_local_retire(
         &mut self,
         id: anabranch_wire::PathId,
@@ -273,7 +274,8 @@ impl Connection {
         self.on_ack_frame(now, context, ack)
     }
 
-    /// ACK of packets never sent, a broken peer's or an attacker's (RFC 9000 §13.1, §21.4).
+    /// Returns the error for an ACK of packets never sent, a broken peer's or an attacker's (RFC 9000 §13.1,
+    /// §21.4).
     pub(in crate::connection) fn optimistic_ack(error: anabranch_recovery::AckError) -> TransportError {
         TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, error.to_string())
     }

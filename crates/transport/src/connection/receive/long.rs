@@ -68,7 +68,8 @@ impl Connection {
             return Err(Stop::Drop(DropReason::Malformed));
         }
         if header.kind == PacketKind::Initial {
-            // RFC 9000 §14.1 and §17.2.2: a client's Initial comes in a full datagram, a server's without a token.
+            // RFC 9000 §14.1 and §17.2.2: a client's Initial comes in a full datagram, a server's without a
+            // token.
             let short = self.side.is_server() && envelope.len < MIN_INITIAL_SIZE;
             if short || self.side.is_client() && !header.token.is_empty() {
                 return Err(Stop::Drop(DropReason::Unexpected));
@@ -109,7 +110,8 @@ impl Connection {
         if first_flight { Ok(PathId::ZERO) } else { Err(Stop::Drop(DropReason::UnknownConnectionId)) }
     }
 
-    /// The format and keys differ only for Initials around a change of the version.
+    /// Returns the format of an Initial of another version, which differs only around a change of the
+    /// version.
     fn initial_of_other_version(&self, header: &Protected) -> Option<&'static Format> {
         let version = header.version.filter(|version| *version != self.format.version)?;
         version.format().filter(|_| header.kind == PacketKind::Initial)

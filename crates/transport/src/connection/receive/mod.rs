@@ -1,5 +1,5 @@
-//! From a batch of datagrams to packets (RFC 9000 §12): those with a [long](super::long) header, and then one with a
-//! [short](super::short) one, which most datagrams begin with.
+//! From a batch of datagrams to packets (RFC 9000 §12): those with a [long](super::long) header, and then one
+//! with a [short](super::short) one, which most datagrams begin with.
 
 mod after_end;
 mod apply;
@@ -27,7 +27,8 @@ use crate::datagram_io::Datagram;
 use crate::trace::{DropReason, TraceEvent};
 
 impl Connection {
-    /// Takes in datagrams that the router found to belong to this connection. Their payload is scribbled over.
+    /// Takes in datagrams that the router found to belong to this connection. Their payload is scribbled
+    /// over.
     pub fn handle_batch(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
         if let [only] = batch {
             self.handle_datagram(now, only, Ready::NOT, &mut None);
@@ -50,7 +51,7 @@ impl Connection {
         self.finish_train(now, &mut train);
     }
 
-    /// `ready`: for a packet with a short header in front.
+    /// Processes a datagram; `ready` is for a packet with a short header in front.
     #[inline(always)]
     fn handle_datagram(
         &mut self,
@@ -86,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// The packets of a datagram, one after another (RFC 9000 §12.2).
+    /// Processes the packets of a datagram, one after another (RFC 9000 §12.2).
     #[inline(never)]
     fn handle_packets(
         &mut self,
@@ -115,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// The packet that a datagram ends with.
+    /// Processes the packet that a datagram ends with.
     fn handle_short(
         &mut self,
         now: Time,
@@ -140,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// A packet of `kind` and `len` bytes goes no further.
+    /// Drops a packet of `kind` and `len` bytes, or fails the connection for it.
     #[inline(never)]
     fn stop_packet(&mut self, now: Time, envelope: &Envelope<'_>, kind: PacketKind, len: usize, stop: Stop) {
         match stop {
@@ -195,7 +196,7 @@ impl Connection {
         }
     }
 
-    /// Packets whose keys were missing, once more.
+    /// Processes packets again whose keys were missing.
     fn retry_undecrypted(&mut self, now: Time) {
         // Each round needs new keys, of which a connection gets few.
         while std::mem::take(&mut self.keys.undecrypted.retry) {

@@ -8,7 +8,8 @@ use crate::error::violation;
 /// Type of STREAM frames, whatever their flags.
 pub(in crate::connection) const STREAM: u64 = 0x08;
 
-/// Checks the payload of a packet against its header: the STREAM frame that the header names, in front and alone, or none.
+/// Checks the payload of a packet against its header: the STREAM frame that the header names, in front and
+/// alone, or none.
 pub(in crate::connection) fn check_named(
     payload: &[u8],
     direction: Direction,
@@ -39,7 +40,8 @@ impl Leading<'_> {
     }
 }
 
-/// The STREAM frame that is read first. Nothing is done with any frame yet; one that cannot be read is an error all the same.
+/// Returns the STREAM frame that is read first. No frame is processed yet; one that cannot be read is an
+/// error all the same.
 #[inline(always)]
 pub(in crate::connection) fn leading_stream(
     payload: &[u8],

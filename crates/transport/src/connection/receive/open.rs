@@ -1,4 +1,5 @@
-//! Opening 1-RTT packets: into the buffer of the stream that the header names, or where they arrived (RFC 9001 §5.3, §6).
+//! Opening 1-RTT packets: into the buffer of the stream that the header names, or where they arrived (RFC
+//! 9001 §5.3, §6).
 
 use anabranch_wire::{PathId, Time};
 
@@ -53,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// A packet was opened, which says something about the key phase.
+    /// Applies to the key phase that a packet was opened.
     #[inline(always)]
     pub(in crate::connection) fn on_opened(&mut self, now: Time, short: &Short<'_>) {
         let followed = self.keys.one_rtt.as_ref().is_some_and(OneRtt::is_followed);

@@ -36,7 +36,7 @@ impl Ready<'_> {
 }
 
 impl Prepared {
-    /// For the datagram at `index`.
+    /// Returns the preparation of the datagram at `index`.
     #[inline]
     pub(in crate::connection) fn of(&self, index: usize) -> Ready<'_> {
         let mask = self.masks.get(index).filter(|_| self.made >> index & 1 == 1);
@@ -45,9 +45,9 @@ impl Prepared {
 }
 
 impl Connection {
-    /// Prepares for the datagrams in `part`, at most [`MASKS_AT_ONCE`]. Masks are for those that are 1-RTT packets long enough for
-    /// a sample. A key update does not change the key they are made with (RFC 9001 §6), so they hold whatever the packets before
-    /// them bring.
+    /// Prepares for the datagrams in `part`, at most [`MASKS_AT_ONCE`]. Masks are for those that are 1-RTT
+    /// packets long enough for a sample. A key update does not change the key they are made with (RFC 9001
+    /// §6), so they hold whatever the packets before them bring.
     pub(in crate::connection) fn prepare(&self, part: &[Datagram<'_>]) -> Prepared {
         let mut prepared = Prepared { masks: [[0; 16]; MASKS_AT_ONCE], made: 0, dcid: ConnectionId::EMPTY };
         let Some(keys) = &self.keys.one_rtt else { return prepared };

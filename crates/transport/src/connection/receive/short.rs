@@ -16,7 +16,8 @@ pub(in crate::connection) const KIND: PacketKind = PacketKind::OneRtt;
 pub(in crate::connection) struct Short<'a> {
     pub(in crate::connection) envelope: &'a Envelope<'a>,
     pub(in crate::connection) dcid: &'a ConnectionId,
-    /// The path of the connection ID. With one number space any will do until the packet is open and can be located.
+    /// The path of the connection ID. With one number space any will do until the packet is open and can be
+    /// located.
     pub(in crate::connection) path: PathId,
     pub(in crate::connection) number: u64,
     pub(in crate::connection) unmasked: &'a Unmasked,
@@ -32,7 +33,8 @@ pub(in crate::connection) struct Short<'a> {
 }
 
 impl<'a> Short<'a> {
-    /// Makes the header of the packet that continues a train: its number is `number`, and nothing else about it is unusual.
+    /// Makes the header of the packet that continues a train: its number is `number`, and nothing else about
+    /// it is unusual.
     #[inline(always)]
     pub(in crate::connection) fn next_in_train(
         number: u64,

@@ -1,9 +1,10 @@
-//! Trains: packets of a batch of which each goes on where the one before ended. It came the same way, has the next number, and nothing
-//! in it but data.
+//! Trains: packets of a batch of which each goes on where the one before ended. It came the same way, has the
+//! next number, and nothing in it but data.
 //!
-//! Such a packet is unmasked, opened and put in its place like any other. What else it changes depends on the last packet of the
-//! train alone, or is a sum: that is settled once, before anything else happens to the connection. To whoever looks from
-//! outside, a batch does what its packets would do one by one (`tests/train.rs`).
+//! Such a packet is unmasked, opened and put in its place like any other. What else it changes depends on the
+//! last packet of the train alone, or is a sum: that is settled once, before anything else happens to the
+//! connection. To whoever looks from outside, a batch does what its packets would do one by one
+//! (`tests/train.rs`).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -39,7 +40,7 @@ thread_local! {
 }
 
 impl Train {
-    /// The number that the next packet has to have.
+    /// Returns the number that the next packet must have.
     #[inline]
     pub(in crate::connection) fn next(&self) -> u64 {
         self.numbers.end
@@ -75,7 +76,7 @@ impl Connection {
         to.is_usual && envelope.is_on_only_path || self.paths.came_as_usual_on(envelope.tuple, to.path, dcid)
     }
 
-    /// The train that may follow a packet whose processing is complete.
+    /// Begins the train that may follow a packet whose processing is complete.
     pub(in crate::connection) fn begin_train(&mut self, short: &Short<'_>) -> Option<Train> {
         let &Short { envelope, dcid, path, number, .. } = short;
         let is_plain = envelope.is_one_of_many
@@ -123,7 +124,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// The same for a packet whose data, `len` bytes of it, is in its place.
+    /// Appends a packet whose data, `len` bytes of it, is already in its slot.
     #[inline(always)]
     pub(in crate::connection) fn append_direct(
         &mut self,
@@ -141,7 +142,8 @@ impl Connection {
     /// Settles the train, if there is one, and ends it.
     ///
     /// # Errors
-    /// If the data of its packets could not be counted. Then none of them is acknowledged, and the connection is to be closed.
+    /// If the data of its packets could not be counted. Then none of them is acknowledged, and the connection
+    /// is to be closed.
     #[inline(always)]
     pub(in crate::connection) fn end_train(
         &mut self,

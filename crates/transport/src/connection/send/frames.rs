@@ -10,7 +10,7 @@ use crate::space::AckForm;
 use crate::token::{Token, Tokens};
 
 impl Connection {
-    /// Frames of an Initial or Handshake packet.
+    /// Writes the frames of an Initial or Handshake packet.
     pub(in crate::connection) fn fill_handshake(
         &mut self,
         now: Time,
@@ -30,8 +30,8 @@ impl Connection {
             );
         }
         if fill.probe && !self.levels[index].crypto.has_pending() {
-            // The probe before this one has taken what was to be repeated. An Initial without CRYPTO is of no use to a peer that
-            // has nothing yet, and some close over it.
+            // The probe before this one has taken what was to be repeated. An Initial without CRYPTO is of no
+            // use to a peer that has nothing yet, and some close over it.
             self.repeat_oldest(path, space);
         }
         if fill.data {
@@ -42,7 +42,7 @@ impl Connection {
         }
     }
 
-    /// Frames of a 0-RTT or 1-RTT packet, in one fixed order.
+    /// Writes the frames of a 0-RTT or 1-RTT packet, in one fixed order.
     pub(in crate::connection) fn fill_data(
         &mut self,
         now: Time,
@@ -64,7 +64,7 @@ impl Connection {
         self.fill_ping(id, fill, writer, tokens);
     }
 
-    /// All frames that carry no data of the application.
+    /// Writes all frames that carry no data of the application.
     pub(in crate::connection) fn fill_frames(
         &mut self,
         now: Time,
@@ -92,14 +92,15 @@ impl Connection {
         tokens: &mut Tokens,
     ) {
         if carrier.kinds.new && self.datagrams.has_pending() {
-            // The MTU may have fallen since they were queued: those that never fit again must not block the others.
+            // The MTU may have fallen since they were queued: those that never fit again must not block the
+            // others.
             let room = self.datagram_room();
             self.datagrams.set_packet_room(room);
             self.datagrams.write(carrier, writer, tokens);
         }
     }
 
-    /// A PING, if the packet is to be acknowledged and holds nothing else for that.
+    /// Writes a PING, if the packet is to be acknowledged and holds nothing else for that.
     pub(in crate::connection) fn fill_ping(
         &mut self,
         id: PathId,
@@ -116,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// Frames that only 1-RTT packets carry.
+    /// Writes the frames that only 1-RTT packets carry.
     pub(in crate::connection) fn fill_control(
         &mut self,
         now: Time,

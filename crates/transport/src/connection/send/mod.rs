@@ -29,7 +29,7 @@ const ONE_RTT_OVERHEAD: usize = 1 + 4 + TAG_LEN;
 const NO_STREAM_NAMED: usize = 2;
 
 impl Connection {
-    /// The next batch to send; `None` when there is nothing (more) to send now.
+    /// Returns the next batch to send; `None` when there is nothing (more) to send now.
     pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
         match &self.state {
             State::Active => {}
@@ -67,14 +67,15 @@ impl Connection {
         }
     }
 
-    /// Room for frames in a 1-RTT packet of full size on `path`.
+    /// Returns the room for frames in a 1-RTT packet of full size on `path`.
     pub(in crate::connection) fn one_rtt_room(&self, path: &Path) -> usize {
         let named = if self.format.names_stream { NO_STREAM_NAMED } else { 0 };
         let header = ONE_RTT_OVERHEAD + named + path.remote_cids.active().len();
         usize::from(path.recovery.mtu()).saturating_sub(header)
     }
 
-    /// Room for frames in a packet of full size on whichever path it may leave, so that a DATAGRAM fits every one.
+    /// Returns the room for frames in a packet of full size on whichever path it may leave, so that a
+    /// DATAGRAM fits every one.
     pub(in crate::connection) fn datagram_room(&self) -> usize {
         let usable = self.paths.list.iter().filter(|path| path.is_usable());
         let smallest = usable.map(|path| self.one_rtt_room(path)).min();
@@ -93,7 +94,7 @@ impl Connection {
         self.trace(now, &TraceEvent::KeyUpdated { generation, remote: false });
     }
 
-    /// A batch of ordinary datagrams on one path.
+    /// Writes a batch of ordinary datagrams on one path.
     fn transmit_path(
         &mut self,
         now: Time,
@@ -198,7 +199,7 @@ impl Connection {
         len
     }
 
-    /// A scheduler may want what it has just sent to go out on other paths, too.
+    /// Copies the packet's data for other paths, as the scheduler wants.
     fn copy_as_picked(&mut self, id: PathId, turn: &Turn, draft: &Draft) {
         for pick in turn.data_picks().chain([&turn.control]) {
             if pick.path == Some(id) && !pick.also.is_empty() {
@@ -208,7 +209,7 @@ impl Connection {
         }
     }
 
-    /// The pacer holds back: wake up when it does no longer, if there is something to send.
+    /// Notes the time at which the pacer permits the next packet, if there is something to send.
     fn note_paced(&mut self, id: PathId, turn: &Turn, until: Time) {
         let waiting = self.is_waiting(id, turn);
         let Some(path) = self.paths.list.get_mut(id) else { return };

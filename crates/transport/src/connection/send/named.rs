@@ -1,4 +1,5 @@
-//! Packets whose headers name the stream and the offset of their data (VReverso): one STREAM frame, in front of all others.
+//! Packets whose headers name the stream and the offset of their data (VReverso): one STREAM frame, in front
+//! of all others.
 
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Time, Writer};
@@ -14,7 +15,7 @@ use crate::token::Tokens;
 const MAX_OVERHEAD: usize = 1 + 4 + 2 * 21 + 2 + 12 + TAG_LEN;
 
 impl Connection {
-    /// Like [`Connection::draft`] for a 0-RTT or 1-RTT packet.
+    /// Drafts a 0-RTT or 1-RTT packet like [`Connection::draft`].
     pub(in crate::connection) fn draft_named(
         &mut self,
         now: Time,
@@ -31,7 +32,7 @@ impl Connection {
         })
     }
 
-    /// The STREAM frame of the packet to come, if it is to have one.
+    /// Returns the STREAM frame of the next packet, if it is to have one.
     fn next_named(&mut self, target: &Target, fill: Fill) -> Option<Named> {
         if !fill.data {
             return None;
@@ -48,7 +49,7 @@ impl Connection {
         next.or_else(|| self.next_named_copy(&carrier))
     }
 
-    /// The STREAM frame first, as a reader from the end comes by it last.
+    /// Writes the STREAM frame first, because a reader from the end reaches it last.
     fn fill_named(
         &mut self,
         now: Time,
@@ -71,7 +72,7 @@ impl Connection {
         writer.lead(before);
     }
 
-    /// A packet without stream data.
+    /// Writes a packet without stream data.
     fn fill_unnamed(
         &mut self,
         now: Time,

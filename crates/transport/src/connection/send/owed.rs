@@ -7,16 +7,16 @@ use crate::connection::connection::Connection;
 use crate::path::{Path, Turn};
 use crate::schedule::Pick;
 
-/// Packets in a row without anything to acknowledge after which a PING is added, so that the ranges that this end has
-/// acknowledged can be forgotten (RFC 9000 §13.2.4).
+/// Packets in a row without anything to acknowledge after which a PING is added, so that the ranges that this
+/// end has acknowledged can be forgotten (RFC 9000 §13.2.4).
 const ACK_ONLY_LIMIT: u32 = 32;
 
-/// Packets under way that ask for an acknowledgment beyond which no PING is added: a peer that answers none of them answers
-/// no further one.
+/// Packets under way that ask for an acknowledgment beyond which no PING is added: a peer that answers none
+/// of them answers no further one.
 pub(crate) const MAX_NUDGES: u64 = 64;
 
 impl Connection {
-    /// Nothing is left to send although it could be (RFC 9002 §7.8).
+    /// Notes that nothing is left to send although the window would allow it (RFC 9002 §7.8).
     pub(in crate::connection) fn note_app_limited(
         &mut self,
         now: Time,
@@ -60,7 +60,8 @@ impl Connection {
         turn: &Turn,
     ) -> Option<Fill> {
         let path = self.paths.list.get(id)?;
-        // Another path stands in for one that fails: it is asked with challenges instead of probes, and acknowledgments leave there.
+        // Another path stands in for one that fails: it is asked with challenges instead of probes, and
+        // acknowledgments leave there.
         let replaced = space == SpaceId::Data && path.is_failing && self.paths.stand_in(path).is_some();
         let probe = path.recovery.probes(space) > 0 && !replaced;
         let (ack_due, ack) = match Self::level_index(space) {
@@ -71,8 +72,9 @@ impl Connection {
             None if kind == PacketKind::ZeroRtt => (false, false),
             None => self.paths.acks_on(now, path),
         };
-        // Early data of either end must not keep the handshake waiting: it is not acknowledged, nor probed for, before the
-        // handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe timeout governs.
+        // Early data of either end must not keep the handshake waiting: it is not acknowledged, nor probed
+        // for, before the handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe
+        // timeout governs.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
         let allowed = window_open || probe || stuck;
         // Probes carry again what their path has waited for longest, unless another path has room for it.
@@ -99,7 +101,7 @@ impl Connection {
         Some(Fill { ack, data: allowed, control, streams, probe: probe || nudge })
     }
 
-    /// An acknowledgment of the handshake that is due waits for its turn, and the connection's timer with it.
+    /// Holds a due acknowledgment of the handshake until its turn, and sets the connection's timer for it.
     pub(in crate::connection) fn hold_ack(&mut self, now: Time, space: SpaceId) {
         let Some(index) = Self::level_index(space) else { return };
         let level = &mut self.levels[index];

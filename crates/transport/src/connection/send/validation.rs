@@ -9,8 +9,8 @@ use crate::path::Path;
 use crate::token::Token;
 
 impl Connection {
-    /// A datagram that validates a path: challenges that are due, responses that are owed (RFC 9000 §8.2). Alone, so that
-    /// it can have another destination and always has full size.
+    /// Writes a datagram that validates a path: challenges that are due, responses that are owed (RFC 9000
+    /// §8.2). It stands alone, so that it can have another destination and always has full size.
     pub(in crate::connection) fn transmit_validation(
         &mut self,
         now: Time,
@@ -75,7 +75,8 @@ impl Connection {
                 let _ = writer.frame(&Frame::PathStatus { path: id, available, sequence });
             }
         }
-        // All at once: each in a datagram of its own, the challenges of one datagram would draw more than three times its size.
+        // All at once: each in a datagram of its own, the challenges of one datagram would draw more than
+        // three times its size.
         while let Some(response) = path.address.responses.pop_for(tuple) {
             if writer.frame(&Frame::PathResponse(response.data)).is_ok() {
                 tokens.push(Token::Ping);
@@ -90,9 +91,9 @@ impl Connection {
         }
     }
 
-    /// An acknowledgment goes along with what validates the path's own addresses: a first round-trip time without the peer's
-    /// deliberate delay keeps the probe timeout of a fresh path short, and a datagram that takes all that the amplification
-    /// limit allows leaves none for an acknowledgment of its own.
+    /// Writes an acknowledgment into a datagram that validates the path's own addresses: a first round-trip
+    /// time without the peer's deliberate delay keeps the probe timeout of a fresh path short, and a datagram
+    /// that uses up the anti-amplification limit leaves no room for an acknowledgment of its own.
     pub(in crate::connection) fn fill_validation_ack(
         &mut self,
         now: Time,
@@ -111,7 +112,7 @@ impl Connection {
         self.paths.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
     }
 
-    /// A probe for a larger MTU (RFC 8899): a PING, padded.
+    /// Writes a probe for a larger MTU (RFC 8899): a PING, padded.
     pub(in crate::connection) fn transmit_mtu_probe(
         &mut self,
         now: Time,

@@ -461,8 +461,8 @@ fn row_20_resets_shrink_and_are_capped() {
     );
 }
 
-/// A server that comes back while a client's handshake is not confirmed gets Handshake packets alone, for as long as that client
-/// waits.
+/// A server that comes back while a client's handshake is not confirmed gets Handshake packets alone, for as
+/// long as that client waits.
 #[test]
 fn a_server_resets_handshakes_that_it_knows_nothing_of() {
     let handshake = |id: &ConnectionId| {
@@ -536,8 +536,8 @@ fn row_24_junk_costs_no_state_and_little_answer() {
     assert_eq!((router.cids.len(), router.waiting(), router.connections()), (0, 0, 0));
 }
 
-/// Row 11 of the attack table: whoever chooses IDs does not know the key, so that their hashes spread like random ones.
-/// What an attacker without the key can do is choose a pattern.
+/// Row 11 of the attack table: whoever chooses IDs does not know the key, so that their hashes spread like
+/// random ones. What an attacker without the key can do is choose a pattern.
 #[test]
 fn row_11_chosen_connection_ids_do_not_collide() {
     const IDS: u64 = 100_000;
@@ -550,7 +550,8 @@ fn row_11_chosen_connection_ids_do_not_collide() {
             for n in 0..IDS {
                 buckets[(hash.hash_one(cid(pattern(n))) & 0x1_ffff) as usize] += 1;
             }
-            // A random function fills the fullest of 2^17 buckets with 100,000 balls with about 8; 16 is beyond chance.
+            // A random function fills the fullest of 2^17 buckets with 100,000 balls with about 8; 16 is
+            // beyond chance.
             assert!(*buckets.iter().max().unwrap() < 16);
             let empty = buckets.iter().filter(|&&load| load == 0).count() as f64 / f64::from(1 << 17);
             // e^(-100,000 / 2^17) = 0.466

@@ -45,7 +45,7 @@ pub(crate) struct LocalCids {
 }
 
 impl LocalCids {
-    /// `first` went into the handshake's packets and has sequence number 0.
+    /// Creates the IDs of a path; `first` went into the handshake's packets and has sequence number 0.
     pub(crate) fn new(path: PathId, first: ConnectionId) -> Self {
         let mut cids = Self::unopened(path);
         cids.zero_length = first.is_empty();
@@ -67,7 +67,7 @@ impl LocalCids {
         }
     }
 
-    /// None, ever: paths that share their packet numbers have one pool of IDs.
+    /// Creates a path's IDs without any: paths that share their packet numbers have one pool of IDs.
     pub(crate) fn none(path: PathId) -> Self {
         Self { limit: 0, ..Self::unopened(path) }
     }
@@ -102,28 +102,29 @@ impl LocalCids {
         self.insert(cid, Some(token), Announcement::Owed)
     }
 
-    /// Adds the ID of a `preferred_address` transport parameter, which tells the peer all (RFC 9000 §5.1.1: sequence 1).
+    /// Adds the ID of a `preferred_address` transport parameter, which tells the peer all (RFC 9000 §5.1.1:
+    /// sequence 1).
     pub(crate) fn issue_preferred(&mut self, cid: ConnectionId, token: ResetToken) -> u64 {
         self.insert(cid, Some(token), Announcement::Known)
     }
 
-    /// Sequence number of an active ID.
+    /// Returns the sequence number of an active ID.
     pub(crate) fn contains(&self, cid: &[u8]) -> Option<u64> {
         self.active.iter().find(|local| *local.cid == *cid).map(|local| local.sequence)
     }
 
-    /// Active IDs with their sequence numbers.
+    /// Returns the active IDs with their sequence numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, ConnectionId)> + '_ {
         self.active.iter().map(|local| (local.sequence, local.cid))
     }
 
-    /// Sequence number of the next ID, what PATH_CIDS_BLOCKED is checked against.
+    /// Returns the sequence number of the next ID, which PATH_CIDS_BLOCKED is checked against.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Asks the peer to give up all IDs below `sequence` (RFC 9000 §5.1.2). The IDs issued next carry the wish, so issue
-    /// [`Self::wanted`] of them.
+    /// Asks the peer to give up all IDs below `sequence` (RFC 9000 §5.1.2). The IDs issued next carry the
+    /// wish, so issue [`Self::wanted`] of them.
     pub(crate) fn retire_prior_to(&mut self, sequence: u64) {
         self.retire_prior_to = self.retire_prior_to.max(sequence.min(self.next_sequence));
     }
@@ -169,7 +170,7 @@ impl LocalCids {
         self.owed > 0
     }
 
-    /// Asked for each packet, changed next to never.
+    /// Counts the frames that are owed; the count is needed for each packet and changes rarely.
     fn count_owed(&mut self) {
         // There are fewer than 2 * MAX_LOCAL_CIDS + 2 of them.
         self.owed = self.active.iter().filter(|local| local.announcement == Announcement::Owed).count() as u8;

@@ -9,12 +9,12 @@ use crate::event::EndpointEvent;
 use crate::ranges::RangeSet;
 use crate::token::{Token, Tokens};
 
-/// RETIRE_CONNECTION_ID frames that may be unacknowledged, in multiples of our `active_connection_id_limit`. A peer that
-/// makes us retire more without acknowledging anything is cut off (RFC 9000 §5.1.2).
+/// RETIRE_CONNECTION_ID frames that may be unacknowledged, in multiples of our `active_connection_id_limit`.
+/// A peer that makes us retire more without acknowledging anything is cut off (RFC 9000 §5.1.2).
 pub(crate) const MAX_RETIRING_FACTOR: usize = 2;
 
-/// Runs of consecutive sequence numbers that a peer may leave among the IDs it issues; an honest one leaves as many as
-/// its NEW_CONNECTION_ID frames are reordered.
+/// Runs of consecutive sequence numbers that a peer may leave among the IDs it issues; an honest one leaves
+/// as many as its NEW_CONNECTION_ID frames are reordered.
 pub(crate) const MAX_SEQUENCE_RUNS: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +46,16 @@ pub(crate) struct RemoteCids {
     /// Our own `active_connection_id_limit`.
     limit: usize,
     retire_prior_to: u64,
-    /// Sequence numbers from `retire_prior_to` on that were seen, so that a repeated frame does not bring back an ID that
-    /// was retired.
+    /// Sequence numbers from `retire_prior_to` on that were seen, so that a repeated frame does not bring
+    /// back an ID that was retired.
     pub(super) seen: RangeSet,
     pub(super) retiring: VecDeque<Retiring>,
     events: VecDeque<EndpointEvent>,
 }
 
 impl RemoteCids {
-    /// `first` is where the handshake's packets go; `limit` is our own `active_connection_id_limit`.
+    /// Creates the IDs of a path; `first` is the destination of the handshake's packets, `limit` is our own
+    /// `active_connection_id_limit`.
     pub(crate) fn new(path: PathId, first: ConnectionId, limit: u64) -> Self {
         let mut cids = Self::unopened(path, limit);
         cids.seen.insert(0..1);
@@ -105,8 +106,8 @@ impl RemoteCids {
         }
     }
 
-    /// Retires all IDs of a path that is given up. Those that a peer keeps from being retired, by acknowledging nothing, are
-    /// forgotten.
+    /// Retires all IDs of a path that is given up. Those that a peer keeps from being retired, by
+    /// acknowledging nothing, are forgotten.
     pub(crate) fn reclaim(&mut self, from: &mut Self) {
         for remote in core::mem::take(&mut from.cids) {
             from.forget_token(&remote);
@@ -145,7 +146,7 @@ impl RemoteCids {
         self.get(self.active).unwrap_or(ConnectionId::EMPTY)
     }
 
-    /// Sequence number of [`Self::active`].
+    /// Returns the sequence number of [`Self::active`].
     pub(crate) fn active_seq(&self) -> u64 {
         self.active
     }
@@ -205,7 +206,7 @@ impl RemoteCids {
         self.cids.insert(at, remote);
     }
 
-    /// NEW_CONNECTION_ID or PATH_NEW_CONNECTION_ID (RFC 9000 §19.15).
+    /// Takes over NEW_CONNECTION_ID or PATH_NEW_CONNECTION_ID (RFC 9000 §19.15).
     pub(crate) fn on_new(&mut self, frame: &NewConnectionId) -> Result<(), TransportError> {
         let &NewConnectionId { sequence, retire_prior_to, cid, token, .. } = frame;
         if self.cids.iter().any(|remote| remote.cid.is_empty()) {
@@ -291,8 +292,8 @@ impl RemoteCids {
         Ok(())
     }
 
-    /// Moves to an ID that was not used before and retires the active one; takes the first one of an unopened path.
-    /// `false`, and nothing changes, if there is none, or if too many retirements are unacknowledged.
+    /// Moves to an ID that was not used before and retires the active one; takes the first one of an unopened
+    /// path. `false`, and nothing changes, if there is none, or if too many retirements are unacknowledged.
     pub(crate) fn next(&mut self) -> bool {
         let old = self.is_open().then_some(self.active);
         if !self.may_retire() || !self.activate_unused(0) {
@@ -304,8 +305,8 @@ impl RemoteCids {
         true
     }
 
-    /// Takes an ID that was not used before, to probe another address with (RFC 9000 §9.5). If the probe fails,
-    /// [`Self::retire`] it; if the path moves there, [`Self::activate`] it.
+    /// Takes an ID that was not used before, to probe another address with (RFC 9000 §9.5). If the probe
+    /// fails, [`Self::retire`] it; if the path moves there, [`Self::activate`] it.
     pub(crate) fn take_unused(&mut self) -> Option<(u64, ConnectionId)> {
         let unused = self.cids.iter().find(|remote| !remote.used)?;
         let taken = (unused.sequence, unused.cid);
@@ -320,8 +321,8 @@ impl RemoteCids {
         Some(unused)
     }
 
-    /// Moves to an ID that [`Self::take_unused`] gave. The one that was active stays until it is retired. `false` if the
-    /// ID has been retired meanwhile.
+    /// Moves to an ID that [`Self::take_unused`] gave. The one that was active stays until it is retired.
+    /// `false` if the ID has been retired meanwhile.
     pub(crate) fn activate(&mut self, sequence: u64) -> bool {
         let exists = self.get(sequence).is_some();
         if exists {
@@ -350,7 +351,7 @@ impl RemoteCids {
         self.retiring.clear();
     }
 
-    /// Reset tokens that the endpoint has to look for, or not any longer.
+    /// Returns the next reset token that the endpoint has to look for, or no longer.
     pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
         self.events.pop_front()
     }

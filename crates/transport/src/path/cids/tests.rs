@@ -288,7 +288,8 @@ fn news_that_break_the_rules() {
     assert_eq!(code(repeated.on_new(&new_cid(1, 1))), violation, "ID 0 must go, and ID 1 is gone");
 }
 
-/// Row 2 of the attack table: new IDs that retire the old ones, while no RETIRE_CONNECTION_ID is acknowledged.
+/// Row 2 of the attack table: new IDs that retire the old ones, while no RETIRE_CONNECTION_ID is
+/// acknowledged.
 #[test]
 fn row_2_retirement_without_acknowledgment_is_cut_off() {
     let mut remote = RemoteCids::new(PATH, cid(0), 4);

@@ -28,7 +28,8 @@ impl PathSet {
         }
     }
 
-    /// Paths on their way out: state is kept, or the peer has not acknowledged PATH_ABANDON.
+    /// Returns the number of paths that are closing: their state is kept, or the peer has not acknowledged
+    /// PATH_ABANDON.
     pub(crate) fn closing_paths(&self) -> usize {
         let Some(multipath) = &self.multipath else { return 0 };
         let kept = self.list.iter().filter(|path| path.is_abandoned()).count();

@@ -135,8 +135,8 @@ impl PathSet {
         self.list.iter().filter(|path| path.is_working()).min_by_key(rank).map(|path| path.id)
     }
 
-    /// Chooses the path of acknowledgments again. Every change makes the peer measure afresh (RFC 10069, “Computing Path RTT”), so the path
-    /// stays the same until another one is clearly faster.
+    /// Chooses the path of acknowledgments again. Every change makes the peer measure afresh (RFC 10069,
+    /// “Computing Path RTT”), so the path stays the same until another one is clearly faster.
     pub(crate) fn review_ack_path(&mut self) {
         let best = self.fastest();
         let smoothed = |id| {

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::datagram_io::FourTuple;
 use crate::path::Path;
 
-/// Shortest time without any packet that is taken for silence: a queue that fills delays answers, and a burst of other traffic
-/// packets, by so much on networks that work.
+/// Shortest time without any packet that is taken for silence: a queue that fills delays answers, and a burst
+/// of other traffic packets, by so much on networks that work.
 pub(crate) const MIN_SILENCE: Duration = Duration::from_millis(80);
 
 /// Offset of the Destination Connection ID in a long header, after flags, version and length.
@@ -106,8 +106,8 @@ impl PathSet {
         })
     }
 
-    /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from authentic
-    /// packets, because anybody may send datagrams to other addresses of this host.
+    /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from
+    /// authentic packets, because anybody may send datagrams to other addresses of this host.
     #[inline(always)]
     pub(crate) fn learn_local_address(&mut self, context: &Context<'_>) {
         if !context.is_usual {
@@ -121,7 +121,8 @@ impl PathSet {
         for path in self.list.iter_mut().filter(differs) {
             let vague =
                 path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
-            // Once this end has moved, what still comes to addresses that it has left says nothing about the one it uses.
+            // Once this end has moved, what still comes to addresses that it has left says nothing about the
+            // one it uses.
             let other = path.address.chose_local
                 || path.address.validations.iter().any(|validation| validation.tuple.matches(tuple));
             let newest = path.id == context.path

@@ -1,8 +1,9 @@
-//! Second repetitions: frames that were repeated when a path fell silent are queued once more, a little later.
+//! Second repetitions: frames that were repeated when a path fell silent are queued once more, a little
+//! later.
 //!
-//! The reader has waited for a probe timeout by then, and the other paths carry more than before. A repeated frame may be lost
-//! in a queue that overflows, and detecting that loss takes a whole round trip. The second repetition leaves when the queue
-//! has drained.
+//! The reader has waited for a probe timeout by then, and the other paths carry more than before. A repeated
+//! frame may be lost in a queue that overflows, and detecting that loss takes a whole round trip. The second
+//! repetition leaves when the queue has drained.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Further addresses of the server (draft-munizaga-quic-alternative-server-address): announced and withdrawn by the server,
-//! kept by a client that asked for them and may open paths to them.
+//! Further addresses of the server (draft-munizaga-quic-alternative-server-address): announced and withdrawn
+//! by the server, kept by a client that asked for them and may open paths to them.
 
 use super::{AnnounceError, PathSet};
 use std::net::SocketAddr;
@@ -8,7 +8,8 @@ use anabranch_wire::{AddressFlags, Frame, Writer};
 
 use crate::token::{Token, Tokens};
 
-/// Addresses of a server that either end remembers, those included that were withdrawn; further ones are ignored.
+/// Addresses of a server that either end remembers, those included that were withdrawn; further ones are
+/// ignored.
 pub(crate) const MAX_ALTERNATIVES: usize = 16;
 
 /// One further address of the server.

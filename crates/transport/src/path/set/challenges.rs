@@ -6,8 +6,8 @@ use super::PathSet;
 use crate::datagram_io::FourTuple;
 use crate::path::{MIN_VALIDATION_ROOM, Path, Purpose, Validation};
 
-/// PTO of a network path nothing is known of, in initial RTTs: the RTT and four times its variation, half of it
-/// (RFC 9002 §6.2.2).
+/// PTO of a network path nothing is known of, in initial RTTs: the RTT and four times its variation, half of
+/// it (RFC 9002 §6.2.2).
 pub(crate) const UNKNOWN_PTO_RTTS: u32 = 3;
 
 impl PathSet {
@@ -33,8 +33,9 @@ impl PathSet {
             let dcid = if tuple == path.tuple { path.remote_cids.active() } else { path.cid_for(&tuple) };
             return Some((tuple, dcid, budget));
         }
-        // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us send. One for each
-        // probe timeout leaves as probes do: a peer that may not send more before it has an answer could acknowledge nothing.
+        // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us
+        // send. One for each probe timeout leaves as probes do: a peer that may not send more before it has
+        // an answer could acknowledge nothing.
         let has_room = path.recovery.has_room();
         let open = || budget >= MIN_VALIDATION_ROOM && (has_room || path.address.probe_response);
         let response =

@@ -1,5 +1,5 @@
-//! Copies of frames in flight on one path for another path: because a scheduler sends everything twice, or because a path
-//! without data of its own can overtake a slower one.
+//! Copies of frames in flight on one path for another path: because a scheduler sends everything twice, or
+//! because a path without data of its own can overtake a slower one.
 
 use std::collections::VecDeque;
 

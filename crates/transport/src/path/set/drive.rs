@@ -31,7 +31,8 @@ impl PathSet {
     }
 
     /// Tells which paths cannot be sent on for now because of their local address, whose socket is full:
-    /// [`Self::poll_transmit`] leaves them out, and gives what any path may carry to others, until the next call of this.
+    /// [`Self::poll_transmit`] leaves them out, and gives what any path may carry to others, until the next
+    /// call of this.
     pub(crate) fn set_socket_blocked(
         &mut self,
         is_socket_blocked: impl Fn(SocketAddr) -> bool,

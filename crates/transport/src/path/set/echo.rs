@@ -1,8 +1,9 @@
 //! Round-trip samples of a path whose packets are acknowledged on other paths first.
 //!
-//! An ACK of the single packet number space names packets of every path. ACK frames that arrive on a fast path acknowledge the
-//! packets of a slow one before the slow path's own ACK arrives. Such frames carry no sample of the slow path's round trip; its
-//! own ACK does, although it acknowledges nothing new by then. Send times are kept until it arrives.
+//! An ACK of the single packet number space names packets of every path. ACK frames that arrive on a fast
+//! path acknowledge the packets of a slow one before the slow path's own ACK arrives. Such frames carry no
+//! sample of the slow path's round trip; its own ACK does, although it acknowledges nothing new by then. Send
+//! times are kept until it arrives.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! Detection of silent paths: suspected, probed, taken back into use, or due to be abandoned.
 //!
-//! A path is *potentially failed* when an answer on it has been overdue for a probe timeout while another path works. Its data
-//! in flight is sent again on other paths at once, the peer learns of it by PATH_STATUS_BACKUP in the same packet, and the path
-//! is probed with PATH_CHALLENGE until a response arrives. A response, unlike the ACK of a PING, has to arrive on the path itself
-//! (RFC 9000 §8.2.2), so it proves that both directions work.
+//! A path is *potentially failed* when an answer on it has been overdue for a probe timeout while another
+//! path works. Its data in flight is sent again on other paths at once, the peer learns of it by
+//! PATH_STATUS_BACKUP in the same packet, and the path is probed with PATH_CHALLENGE until a response
+//! arrives. A response, unlike the ACK of a PING, has to arrive on the path itself (RFC 9000 §8.2.2), so it
+//! proves that both directions work.
 
 use std::time::Duration;
 
@@ -14,12 +15,12 @@ use super::PathSet;
 use crate::path::{Health, Path, Purpose};
 use crate::token::Token;
 
-/// Longest time between two challenges on a failing path whose probe timeout is not longer. A path that works again is back
-/// in use so much later at most, at the price of 24 kbit/s of challenges while it does not.
+/// Longest time between two challenges on a failing path whose probe timeout is not longer. A path that works
+/// again is back in use so much later at most, at the price of 24 kbit/s of challenges while it does not.
 pub(crate) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(400);
 
-/// Packets under way among which the oldest is looked for that asks for an acknowledgment: it is the first, or follows on
-/// acknowledgments, which are accompanied by a PING every so often.
+/// Packets under way among which the oldest is looked for that asks for an acknowledgment: it is the first,
+/// or follows on acknowledgments, which are accompanied by a PING every so often.
 pub(crate) const MAX_OLDEST: usize = 64;
 
 impl Multipath {

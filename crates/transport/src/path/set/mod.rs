@@ -1,7 +1,9 @@
-//! All paths of a connection: which there are, how their packets are numbered, and what several of them share.
+//! All paths of a connection: which there are, how their packets are numbered, and what several of them
+//! share.
 //!
-//! A [`PathSet`] has no streams, keys or handshake, so that several paths can be tested without a connection. The connection
-//! asks it where a packet belongs, which path carries what, and what is owed to the peer about paths.
+//! A [`PathSet`] has no streams, keys or handshake, so that several paths can be tested without a connection.
+//! The connection asks it where a packet belongs, which path carries what, and what is owed to the peer about
+//! paths.
 
 mod abandon;
 mod acks;
@@ -51,9 +53,9 @@ use super::{ClosedPaths, Path, Paths};
 use crate::config::TransportConfig;
 use crate::space::Numbering;
 
-/// Paths that may be on their way out, state kept or PATH_ABANDON not acknowledged, while others take their place already.
-/// With more, a new path ID is offered only when one of them is done: that bounds what a peer can make us keep by opening
-/// and abandoning paths, or by not acknowledging anything.
+/// Paths that may be on their way out, state kept or PATH_ABANDON not acknowledged, while others take their
+/// place already. With more, a new path ID is offered only when one of them is done: that bounds what a peer
+/// can make us keep by opening and abandoning paths, or by not acknowledging anything.
 pub(crate) const MAX_CLOSING_PATHS: u32 = 8;
 
 /// The paths of a connection and what they share.
@@ -78,7 +80,7 @@ impl PathSet {
         Self { side, config, list, numbering, multipath: None, closed: None }
     }
 
-    /// Three PTOs, the largest of all paths (RFC 9000 §10.2, RFC 10069).
+    /// Returns three PTOs, the largest of all paths (RFC 9000 §10.2, RFC 10069).
     pub(crate) fn close_period(&self) -> std::time::Duration {
         self.list.max_pto() * 3
     }

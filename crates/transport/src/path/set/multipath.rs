@@ -11,7 +11,8 @@ use super::unopened::{Unopened, UnopenedPaths};
 use crate::path::{Health, LocalCids, RemoteCids, Status};
 use crate::schedule::{Algorithm, AnyScheduler};
 
-/// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding with.
+/// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding
+/// with.
 pub(crate) const CIDS_AHEAD: usize = 2;
 
 /// Path IDs and connection IDs that this end may use and frames that it owes, once both ends have negotiated
@@ -22,7 +23,8 @@ pub(crate) struct Multipath {
     pub(crate) local_max: PathId,
     /// Largest path ID that this end may use.
     pub(crate) remote_max: PathId,
-    /// Connection IDs of the paths up to `local_max` that are neither open nor gone. An ID that leaves never comes back.
+    /// Connection IDs of the paths up to `local_max` that are neither open nor gone. An ID that leaves never
+    /// comes back.
     pub(crate) unopened: UnopenedPaths,
     /// Scheduler that chooses the path of the next packet with data.
     pub(crate) scheduler: AnyScheduler,
@@ -32,8 +34,8 @@ pub(crate) struct Multipath {
     pub(crate) again: Again,
     /// The fastest path, which acknowledgments take that do not stay on their own.
     pub(crate) ack_path: Option<PathId>,
-    /// Paths whose newest acknowledgment is to be repeated, and on which. A path that is gone is neither, so that there are no
-    /// more than pairs of paths.
+    /// Paths whose newest acknowledgment is to be repeated, and on which. A path that is gone is neither, so
+    /// that there are no more than pairs of paths.
     pub(crate) ack_copies: Vec<(PathId, PathId)>,
     /// Weights that the application has given to paths.
     pub(crate) weights: Vec<(PathId, u32)>,
@@ -118,7 +120,7 @@ impl Multipath {
         self.ack_copies.iter().any(|(_, on)| *on == path)
     }
 
-    /// Largest path ID that both ends allow.
+    /// Returns the largest path ID that both ends allow.
     pub(crate) fn max(&self) -> PathId {
         self.local_max.min(self.remote_max)
     }
@@ -196,12 +198,12 @@ impl Multipath {
         }
     }
 
-    /// Connection IDs that this end has issued for a path that is not open.
+    /// Returns the connection IDs that this end has issued for a path that is not open.
     pub(crate) fn local_cids_mut(&mut self, path: PathId) -> Option<&mut LocalCids> {
         self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.local)
     }
 
-    /// Connection IDs that the peer has issued for a path that is not open.
+    /// Returns the connection IDs that the peer has issued for a path that is not open.
     pub(crate) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
         self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.remote)
     }

@@ -1,8 +1,10 @@
-//! State shared by paths in one packet number space: a pool of connection IDs in each direction, and the order of path IDs.
+//! State shared by paths in one packet number space: a pool of connection IDs in each direction, and the
+//! order of path IDs.
 //!
-//! Connection IDs are announced and retired with the frames of RFC 9000, as those of path 0. An unused connection ID may be used
-//! for any path and is bound to it from then on. Path IDs have no maximum: the client uses them in order, each end limits the
-//! number of its paths, and a server abandons the paths beyond its limit.
+//! Connection IDs are announced and retired with the frames of RFC 9000, as those of path 0. An unused
+//! connection ID may be used for any path and is bound to it from then on. Path IDs have no maximum: the
+//! client uses them in order, each end limits the number of its paths, and a server abandons the paths beyond
+//! its limit.
 
 use std::collections::VecDeque;
 
@@ -22,7 +24,8 @@ use crate::token::Tokens;
 /// Gaps among the path IDs that a client has used; the IDs of more gaps, the lowest ones, count as used.
 pub(crate) const MAX_ID_GAPS: usize = 16;
 
-/// Addresses remembered that a peer has sent challenges from, so that what follows from there is known to be of the same path.
+/// Addresses remembered that a peer has sent challenges from, so that what follows from there is known to be
+/// of the same path.
 pub(crate) const MAX_PROBED: usize = 8;
 
 /// Connection IDs and path IDs of paths in one packet number space.
@@ -62,7 +65,8 @@ pub(crate) struct Bound {
 pub(crate) enum Certainty {
     /// The addresses, which may be those of another path by now.
     Guessed,
-    /// The answer to a challenge of the path came with it. The peer may have had to guess which path the challenge was for.
+    /// The answer to a challenge of the path came with it. The peer may have had to guess which path the
+    /// challenge was for.
     Answered,
     /// A challenge came with it that names the path.
     Named,

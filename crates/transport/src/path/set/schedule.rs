@@ -37,8 +37,8 @@ impl Turn {
         std::iter::once(&self.data).chain(&self.repeated)
     }
 
-    /// Kinds of stream data that leave on `path`. A `lone` path, which has to probe, carries data that waits for a better one
-    /// as well, but for lost data that the scheduler decided about by itself.
+    /// Kinds of stream data that leave on `path`. A `lone` path, which has to probe, carries data that waits
+    /// for a better one as well, but for lost data that the scheduler decided about by itself.
     pub(crate) fn kinds(&self, path: PathId, lone: bool) -> Kinds {
         let data = self.data.path == Some(path) || lone && self.data.path.is_none();
         let repeated = self.repeated.as_ref().map_or(data, |pick| pick.path == Some(path));
@@ -47,7 +47,8 @@ impl Turn {
 }
 
 impl PathSet {
-    /// Asks the scheduler which path acknowledges packets that arrived on `of`; `None` leaves it to the configured rule.
+    /// Asks the scheduler which path acknowledges packets that arrived on `of`; `None` leaves it to the
+    /// configured rule.
     pub(crate) fn scheduled_ack_path(&self, of: PathId) -> Option<PathId> {
         let multipath = self.multipath.as_ref()?;
         if !multipath.scheduler.routes_acks() {
@@ -101,7 +102,7 @@ impl PathSet {
         if open { Ok(()) } else { Err(PathError::Unknown(id)) }
     }
 
-    /// Connection IDs that this end has issued for `path`, open or not.
+    /// Returns the connection IDs that this end has issued for `path`, open or not.
     pub(crate) fn local_cids_mut(&mut self, path: PathId) -> Option<&mut LocalCids> {
         if self.numbering.is_single() {
             return self.multipath.as_mut()?.pool.as_mut().map(|pool| &mut pool.local);
@@ -112,7 +113,7 @@ impl PathSet {
         }
     }
 
-    /// Connection IDs that the peer has issued for `path`, open or not.
+    /// Returns the connection IDs that the peer has issued for `path`, open or not.
     pub(crate) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
         if self.numbering.is_single() {
             return self.multipath.as_mut()?.pool.as_mut().map(|pool| &mut pool.remote);

@@ -92,8 +92,9 @@ impl PathSet {
         })
     }
 
-    /// Says once more which paths are given up, if the peer has not confirmed that it knows. Each end may have given up the path
-    /// that the other one sends on: then nothing is acknowledged any longer, and nothing but these frames matters.
+    /// Says once more which paths are given up, if the peer has not confirmed that it knows. Each end may
+    /// have given up the path that the other one sends on: then nothing is acknowledged any longer, and
+    /// nothing but these frames matters.
     pub(crate) fn repeat_abandons(&mut self) {
         if let Some(multipath) = &mut self.multipath {
             multipath.owed.abandons.iter_mut().for_each(|abandon| abandon.sent = false);

@@ -6,8 +6,8 @@ use anabranch_wire::{PathId, Time};
 use crate::path::{Path, PathState, PathStatus, Phase};
 
 impl PathSet {
-    /// Says whether a path is to be used like others or only when no other works; the peer is told, and is free to do as it
-    /// likes with what it sends.
+    /// Says whether a path is to be used like others or only when no other works; the peer is told, and is
+    /// free to do as it likes with what it sends.
     pub(crate) fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.open_path(id)?;
         let multipath = self.multipath.as_mut().ok_or(PathError::NotNegotiated)?;
@@ -17,8 +17,8 @@ impl PathSet {
         Ok(())
     }
 
-    /// Tells the peer what the path is for: what the application wants it for, and a backup while it fails. Both share the
-    /// status frames and their sequence numbers.
+    /// Tells the peer what the path is for: what the application wants it for, and a backup while it fails.
+    /// Both share the status frames and their sequence numbers.
     pub(crate) fn review_status(&mut self, id: PathId) {
         let Some(multipath) = &mut self.multipath else { return };
         let wanted = multipath.health(id).is_none_or(|health| health.wanted);
@@ -29,7 +29,8 @@ impl PathSet {
         }
     }
 
-    /// Forgets what the peer has said about paths that are not open, as ends do that ignore it. Says whether there was anything.
+    /// Forgets what the peer has said about paths that are not open, as ends do that ignore it. Says whether
+    /// there was anything.
     #[cfg(test)]
     pub(crate) fn ignore_early_statuses(&mut self) -> bool {
         let Some(multipath) = &mut self.multipath else { return false };

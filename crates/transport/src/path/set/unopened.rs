@@ -16,7 +16,8 @@ pub(crate) struct Unopened {
     pub(crate) status: Status,
 }
 
-/// The paths that are neither open nor gone. Each packet asks whether they owe frames, and next to none changes them.
+/// The paths that are neither open nor gone. Each packet asks whether they owe frames, and next to none
+/// changes them.
 #[derive(Debug, Default)]
 pub(crate) struct UnopenedPaths {
     paths: BTreeMap<PathId, Unopened>,

@@ -47,7 +47,7 @@ impl AckState {
         Self { path, ..Self::default() }
     }
 
-    /// Largest packet number received on the path.
+    /// Returns the largest packet number received on the path.
     pub(crate) fn largest(&self) -> Option<u64> {
         self.next.checked_sub(1)
     }
@@ -77,8 +77,9 @@ impl AckState {
             }
             let count = u32::try_from(came.end - came.start).unwrap_or(u32::MAX);
             self.unacked = self.unacked.saturating_add(count);
-            // RFC 9000 §13.2.1 wants every CE packet acknowledged at once; the first of a run is enough and does not
-            // defeat a larger threshold when marks are frequent (draft-ietf-quic-ack-frequency §6.4).
+            // RFC 9000 §13.2.1 wants every CE packet acknowledged at once; the first of a run is enough and
+            // does not defeat a larger threshold when marks are frequent (draft-ietf-quic-ack-frequency
+            // §6.4).
             self.immediate |= u64::from(self.unacked) >= policy.threshold
                 || newly_ce
                 || numbers.is_pressing(self.path)
@@ -109,13 +110,13 @@ impl AckState {
         }
     }
 
-    /// Ack-eliciting packets that no ACK has covered.
+    /// Returns the number of ack-eliciting packets that no ACK has covered.
     pub(crate) fn unacked(&self) -> u32 {
         self.unacked
     }
 
-    /// Marks all packets as reported because an ACK has been sent on behalf of this path, too. It carried the largest
-    /// number of all paths, which share their numbers.
+    /// Marks all packets as reported because an ACK has been sent on behalf of this path, too. It carried the
+    /// largest number of all paths, which share their numbers.
     pub(crate) fn mark_reported_by_others(&mut self) {
         if let Some(largest) = self.largest() {
             self.mark_reported(largest);
@@ -160,8 +161,9 @@ impl AckState {
         self.news
     }
 
-    /// Writes an ACK, or a PATH_ACK of the path if `multipath`, with as many ranges as fit and the strategy in use allows,
-    /// and settles the ack. The number of ranges; 0 if not even one fits, or nothing was received.
+    /// Writes an ACK, or a PATH_ACK of the path if `multipath`, with as many ranges as fit and the strategy
+    /// in use allows, and settles the ack. The number of ranges; 0 if not even one fits, or nothing was
+    /// received.
     pub(crate) fn write_ack(
         &mut self,
         now: Time,

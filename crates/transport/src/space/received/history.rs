@@ -11,7 +11,8 @@ use super::Chosen;
 use crate::config::RangeOrder;
 use crate::ranges::RangeSet;
 
-/// ACK frames whose ranges are remembered until the peer acknowledges one of them or a later one; the oldest give way.
+/// ACK frames whose ranges are remembered until the peer acknowledges one of them or a later one; the oldest
+/// give way.
 pub(super) const MAX_NAMED_FRAMES: usize = 1024;
 
 /// Origin of an ACK frame. Ranges named by copies on other paths are counted separately, because copies may
@@ -146,11 +147,12 @@ impl History {
         self.records.drain(..done);
     }
 
-    /// End of the lowest ranges that are at least `age` old and that `times_sent` frames named or the peer heard of. The highest
-    /// range stays, whatever its age.
+    /// Returns the end of the lowest ranges that are at least `age` old and that `times_sent` frames named or
+    /// the peer has confirmed. The highest range stays, whatever its age.
     pub(super) fn horizon(&self, now: Time, age: Duration, times_sent: u32) -> Option<u64> {
         let told = |record: &Record| record.heard || record.times_sent[Repeat::First as usize] >= times_sent;
-        // What the peer knows waits, too: packets of a slower path with smaller numbers may still be under way.
+        // What the peer knows waits, too: packets of a slower path with smaller numbers may still be under
+        // way.
         let done = |record: &&Record| now.saturating_since(record.since) >= age && told(record);
         let (_, below) = self.records.split_last()?;
         below.iter().take_while(done).last().map(|record| record.range.end)

@@ -18,8 +18,9 @@ use crate::token::Tokens;
 /// Ranges of packet numbers chosen for one ACK frame.
 type Chosen = smallvec::SmallVec<[Range<u64>; 8]>;
 
-/// Most ranges of packet numbers that any strategy may keep or name, and those kept where paths share their numbers. Each
-/// hole that a peer leaves costs one range, so this bounds both memory and the size of ACK frames.
+/// Most ranges of packet numbers that any strategy may keep or name, and those kept where paths share their
+/// numbers. Each hole that a peer leaves costs one range, so this bounds both memory and the size of ACK
+/// frames.
 pub(crate) const MAX_RANGES: usize = 1024;
 
 /// Ranges kept where every path has its own numbers, unless one ACK frame may name more.
@@ -40,7 +41,7 @@ impl Received {
         Self { numbers: Numbers::new(config), ack: AckState::new(path) }
     }
 
-    /// Largest packet number received.
+    /// Returns the largest packet number received.
     pub(crate) fn largest(&self) -> Option<u64> {
         self.numbers.largest()
     }
@@ -94,8 +95,8 @@ pub(crate) struct AckForm {
     pub(crate) ack_delay_exponent: u64,
 }
 
-/// Notes a packet, or several that came one after another with numbers in a row and the same mark, among the numbers of their
-/// space and in the ACK state of their path.
+/// Notes a packet, or several that came one after another with numbers in a row and the same mark, among the
+/// numbers of their space and in the ACK state of their path.
 #[inline]
 pub(crate) fn receive(
     numbers: &mut Numbers,

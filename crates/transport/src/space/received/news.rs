@@ -1,19 +1,23 @@
 //! News first: acknowledgments ordered by what the peer has not heard yet, rather than by packet numbers.
 //!
-//! Where paths share one line of packet numbers, the newest arrivals are not the highest numbers: what a slow path brings
-//! lies far below what a fast one brought in the meantime, behind as many holes as packets are under way. An ACK frame of
-//! few ranges that names the highest numbers never comes down to them, and their sender calls them lost.
+//! Where paths share one line of packet numbers, the newest arrivals are not the highest numbers: what a slow
+//! path brings lies far below what a fast one brought in the meantime, behind as many holes as packets are
+//! under way. An ACK frame of few ranges that names the highest numbers never comes down to them, and their
+//! sender calls them lost.
 //!
 //! [`News`] therefore remembers arrivals in the order in which they came, and how many frames named each.
 //!
-//! - A frame names what no frame has named yet, then what one has, then what two have; the earlier arrival first. What
-//!   [`MAX_REPEATS`] frames named is left out, so frames stay short, and the loss of one or two of them harms nothing.
+//! - A frame names what no frame has named yet, then what one has, then what two have; the earlier arrival
+//!   first. What [`MAX_REPEATS`] frames named is left out, so frames stay short, and the loss of one or two
+//!   of them harms nothing.
 //! - What was told often enough but is not known to be heard is told again as far as ranges are free, at most
-//!   [`REPEATS`] of them in one frame, in turn. So the peer hears of everything even after an outage of its acknowledgments.
-//! - An arrival is told first by an ACK of its own path, because a round trip is measured only on news (RFC 9002 §5.1).
-//!   Frames of other paths go around it.
-//! - News that fills half of a frame makes an ACK leave at once ([`News::is_pressing`]), whatever threshold was asked for.
-//!   So the first frame after an arrival names it, and the second, however few ranges a frame may have.
+//!   [`REPEATS`] of them in one frame, in turn. So the peer hears of everything even after an outage of its
+//!   acknowledgments.
+//! - An arrival is told first by an ACK of its own path, because a round trip is measured only on news (RFC
+//!   9002 §5.1). Frames of other paths go around it.
+//! - News that fills half of a frame makes an ACK leave at once ([`News::is_pressing`]), whatever threshold
+//!   was asked for. So the first frame after an arrival names it, and the second, however few ranges a frame
+//!   may have.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -30,7 +34,8 @@ pub(super) const MAX_REPEATS: u32 = 3;
 /// Arrivals in one frame at most that were told often enough already.
 const REPEATS: usize = 2;
 
-/// Frames for which other paths leave the first telling to the arrival's own path, which may have fallen silent.
+/// Frames for which other paths leave the first telling to the arrival's own path, which may have fallen
+/// silent.
 const PATIENCE: u32 = 128;
 
 /// Arrivals remembered before [`MAX_REPEATS`] frames named them; the oldest give way.

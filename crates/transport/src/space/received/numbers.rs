@@ -13,8 +13,8 @@ use crate::ranges::RangeSet;
 /// No ACK frame is acknowledged after so many others.
 const MEMORABLE_FRAMES: u32 = u32::MAX / 2;
 
-/// The packet numbers received in one space. With a single number space for all paths there is one of these for the
-/// connection, otherwise one for each path.
+/// The packet numbers received in one space. With a single number space for all paths there is one of these
+/// for the connection, otherwise one for each path.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     /// Numbers received, the newest `kept` ranges of them.
@@ -26,8 +26,8 @@ pub(crate) struct Numbers {
     confirmed: u64,
     /// Serial number of the next ACK frame; it begins anew after the last one.
     frames: u32,
-    /// The first ACK frame that was written after the latest packet out of order had come: those before it may lack that
-    /// packet.
+    /// The first ACK frame that was written after the latest packet out of order had come: those before it
+    /// may lack that packet.
     proof_from: u32,
     /// One more than the smallest number received in the current key phase; 0 before the first.
     first_of_phase: u64,
@@ -89,7 +89,8 @@ impl Numbers {
         let default = if shared { RangeOrder::NewsFirst } else { RangeOrder::NewestFirst };
         let order = config.order.unwrap_or(default);
         let max_ranges = config.max_ranges.clamp(2, MAX_RANGES);
-        // What is under way on a slow path costs a range for each packet, if a fast one brings those between them.
+        // What is under way on a slow path costs a range for each packet, if a fast one brings those between
+        // them.
         let kept = if shared { MAX_RANGES } else { max_ranges.max(DEFAULT_RANGES) };
         // Where it is not left to us, the newest come first of what the peer has not heard, range by range.
         let counts = order == RangeOrder::LeastSentFirst
@@ -119,7 +120,7 @@ impl Numbers {
         }
     }
 
-    /// Smallest number received in the current key phase.
+    /// Returns the smallest number received in the current key phase.
     pub(crate) fn first_of_phase(&self) -> Option<u64> {
         self.first_of_phase.checked_sub(1)
     }
@@ -137,7 +138,7 @@ impl Numbers {
         self.first_of_phase = 0;
     }
 
-    /// Largest packet number received.
+    /// Returns the largest packet number received.
     #[inline(always)]
     pub(crate) fn largest(&self) -> Option<u64> {
         self.ranges.max()
@@ -170,7 +171,8 @@ impl Numbers {
             None => {}
         }
         while self.ranges.len() > usize::from(self.kept) {
-            // RFC 9000 §13.2.3: the oldest ranges go first, and what is in them or below must not be accepted again.
+            // RFC 9000 §13.2.3: the oldest ranges go first, and what is in them or below must not be accepted
+            // again.
             let Some(oldest) = self.ranges.pop_min() else { break };
             self.horizon = oldest.end;
         }
@@ -325,7 +327,7 @@ impl Numbers {
         told
     }
 
-    /// Smallest missing number that an ACK of `reported` did not yet let the peer declare lost.
+    /// Returns the smallest missing number that an ACK of `reported` did not yet let the peer declare lost.
     pub(super) fn oldest_unreported_hole(&self, reported: Option<u64>, threshold: u64) -> Option<u64> {
         // Every number up to `reported - threshold` could already be declared lost.
         let reportable = reported.and_then(|largest| (largest + 1).checked_sub(threshold));

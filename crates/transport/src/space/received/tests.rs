@@ -355,8 +355,8 @@ proptest! {
         }
     }
 
-    /// Whatever is lost of the ACKs, the peer learns of every packet: ACK frames are lost or confirmed at random, and a
-    /// packet that no confirmed ACK named is always in the next one.
+    /// Whatever is lost of the ACKs, the peer learns of every packet: ACK frames are lost or confirmed at
+    /// random, and a packet that no confirmed ACK named is always in the next one.
     #[test]
     fn every_packet_is_reported(
         steps in proptest::collection::vec((0u64..60, any::<bool>(), proptest::option::of(0usize..8)), 1..200),
@@ -454,7 +454,8 @@ fn a_packet_that_is_late_on_its_own_path_is_out_of_order_although_numbers_are_sh
     }
 }
 
-/// Receives even numbers from 0 on, which leave a hole each, under this strategy with at most three ranges a frame.
+/// Receives even numbers from 0 on, which leave a hole each, under this strategy with at most three ranges a
+/// frame.
 fn holes(order: RangeOrder, count: u64) -> Received {
     let mut received = Received::new(PathId(3), &AckConfig { max_ranges: 3, ..of_order(order) });
     receive(&mut received, &POLICY, (0..count).map(|n| 2 * n));
@@ -617,7 +618,8 @@ fn a_horizon_of_time_gives_up_what_is_old_and_was_told_or_is_known() {
         assert_eq!(ack_in(&mut received, at(millis), 100).unwrap().0.len(), 3, "after {millis} ms");
     }
     receive(&mut received, &POLICY, [3]);
-    // Receipt four times and more than a second old; but what grew just now is new, and the highest range stays.
+    // Receipt four times and more than a second old; but what grew just now is new, and the highest range
+    // stays.
     assert_eq!(ack_in(&mut received, at(1_040), 100).unwrap().0, [(2, 4)]);
     assert!(received.is_duplicate(0) && !received.is_duplicate(1));
     receive(&mut received, &POLICY, [6]);
@@ -647,8 +649,9 @@ fn strategies() -> impl Strategy<Value = AckConfig> {
 }
 
 proptest! {
-    /// Two paths that share their numbers, under any strategy: a frame names received numbers only, at most as many ranges as
-    /// it may, apart from each other, the path's largest first; and nothing is received twice.
+    /// Two paths that share their numbers, under any strategy: a frame names received numbers only, at most
+    /// as many ranges as it may, apart from each other, the path's largest first; and nothing is received
+    /// twice.
     #[test]
     fn no_strategy_names_what_did_not_come(
         config in strategies(),

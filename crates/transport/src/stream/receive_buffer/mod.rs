@@ -1,9 +1,10 @@
 //! Received stream bytes, put where they belong once and read in place.
 //!
-//! The buffer is a list of chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks do not
-//! overlap, and between them there may be holes that nothing has arrived for. Live bytes never move. A wire format that
-//! decrypts into the buffer only needs a chunk with room at the right offset, see [`placement`]; [`reassembler`] is for those that
-//! copy. Chunks' memory comes from a [`pool`] of all streams, which bounds it.
+//! The buffer is a list of chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks
+//! do not overlap, and between them there may be holes that nothing has arrived for. Live bytes never move. A
+//! wire format that decrypts into the buffer only needs a chunk with room at the right offset, see
+//! [`placement`]; [`reassembler`] is for those that copy. Chunks' memory comes from a [`pool`] of all
+//! streams, which bounds it.
 
 mod placement;
 mod pool;
@@ -26,7 +27,8 @@ use crate::ranges::RangeSet;
 /// First chunk of a stream, about one packet: most streams are small.
 const MIN_CHUNK: usize = 1536;
 
-/// The next chunk of a stream is so many times as large. With less, an answer of some ten thousand bytes goes through chunk after chunk.
+/// The next chunk of a stream is so many times as large. With less, an answer of some ten thousand bytes goes
+/// through chunk after chunk.
 const GROWTH: usize = 4;
 
 /// An empty list of chunks has room for so many at most.
@@ -35,15 +37,16 @@ const KEPT_CHUNKS: usize = 8;
 /// Chunks grow up to this size.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// Separate ranges that may wait for what is missing between them, unless [`ReceiveBuffer::set_max_fragments`] says
-/// otherwise.
+/// Separate ranges that may wait for what is missing between them, unless
+/// [`ReceiveBuffer::set_max_fragments`] says otherwise.
 pub(crate) const MIN_FRAGMENTS: usize = 1024;
 
-/// Room behind a chunk of a stream whose packets are decrypted there, for what is behind the data in the chunk's last packet.
+/// Room behind a chunk of a stream whose packets are decrypted there, for what is behind the data in the
+/// chunk's last packet.
 const SLACK: usize = 1_536;
 
-/// Room for bytes `[start, end)` of the stream. `data` reaches at least as far as anything has arrived; what it has in holes and
-/// behind is never shown.
+/// Room for bytes `[start, end)` of the stream. `data` reaches at least as far as anything has arrived; what
+/// it has in holes and behind is never shown.
 #[derive(Debug)]
 struct Chunk {
     start: u64,
@@ -129,7 +132,7 @@ impl Default for ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Nothing will arrive at or beyond `limit`: flow control or the final size forbid it.
+    /// Sets the end of the data that may arrive: flow control or the final size forbid more.
     pub(crate) fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
@@ -144,19 +147,19 @@ impl ReceiveBuffer {
         self.read == self.ready && self.ahead.is_empty()
     }
 
-    /// End of what has been received without a hole.
+    /// Returns the end of the data received without a hole.
     #[inline]
     pub(crate) fn ready(&self) -> u64 {
         self.ready
     }
 
-    /// Bytes that can be read now.
+    /// Returns the number of bytes that can be read now.
     #[inline]
     pub(crate) fn readable(&self) -> u64 {
         self.untaken.as_ref().map_or(self.ready - self.read, |untaken| untaken.bytes())
     }
 
-    /// Offset of the first byte that has not been read.
+    /// Returns the offset of the first byte that has not been read.
     pub(crate) fn offset(&self) -> u64 {
         self.read
     }
@@ -184,7 +187,7 @@ impl ReceiveBuffer {
         rooms + self.chunks.capacity() * size_of::<Chunk>() + ranges * RANGE_COST
     }
 
-    /// `n` of the readable bytes have been read; at most all of them.
+    /// Drops `n` of the readable bytes as read; at most all of them.
     pub(crate) fn consume(&mut self, n: usize, pool: &mut Pool) {
         debug_assert!(n as u64 <= self.readable(), "consumed more than is readable");
         self.read = self.ready.min(self.read + n as u64);
@@ -217,8 +220,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Takes the readable bytes of the first chunk, at most `max`. They are not copied, unless the application holds much memory
-    /// of what it took before.
+    /// Takes the readable bytes of the first chunk, at most `max`. They are not copied, unless the
+    /// application holds much memory of what it took before.
     pub(crate) fn take(&mut self, max: usize, pool: &mut Pool) -> Bytes {
         let n = self.peek().len().min(max);
         if n == 0 {
@@ -295,8 +298,8 @@ impl ReceiveBuffer {
         self.account(pool);
     }
 
-    /// Tells the pool how much room the peer's use of its credit does not account for: all of the first chunk and of the last,
-    /// and what the others have beside their bytes.
+    /// Tells the pool how much room the peer's use of its credit does not account for: all of the first chunk
+    /// and of the last, and what the others have beside their bytes.
     fn account(&mut self, pool: &mut Pool) {
         let spare = match &self.untaken {
             Some(untaken) => self.spare_unordered(untaken),
@@ -330,7 +333,7 @@ impl ReceiveBuffer {
         below.ok_or(above)
     }
 
-    /// The part of the hole below the chunk `above` that a chunk of `size` for `offset` takes.
+    /// Returns the part of the hole below the chunk `above` that a chunk of `size` for `offset` takes.
     fn hole_part(&self, above: usize, offset: u64, size: u64) -> Range<u64> {
         let hole_start = above.checked_sub(1).map_or(self.read, |at| self.chunks[at].end);
         let hole_end = self.chunks.get(above).map_or(self.limit, |chunk| chunk.start.min(self.limit));

@@ -1,8 +1,9 @@
 //! Places in the buffer for packets that are decrypted right there.
 //!
-//! A packet's plaintext is its data and, behind that, its other frames. The latter land on bytes that come later, some of which
-//! may be there already; so those are saved before and restored after, whether the packet proves authentic or not. All other
-//! bytes of the place have never been received, and whatever is left there is never shown.
+//! A packet's plaintext is its data and, behind that, its other frames. The latter land on bytes that come
+//! later, some of which may be there already; so those are saved before and restored after, whether the
+//! packet proves authentic or not. All other bytes of the place have never been received, and whatever is
+//! left there is never shown.
 
 use std::ops::Range;
 
@@ -34,7 +35,8 @@ pub(crate) struct Slot {
     next_start: u64,
     /// Bytes that the chunk's memory had.
     had: usize,
-    /// There is no such chunk yet, but one [to be](Pool::future), which is put among the others once the packet is authentic.
+    /// There is no such chunk yet, but one [to be](Pool::future), which is put among the others once the
+    /// packet is authentic.
     is_new: bool,
 }
 
@@ -57,7 +59,7 @@ impl Slot {
 }
 
 impl ReceiveBuffer {
-    /// Packets are going to be decrypted to their places.
+    /// Prepares the buffer for packets that are decrypted into their slots.
     pub(crate) fn expect_places(&mut self) {
         self.slack = SLACK;
     }
@@ -87,7 +89,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Finds a place in a chunk to be for the hole around `offset`, below the chunk `above`. Nothing is added to the buffer.
+    /// Finds a place in a chunk to be for the hole around `offset`, below the chunk `above`. Nothing is added
+    /// to the buffer.
     #[inline(never)]
     fn make_place(&mut self, above: usize, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
         pool.drop_future();
@@ -123,7 +126,8 @@ impl ReceiveBuffer {
         known
     }
 
-    /// Sees to it that there is memory for the next chunk, if it is soon needed: no packet may ask for some before it is authentic.
+    /// Sees to it that there is memory for the next chunk, if it is soon needed: no packet may ask for some
+    /// before it is authentic.
     #[inline]
     pub(crate) fn prepare_next(&self, pool: &mut Pool) {
         let room = self.chunks.back().map_or(0, |last| last.end.saturating_sub(self.ready));
@@ -140,7 +144,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Room for the next chunk: no more than what may come, or what a stream begins with.
+    /// Returns the room for the next chunk: no more than may arrive, or than a stream begins with.
     fn wanted_room(&self) -> usize {
         let to_come = usize::try_from(self.limit.saturating_sub(self.ready)).unwrap_or(usize::MAX);
         self.next_chunk.min(to_come.max(MIN_CHUNK)) + SLACK
@@ -197,8 +201,8 @@ impl ReceiveBuffer {
         pool.drop_future();
     }
 
-    /// The packet is authentic, and the first `len` bytes of the place, which they [fit](Slot::fits), are data; says whether more
-    /// can be read now.
+    /// Commits an authentic packet: the first `len` bytes of the slot, which they [fit](Slot::fits), are
+    /// data. Returns whether more can be read now.
     pub(crate) fn commit(&mut self, slot: &Slot, len: usize, pool: &mut Pool) -> Result<bool, TooFragmented> {
         if slot.is_new {
             self.add_future(slot, pool)?;

@@ -1,9 +1,11 @@
-//! Memory for the chunks of a connection's streams: what was read serves what comes next, and a budget bounds all of it.
+//! Memory for the chunks of a connection's streams: what was read serves what comes next, and a budget bounds
+//! all of it.
 //!
-//! What the peer has used of its credit may have memory, whatever it is. Everything beyond that counts against the budget: the
-//! first and the last chunk of each stream, of which the application may have read nearly all or the peer sent next to nothing;
-//! room that a chunk has beside its bytes; memory that is kept for later; and memory that the application holds bytes of. The
-//! less of the budget is left, the smaller are the chunks that are made, so that it is never used up.
+//! What the peer has used of its credit may have memory, whatever it is. Everything beyond that counts
+//! against the budget: the first and the last chunk of each stream, of which the application may have read
+//! nearly all or the peer sent next to nothing; room that a chunk has beside its bytes; memory that is kept
+//! for later; and memory that the application holds bytes of. The less of the budget is left, the smaller are
+//! the chunks that are made, so that it is never used up.
 
 use std::collections::VecDeque;
 
@@ -11,8 +13,8 @@ use bytes::BytesMut;
 
 use super::{Chunk, MIN_CHUNK, SLACK};
 
-/// Bytes that a connection allocates for receiving, beyond the window that its peer was given, most; an eighth of the window if
-/// that is more. [`MAX_STREAM_SLACK`] comes on top.
+/// Bytes that a connection allocates for receiving, beyond the window that its peer was given, most; an
+/// eighth of the window if that is more. [`MAX_STREAM_SLACK`] comes on top.
 pub const MAX_RECEIVE_SLACK: usize = 2 << 20;
 
 /// The same for each open stream: its state, and chunks of a size below which nothing is gained.
@@ -51,7 +53,8 @@ pub(super) const CHUNK_COST: usize = 2 * size_of::<Chunk>();
 /// Bytes that a range of received data costs in a tree of half-full nodes.
 pub(super) const RANGE_COST: usize = 48;
 
-/// Oldest pieces that are looked at, whether the application has dropped its bytes, before memory is asked for.
+/// Oldest pieces that are looked at, whether the application has dropped its bytes, before memory is asked
+/// for.
 const LENT_LOOKS: usize = 4;
 
 /// A chunk's memory. Its bytes may be those of data that was read; they are as good as zeroes.
@@ -128,7 +131,7 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Memory for something short that keeps none: chunks are as small as the first one of a stream.
+    /// Creates memory for something short that keeps none: chunks are as small as the first one of a stream.
     pub(crate) fn frugal() -> Self {
         Self { max_kept: 0, slack: 2 * SHARE * MIN_CHUNK, ..Self::default() }
     }
@@ -148,7 +151,8 @@ impl Pool {
         (self.slack / 2).saturating_sub(self.spare + self.lent_room)
     }
 
-    /// Grants room for a chunk, at most `wanted`, in a stream whose peer has used `live` bytes that are not read.
+    /// Grants room for a chunk, at most `wanted`, in a stream whose peer has used `live` bytes that are not
+    /// read.
     pub(super) fn allowance(&self, wanted: usize, live: u64) -> usize {
         let live = usize::try_from(live / LIVE_SHARE).unwrap_or(usize::MAX);
         wanted.min((self.left() / SHARE).max(live).max(MIN_ROOM))
@@ -167,17 +171,19 @@ impl Pool {
         }
     }
 
-    /// Memory for `room` bytes.
+    /// Takes memory for `room` bytes.
     pub(super) fn take(&mut self, room: usize) -> Memory {
         self.find(room, room.saturating_mul(MAX_EXCESS)).unwrap_or_else(|| Memory::new(room))
     }
 
-    /// Gives memory for between `least` and about `wanted` bytes, but only if there is some: none is asked for.
+    /// Gives memory for between `least` and about `wanted` bytes, but only if there is some: none is asked
+    /// for.
     pub(super) fn take_kept(&mut self, least: usize, wanted: usize) -> Option<Memory> {
         self.find(least, wanted.saturating_mul(MAX_EXCESS))
     }
 
-    /// Sees to it that [`Self::take_kept`] finds something for `room` bytes, unless that is beyond the budget.
+    /// Sees to it that [`Self::take_kept`] finds something for `room` bytes, unless that is beyond the
+    /// budget.
     pub(crate) fn restock(&mut self, room: usize) {
         let most = room.saturating_mul(MAX_EXCESS);
         // Mostly it was asked for before.
@@ -191,7 +197,7 @@ impl Pool {
         }
     }
 
-    /// Memory that was taken and is of no more use.
+    /// Gives back memory that is of no more use.
     pub(super) fn give(&mut self, mut memory: Memory) {
         if memory.is_whole() {
             self.keep(memory);
@@ -201,7 +207,8 @@ impl Pool {
         }
     }
 
-    /// Decides that `n` bytes that the application takes are to be copied, because it holds too much memory already.
+    /// Decides that `n` bytes that the application takes are to be copied, because it holds too much memory
+    /// already.
     pub(super) fn must_copy(&mut self, n: usize) -> bool {
         let holds_much = |pool: &Self| pool.lent_room >= MAX_LENT || pool.lent.len() >= MAX_LENT_PIECES;
         if !holds_much(self) {
@@ -232,8 +239,8 @@ impl Pool {
         }
     }
 
-    /// The stream that received last ended. If no other is in the middle of much, nothing is kept: the connection may be idle for
-    /// long.
+    /// Notes the end of the stream that received last. If no other is in the middle of much, nothing is kept:
+    /// the connection may be idle for long.
     pub(crate) fn on_quiet(&mut self) {
         if self.large == 0 {
             self.drop_kept();

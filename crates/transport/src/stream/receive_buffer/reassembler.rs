@@ -9,7 +9,8 @@ use super::{Chunk, Pool, ReceiveBuffer};
 pub(crate) struct TooFragmented;
 
 impl ReceiveBuffer {
-    /// Takes in `data` at `offset`, in any order, more than once if need be; says whether more can be read now.
+    /// Takes in `data` at `offset`, in any order, more than once if need be; says whether more can be read
+    /// now.
     ///
     /// What is there already stays as it is (RFC 9000 §2.2: data at an offset does not change).
     pub(crate) fn insert(
@@ -57,7 +58,7 @@ impl ReceiveBuffer {
         Ok(grew)
     }
 
-    /// Bytes have been put where they belong; says whether more can be read now.
+    /// Marks bytes in their place as received; returns whether more can be read now.
     #[inline]
     pub(super) fn mark(&mut self, offset: u64, len: usize, pool: &mut Pool) -> Result<bool, TooFragmented> {
         let wanted = offset.max(self.ready)..offset + len as u64;
@@ -70,7 +71,7 @@ impl ReceiveBuffer {
         self.mark_among(wanted, pool)
     }
 
-    /// The same where something is missing.
+    /// Marks bytes as received where others are missing, like [`Self::mark`].
     fn mark_among(&mut self, wanted: Range<u64>, pool: &mut Pool) -> Result<bool, TooFragmented> {
         let before = self.ahead.len();
         let mut grew = false;
@@ -90,12 +91,12 @@ impl ReceiveBuffer {
         if is_full && !self.ahead.touches(wanted) { Err(TooFragmented) } else { Ok(()) }
     }
 
-    /// There were `before` ranges.
+    /// Counts the change of the number of ranges from `before`.
     fn count_fragments(&self, before: usize, pool: &mut Pool) {
         pool.ranges = (pool.ranges + self.ahead.len()).saturating_sub(before);
     }
 
-    /// Everything below `end` is here, and maybe more that waited for it.
+    /// Advances to `end`, below which everything is received, and past data that waited for it.
     fn advance_to(&mut self, end: u64) -> bool {
         let before = self.ready;
         self.ready = before.max(end);
@@ -131,7 +132,7 @@ impl Chunk {
     }
 }
 
-/// `range` as indices of a slice that starts at `offset`.
+/// Returns `range` as indices of a slice that starts at `offset`.
 fn within(range: &Range<u64>, offset: u64) -> Range<usize> {
     (range.start - offset) as usize..(range.end - offset) as usize
 }

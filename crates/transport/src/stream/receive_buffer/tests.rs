@@ -214,7 +214,8 @@ fn a_steady_stream_reuses_one_chunk() {
             buffer.consume(n);
         }
     }
-    // Two chunks are in use while a packet crosses from one to the other, and each touches two aligned places.
+    // Two chunks are in use while a packet crosses from one to the other, and each touches two aligned
+    // places.
     assert!(places.len() <= 4, "{} places", places.len());
 }
 

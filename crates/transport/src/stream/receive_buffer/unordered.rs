@@ -1,8 +1,9 @@
 //! Bytes that the application takes in whatever order they arrive.
 //!
-//! What has been received stays known in `ready` and `ahead`, so that nothing is taken twice; beside that, a set of ranges says what
-//! is still to be taken. A chunk without such bytes is let go of, holes or not: should something arrive for them, another one is
-//! made. Only the last chunk is kept, because more is likely to arrive there.
+//! What has been received stays known in `ready` and `ahead`, so that nothing is taken twice; beside that, a
+//! set of ranges says what is still to be taken. A chunk without such bytes is let go of, holes or not:
+//! should something arrive for them, another one is made. Only the last chunk is kept, because more is likely
+//! to arrive there.
 
 use std::ops::Range;
 
@@ -78,8 +79,8 @@ impl ReceiveBuffer {
         if is_full { Err(TooFragmented) } else { Ok(()) }
     }
 
-    /// Takes the bytes with the lowest offset that have not been taken, at most `max` and of one chunk. Those at its beginning are
-    /// not copied, unless the application holds much memory of what it took before.
+    /// Takes the bytes with the lowest offset that have not been taken, at most `max` and of one chunk. Those
+    /// at its beginning are not copied, unless the application holds much memory of what it took before.
     pub(crate) fn take_unordered(&mut self, max: usize, pool: &mut Pool) -> Option<(u64, Bytes)> {
         if !self.is_unordered() {
             self.begin_unordered(pool);

@@ -1,4 +1,5 @@
-//! Two ends talk over a network that loses, repeats and reorders; every byte and all credit must come through.
+//! Two ends talk over a network that loses, repeats and reorders; every byte and all credit must come
+//! through.
 
 use std::collections::BTreeMap;
 

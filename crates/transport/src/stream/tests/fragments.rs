@@ -61,7 +61,8 @@ fn fragmented(streams: &mut Streams, index: u64, ranges: u64) -> StreamId {
 /// Returns a packet of frames in the middle half of `ranges`, each place once.
 fn attack(stream: StreamId, ranges: u64, round: u64) -> Vec<u8> {
     let place = |at: u64| ranges / 4 + (round * FRAMES / 2 + at) * 7_919 % (ranges / 2);
-    // What is between one range and the next is filled from both ends, and joins them; a new one begins between two others.
+    // What is between one range and the next is filled from both ends, and joins them; a new one begins
+    // between two others.
     let offsets = (0..FRAMES / 2).step_by(2).flat_map(|at| {
         let (joined, split) = (place(at) * SPACING, place(at + 1) * SPACING);
         [joined + 1, joined + 3, joined + 2, split + 2]
@@ -69,8 +70,8 @@ fn attack(stream: StreamId, ranges: u64, round: u64) -> Vec<u8> {
     packet(stream, offsets)
 }
 
-/// Frames that make ranges longer, join them and begin new ones cost among all ranges that may wait at most three times what
-/// they cost among the few that any stream may have, each measured right beside the other.
+/// Frames that make ranges longer, join them and begin new ones cost among all ranges that may wait at most
+/// three times what they cost among the few that any stream may have, each measured right beside the other.
 #[test]
 fn frames_among_many_ranges_cost_little_more_than_among_few() {
     const ROUNDS: u64 = 60;

@@ -179,8 +179,8 @@ fn shares(incremental: bool, config: &StreamsConfig) -> [u64; 2] {
     sent
 }
 
-/// Whichever limit holds them back, a writer that has nothing to send is left `MIN_SHARE` at least, and an equal share where
-/// there is more.
+/// Whichever limit holds them back, a writer that has nothing to send is left `MIN_SHARE` at least, and an
+/// equal share where there is more.
 #[test]
 fn the_fastest_writer_does_not_take_all_the_room() {
     let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };
@@ -195,8 +195,8 @@ fn the_fastest_writer_does_not_take_all_the_room() {
     }
 }
 
-/// Streams that were told of room and do not use it are left some for `MAX_IDLE_TURNS` turns of the others, and none after
-/// that.
+/// Streams that were told of room and do not use it are left some for `MAX_IDLE_TURNS` turns of the others,
+/// and none after that.
 #[test]
 fn room_that_is_left_and_not_used_holds_nobody_up() {
     let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };

@@ -1,4 +1,5 @@
-//! The multipath cases: what lies between the two ends, what each does with the paths, and what must have been seen.
+//! The multipath cases: what lies between the two ends, what each does with the paths, and what must have
+//! been seen.
 
 use std::time::Duration;
 

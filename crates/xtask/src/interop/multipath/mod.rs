@@ -1,5 +1,5 @@
-//! `cargo xtask interop --multipath`: both ends open, close and mark paths after a plan (`peers/README.md`) while content
-//! moves; a link in user space lies on every path, and shows what the path carries.
+//! `cargo xtask interop --multipath`: both ends open, close and mark paths after a plan (`peers/README.md`)
+//! while content moves; a link in user space lies on every path, and shows what the path carries.
 
 mod case;
 mod play;

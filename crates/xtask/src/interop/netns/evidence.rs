@@ -148,7 +148,7 @@ impl Packets {
     }
 }
 
-/// `IP:PORT` of an endpoint in a trace.
+/// Returns `IP:PORT` of an endpoint in a trace.
 fn address(endpoint: &Value) -> Option<String> {
     let of = |ip: &str, port: &str| Some((endpoint[ip].as_str()?.to_owned(), endpoint[port].as_u64()?));
     of("ip_v4", "port_v4").or_else(|| of("ip_v6", "port_v6")).map(|(ip, port)| format!("{ip} {port}"))

@@ -83,7 +83,7 @@ fn send(address: SocketAddr, stop: &AtomicBool) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Mbit/s that the receiver has told of.
+/// Returns the rate that the receiver has reported, in Mbit/s.
 pub(super) fn goodput(line: &str) -> Option<f64> {
     serde_json::from_str::<Value>(line).ok()?["goodput_mbps"].as_f64()
 }

@@ -1,9 +1,10 @@
-//! `cargo xtask interop --netns`: the entry point of the public interop runner's endpoint, driven as the runner drives it, in
-//! network namespaces.
+//! `cargo xtask interop --netns`: the entry point of the public interop runner's endpoint, driven as the
+//! runner drives it, in network namespaces.
 //!
-//! Client and server are in namespaces of their own, with a router between them. What a case does to the link is done by a
-//! relay in user space that runs in the router's namespace and has the server's names there: netem is not needed. Marks and
-//! server addresses would not survive the relay, so cases about those go past it.
+//! Client and server are in namespaces of their own, with a router between them. What a case does to the link
+//! is done by a relay in user space that runs in the router's namespace and has the server's names there:
+//! netem is not needed. Marks and server addresses would not survive the relay, so cases about those go past
+//! it.
 
 mod evidence;
 pub(crate) mod forward;
@@ -22,7 +23,8 @@ use super::judge::Outcome;
 use super::program::{OURS, Program};
 use super::report::{self, Column, Done};
 
-/// Plays the chosen cases and prints each; `Err` if a case is unknown or there is no command to play them with.
+/// Plays the chosen cases and prints each; `Err` if a case is unknown or there is no command to play them
+/// with.
 pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<Done, String> {
     let plays = chosen(&arguments.case)?;
     let cases = plays.iter().map(|play| play.case.clone()).collect();

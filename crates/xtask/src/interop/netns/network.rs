@@ -1,4 +1,5 @@
-//! Three network namespaces in a row, client – router – server, with the addresses of the public interop runner.
+//! Three network namespaces in a row, client – router – server, with the addresses of the public interop
+//! runner.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -53,7 +54,8 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Makes them. `number` tells those of one process apart; `server` is what the server's names mean to the client.
+    /// Makes them. `number` tells those of one process apart; `server` is what the server's names mean to the
+    /// client.
     pub(super) fn lay(number: usize, server: [IpAddr; 2]) -> Result<Self, String> {
         let network = Self { name: format!("{PREFIX}{}-{number}", std::process::id()) };
         for (_, part) in PLACES {
@@ -121,7 +123,7 @@ impl Network {
         format!("{}-{part}", self.name)
     }
 
-    /// Between client and server nothing is faster than 10 Mbit/s from now on, whichever protocol it is.
+    /// Limits the network between client and server to 10 Mbit/s from now on, for every protocol.
     pub(super) fn narrow(&self) -> Result<(), String> {
         let router = self.namespace(Place::Router);
         for link in ["left", "right"] {

@@ -1,4 +1,5 @@
-//! Imports between the files of a crate: no files import each other in a circle, beyond a module and its own children.
+//! Imports between the files of a crate: no files import each other in a circle, beyond a module and its own
+//! children.
 
 mod circles;
 mod graph;

@@ -101,7 +101,8 @@ impl Connection {
 }
 
 impl Connection {
-    /// Lowers the limits of the 1-RTT keys (RFC 9001 §6.6): an update is begun `margin` packets before `confidentiality`.
+    /// Lowers the limits of the 1-RTT keys (RFC 9001 §6.6): an update is begun `margin` packets before
+    /// `confidentiality`.
     pub(crate) fn limit_keys(&mut self, confidentiality: u64, integrity: u64, margin: u64) {
         self.keys.one_rtt.as_mut().unwrap().lower_limits(confidentiality, integrity, margin);
     }
@@ -159,7 +160,7 @@ impl Connection {
         self.issue_cids();
     }
 
-    /// Connection IDs that this end has issued for an open path.
+    /// Returns the connection IDs that this end has issued for an open path.
     pub(crate) fn issued_cids(&self, path: PathId) -> Vec<anabranch_wire::ConnectionId> {
         self.paths.list.get(path).unwrap().local_cids.iter().map(|(_, cid)| cid).collect()
     }

@@ -15,8 +15,8 @@ use crate::token::Tokens;
 use crate::trace::{PacketTrace, TraceEvent};
 
 impl Connection {
-    /// Writes the header of a packet on `path` and has `fill` write its frames; `None` if there were none or no room.
-    /// `start` is where `room` begins in its datagram.
+    /// Writes the header of a packet on `path` and has `fill` write its frames; `None` if there were none or
+    /// no room. `start` is where `room` begins in its datagram.
     pub(in crate::connection) fn draft(
         &mut self,
         target: Target,
@@ -39,7 +39,7 @@ impl Connection {
         Some(Draft { kind, space, start, end, outgoing, numbered, tokens, tracked: true, mtu_probe: false })
     }
 
-    /// A packet of what is owed in its space.
+    /// Drafts a packet of the frames that are owed in its space.
     #[inline]
     pub(in crate::connection) fn draft_filled(
         &mut self,
@@ -123,8 +123,8 @@ impl Connection {
         !grease || self.origin.grease_bits >> (number % 64) & 1 == 1
     }
 
-    /// Pads, protects and accounts for a drafted packet. `datagram` is the whole datagram, `end` where the packet is to
-    /// end in it, at least `draft.end`.
+    /// Pads, protects and accounts for a drafted packet. `datagram` is the whole datagram, `end` where the
+    /// packet is to end in it, at least `draft.end`.
     pub(in crate::connection) fn seal(
         &mut self,
         now: Time,

@@ -204,8 +204,9 @@ impl Watched {
 const MAX_CHANCES: u32 = 8;
 
 proptest! {
-    /// Whatever the paths are like, with five ranges and more the first ACK of its path names each packet, and one of the
-    /// next few names it again; nothing is named that did not arrive, nor above the path's largest number.
+    /// Whatever the paths are like, with five ranges and more the first ACK of its path names each packet,
+    /// and one of the next few names it again; nothing is named that did not arrive, nor above the path's
+    /// largest number.
     #[test]
     fn every_packet_is_told_at_once_and_again(
         arrivals in arrivals(),

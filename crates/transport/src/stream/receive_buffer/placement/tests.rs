@@ -322,7 +322,8 @@ fn shape(buffer: &ReceiveBuffer) -> (usize, usize, Vec<[usize; 4]>) {
     (buffer.next_chunk, buffer.chunks.capacity(), buffer.chunks.iter().map(of).collect())
 }
 
-/// Before the tag is checked as well as after: not the list of chunks, not its memory, not what chunks have of theirs.
+/// Before the tag is checked as well as after: not the list of chunks, not its memory, not what chunks have
+/// of theirs.
 #[test]
 fn a_forged_header_grows_nothing() {
     let mut buffer = ReceiveBuffer::default();

@@ -9,8 +9,8 @@ use anabranch_wire::{Time, Version};
 
 use super::described::Described;
 
-const KB: usize = 1_000;
-const MB: usize = 1_000_000;
+pub(super) const KB: usize = 1_000;
+pub(super) const MB: usize = 1_000_000;
 
 /// The link of the interop runner's simple cases: 10 Mbit/s, 30 ms, a queue of 25 packets.
 const LINK_RATE: u64 = 10_000_000;

@@ -6,15 +6,12 @@ use std::time::Duration;
 use anabranch_lab::link::LinkSpec;
 use anabranch_wire::Version;
 
-use super::case::{Case, Check, Expected, Work};
+use super::case::{Case, Check, Expected, KB, MB, Work};
 use super::chapter::Subject;
 use super::field::Field;
 use super::judge::Outcome;
 use super::program::Program;
 use super::run;
-
-const KB: usize = 1_000;
-const MB: usize = 1_000_000;
 
 /// The link of the transfers, fast enough that ten megabytes are through in seconds.
 const RATE: u64 = 50_000_000;

@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::Error;
-use crate::report::{Report, median, rounded};
-use crate::stacks::{Choice, Identity, OURS, Run, Stack, rotate};
+use crate::report::{Report, rounded};
+use crate::stacks::{Choice, Identity, OURS, Rates, client_of_all, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -28,22 +28,12 @@ pub(crate) struct Options {
 /// Medians of one stack.
 struct Row {
     name: &'static str,
-    /// Handshakes per CPU second of the end.
-    server: f64,
-    client: f64,
-    /// Handshakes per second of wall time.
-    wall: f64,
+    handshakes: Rates,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let stacks = options.choice.built()?;
-    let client = match &options.client {
-        Some(name) => {
-            let found = stacks.iter().find(|stack| stack.name == name);
-            Some(found.ok_or("the stack of that client is not built")?.clone())
-        }
-        None => None,
-    };
+    let client = client_of_all(&stacks, options.client.as_deref())?;
     let identity = Identity::new()?;
     let count = options.handshakes;
     let work = [
@@ -59,40 +49,30 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             other => Err(format!("{}: {other:?} handshakes were made", stack.name).into()),
         }
     })?;
-    let row = |(stack, runs): &(Stack, Vec<Run>)| {
-        let middle = |value: &dyn Fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
-        Row {
-            name: stack.name,
-            server: middle(&|run| count as f64 / run.server.cpu),
-            client: middle(&|run| count as f64 / run.client.cpu),
-            wall: middle(&|run| count as f64 / run.result["seconds"].as_f64().unwrap_or(f64::NAN)),
-        }
-    };
-    let rows: Vec<Row> = runs.iter().map(row).collect();
+    let rows: Vec<Row> = runs
+        .iter()
+        .map(|(stack, runs)| Row { name: stack.name, handshakes: Rates::new(count, runs) })
+        .collect();
     Ok(report(options, &rows))
 }
 
 fn report(options: &Options, rows: &[Row]) -> Report {
-    let ours = rows.iter().find(|row| row.name == OURS).map(|row| row.server);
-    let against = |row: &Row| ours.map(|ours| ours / row.server);
+    let ours = rows.iter().find(|row| row.name == OURS).map(|row| row.handshakes.server);
+    let against = |row: &Row| ours.map(|ours| ours / row.handshakes.server);
     let ratio: Map<String, Value> = rows
         .iter()
         .filter(|row| row.name != OURS)
         .filter_map(|row| Some((row.name.to_owned(), json!(rounded(against(row)?)))))
         .collect();
     let cells = |row: &Row| {
-        vec![
-            row.name.to_owned(),
-            format!("{:.0}", row.server),
-            format!("{:.0}", row.client),
-            format!("{:.0}", row.wall),
-            against(row).map_or(String::from("–"), |ratio| format!("{ratio:.2}")),
-        ]
+        let [server, client, wall] = row.handshakes.cells();
+        let ratio = against(row).map_or(String::from("–"), |ratio| format!("{ratio:.2}"));
+        vec![row.name.to_owned(), server, client, wall, ratio]
     };
     let json = |row: &Row| {
         json!({
-            "name": row.name, "server_per_s_core": rounded(row.server),
-            "client_per_s_core": rounded(row.client), "per_s": rounded(row.wall),
+            "name": row.name, "server_per_s_core": rounded(row.handshakes.server),
+            "client_per_s_core": rounded(row.handshakes.client), "per_s": rounded(row.handshakes.wall),
         })
     };
     Report {

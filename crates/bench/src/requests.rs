@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::Error;
-use crate::report::{Report, median, rounded};
-use crate::stacks::{Choice, Identity, OURS, Run, Stack, rotate};
+use crate::report::{Report, rounded};
+use crate::stacks::{Choice, Identity, OURS, Rates, Run, Stack, client_of_all, rotate};
 
 /// Stacks whose programs answer `/bytes/N` over HTTP/3.
 const SPEAK_HTTP3: &[&str] = &[OURS, "quinn", "quiche", "quic-go"];
@@ -38,31 +38,19 @@ pub(crate) struct Options {
 struct Row {
     name: &'static str,
     connections: u64,
-    /// Requests per CPU second of the end.
-    server: f64,
-    client: f64,
-    /// Requests per second of wall time.
-    wall: f64,
+    requests: Rates,
 }
 
 impl Row {
     fn new(options: &Options, connections: u64, stack: &Stack, runs: &[Run]) -> Self {
-        let count = options.requests as f64;
-        let middle = |value: &dyn Fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
-        Self {
-            name: stack.name,
-            connections,
-            server: middle(&|run| count / run.server.cpu),
-            client: middle(&|run| count / run.client.cpu),
-            wall: middle(&|run| count / run.result["seconds"].as_f64().unwrap_or(f64::NAN)),
-        }
+        Self { name: stack.name, connections, requests: Rates::new(options.requests, runs) }
     }
 
     fn json(&self) -> Value {
         json!({
             "name": self.name, "connections": self.connections,
-            "requests_per_s_core": rounded(self.server),
-            "client_requests_per_s_core": rounded(self.client), "requests_per_s": rounded(self.wall),
+            "requests_per_s_core": rounded(self.requests.server),
+            "client_requests_per_s_core": rounded(self.requests.client), "requests_per_s": rounded(self.requests.wall),
         })
     }
 }
@@ -70,13 +58,7 @@ impl Row {
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let mut stacks = options.choice.built()?;
     stacks.retain(|stack| SPEAK_HTTP3.contains(&stack.name));
-    let client = match &options.client {
-        Some(name) => {
-            let found = stacks.iter().find(|stack| stack.name == name);
-            Some(found.ok_or("the stack of that client is not built")?.clone())
-        }
-        None => None,
-    };
+    let client = client_of_all(&stacks, options.client.as_deref())?;
     let identity = Identity::new()?;
     let mut rows = Vec::new();
     for &connections in &options.connections {
@@ -109,21 +91,16 @@ fn work(options: &Options, connections: u64) -> Vec<String> {
 fn report(options: &Options, rows: &[Row]) -> Report {
     let against = |row: &Row| {
         let ours = rows.iter().find(|ours| ours.name == OURS && ours.connections == row.connections)?;
-        (row.name != OURS).then(|| ours.server / row.server)
+        (row.name != OURS).then(|| ours.requests.server / row.requests.server)
     };
     let ratio: Map<String, Value> = rows
         .iter()
         .filter_map(|row| Some((format!("{}/{}", row.name, row.connections), json!(rounded(against(row)?)))))
         .collect();
     let cells = |row: &Row| {
-        vec![
-            row.name.to_owned(),
-            row.connections.to_string(),
-            format!("{:.0}", row.server),
-            format!("{:.0}", row.client),
-            format!("{:.0}", row.wall),
-            against(row).map_or(String::from("–"), |ratio| format!("{ratio:.2}")),
-        ]
+        let [server, client, wall] = row.requests.cells();
+        let ratio = against(row).map_or(String::from("–"), |ratio| format!("{ratio:.2}"));
+        vec![row.name.to_owned(), row.connections.to_string(), server, client, wall, ratio]
     };
     Report {
         title: format!(

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::Error;
 use crate::child::{Cost, Program};
+use crate::report::median;
 
 /// CPU of every server.
 const SERVER_CORE: &str = "0";
@@ -96,6 +97,42 @@ pub(crate) struct Run {
     pub(crate) server: Cost,
     pub(crate) client: Cost,
     pub(crate) result: Value,
+}
+
+/// Operations per second that count for one stack: medians of its rounds.
+pub(crate) struct Rates {
+    /// For each CPU second of the server.
+    pub(crate) server: f64,
+    /// For each CPU second of the client.
+    pub(crate) client: f64,
+    /// For each second of wall time.
+    pub(crate) wall: f64,
+}
+
+impl Rates {
+    /// Rates rounds of `count` operations each.
+    pub(crate) fn new(count: u64, runs: &[Run]) -> Self {
+        let middle = |seconds: &dyn Fn(&Run) -> f64| {
+            median(&runs.iter().map(|run| count as f64 / seconds(run)).collect::<Vec<_>>())
+        };
+        Self {
+            server: middle(&|run| run.server.cpu),
+            client: middle(&|run| run.client.cpu),
+            wall: middle(&|run| run.result["seconds"].as_f64().unwrap_or(f64::NAN)),
+        }
+    }
+
+    /// Returns the cells of a report's row.
+    pub(crate) fn cells(&self) -> [String; 3] {
+        [self.server, self.client, self.wall].map(|rate| format!("{rate:.0}"))
+    }
+}
+
+/// Returns the stack of this name, whose client is to be used with every server; `None` without a name.
+pub(crate) fn client_of_all(stacks: &[Stack], name: Option<&str>) -> Result<Option<Stack>, Error> {
+    let Some(name) = name else { return Ok(None) };
+    let found = stacks.iter().find(|stack| stack.name == name);
+    Ok(Some(found.ok_or("the stack of that client is not built")?.clone()))
 }
 
 impl Stack {

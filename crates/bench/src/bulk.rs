@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::Error;
 use crate::receive::Wire;
 use crate::report::{Report, median, rounded};
-use crate::stacks::{Choice, Identity, OURS, Ours, Run, Stack, rotate};
+use crate::stacks::{Choice, Identity, Measured, OURS, Ours, Stack, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -93,9 +93,9 @@ struct Row {
 }
 
 impl Row {
-    fn new(name: &'static str, runs: &[Run], bytes: u64) -> Self {
+    fn new(name: &'static str, runs: &[Measured], bytes: u64) -> Self {
         let gigabytes = bytes as f64 / 1e9;
-        let middle = |value: &dyn Fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
+        let middle = |value: &dyn Fn(&Measured) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
         Self {
             name,
             server: middle(&|run| run.server.cpu / gigabytes),
@@ -162,7 +162,7 @@ fn work(name: &str, bytes: u64) -> Vec<String> {
 }
 
 /// Checks that all bytes arrived, and over both paths if the row has two.
-fn check(name: &str, run: &Run, bytes: u64) -> Result<(), Error> {
+fn check(name: &str, run: &Measured, bytes: u64) -> Result<(), Error> {
     let arrived = run.result["bytes"].as_u64();
     if arrived != Some(bytes) {
         return Err(format!("{name}: {arrived:?} bytes arrived").into());
@@ -181,7 +181,7 @@ fn check(name: &str, run: &Run, bytes: u64) -> Result<(), Error> {
 }
 
 /// Runs of each row, the order rotated from round to round.
-pub(crate) type Runs = Vec<(Stack, Vec<Run>)>;
+pub(crate) type Runs = Vec<(Stack, Vec<Measured>)>;
 
 /// Downloads `bytes` over each of `stacks` in every round.
 fn measure(rounds: u32, bytes: u64, stacks: Vec<Stack>) -> Result<Runs, Error> {
@@ -233,7 +233,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         .filter(|row| row.name != OURS)
         .filter_map(|row| Some((row.name.to_owned(), json!(rounded(ours? / row.both)))))
         .collect();
-    let against = |names: &dyn Fn(&str) -> bool, cost: fn(&Run) -> f64| -> Map<String, Value> {
+    let against = |names: &dyn Fn(&str) -> bool, cost: fn(&Measured) -> f64| -> Map<String, Value> {
         let chosen = runs.iter().filter(|(stack, _)| names(stack.name));
         chosen
             .filter_map(|(stack, of)| {
@@ -278,17 +278,17 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
 }
 
 /// Returns the CPU seconds of both ends.
-fn both(run: &Run) -> f64 {
+fn both(run: &Measured) -> f64 {
     run.server.cpu + run.client.cpu
 }
 
 /// Returns the CPU seconds of the client.
-pub(crate) fn client(run: &Run) -> f64 {
+pub(crate) fn client(run: &Measured) -> f64 {
     run.client.cpu
 }
 
 /// Returns the cost of runs relative to the row `base` in the same rounds: the median of all rounds.
-fn against(runs: &Runs, base: &str, of: &[Run], cost: fn(&Run) -> f64) -> Option<f64> {
+fn against(runs: &Runs, base: &str, of: &[Measured], cost: fn(&Measured) -> f64) -> Option<f64> {
     let (_, base) = runs.iter().find(|(stack, _)| stack.name == base)?;
     Some(median(&of.iter().zip(base).map(|(one, base)| cost(one) / cost(base)).collect::<Vec<_>>()))
 }

@@ -50,7 +50,7 @@ fn class(name: &str) -> Result<Class, String> {
 }
 
 /// A schedule and what came of it.
-struct Run {
+struct Trial {
     schedule: KillSchedule,
     outcome: Outcome,
 }
@@ -69,10 +69,10 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         .with_multipath(multipath)
         .with_recovery(recovery.with_congestion(congestion));
     let runs = (options.seed..options.seed + options.schedules).into_par_iter().map(KillSchedule::random);
-    let runs: Result<Vec<Run>, String> = runs
+    let runs: Result<Vec<Trial>, String> = runs
         .filter(|schedule| options.class.is_none_or(|class| schedule.class == class))
         .map(|schedule| match schedule.run(&transport, options.trace) {
-            Ok(outcome) => Ok(Run { schedule, outcome }),
+            Ok(outcome) => Ok(Trial { schedule, outcome }),
             Err(error) => Err(format!("seed {}: {error}", schedule.seed)),
         })
         .collect();
@@ -82,19 +82,20 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
 }
 
 /// Reports `runs`, those above the limit first, and then the longest gaps.
-fn report(runs: &[Run], setting: &str) -> Report {
-    let all: Vec<&Run> = runs.iter().collect();
+fn report(runs: &[Trial], setting: &str) -> Report {
+    let all: Vec<&Trial> = runs.iter().collect();
     let total = Group::new("all", &all);
     let groups: Vec<Group> = Class::ALL
         .into_iter()
         .map(|class| {
-            let of: Vec<&Run> = runs.iter().filter(|run| run.schedule.class == class).collect();
+            let of: Vec<&Trial> = runs.iter().filter(|run| run.schedule.class == class).collect();
             Group::new(class.name(), &of)
         })
         .collect();
     let lines: String =
         groups.iter().chain([&total]).map(|group| format!("    {}\n", group.line())).collect();
-    let failures: String = runs.iter().filter_map(Run::fault).map(|fault| format!("    {fault}\n")).collect();
+    let failures: String =
+        runs.iter().filter_map(Trial::fault).map(|fault| format!("    {fault}\n")).collect();
     let faults = if failures.is_empty() { String::new() } else { format!("faults:\n{failures}") };
     Report {
         title: format!(
@@ -103,7 +104,7 @@ fn report(runs: &[Run], setting: &str) -> Report {
             runs.len()
         ),
         columns: COLUMNS.to_vec(),
-        rows: runs.iter().take(WORST).map(Run::cells).collect(),
+        rows: runs.iter().take(WORST).map(Trial::cells).collect(),
         json: json!({
             "schedules": runs.len(),
             "lost_bytes": total.lost,
@@ -115,7 +116,7 @@ fn report(runs: &[Run], setting: &str) -> Report {
             "failures": total.failures,
             "setting": setting,
             "classes": groups.iter().map(Group::json).collect::<Vec<_>>(),
-            "worst": runs.iter().take(WORST).map(Run::json).collect::<Vec<_>>(),
+            "worst": runs.iter().take(WORST).map(Trial::json).collect::<Vec<_>>(),
         }),
     }
 }
@@ -140,7 +141,7 @@ fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-impl Run {
+impl Trial {
     fn exceeds(&self) -> bool {
         self.outcome.gap > self.outcome.limit().min(MAX_GAP)
     }
@@ -228,7 +229,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(name: &'static str, runs: &[&Run]) -> Self {
+    fn new(name: &'static str, runs: &[&Trial]) -> Self {
         let gaps: Vec<f64> = runs.iter().map(|run| ms(run.outcome.gap)).collect();
         // Without so many that one is longer there is none.
         let p99 = gaps.iter().copied().collect::<Sample>().percentile(0.99);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Error;
 use crate::report::{Report, rounded};
-use crate::stacks::{Choice, Identity, OURS, Rates, Run, Stack, client_of_all, rotate};
+use crate::stacks::{Choice, Identity, Measured, OURS, Rates, Stack, client_of_all, rotate};
 
 /// Stacks whose programs answer `/bytes/N` over HTTP/3.
 const SPEAK_HTTP3: &[&str] = &[OURS, "quinn", "quiche", "quic-go"];
@@ -42,7 +42,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(options: &Options, connections: u64, stack: &Stack, runs: &[Run]) -> Self {
+    fn new(options: &Options, connections: u64, stack: &Stack, runs: &[Measured]) -> Self {
         Self { name: stack.name, connections, requests: Rates::new(options.requests, runs) }
     }
 

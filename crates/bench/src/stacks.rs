@@ -93,7 +93,7 @@ impl Choice {
 }
 
 /// Costs of a server and a client, and the client's output.
-pub(crate) struct Run {
+pub(crate) struct Measured {
     pub(crate) server: Cost,
     pub(crate) client: Cost,
     pub(crate) result: Value,
@@ -111,8 +111,8 @@ pub(crate) struct Rates {
 
 impl Rates {
     /// Rates rounds of `count` operations each.
-    pub(crate) fn new(count: u64, runs: &[Run]) -> Self {
-        let middle = |seconds: &dyn Fn(&Run) -> f64| {
+    pub(crate) fn new(count: u64, runs: &[Measured]) -> Self {
+        let middle = |seconds: &dyn Fn(&Measured) -> f64| {
             median(&runs.iter().map(|run| count as f64 / seconds(run)).collect::<Vec<_>>())
         };
         Self {
@@ -153,12 +153,12 @@ impl Stack {
     }
 
     /// Runs this stack's server and `client`'s client against each other, each on a core of its own.
-    pub(crate) fn run(&self, client: &Self, identity: &Identity, work: &[String]) -> Result<Run, Error> {
+    pub(crate) fn run(&self, client: &Self, identity: &Identity, work: &[String]) -> Result<Measured, Error> {
         let named = |error: Error| -> Error { format!("{}: {error}", self.name).into() };
         self.run_pair(client, identity, work).map_err(named)
     }
 
-    fn run_pair(&self, client: &Self, identity: &Identity, work: &[String]) -> Result<Run, Error> {
+    fn run_pair(&self, client: &Self, identity: &Identity, work: &[String]) -> Result<Measured, Error> {
         let mut command = self.command("server");
         command.args(["--listen", "127.0.0.1:0", "--one-core", SERVER_CORE]);
         command.arg("--cert").arg(identity.certificate()).arg("--key").arg(identity.key());
@@ -178,7 +178,7 @@ impl Stack {
             Program::start(command.args(work))?.doing(format!("{} {}", client.name, work.join(" "))).end()?;
         let (_, server) = server.end()?;
         let result = output.lines().last().ok_or("the client said nothing")?;
-        Ok(Run { server, client, result: serde_json::from_str(result)? })
+        Ok(Measured { server, client, result: serde_json::from_str(result)? })
     }
 }
 

@@ -8,7 +8,7 @@ use anabranch::{Connection, Endpoint, Incoming};
 
 use http::StatusCode;
 
-use crate::events::{Events, Watch};
+use crate::events::{ConnectionEvents, Events};
 use crate::exit::{Failure, Result};
 use crate::files::Files;
 use crate::{hq, perf};
@@ -48,7 +48,7 @@ async fn serve(incoming: Incoming, services: Arc<Services>) {
         return;
     }
     let Ok((connection, _)) = connecting.into_0rtt() else { return };
-    let watch = Watch::new(&connection, &services.events);
+    let watch = ConnectionEvents::new(&connection, &services.events);
     let established = async {
         if connection.handshake_complete().await.is_ok() {
             watch.established();

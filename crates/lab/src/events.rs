@@ -14,12 +14,12 @@ pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
     lines: Vec<VecDeque<Entry<T>>>,
     added: u64,
-    /// Place of the next entry; `None` if there is none.
-    next: Option<Place>,
+    /// Location of the next entry; `None` if there is none.
+    next: Option<Front>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Front {
     Heap,
     Line(usize),
 }
@@ -42,7 +42,7 @@ impl<T> Events<T> {
     pub fn add(&mut self, at: Time, what: T) {
         let entry = self.entry(at, what);
         if self.is_next(at) {
-            self.next = Some(Place::Heap);
+            self.next = Some(Front::Heap);
         }
         self.heap.push(Reverse(entry));
     }
@@ -58,7 +58,7 @@ impl<T> Events<T> {
         }
         let entry = self.entry(at, what);
         if self.is_next(at) {
-            self.next = Some(Place::Line(line));
+            self.next = Some(Front::Line(line));
         }
         self.lines[line].push_back(entry);
     }
@@ -75,8 +75,8 @@ impl<T> Events<T> {
 
     fn first(&self) -> Option<&Entry<T>> {
         match self.next? {
-            Place::Heap => self.heap.peek().map(|Reverse(entry)| entry),
-            Place::Line(line) => self.lines[line].front(),
+            Front::Heap => self.heap.peek().map(|Reverse(entry)| entry),
+            Front::Line(line) => self.lines[line].front(),
         }
     }
 
@@ -93,15 +93,15 @@ impl<T> Events<T> {
     /// Takes the next thing.
     pub fn pop(&mut self) -> Option<(Time, T)> {
         let entry = match self.next? {
-            Place::Heap => self.heap.pop().map(|Reverse(entry)| entry),
-            Place::Line(line) => self.lines[line].pop_front(),
+            Front::Heap => self.heap.pop().map(|Reverse(entry)| entry),
+            Front::Line(line) => self.lines[line].pop_front(),
         };
         let heads = self
             .lines
             .iter()
             .enumerate()
-            .filter_map(|(at, line)| Some((line.front()?.key(), Place::Line(at))));
-        let heap = self.heap.peek().map(|Reverse(entry)| (entry.key(), Place::Heap));
+            .filter_map(|(at, line)| Some((line.front()?.key(), Front::Line(at))));
+        let heap = self.heap.peek().map(|Reverse(entry)| (entry.key(), Front::Heap));
         self.next = heads.chain(heap).min_by_key(|(key, _)| *key).map(|(_, place)| place);
         entry.map(|entry| (entry.at, entry.what))
     }

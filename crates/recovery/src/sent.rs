@@ -10,7 +10,7 @@ use crate::rate::Snapshot;
 /// Most consecutive orders a sender may skip at once; each takes a slot until it is passed.
 pub(crate) const MAX_SKIP: u64 = 1 << 10;
 
-/// Skipped orders (ranges of them) remembered after the packets around them are settled, to catch a peer that
+/// Skipped orders (ranges of them) remembered after the packets around them are acknowledged or lost, to catch a peer that
 /// acknowledges what it cannot have received (RFC 9000 §21.4).
 pub(crate) const MAX_HOLES: usize = 32;
 
@@ -75,7 +75,7 @@ struct Slot<T> {
 }
 
 /// Slots by ascending order; orders that the sender has skipped, or does not remember, have none. Once
-/// [`Self::settle`] has run, its front is a packet that is still under way.
+/// [`Self::compact`] has run, its front is a packet that is still under way.
 #[derive(Debug)]
 pub(crate) struct SentList<T> {
     /// The order after the newest one sent.
@@ -97,7 +97,7 @@ impl<T> SentList<T> {
         self.next
     }
 
-    /// Orders below are settled.
+    /// Returns the oldest order that is not acknowledged or lost.
     pub(crate) fn base(&self) -> u64 {
         self.slots.front().map_or(self.next, |slot| slot.order)
     }
@@ -197,7 +197,7 @@ impl<T> SentList<T> {
         }
     }
 
-    /// Takes the oldest packet under way out, once [`Self::settle`] has run.
+    /// Takes the oldest packet under way out, once [`Self::compact`] has run.
     pub(crate) fn pop(&mut self) -> Option<(u64, Packet<T>)> {
         self.front()?;
         match self.slots.pop_front() {
@@ -209,7 +209,7 @@ impl<T> SentList<T> {
         }
     }
 
-    /// Drops acknowledged slots from the front; how many.
+    /// Drops acknowledged slots from the front and returns their number.
     pub(crate) fn compact(&mut self) -> usize {
         let mut dropped = 0;
         while matches!(self.slots.front(), Some(Slot { state: State::Acked { .. }, .. })) {

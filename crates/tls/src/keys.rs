@@ -55,7 +55,7 @@ fn initial_secrets(format: &Format, dcid: &ConnectionId) -> (Secret, Secret) {
 
 /// The traffic secrets of the Handshake or the 1-RTT level.
 ///
-/// They do not depend on the QUIC version; keys do. So keys are derived late, once the version is settled: a
+/// They do not depend on the QUIC version; keys do. So keys are derived late, once the version is negotiated: a
 /// compatible upgrade (RFC 9368 §2.3) changes the labels after the TLS session began.
 #[derive(Clone, Debug)]
 pub struct Secrets {

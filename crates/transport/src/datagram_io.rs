@@ -10,7 +10,7 @@ pub(crate) const MIN_INITIAL_SIZE: usize = 1200;
 /// The two addresses that a datagram travels between.
 ///
 /// `local` may be unspecified (`0.0.0.0` or `::`) as long as the driver does not know which interface is
-/// used; the first datagram that arrives with a specified local address settles it.
+/// used; the first datagram that arrives with a specified local address fixes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FourTuple {
     /// This end's address and port.

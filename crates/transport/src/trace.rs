@@ -83,7 +83,7 @@ pub enum TraceEvent<'a> {
         /// The peer's connection ID as far as it is known.
         remote_cid: ConnectionId,
     },
-    /// The version was settled.
+    /// The version was negotiated.
     VersionChosen {
         /// Version in use from now on.
         version: Version,
@@ -95,7 +95,7 @@ pub enum TraceEvent<'a> {
         /// Their values.
         parameters: &'a TransportParameters,
     },
-    /// ALPN was settled.
+    /// ALPN was negotiated.
     AlpnChosen {
         /// The protocol.
         protocol: &'a [u8],

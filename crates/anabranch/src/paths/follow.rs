@@ -10,7 +10,7 @@ use tracing::debug;
 
 use super::allowed::{reaches, source_for};
 use super::interface::Interface;
-use super::interfaces::{Watch, snapshot};
+use super::interfaces::{InterfaceChanges, snapshot};
 use super::policy::PathPolicy;
 use super::{Lease, LocalAddress, unspecified_for};
 use crate::connection_inner::{ConnectionInner, State};
@@ -20,7 +20,7 @@ use crate::log::PATH;
 
 /// Looks after the connections of an endpoint until none is left that follows the routing table.
 pub(crate) async fn follow(endpoint: Weak<EndpointInner>, wake: Arc<Notify>) {
-    let mut watch = Watch::of_routes();
+    let mut watch = InterfaceChanges::of_routes();
     loop {
         tokio::select! {
             () = watch.changed() => {}

@@ -30,13 +30,13 @@ pub(super) async fn snapshot() -> Vec<Interface> {
 }
 
 /// Waits for changes of the interfaces.
-pub(super) struct Watch {
+pub(super) struct InterfaceChanges {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     netlink: Option<netlink_sys::TokioSocket>,
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-impl Watch {
+impl InterfaceChanges {
     pub(super) fn new() -> Self {
         Self { netlink: listen(ADDRESSES).ok() }
     }
@@ -80,7 +80,7 @@ fn listen(groups: u32) -> io::Result<netlink_sys::TokioSocket> {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-impl Watch {
+impl InterfaceChanges {
     pub(super) fn new() -> Self {
         Self {}
     }

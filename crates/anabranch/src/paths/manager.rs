@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tracing::info;
 
 use super::attempt::PathAttempt;
-use super::interfaces::{Watch, snapshot};
+use super::interfaces::{InterfaceChanges, snapshot};
 use super::plan::{Command, Plan};
 use super::policy::PathPolicy;
 use super::survey::Survey;
@@ -79,7 +79,7 @@ async fn run(
     }
     // The routing table has a say only in where the connection begins.
     connection.update(|state| state.paths.roaming.iter_mut().for_each(|roaming| roaming.is_managed = true));
-    let mut watch = Watch::new();
+    let mut watch = InterfaceChanges::new();
     let mut manager = Manager { plan: Plan::new(policy), connection };
     manager.adopt_all();
     manager.learn_addresses();

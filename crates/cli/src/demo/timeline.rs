@@ -82,7 +82,7 @@ pub(super) struct Timeline {
 }
 
 /// Looks at both ends of a connection again and again.
-pub(super) struct Watch {
+pub(super) struct Sampler {
     client: Connection,
     server: Connection,
     /// Server's address on each link.
@@ -91,7 +91,7 @@ pub(super) struct Watch {
     known: Vec<(PathId, usize, PathSample)>,
 }
 
-impl Watch {
+impl Sampler {
     pub(super) fn new(client: Connection, server: Connection, addresses: Vec<SocketAddr>) -> Self {
         Self { client, server, addresses, known: Vec::new() }
     }

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::arrivals::{Arrivals, Received};
 use super::links::{Fail, Link};
 use super::source::Source;
-use super::timeline::{Event, INTERVAL, Sample, Timeline, Watch};
+use super::timeline::{Event, INTERVAL, Sample, Sampler, Timeline};
 use crate::exit::{self, Exit, Failure, Result};
 
 /// Name in the server's certificate.
@@ -22,7 +22,7 @@ pub(super) const NAME: &str = "localhost";
 /// Time that a path alone is measured, and the part at the beginning that does not count because the path is
 /// not up to speed yet.
 const ALONE: Duration = Duration::from_secs(4);
-const SETTLING: Duration = Duration::from_secs(1);
+const WARM_UP: Duration = Duration::from_secs(1);
 /// Time that both ends get to close.
 const FAREWELL: Duration = Duration::from_millis(300);
 /// Chance on the links follows from this: the same losses each time, as far as real time allows.
@@ -98,7 +98,7 @@ impl Scene {
         let opening = tokio::spawn(open_paths(client.clone(), self.addresses()));
         let server = (&mut self.accepted).await;
         let server = server.map_err(|_| Failure::new(Exit::Protocol, "nobody connected"))?;
-        let mut watch = Watch::new(client.clone(), server, self.addresses());
+        let mut watch = Sampler::new(client.clone(), server, self.addresses());
         let mut timeline = Timeline::new();
         for fail in fails {
             timeline.tell(Event { at: fail.at, path: fail.path, what: "link dead".to_owned() });
@@ -142,8 +142,8 @@ impl Scene {
         let begin = Instant::now();
         let client = self.connect().await?;
         let arrivals = Arrivals::new(self.source.len(), begin, []);
-        let settled = async {
-            tokio::time::sleep_until((begin + SETTLING).into()).await;
+        let measured = async {
+            tokio::time::sleep_until((begin + WARM_UP).into()).await;
             let counted = (begin.elapsed(), bytes.load(Ordering::Relaxed));
             tokio::time::sleep_until((begin + ALONE).into()).await;
             counted
@@ -152,7 +152,7 @@ impl Scene {
             received = receive(&client, arrivals, Arc::clone(&bytes)) => {
                 received.map(|_| (Duration::ZERO, 0))
             }
-            counted = settled => Ok(counted),
+            counted = measured => Ok(counted),
         };
         let (end, moved) = (begin.elapsed(), bytes.load(Ordering::Relaxed));
         client.close(VarInt::from_u32(0), b"");

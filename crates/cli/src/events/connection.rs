@@ -12,7 +12,7 @@ use crate::multipath;
 
 /// Tells of a connection until it is dropped, which is the connection's end as far as events go.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(Option<Arc<Watched>>);
+pub(crate) struct ConnectionEvents(Option<Arc<Watched>>);
 
 #[derive(Debug)]
 struct Watched {
@@ -24,7 +24,7 @@ struct Watched {
     closed: AtomicBool,
 }
 
-impl Watch {
+impl ConnectionEvents {
     /// Begins to watch, if somebody wants events.
     pub(crate) fn new(connection: &Connection, events: &Events) -> Self {
         if !events.are_wanted() {

@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
-pub(crate) use self::connection::{Watch, id};
+pub(crate) use self::connection::{ConnectionEvents, id};
 use crate::exit::{Exit, Failure, Result};
 use crate::lines::{Form, Lines};
 

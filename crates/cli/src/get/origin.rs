@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::answer::Answer;
 use super::ask::Errand;
-use crate::events::{Events, Watch};
+use crate::events::{ConnectionEvents, Events};
 use crate::exit::{self, Result};
 use crate::hq;
 use crate::multipath::{ClientPaths, Managed};
@@ -51,7 +51,7 @@ pub(super) struct Origin {
     early_data: Mutex<Option<ZeroRttAccepted>>,
     accepted: OnceCell<bool>,
     paths: Managed,
-    watch: Watch,
+    watch: ConnectionEvents,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Origin {
             let fields = || json!({ "server": server, "error": error, "exit": exit });
             terms.events.tell("connection_failed", fields);
         })?;
-        let watch = Watch::new(&connection, &terms.events);
+        let watch = ConnectionEvents::new(&connection, &terms.events);
         if early_data.is_none() {
             watch.established();
         }

@@ -17,11 +17,11 @@ pub(super) struct Origins {
     /// Observer of the progress.
     monitor: Arc<Monitor>,
     /// By host and port.
-    known: Mutex<BTreeMap<(String, u16), Place>>,
+    known: Mutex<BTreeMap<(String, u16), SharedOrigin>>,
 }
 
 /// A server that is connected to, or will be, or cannot be.
-type Place = Arc<OnceCell<Result<Arc<Origin>>>>;
+type SharedOrigin = Arc<OnceCell<Result<Arc<Origin>>>>;
 
 impl Origins {
     pub(super) fn new(terms: Arc<Terms>, monitor: Arc<Monitor>) -> Self {
@@ -38,7 +38,7 @@ impl Origins {
             let is_over =
                 |known: &Result<Arc<Origin>>| known.as_ref().map_or(again, |origin| origin.is_lost());
             if place.get().is_some_and(is_over) {
-                *place = Place::default();
+                *place = SharedOrigin::default();
             }
             Arc::clone(place)
         };
@@ -58,7 +58,7 @@ impl Origins {
         if let Some(place) = known.get_mut(&(target.host.clone(), target.port))
             && place.get().is_some_and(|known| known.as_ref().is_ok_and(|known| Arc::ptr_eq(known, origin)))
         {
-            *place = Place::default();
+            *place = SharedOrigin::default();
         }
     }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::measured;
 use super::run::{RESULTS, STANDARD};
 use super::version;
-use super::watch::Watch;
+use super::watch::SweepProgress;
 use crate::exit::{Exit, Failure, Result, note, say};
 
 /// Check the papers' claims: run what they need, and say for each whether it holds
@@ -77,7 +77,7 @@ pub(super) fn run(options: &Claims) -> Result {
     let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).filter(asked).collect();
     // First, since it may turn out that it cannot be done.
     let measured = options.measured(&claims)?;
-    let watch = Watch::new()?;
+    let watch = SweepProgress::new()?;
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     let needed = needed(&claims);
     let experiments = needed.len();
@@ -140,7 +140,7 @@ impl Claims {
 
     /// Returns the experiment's rows; `None` if it has none of the points. Papers number theirs alike, but
     /// for a few experiments.
-    fn rows(&self, name: &str, variants: Vec<String>, watch: &Watch) -> Result<Option<Vec<Row>>> {
+    fn rows(&self, name: &str, variants: Vec<String>, watch: &SweepProgress) -> Result<Option<Vec<Row>>> {
         let dir = self.out.join(name);
         if self.no_run {
             // Without results the verdict says what is missing.

@@ -11,7 +11,7 @@ use anabranch_lab::run::RunOptions;
 use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
 
-use super::watch::Watch;
+use super::watch::SweepProgress;
 use super::{compare, figures, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
@@ -110,7 +110,7 @@ fn one(options: Run) -> Result<Vec<Row>> {
         variants,
         points: options.points,
     };
-    let rows = Watch::new()?.sweep(&experiment, &sweep_options)?;
+    let rows = SweepProgress::new()?.sweep(&experiment, &sweep_options)?;
     let summaries = summary::of(&rows);
     // A part of the runs has no figures yet: `lab merge` and `lab figures` make them.
     let drawn = match sweep_options.shard.of {

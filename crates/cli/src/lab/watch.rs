@@ -19,7 +19,7 @@ use crate::signal::Stop;
 /// A bar on standard error, if that is a terminal, and an ear for signals. The first one has no other run
 /// begin, and gives those under way [`GRACE`] to end; then, or at the next one, they are dropped. Where no
 /// sweep is under way, the first is enough.
-pub(super) struct Watch {
+pub(super) struct SweepProgress {
     bar: ProgressBar,
     signals: Arc<Signals>,
 }
@@ -42,7 +42,7 @@ const GRACE: Duration = Duration::from_millis(1500);
 const STYLE: &str = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} left{msg}";
 const STOPPING: &str = "; ending";
 
-impl Watch {
+impl SweepProgress {
     pub(super) fn new() -> Result<Self> {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
@@ -93,7 +93,7 @@ fn listen(signals: Arc<Signals>, bar: ProgressBar) -> Result {
     Ok(())
 }
 
-impl Progress for Watch {
+impl Progress for SweepProgress {
     fn begin(&self, runs: usize, done: usize) {
         self.signals.done.store(done, Ordering::SeqCst);
         self.signals.runs.store(runs, Ordering::SeqCst);

@@ -19,8 +19,8 @@ use super::ecn::EcnWatch;
 use super::load::{Case, Load};
 use super::recv::{self, Recv};
 use super::work::{Moved, Work};
-use super::{Form, Place, Report, http3, progress};
-use crate::events::{Events, EventsTo, Watch};
+use super::{CpuOptions, Form, Report, http3, progress};
+use crate::events::{ConnectionEvents, Events, EventsTo};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
 use crate::listen::HostPort;
@@ -66,7 +66,7 @@ pub(crate) struct Client {
     #[command(flatten)]
     events: EventsTo,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: CpuOptions,
     #[command(flatten)]
     multipath: ClientPaths,
     #[command(flatten)]
@@ -110,7 +110,7 @@ impl Client {
             form: Form { json: true },
             verbosity: Verbosity::default(),
             events: EventsTo::default(),
-            place: Place { one_core: None },
+            place: CpuOptions { one_core: None },
             multipath: ClientPaths::offering(None),
             tuning,
         }
@@ -320,7 +320,7 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
     let act = in_the_middle(caller, case, &connection, Arc::clone(&acted));
     let start = Instant::now();
     let moved = Arc::<Moved>::default();
-    let watch = Watch::new(&connection, &caller.events);
+    let watch = ConnectionEvents::new(&connection, &caller.events);
     watch.established();
     let bytes = tokio::select! {
         bytes = work.run(&connection, Arc::clone(&moved), act) => bytes?,

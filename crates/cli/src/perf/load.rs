@@ -96,7 +96,7 @@ pub(crate) enum Case {
     Datagram,
     /// Begin with version 2 at a server that does not have it
     VersionNegotiation,
-    /// Watch whether the server tells of ECN marks as they were sent
+    /// ConnectionEvents whether the server tells of ECN marks as they were sent
     Ecn,
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Perf {
 
 /// CPU and threads that it runs on.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CpuOptions {
     /// Run on this CPU only, on one thread
     #[arg(long, value_name = "CPU")]
     pub(crate) one_core: Option<usize>,
@@ -48,7 +48,7 @@ impl Perf {
         }
     }
 
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &CpuOptions {
         match self {
             Self::Server(server) => &server.place,
             Self::Client(client) => &client.place,
@@ -56,7 +56,7 @@ impl Perf {
     }
 }
 
-impl Place {
+impl CpuOptions {
     /// Pins the process, before it has threads.
     pub(crate) fn pin(&self) -> Result {
         let Some(cpu) = self.one_core else { return Ok(()) };

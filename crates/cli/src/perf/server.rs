@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::pattern::{PATTERN, PIECE};
-use super::{ALPN, Form, Place, Report, http3};
+use super::{ALPN, CpuOptions, Form, Report, http3};
 use crate::events::EventsTo;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::hq;
@@ -56,7 +56,7 @@ pub(crate) struct Server {
     #[command(flatten)]
     events: EventsTo,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: CpuOptions,
     #[command(flatten)]
     paths: ServerPaths,
     #[command(flatten)]

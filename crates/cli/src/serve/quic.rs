@@ -11,7 +11,7 @@ use super::metrics::{Handshake, Transport};
 use super::protocol::Protocol;
 use super::shared::Shared;
 use super::ticket_key::KeptKeys;
-use crate::events::Watch;
+use crate::events::ConnectionEvents;
 use crate::exit::{Failure, Result};
 use crate::options::cannot_listen;
 
@@ -70,8 +70,8 @@ async fn serve(incoming: Incoming, shared: Arc<Shared>) {
     }
     let Ok((connection, _)) = connecting.into_0rtt() else { return failed() };
     let _watched = metrics.watch(&connection);
-    let watch = Watch::new(&connection, &shared.events);
-    let settled = async {
+    let watch = ConnectionEvents::new(&connection, &shared.events);
+    let handshake = async {
         match connection.confirmed().await {
             Ok(()) => {
                 watch.established();
@@ -80,7 +80,7 @@ async fn serve(incoming: Incoming, shared: Arc<Shared>) {
             Err(_) => failed(),
         }
     };
-    tokio::join!(settled, speak(connection.clone(), &shared));
+    tokio::join!(handshake, speak(connection.clone(), &shared));
 }
 
 /// Serves a connection in the protocol that was agreed on, until its end.

@@ -7,22 +7,23 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{PLAN, Place, stderr};
+use super::{PLAN, TestDir, stderr};
 
 /// Maximum time that a test waits for a condition.
 const PATIENCE: Duration = Duration::from_secs(120);
 const RUNS: usize = 160;
 
 /// As many runs as take a while.
-fn long() -> Place {
-    let place = Place::new(&PLAN.replace("repetitions = 2", "repetitions = 40").replace("20_000", "200_000"));
+fn long() -> TestDir {
+    let place =
+        TestDir::new(&PLAN.replace("repetitions = 2", "repetitions = 40").replace("20_000", "200_000"));
     place.says(&["run", "plan.toml", "--out", "whole"]);
     assert_eq!(place.journal("whole").len(), RUNS);
     place
 }
 
 /// A sweep that has written down something of its own.
-fn begin(place: &Place) -> Child {
+fn begin(place: &TestDir) -> Child {
     let before = place.journal("parts").len();
     let mut command = place.command(&["run", "plan.toml", "--out", "parts", "--threads", "2"]);
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -39,7 +40,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// Gives the same command again, and looks whether all is there, and nothing was run twice.
-fn goes_on(place: &Place) {
+fn goes_on(place: &TestDir) {
     let before = place.journal("parts");
     place.says(&["run", "plan.toml", "--out", "parts", "--threads", "2"]);
     let after = place.journal("parts");
@@ -81,8 +82,8 @@ fn a_signal_ends_a_sweep_in_good_order() {
 }
 
 /// A sweep of one run that takes longer than anybody waits, and has begun.
-fn endless() -> (Place, Child) {
-    let place = Place::new(
+fn endless() -> (TestDir, Child) {
+    let place = TestDir::new(
         &PLAN.replace("20_000", "20_000_000_000").replace("deadline_s = 60", "deadline_s = 1_000_000"),
     );
     let args =

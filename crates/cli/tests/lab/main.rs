@@ -40,9 +40,9 @@ layers = ["default", "path-0"]
 const RESULTS: [&str; 3] = ["runs.parquet", "runs.csv", "timelines.jsonl"];
 
 /// An empty directory with a plan in it.
-struct Place(tempfile::TempDir);
+struct TestDir(tempfile::TempDir);
 
-impl Place {
+impl TestDir {
     fn new(plan: &str) -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         std::fs::write(place.path("plan.toml"), plan).unwrap();
@@ -106,7 +106,7 @@ fn names(dir: &Path) -> Vec<String> {
 
 #[test]
 fn a_plan_is_run_and_summed_up() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     let text = place.says(&["run", "plan.toml", "--out", "all"]);
     assert!(text.starts_with("tiny: what tests run; points: the plan's own"), "{text}");
     assert!(
@@ -145,7 +145,7 @@ fn a_plan_is_run_and_summed_up() {
 
 #[test]
 fn packets_may_look_otherwise_in_every_experiment() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     let column = |dir: &str, name: &str| -> Vec<String> {
         let csv = std::fs::read_to_string(place.path(dir).join("runs.csv")).unwrap();
         let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
@@ -174,7 +174,7 @@ fn packets_may_look_otherwise_in_every_experiment() {
 
 #[test]
 fn what_there_is_to_run_is_listed() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     let all = place.says(&["list"]);
     for part in ["  ccr22-heterogeneous-2path: ", "  conext17-handover: ", "  mobility: ", "picoquic", "ar5"]
     {
@@ -191,7 +191,7 @@ fn what_there_is_to_run_is_listed() {
 
 #[test]
 fn claims_are_judged() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     let claims = |args: &[&str]| -> Vec<Value> {
         serde_json::from_str(&place.says(&[&["claims", "--json", "-"], args].concat())).unwrap()
     };
@@ -231,7 +231,7 @@ fn claims_are_judged() {
 /// The program beside the command measures claims about VReverso, whatever results there are.
 #[test]
 fn claims_about_time_are_measured() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     let command = place.path("anabranch");
     if std::fs::hard_link(env!("CARGO_BIN_EXE_anabranch"), &command).is_err() {
         std::fs::copy(env!("CARGO_BIN_EXE_anabranch"), &command).unwrap();
@@ -266,7 +266,7 @@ fn claims_about_time_are_measured() {
 
 #[test]
 fn figures_are_drawn_and_drawn_again() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     let text =
         place.says(&["run", "conext17-handover", "--points", "100", "--repetitions", "1", "--out", "r"]);
     assert!(text.contains("figures: conext17-11 in r/figures"), "{text}");
@@ -290,7 +290,7 @@ fn figures_are_drawn_and_drawn_again() {
 
 #[test]
 fn a_folder_of_plans_is_run_one_after_the_other() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     std::fs::create_dir(place.path("plans")).unwrap();
     for name in ["b", "a"] {
         let plan = PLAN.replace("\"tiny\"", &format!("\"{name}\""));

@@ -1,6 +1,6 @@
 //! Refusals before anything runs.
 
-use super::{PLAN, Place, names};
+use super::{PLAN, TestDir, names};
 
 #[test]
 fn a_wrong_plan_is_one_line_with_file_line_and_what_may_stand_there() {
@@ -26,12 +26,12 @@ fn a_wrong_plan_is_one_line_with_file_line_and_what_may_stand_there() {
         ),
     ] {
         assert!(PLAN.contains(right), "{right}");
-        let place = Place::new(&PLAN.replace(right, wrong));
+        let place = TestDir::new(&PLAN.replace(right, wrong));
         let line = place.fails(2, &["run", "plan.toml", "--out", "results"]);
         assert!(line.starts_with("anabranch: plan.toml, line ") && line.contains(said), "{line}");
         assert_eq!(names(place.0.path()), ["plan.toml"], "nothing has begun");
     }
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     for (args, said) in [
         (&["run", "none.toml"][..], "none.toml: "),
         (&["run", "ccr23"], "unknown experiment `ccr23`: use one of ccr22-"),
@@ -51,7 +51,7 @@ fn a_wrong_plan_is_one_line_with_file_line_and_what_may_stand_there() {
 
 #[test]
 fn a_directory_keeps_the_results_of_one_thing() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     let run = ["run", "plan.toml", "--points", "3", "--variants", "both", "--out", "results"];
     let with = |more: &[&'static str]| [&run[..], more].concat();
     place.says(&run);

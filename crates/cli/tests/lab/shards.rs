@@ -1,10 +1,10 @@
 //! Parts of a sweep, and what comes together of them.
 
-use super::{PLAN, Place, stderr};
+use super::{PLAN, TestDir, stderr};
 
 #[test]
 fn shards_come_together_as_if_they_were_one() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     place.says(&["run", "plan.toml", "--out", "whole"]);
     for index in 0..2 {
         let (shard, out) = (format!("{index}/2"), format!("shards/{index}"));
@@ -18,7 +18,7 @@ fn shards_come_together_as_if_they_were_one() {
 
 #[test]
 fn missing_runs_are_counted_shard_by_shard() {
-    let place = Place::new(PLAN);
+    let place = TestDir::new(PLAN);
     // Four of the eight runs are asked for, in three shards.
     let shard = |index: usize| {
         let (shard, out) = (format!("{index}/3"), index.to_string());

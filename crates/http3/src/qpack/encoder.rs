@@ -157,7 +157,7 @@ impl Encoder {
         let mut reference = known.name().map(NameReference::Static);
         if draft.dynamic {
             let hash = LineHash::new(name, value);
-            let line = Line { name, value, hash, known };
+            let line = FieldLine { name, value, hash, known };
             if !sensitive && let Some(absolute) = self.find_or_insert(draft, &line) {
                 return draft.write_indexed(&mut self.lines, absolute);
             }
@@ -167,7 +167,7 @@ impl Encoder {
     }
 
     /// Returns an entry with the line that this section may refer to. The table may gain one.
-    fn find_or_insert(&mut self, draft: &mut Draft, line: &Line<'_>) -> Option<u64> {
+    fn find_or_insert(&mut self, draft: &mut Draft, line: &FieldLine<'_>) -> Option<u64> {
         let found = self.table.find_line(line.hash, line.name, line.value);
         let newest = match found {
             Some(absolute) if !self.table.is_draining(absolute) => Some(absolute),
@@ -182,7 +182,7 @@ impl Encoder {
     }
 
     /// Returns whether a line is worth inserting: a line that has come again is likely to go on coming.
-    fn is_worth_inserting(&mut self, line: &Line<'_>) -> bool {
+    fn is_worth_inserting(&mut self, line: &FieldLine<'_>) -> bool {
         let size = super::dynamic_table::entry_size(line.name, line.value);
         if size > self.table.capacity() / MAX_LINE_PART {
             return false;
@@ -192,13 +192,13 @@ impl Encoder {
     }
 
     /// Returns an entry from which this section may take the name.
-    fn usable_name(&self, draft: &Draft, line: &Line<'_>) -> Option<u64> {
+    fn usable_name(&self, draft: &Draft, line: &FieldLine<'_>) -> Option<u64> {
         let absolute = self.table.find_name(line.hash, line.name)?;
         let usable = absolute < self.known_received_count || draft.may_block;
         (usable && !self.table.is_draining(absolute)).then_some(absolute)
     }
 
-    fn insert(&mut self, draft: &Draft, line: &Line<'_>) -> Option<u64> {
+    fn insert(&mut self, draft: &Draft, line: &FieldLine<'_>) -> Option<u64> {
         if !self.table.has_room(line.name, line.value, draft.evictable_before(self.known_received_count)) {
             return None;
         }
@@ -215,7 +215,7 @@ impl Encoder {
     }
 
     /// Inserts a draining entry again.
-    fn duplicate(&mut self, draft: &Draft, line: &Line<'_>, absolute: u64) -> Option<u64> {
+    fn duplicate(&mut self, draft: &Draft, line: &FieldLine<'_>, absolute: u64) -> Option<u64> {
         if !self.table.has_room(line.name, line.value, draft.evictable_before(self.known_received_count)) {
             return None;
         }
@@ -239,7 +239,7 @@ impl Encoder {
 }
 
 /// A line that the dynamic table may serve.
-struct Line<'a> {
+struct FieldLine<'a> {
     name: &'a [u8],
     value: &'a [u8],
     hash: LineHash,

@@ -17,7 +17,7 @@ pub use download::{DownloadClient, DownloadServer};
 pub use half::{End, Receiver, Sender};
 pub use opener::PathOpener;
 pub use pattern::Pattern;
-pub use requests::{Asked, RequestClient};
+pub use requests::{RequestClient, RequestTimes};
 pub use upload::{UploadClient, UploadServer};
 
 /// Application on top of a host's endpoint. Everything that a method does to the endpoint is sent when the

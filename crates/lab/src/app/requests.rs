@@ -10,7 +10,7 @@ use super::{Application, PathOpener};
 
 /// A request that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestTimes {
     /// Time at which the request was given to the transport.
     pub made: Time,
     /// Time at which the last byte of the answer had arrived.
@@ -34,7 +34,7 @@ pub struct RequestClient {
     /// Further paths.
     pub paths: PathOpener,
     /// Requests made so far.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<RequestTimes>,
     /// Time at which the handshake was complete; the first request is made then.
     pub connected: Option<Time>,
     /// Error that ended the requests or the connection.
@@ -97,7 +97,7 @@ impl RequestClient {
         if written != Ok(request.len()) || streams.finish(id).is_err() {
             self.failure = Some(format!("the request on stream {id} was not taken: {written:?}"));
         }
-        self.requests.push(Asked { made: now, answered: None, id });
+        self.requests.push(RequestTimes { made: now, answered: None, id });
     }
 
     fn read(&mut self, now: Time, connection: &mut Connection, id: StreamId) {

@@ -31,7 +31,7 @@ struct Direction {
 }
 
 /// A line of a file.
-struct Line<'a> {
+struct Record<'a> {
     file: &'a str,
     record: &'a csv::StringRecord,
     rule: QueueRule,
@@ -102,7 +102,7 @@ impl Columns {
     ) -> Result<Point, DesignError> {
         let run = record[self.run].parse().ok().filter(|run| *run <= MAX_NUMBER);
         let run = run.ok_or_else(|| self.wrong_number(file, record, "a number from 0 to 4294967295"))?;
-        let line = Line { file, record, rule };
+        let line = Record { file, record, rule };
         let paths = self.paths.iter().map(|[down, up]| {
             let down = line.direction(down, None)?;
             let own = up.all().into_iter().flatten().any(|(_, index)| !record[*index].is_empty());
@@ -128,7 +128,7 @@ impl Direction {
     }
 }
 
-impl Line<'_> {
+impl Record<'_> {
     /// Returns a cell's column and text if the text is not empty.
     fn cell<'a>(&'a self, column: &'a Option<Column>) -> Option<(&'a Column, &'a str)> {
         let column = column.as_ref()?;

@@ -20,7 +20,7 @@ use crate::sim::{Outcome, Simulation};
 const DEADLINE: Duration = Duration::from_secs(1800);
 /// After which a connection without anything to do has come to rest: paths on their way out are gone, the
 /// search for a larger MTU is over.
-const SETTLING: Duration = Duration::from_secs(300);
+const MAX_RECOVERY: Duration = Duration::from_secs(300);
 /// Time for which the connection must then stay at rest.
 const REST: Duration = Duration::from_secs(60);
 /// Packets that may then still be sent if a NAT has changed: keep-alives, their acknowledgments, and probes
@@ -200,10 +200,10 @@ impl Stage {
 
     /// Runs on with nothing left to do, and checks that the connection comes to rest.
     fn come_to_rest(&mut self, model: &Model, disturbed_until: Time) {
-        let settled = self.sim.now().max(disturbed_until) + SETTLING;
-        self.sim.run(settled, |_| false);
+        let recovered = self.sim.now().max(disturbed_until) + MAX_RECOVERY;
+        self.sim.run(recovered, |_| false);
         let before = self.packets();
-        self.sim.run(settled + REST, |_| false);
+        self.sim.run(recovered + REST, |_| false);
         let packets = self.packets() - before;
         if self.hosts.iter().any(|host| self.sim.application::<Peer>(*host).closed.is_some()) {
             return; // Whether it may is for the report to say.

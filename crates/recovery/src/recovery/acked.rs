@@ -99,7 +99,7 @@ impl<T: Clone> Recovery<T> {
         (self.congestion.window() + self.bytes_in_flight) * new.saturating_sub(old) / old.max(1)
     }
 
-    /// Settles the packets of one acknowledged range.
+    /// Removes the packets of one acknowledged range from those under way, and counts them.
     fn take_acked(
         &mut self,
         now: Time,

@@ -9,7 +9,8 @@ use crate::congestion::Sibling;
 use crate::outcome::Outcome;
 
 impl<T: Clone> Recovery<T> {
-    /// Orders below are settled for good: what an acknowledgment says of them changes nothing.
+    /// Returns the order below which every packet is acknowledged or lost for good: acknowledging them again has no
+    /// effect.
     pub fn done_below(&self, now: Time, space: SpaceId) -> u64 {
         let space = &self.spaces[space as usize];
         let under_way = space.sent.base();

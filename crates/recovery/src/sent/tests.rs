@@ -34,7 +34,7 @@ fn wide_ranges_behind_a_missing_packet_cost_nothing_twice() {
 }
 
 #[test]
-fn settled_slots_leave_and_orders_go_on() {
+fn acknowledged_slots_leave_and_orders_go_on() {
     let mut list = list(0..5);
     take(&mut list, 0, 2);
     assert_eq!(list.compact(), 3);

@@ -233,7 +233,7 @@ fn migration_starts_afresh_and_old_packets_say_nothing() {
     path.recovery.migrate(at(60));
     assert_eq!((path.recovery.bytes_in_flight(), path.recovery.window()), (0, 12_000));
     assert!(!path.recovery.rtt().has_sample());
-    assert_eq!(path.ack(at(90), &[9..=9, 1..=1]).len(), 2, "what they owe is settled, late or not");
+    assert_eq!(path.ack(at(90), &[9..=9, 1..=1]).len(), 2, "their tokens return, late or not");
     assert_eq!(path.recovery.window(), 12_000, "no growth, no congestion, no undoing");
     assert!(!path.recovery.rtt().has_sample());
     assert!(!path.lost().is_empty(), "lost all the same");

@@ -54,7 +54,7 @@ fn fill(link: &Link, congestion: Algorithm) -> Report {
         report.path.recovery.congestion().state(),
     );
     let under_way = report.path.recovery.unacked(DATA).count() as u64;
-    assert_eq!(report.resolved + under_way, stats.sent_packets, "every packet is settled once");
+    assert_eq!(report.resolved + under_way, stats.sent_packets, "every packet is acknowledged or lost once");
     report
 }
 

@@ -18,7 +18,7 @@ fn backoff_doubles_and_an_acknowledgment_ends_it() {
     assert_eq!((path.recovery.pto_count(), path.recovery.probes(DATA)), (1, 1));
     assert_eq!(path.recovery.poll_timeout(), Some(at(200 + 650)));
     path.send(at(525));
-    assert_eq!(path.recovery.probes(DATA), 0, "an ack-eliciting packet settles a probe");
+    assert_eq!(path.recovery.probes(DATA), 0, "an ack-eliciting packet answers a probe");
     assert_eq!(path.recovery.poll_timeout(), Some(at(525 + 650)));
     assert_eq!(path.timeout(at(1175)), Some(Expired::Pto { space: DATA }));
     assert_eq!((path.recovery.pto_count(), path.recovery.probes(DATA)), (2, 2));
@@ -158,7 +158,7 @@ fn a_path_that_is_back_after_an_outage_starts_as_a_new_one() {
         let probe = path.send(at(3_000));
         path.recovery.resume(at(3_100));
         assert_eq!((path.recovery.bytes_in_flight(), path.recovery.window()), (0, initial), "{name}");
-        // The losses of the outage are settled, but are none of congestion.
+        // The losses of the outage are declared, but are no sign of congestion.
         path.ack(at(3_100), &[probe..=probe]);
         assert_eq!(path.lost().len(), 20, "{name}");
         assert!(!path.out.congestion_event && !path.out.persistent, "{name}");

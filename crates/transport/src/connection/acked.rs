@@ -1,4 +1,4 @@
-//! Settling what packets owed: acknowledged, lost, or to be probed for (RFC 9002).
+//! Effects of a packet's fate on the owners of its frames: acknowledged, lost, or probed for (RFC 9002).
 
 use std::time::Duration;
 

@@ -37,14 +37,14 @@ const MIN_SKIP_INTERVAL: u64 = 64;
 
 /// One line of packet numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct NumberSequence {
     next: u64,
     largest_acked: Option<u64>,
     /// The number that will never be sent; `None` until the first packets are out.
     skip_at: Option<u64>,
 }
 
-impl Line {
+impl NumberSequence {
     /// Leaves out a number now and then, about once in `window_packets`, so that a peer that acknowledges
     /// what it did not receive is found out (RFC 9000 §21.4); none without them.
     fn skip_if_due(&mut self, random: &mut Random, window_packets: Option<u64>) {

@@ -2,26 +2,26 @@
 
 use anabranch_wire::PathId;
 
-use super::{Line, Numbered};
+use super::{NumberSequence, Numbered};
 use crate::random::Random;
 
 /// A number line for each path.
 #[derive(Debug, Default)]
 pub(crate) struct PerPath {
     /// Sorted by path; paths are few and mostly one.
-    lines: Vec<(PathId, Line)>,
+    lines: Vec<(PathId, NumberSequence)>,
 }
 
 impl PerPath {
-    fn line(&self, path: PathId) -> Option<&Line> {
+    fn line(&self, path: PathId) -> Option<&NumberSequence> {
         self.lines.iter().find(|(id, _)| *id == path).map(|(_, line)| line)
     }
 
-    fn line_mut(&mut self, path: PathId) -> &mut Line {
+    fn line_mut(&mut self, path: PathId) -> &mut NumberSequence {
         let at = match self.lines.binary_search_by_key(&path, |(id, _)| *id) {
             Ok(at) => at,
             Err(at) => {
-                self.lines.insert(at, (path, Line::default()));
+                self.lines.insert(at, (path, NumberSequence::default()));
                 at
             }
         };
@@ -45,7 +45,7 @@ impl PerPath {
     }
 
     /// Returns the number line of path 0.
-    pub(crate) fn into_first(mut self) -> Line {
+    pub(crate) fn into_first(mut self) -> NumberSequence {
         std::mem::take(self.line_mut(PathId::ZERO))
     }
 

@@ -1,7 +1,7 @@
 //! One packet number space for all paths.
 //!
-//! Each packet takes the next number of the one line, and the next order of its path. Which is which is
-//! remembered in runs of consecutive packets of one path, until everything in them is settled.
+//! Each packet takes the next number of the space, and the next order of its path. Blocks of consecutive packets of one
+//! path map numbers to orders, until all their packets are acknowledged or lost.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -11,14 +11,14 @@ use anabranch_wire::{AckRanges, PathId};
 use smallvec::SmallVec;
 
 use super::per_path::PerPath;
-use super::{Line, Numbered, Numbers};
+use super::{NumberSequence, Numbered, Numbers};
 use crate::random::Random;
 use crate::ranges::RangeSet;
 
-/// Runs remembered. They outlive what is under way only as long as an older packet is, on a slow path for
-/// instance; if that takes so long that the bound is reached, the oldest are forgotten, and an acknowledgment
-/// that comes after all is too late.
-pub(crate) const MAX_RUNS: usize = 1 << 14;
+/// Maximum number of blocks that are remembered. A block is dropped when its packets and all older ones are acknowledged
+/// or lost; a slow path may hold many back. Beyond the maximum the oldest blocks are forgotten, and a later
+/// acknowledgment of their packets has no effect.
+pub(crate) const MAX_BLOCKS: usize = 1 << 14;
 
 /// Skipped numbers remembered, to catch a peer that acknowledges what it cannot have received (RFC 9000
 /// §21.4).
@@ -37,14 +37,14 @@ const MAX_OVERTAKING: u64 = 1 << 22;
 
 /// Consecutive numbers that took consecutive orders on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct NumberBlock {
     first: u64,
     order: u64,
     len: u32,
     path: PathId,
 }
 
-impl Run {
+impl NumberBlock {
     /// Returns the number after the last one.
     fn end(&self) -> u64 {
         self.first + u64::from(self.len)
@@ -54,12 +54,12 @@ impl Run {
 /// The packet numbers of a connection whose paths share them, in both directions.
 #[derive(Debug)]
 pub(crate) struct Single {
-    line: Line,
+    line: NumberSequence,
     /// By number, without overlap.
-    runs: VecDeque<Run>,
+    blocks: VecDeque<NumberBlock>,
     /// The newest numbers that were left out, ascending.
     skipped: VecDeque<u64>,
-    /// Numbers of which an ACK frame says nothing new: those that others have named, and all below `settled`
+    /// Numbers whose acknowledgment has no further effect: those that earlier ACK frames named, and all below `done`
     /// that were sent.
     named: RangeSet,
     done: u64,
@@ -77,10 +77,15 @@ impl Single {
         let line = before.into_first();
         let sent = line.next;
         let len = u32::try_from(sent).unwrap_or(u32::MAX);
-        let run = Run { first: sent - u64::from(len), order: sent - u64::from(len), len, path: PathId::ZERO };
+        let block = NumberBlock {
+            first: sent - u64::from(len),
+            order: sent - u64::from(len),
+            len,
+            path: PathId::ZERO,
+        };
         Self {
             line,
-            runs: (len > 0).then_some(run).into_iter().collect(),
+            blocks: (len > 0).then_some(block).into_iter().collect(),
             skipped: VecDeque::new(),
             named: RangeSet::default(),
             done: 0,
@@ -120,14 +125,16 @@ impl Single {
             Some((_, next)) => *next += 1,
             None => self.orders.push((path, 1)),
         }
-        match self.runs.back_mut() {
+        match self.blocks.back_mut() {
             // The orders of a path follow each other, so that only the numbers need to be looked at.
-            Some(run) if run.path == path && run.end() == number && run.len < u32::MAX => run.len += 1,
+            Some(block) if block.path == path && block.end() == number && block.len < u32::MAX => {
+                block.len += 1
+            }
             _ => {
-                if self.runs.len() == MAX_RUNS {
-                    self.runs.pop_front();
+                if self.blocks.len() == MAX_BLOCKS {
+                    self.blocks.pop_front();
                 }
-                self.runs.push_back(Run { first: number, order, len: 1, path });
+                self.blocks.push_back(NumberBlock { first: number, order, len: 1, path });
             }
         }
     }
@@ -187,21 +194,21 @@ impl Single {
 
     /// Returns the path on which `number` was sent; `None` once that is forgotten.
     pub(super) fn path_of(&self, number: u64) -> Option<PathId> {
-        let at = self.runs.partition_point(|run| run.end() <= number);
-        self.runs.get(at).filter(|run| run.first <= number).map(|run| run.path)
+        let at = self.blocks.partition_point(|block| block.end() <= number);
+        self.blocks.get(at).filter(|block| block.first <= number).map(|block| block.path)
     }
 
     /// Returns the number of the packet at `order` on `path`; `None` once that is forgotten.
     pub(super) fn number_of(&self, path: PathId, order: u64) -> Option<u64> {
-        let (mut from, mut to) = (0, self.runs.len());
+        let (mut from, mut to) = (0, self.blocks.len());
         while from < to {
             let middle = usize::midpoint(from, to);
-            // Only the path's own runs tell which way to go; their orders ascend.
-            let own = self.runs.range(from..=middle).rposition(|run| run.path == path);
-            match own.map(|at| (from + at, self.runs[from + at])) {
-                Some((at, run)) if run.order > order => to = at,
-                Some((_, run)) if order - run.order < u64::from(run.len) => {
-                    return Some(run.first + (order - run.order));
+            // Only the path's own blocks tell which way to go; their orders ascend.
+            let own = self.blocks.range(from..=middle).rposition(|block| block.path == path);
+            match own.map(|at| (from + at, self.blocks[from + at])) {
+                Some((at, block)) if block.order > order => to = at,
+                Some((_, block)) if order - block.order < u64::from(block.len) => {
+                    return Some(block.first + (order - block.order));
                 }
                 _ => from = middle + 1,
             }
@@ -212,9 +219,9 @@ impl Single {
     /// Returns the order of the first packet on `path` whose number is at least `number`; the path's next
     /// order if there is none.
     pub(super) fn order_from(&self, path: PathId, number: u64) -> u64 {
-        let at = self.runs.partition_point(|run| run.end() <= number);
-        let run = self.runs.range(at..).find(|run| run.path == path);
-        run.map_or(self.order(path), |run| run.order + number.saturating_sub(run.first))
+        let at = self.blocks.partition_point(|block| block.end() <= number);
+        let block = self.blocks.range(at..).find(|block| block.path == path);
+        block.map_or(self.order(path), |block| block.order + number.saturating_sub(block.first))
     }
 
     /// Returns the orders on `path` of the packets in `ranges`, newest first; `ranges` descend.
@@ -223,19 +230,19 @@ impl Single {
         path: PathId,
         ranges: I,
     ) -> RunOrders<'_, I::IntoIter> {
-        RunOrders { runs: &self.runs, path, ranges: ranges.into_iter(), range: None }
+        RunOrders { blocks: &self.blocks, path, ranges: ranges.into_iter(), range: None }
     }
 
-    /// Forgets runs of which nothing is open any more: of each path, `done_below` tells the oldest order that
+    /// Forgets blocks of which nothing is open any more: of each path, `done_below` tells the oldest order that
     /// may still change, `None` if the path is gone.
     pub(super) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
-        while let Some(run) = self.runs.front() {
-            if done_below(run.path).is_some_and(|order| run.order + u64::from(run.len) > order) {
+        while let Some(block) = self.blocks.front() {
+            if done_below(block.path).is_some_and(|order| block.order + u64::from(block.len) > order) {
                 break;
             }
-            self.runs.pop_front();
+            self.blocks.pop_front();
         }
-        let open = self.runs.front().map_or(self.line.next, |run| run.first);
+        let open = self.blocks.front().map_or(self.line.next, |block| block.first);
         let newly = self.done..open.max(self.done);
         self.done = newly.end;
         if !newly.is_empty() {
@@ -252,17 +259,17 @@ impl Single {
 
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, usize) {
-        (self.runs.len(), self.skipped.len())
+        (self.blocks.len(), self.skipped.len())
     }
 }
 
 /// Orders on one path, in descending ranges.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOrders<'a, I> {
-    runs: &'a VecDeque<Run>,
+    blocks: &'a VecDeque<NumberBlock>,
     path: PathId,
     ranges: I,
-    /// Rest of the current range: its two ends, and the number of runs that begin at or below the upper one.
+    /// Rest of the current range: its two ends, and the number of blocks that begin at or below the upper one.
     range: Option<(u64, u64, usize)>,
 }
 
@@ -273,20 +280,20 @@ impl<I: Iterator<Item = RangeInclusive<u64>>> Iterator for RunOrders<'_, I> {
         loop {
             let Some((low, high, at)) = self.range.take() else {
                 let (low, high) = self.ranges.next()?.into_inner();
-                let at = self.runs.partition_point(|run| run.first <= high);
+                let at = self.blocks.partition_point(|block| block.first <= high);
                 self.range = (at > 0).then_some((low, high, at));
                 continue;
             };
-            let run = self.runs[at - 1];
-            if run.end() <= low {
+            let block = self.blocks[at - 1];
+            if block.end() <= low {
                 continue;
             }
-            if run.first > low && at > 1 {
+            if block.first > low && at > 1 {
                 self.range = Some((low, high, at - 1));
             }
-            if run.path == self.path && run.first <= high {
-                let first = run.order + (low.max(run.first) - run.first);
-                let last = run.order + (high.min(run.end() - 1) - run.first);
+            if block.path == self.path && block.first <= high {
+                let first = block.order + (low.max(block.first) - block.first);
+                let last = block.order + (high.min(block.end() - 1) - block.first);
                 return Some(first..=last);
             }
         }

@@ -36,7 +36,7 @@ use self::flow::Flow;
 pub(crate) use self::named::{MIN_NAMED_ROOM, Named};
 pub use self::placed::ReceivedBytes;
 pub(crate) use self::placed::Reserved;
-use self::ready::{Place, ReadyQueue};
+use self::ready::{Rank, ReadyQueue};
 pub use self::receive_buffer::{MAX_RECEIVE_SLACK, MAX_STREAM_SLACK};
 pub(crate) use self::receive_buffer::{Pool, ReceiveBuffer, Saved};
 pub use self::state::SendState;
@@ -426,7 +426,7 @@ impl Streams {
                 && let Some(send) = &mut self.table.stream(key).send
             {
                 send.in_line = false;
-                waiting.push((Place::new(id, send.priority, waiting.len() as u64), key));
+                waiting.push((Rank::new(id, send.priority, waiting.len() as u64), key));
             }
         }
         waiting.sort_unstable();

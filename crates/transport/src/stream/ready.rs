@@ -14,7 +14,7 @@ const SPARE_EVERY: u32 = 8;
 
 /// A stream's place in the queue; the smallest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Rank {
     level: Reverse<i32>,
     incremental: bool,
     /// Turn of the stream; 0 for streams that do not take turns.
@@ -22,7 +22,7 @@ pub(crate) struct Place {
     id: StreamId,
 }
 
-impl Place {
+impl Rank {
     /// Creates the place of a stream whose turn is `turn`.
     pub(crate) fn new(id: StreamId, priority: Priority, turn: u64) -> Self {
         let turn = if priority.incremental { turn } else { 0 };
@@ -38,13 +38,13 @@ impl Place {
 /// Streams that have something to send that they are allowed to send.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
-    places: BTreeSet<Place>,
+    places: BTreeSet<Rank>,
     turn: u64,
     /// Packets that began with a stream that does not take turns while others of its level stood behind it,
     /// since the last one that was spared for those.
     in_a_row: u32,
-    /// Place of the stream that the last spared packet went to.
-    spared: Option<Place>,
+    /// Rank of the stream that the last spared packet went to.
+    spared: Option<Rank>,
 }
 
 impl ReadyQueue {
@@ -53,7 +53,7 @@ impl ReadyQueue {
     }
 
     /// Returns the first place, or the one after `passed`.
-    pub(crate) fn next(&self, passed: Option<Place>) -> Option<Place> {
+    pub(crate) fn next(&self, passed: Option<Rank>) -> Option<Rank> {
         match passed {
             None => self.places.first().copied(),
             Some(passed) => self.places.range((Bound::Excluded(passed), Bound::Unbounded)).next().copied(),
@@ -62,9 +62,9 @@ impl ReadyQueue {
 
     /// Returns the stream that a new packet begins with although others come before it. This applies if the
     /// packet is spared for streams behind one of their own level that does not take turns.
-    pub(crate) fn spare(&mut self) -> Option<Place> {
+    pub(crate) fn spare(&mut self) -> Option<Rank> {
         let first = self.places.first().copied().filter(|first| !first.incremental)?;
-        let waits = |place: &Place| place.level == first.level && *place != first;
+        let waits = |place: &Rank| place.level == first.level && *place != first;
         let second = self.next(Some(first)).filter(waits)?;
         self.in_a_row += 1;
         if self.in_a_row < SPARE_EVERY {
@@ -77,19 +77,19 @@ impl ReadyQueue {
     }
 
     /// Queues a stream, behind all others of its level if they take turns.
-    pub(crate) fn insert(&mut self, id: StreamId, priority: Priority) -> Place {
+    pub(crate) fn insert(&mut self, id: StreamId, priority: Priority) -> Rank {
         self.turn += 1;
-        let place = Place::new(id, priority, self.turn);
+        let place = Rank::new(id, priority, self.turn);
         self.places.insert(place);
         place
     }
 
-    pub(crate) fn remove(&mut self, place: &Place) {
+    pub(crate) fn remove(&mut self, place: &Rank) {
         self.places.remove(place);
     }
 
     /// Gives a new place to a stream that has had its turn and wants another; returns that place.
-    pub(crate) fn rotate(&mut self, place: Place) -> Place {
+    pub(crate) fn rotate(&mut self, place: Rank) -> Rank {
         if !place.incremental || self.places.len() == 1 {
             return place;
         }

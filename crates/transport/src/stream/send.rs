@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::ready::Place;
+use super::ready::Rank;
 use super::send_buffer::SendBuffer;
 use super::state::{SendInput, SendState};
 use super::types::Priority;
@@ -43,7 +43,7 @@ pub(crate) struct SendHalf {
     /// Paths that may carry the data.
     pub(crate) route: Route,
     /// Place in the queue of streams that have something to send.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Rank>,
     /// The application waits for [`StreamEvent::Writable`](super::StreamEvent::Writable).
     pub(crate) wants_room: bool,
     /// The stream stands in the line of those that wait for the connection's room.

@@ -1,5 +1,5 @@
-//! Data that comes in order on one stream, in several packets at once: put in its place packet by packet, and
-//! settled with credit, windows and events for all of them together.
+//! In-order data of one stream in several packets of a batch. Each packet's data is written to the receive buffer by
+//! itself; flow control, windows and events are updated once for all of them.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::receive_buffer::{Pool, ReceiveBuffer, TooFragmented};
 use super::types::StreamEvent;
 use crate::error::TransportError;
 
-/// A stream that nothing is missing of, and what of it is in its buffer but not settled yet.
+/// A stream without gaps, and its bytes that are in the receive buffer but not credited to flow control yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamTrain {
     stream: StreamId,
     key: usize,
-    /// Offset of the first byte that is not settled.
+    /// Offset of the first byte that is not credited.
     from: u64,
-    /// Offset of the byte that is to come next.
+    /// Offset of the next byte in order.
     next: u64,
-    /// The limits of the stream and of the connection do not let it go beyond this offset.
+    /// Maximum offset that the limits of stream and connection allow.
     limit: u64,
 }
 

@@ -22,7 +22,7 @@ use crate::{ConnectionError, Numbering, TransportConfig};
 
 /// Setting of an exchange, and the trouble in it.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Scenario {
     Quiet,
     /// Loss, reordering, repetition, forgery, and marks; what arrives within two milliseconds arrives
     /// together.
@@ -32,17 +32,17 @@ enum Way {
     TwoPaths(Numbering),
 }
 
-const WAYS: [Way; 7] = [
-    Way::Quiet,
-    Way::Hostile(1),
-    Way::Hostile(2),
-    Way::Hostile(3),
-    Way::Tight,
-    Way::TwoPaths(Numbering::Multiple),
-    Way::TwoPaths(Numbering::Single),
+const WAYS: [Scenario; 7] = [
+    Scenario::Quiet,
+    Scenario::Hostile(1),
+    Scenario::Hostile(2),
+    Scenario::Hostile(3),
+    Scenario::Tight,
+    Scenario::TwoPaths(Numbering::Multiple),
+    Scenario::TwoPaths(Numbering::Single),
 ];
 
-impl Way {
+impl Scenario {
     fn pair(self) -> Pair {
         match self {
             Self::TwoPaths(numbering) => far_apart(numbering),
@@ -62,23 +62,23 @@ impl Way {
 }
 
 /// Everything that the network carried, and what both ends say of it.
-fn story(way: Way, one_by_one: bool) -> (Vec<(Side, Flying)>, String) {
+fn story(way: Scenario, one_by_one: bool) -> (Vec<(Side, Flying)>, String) {
     let mut pair = way.pair();
     pair.one_by_one = one_by_one;
     let carried = Rc::new(RefCell::new(Vec::new()));
     let log = Rc::clone(&carried);
     let mut network = match way {
-        Way::Hostile(seed) => hostile(seed),
+        Scenario::Hostile(seed) => hostile(seed),
         _ => pair.network.take().unwrap_or_else(|| Box::new(|_, flying| vec![flying])),
     };
     pair.network = Some(Box::new(move |from, mut flying| {
         let count = log.borrow().len();
         log.borrow_mut().push((from, flying.clone()));
-        if matches!(way, Way::Hostile(_)) {
+        if matches!(way, Scenario::Hostile(_)) {
             flying.ecn = [None, Some(Ecn::Ect0), Some(Ecn::Ce)][count / 8 % 3];
         }
         let mut arriving = network(from, flying);
-        if matches!(way, Way::Hostile(_)) {
+        if matches!(way, Scenario::Hostile(_)) {
             arriving.iter_mut().for_each(|flying| flying.at = rounded(flying.at));
         }
         arriving
@@ -159,7 +159,7 @@ fn check() {
         let first = together.iter().zip(&alone).position(|(a, b)| format!("{a:?}") != format!("{b:?}"));
         assert_eq!((first, together.len()), (None, alone.len()), "{way:?}");
         assert_eq!(says_together, says_alone, "{way:?}");
-        assert!(matches!(way, Way::TwoPaths(Numbering::Single)) || IN_TRAINS.take() > 100, "{way:?}");
+        assert!(matches!(way, Scenario::TwoPaths(Numbering::Single)) || IN_TRAINS.take() > 100, "{way:?}");
         assert!(together.len() > 500, "{way:?}: {}", together.len());
     }
 }

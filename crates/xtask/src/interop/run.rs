@@ -16,7 +16,7 @@ use super::judge::{Outcome, judge};
 use super::known::explain;
 use super::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line, missing};
 use super::program::Program;
-use super::watch::{Seen, Watch};
+use super::watch::{PacketFilter, Seen};
 
 /// Seed of everything random in the links.
 const SEED: Seed = Seed(2);
@@ -68,7 +68,7 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
     let loopback: SocketAddr =
         if case.ipv6 { ([0, 0, 0, 0, 0, 0, 0, 1], 0).into() } else { ([127, 0, 0, 1], 0).into() };
     let serving = Server::start(server_command(server, loopback, identity, field, case.server))?;
-    let watch = Arc::new(Mutex::new(Watch::dropping(case.drop.clone(), case.damage)));
+    let watch = Arc::new(Mutex::new(PacketFilter::dropping(case.drop.clone(), case.damage)));
     let through = |link| relay(link, beside(serving.address), serving.address, Arc::clone(&watch));
     let relay = case.link.as_ref().map(through).transpose()?;
     let address = relay.as_ref().map_or(serving.address, Relay::address);
@@ -157,7 +157,7 @@ pub(super) fn relay(
     link: &LinkSpec,
     listen: SocketAddr,
     server: SocketAddr,
-    watch: Arc<Mutex<Watch>>,
+    watch: Arc<Mutex<PacketFilter>>,
 ) -> Result<Relay, String> {
     let tap: Tap = Box::new(move |way, client, datagram| {
         watch.lock().unwrap_or_else(PoisonError::into_inner).see(way, client, datagram, Instant::now())

@@ -26,7 +26,7 @@ pub(super) struct Party {
 
 /// Somebody who watches.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct PacketFilter {
     /// Datagrams from the client, counted from 1, that are not let through.
     drop: Option<RangeInclusive<u64>>,
     /// Set when Version Negotiation packets are dropped. Damage to a version provokes them, and damage to
@@ -62,7 +62,7 @@ pub(super) struct Seen {
     pub(super) addresses_served: usize,
 }
 
-impl Watch {
+impl PacketFilter {
     /// Creates a watch that drops some of the client's datagrams, and Version Negotiation packets if
     /// requested.
     pub(super) fn dropping(drop: Option<RangeInclusive<u64>>, no_negotiation: bool) -> Self {

@@ -57,7 +57,7 @@ pub(crate) struct Handshake {
     pub(crate) peer_scid: Option<ConnectionId>,
     /// Goes into every Initial of a client.
     pub(crate) token: Bytes,
-    /// The application protocol, once it is settled.
+    /// The application protocol, once it is negotiated.
     pub(crate) alpn: Option<Bytes>,
     pub(crate) progress: Progress,
     /// Parameters and settings under which early data was sent.

@@ -1,10 +1,10 @@
-//! Trains: packets of a batch of which each goes on where the one before ended. It came the same way, has the
-//! next number, and nothing in it but data.
+//! Trains: packets of one batch that arrive on one path, have consecutive packet numbers, and carry consecutive data of
+//! one stream and no other frame.
 //!
-//! Such a packet is unmasked, opened and put in its place like any other. What else it changes depends on the
-//! last packet of the train alone, or is a sum: that is settled once, before anything else happens to the
-//! connection. To whoever looks from outside, a batch does what its packets would do one by one
-//! (`tests/train.rs`).
+//! Each packet of a train is unmasked, decrypted and written to the receive buffer like any other. Its remaining effects
+//! (flow control, ACK state, counters) are sums, or depend on the train's last packet alone; they are applied once, when
+//! the train ends and before the connection processes anything else. The result equals that of processing the packets
+//! one by one (`tests/train.rs`).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::error::TransportError;
 use crate::path::Addressee;
 use crate::stream::{Reserved, StreamTrain};
 
-/// The packets of a train that are not settled yet.
+/// The packets of a train that are not credited yet.
 #[derive(Debug)]
 pub(in crate::connection) struct Train {
     path: PathId,
@@ -35,7 +35,7 @@ pub(in crate::connection) struct Train {
 
 #[cfg(test)]
 thread_local! {
-    /// Packets that were settled in trains.
+    /// Number of packets that were credited in trains.
     pub(crate) static IN_TRAINS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -139,7 +139,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Settles the train, if there is one, and ends it.
+    /// Credits the train's packets, if there is a train, and ends it.
     ///
     /// # Errors
     /// If the data of its packets could not be counted. Then none of them is acknowledged, and the connection

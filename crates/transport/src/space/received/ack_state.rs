@@ -162,7 +162,7 @@ impl AckState {
     }
 
     /// Writes an ACK, or a PATH_ACK of the path if `multipath`, with as many ranges as fit and the strategy
-    /// in use allows, and settles the ack. The number of ranges; 0 if not even one fits, or nothing was
+    /// in use allows, and clears the debt. The number of ranges; 0 if not even one fits, or nothing was
     /// received.
     pub(crate) fn write_ack(
         &mut self,

@@ -76,7 +76,7 @@ fn numbers_never_sent_are_known() {
     let unsent = |single: &Single, range| with_ack(&[range], |ranges| single.unsent(ranges));
     assert_eq!(unsent(&single, largest..=largest), None);
     assert_eq!(unsent(&single, largest + 1..=largest + 1), Some(largest + 1));
-    // All is settled, and still.
+    // All packets are acknowledged, and still.
     single.forget_done(|_| Some(u64::MAX));
     assert_eq!(single.held().0, 0);
     for number in &skipped[skipped.len() - single.skipped.len()..] {
@@ -92,13 +92,13 @@ fn row_m12_runs_are_bounded() {
     let (mut single, mut random) = single();
     send(&mut single, &mut random, 9);
     let mut most = 0;
-    for n in 0..2 * MAX_RUNS as u32 {
+    for n in 0..2 * MAX_BLOCKS as u32 {
         send(&mut single, &mut random, n % 2);
         // Path 9 never gets its acknowledgment.
         single.forget_done(|path| Some(if path == PathId(9) { 0 } else { u64::MAX }));
         most = most.max(single.held().0);
     }
-    assert_eq!(most, MAX_RUNS);
+    assert_eq!(most, MAX_BLOCKS);
     assert_eq!(single.path_of(0), None, "forgotten");
     assert_eq!(orders(&single, 9, &[0..=0]), []);
     assert!(single.held().0 < 2, "nothing else was held back");
@@ -107,7 +107,7 @@ fn row_m12_runs_are_bounded() {
     for _ in 0..10_000 {
         send(&mut single, &mut random, 1);
     }
-    assert!(single.held().0 - before <= 10_000 / 32 && single.held().0 <= MAX_RUNS);
+    assert!(single.held().0 - before <= 10_000 / 32 && single.held().0 <= MAX_BLOCKS);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn runs_of_paths_that_are_gone_or_settled_are_forgotten_from_the_front() {
     single.forget(PathId(2));
     let done = |path: PathId| [Some(1), Some(1), None][path.0 as usize];
     single.forget_done(done);
-    assert_eq!(single.runs.iter().map(|run| run.first).collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(single.blocks.iter().map(|run| run.first).collect::<Vec<_>>(), [4, 5]);
     assert_eq!(with_ack(&[0..=5], |ranges| single.unsent(ranges)), None, "late, but no lie");
     assert_eq!(orders(&single, 1, &[0..=5]), [1]);
 }
@@ -141,7 +141,7 @@ proptest! {
     fn like_a_map(
         paths in proptest::collection::vec(0u32..4, 1..300),
         mut bounds in proptest::collection::btree_set(0u64..320, 2..20),
-        settled in proptest::array::uniform4(0u64..40),
+        done in proptest::array::uniform4(0u64..40),
     ) {
         let (mut single, mut random) = single();
         let mut map = BTreeMap::new();
@@ -149,11 +149,11 @@ proptest! {
             let numbered = send(&mut single, &mut random, *path);
             map.insert(numbered.number, (*path, numbered.order));
         }
-        single.forget_done(|path| Some(settled[path.0 as usize]));
-        // What is not settled is all there; what is left of the rest is right.
-        let first = single.runs.front().map_or(u64::MAX, |run| run.first);
+        single.forget_done(|path| Some(done[path.0 as usize]));
+        // Packets that are not done are all there, and what is left of the others is right.
+        let first = single.blocks.front().map_or(u64::MAX, |run| run.first);
         for (number, (path, order)) in &map {
-            prop_assert!(*number >= first || *order < settled[*path as usize]);
+            prop_assert!(*number >= first || *order < done[*path as usize]);
             let known = *number >= first;
             prop_assert_eq!(single.path_of(*number), known.then_some(PathId(*path)));
             prop_assert_eq!(single.number_of(PathId(*path), *order), known.then_some(*number));
@@ -183,15 +183,15 @@ proptest! {
     fn what_was_named_before_is_no_news(
         paths in proptest::collection::vec(0u32..3, 200..400),
         frames in proptest::collection::vec(proptest::collection::btree_set(0u64..420, 2..20), 1..30),
-        settled in 0u64..60,
+        done in 0u64..60,
     ) {
         let (mut single, mut random) = single();
         let sent: BTreeSet<u64> = paths.iter().map(|path| send(&mut single, &mut random, *path).number).collect();
         let mut known: BTreeSet<u64> = BTreeSet::new();
         for (at, bounds) in frames.into_iter().enumerate() {
             if at == 5 {
-                single.forget_done(|_| Some(settled));
-                let first = single.runs.front().map_or(u64::MAX, |run| run.first);
+                single.forget_done(|_| Some(done));
+                let first = single.blocks.front().map_or(u64::MAX, |run| run.first);
                 known.extend(sent.range(..first));
             }
             let bounds: Vec<u64> = bounds.into_iter().collect();

@@ -25,7 +25,7 @@ const GRACE_MS: u64 = 250;
 /// Minimum number of bytes that must move after a path stopped being used, for its silence to mean something.
 const REST: u64 = 1_000_000;
 /// Results of a case that has been played.
-struct Played {
+struct CaseResult {
     traffic: Vec<Traffic>,
     client: Value,
     server: Value,
@@ -54,7 +54,7 @@ fn played(case: &Case, client: &Program, server: &Program, field: &Field) -> Res
     let server = lines.last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or(Value::Null);
     let traffic =
         traffic.iter().map(|one| one.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect();
-    let played = Played { traffic, client, server };
+    let played = CaseResult { traffic, client, server };
     let broken: Vec<String> = case.checks.iter().filter_map(|check| played.verify(check).err()).collect();
     let negotiated = Value::Bool(case.paths.0 > 0 && case.paths.1 > 0);
     if played.client["multipath"] != negotiated {
@@ -124,7 +124,7 @@ fn own_flags(case: &Case, program: &Program) -> &'static [&'static str] {
     if program.name == OURS { &[] } else { case.peer_flags }
 }
 
-impl Played {
+impl CaseResult {
     fn seconds(&self) -> f64 {
         self.client["seconds"].as_f64().unwrap_or(f64::INFINITY)
     }

@@ -9,7 +9,7 @@ use anabranch_wire::Version;
 use serde_json::{Value, json};
 
 use super::super::run::relay;
-use super::super::watch::{Seen, Watch};
+use super::super::watch::{PacketFilter, Seen};
 use super::plan::{Play, plan};
 
 /// Relay for a case until standard input ends, then say what was seen.
@@ -28,7 +28,7 @@ pub(crate) fn run(options: &Forward) -> Result<bool, String> {
     let case =
         plan().into_iter().find(known).ok_or_else(|| format!("there is no case {}", options.case))?.case;
     let link = case.link.as_ref().ok_or("the case has no link")?;
-    let watch = Arc::new(Mutex::new(Watch::dropping(case.drop.clone(), case.damage)));
+    let watch = Arc::new(Mutex::new(PacketFilter::dropping(case.drop.clone(), case.damage)));
     let relay = relay(link, options.listen, options.server, Arc::clone(&watch))?;
     println!("listening {}", relay.address());
     let mut ignored = Vec::new();

@@ -38,14 +38,14 @@ const BOTTLENECK: &[&str] = &["tbf", "rate", "10mbit", "burst", "3000", "limit",
 
 /// One of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Host {
     Client,
     Router,
     Server,
 }
 
-const PLACES: [(Place, &str); 3] =
-    [(Place::Client, "client"), (Place::Router, "router"), (Place::Server, "server")];
+const HOSTS: [(Host, &str); 3] =
+    [(Host::Client, "client"), (Host::Router, "router"), (Host::Server, "server")];
 
 /// The namespaces; with it go they, and every process in them.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Network {
     /// client.
     pub(super) fn lay(number: usize, server: [IpAddr; 2]) -> Result<Self, String> {
         let network = Self { name: format!("{PREFIX}{}-{number}", std::process::id()) };
-        for (_, part) in PLACES {
+        for (_, part) in HOSTS {
             ip(&["netns", "add", &format!("{}-{part}", network.name)])?;
         }
         network.connect()?;
@@ -67,7 +67,7 @@ impl Network {
     }
 
     fn connect(&self) -> Result<(), String> {
-        let [client, router, server] = PLACES.map(|(_, part)| format!("{}-{part}", self.name));
+        let [client, router, server] = HOSTS.map(|(_, part)| format!("{}-{part}", self.name));
         ip(&[
             "link", "add", "eth0", "netns", &client, "type", "veth", "peer", "name", "left", "netns", &router,
         ])?;
@@ -100,13 +100,13 @@ impl Network {
                 ip(&["-netns", namespace, "route", "add", "default", "via", &gateway.to_string()])?;
             }
         }
-        self.set(Place::Router, "net/ipv4/ip_forward", "1")?;
-        self.set(Place::Router, "net/ipv6/conf/all/forwarding", "1")
+        self.set(Host::Router, "net/ipv4/ip_forward", "1")?;
+        self.set(Host::Router, "net/ipv6/conf/all/forwarding", "1")
     }
 
     /// Writes the names that the public runner uses, which `ip netns exec` shows as /etc/hosts.
     fn write_hosts(&self, [v4, v6]: [IpAddr; 2]) -> std::io::Result<()> {
-        let folder = self.etc(Place::Client);
+        let folder = self.etc(Host::Client);
         fs::create_dir_all(&folder)?;
         let hosts = format!(
             "127.0.0.1 localhost\n::1 localhost\n{v4} server server4 server46\n{v6} server6 server46\n"
@@ -114,18 +114,18 @@ impl Network {
         fs::write(folder.join("hosts"), hosts)
     }
 
-    fn etc(&self, place: Place) -> PathBuf {
-        Path::new(NETNS_ETC).join(self.namespace(place))
+    fn etc(&self, host: Host) -> PathBuf {
+        Path::new(NETNS_ETC).join(self.namespace(host))
     }
 
-    fn namespace(&self, place: Place) -> String {
-        let part = PLACES.iter().find(|(known, _)| *known == place).map_or("", |(_, part)| part);
+    fn namespace(&self, host: Host) -> String {
+        let part = HOSTS.iter().find(|(known, _)| *known == host).map_or("", |(_, part)| part);
         format!("{}-{part}", self.name)
     }
 
     /// Limits the network between client and server to 10 Mbit/s from now on, for every protocol.
     pub(super) fn narrow(&self) -> Result<(), String> {
-        let router = self.namespace(Place::Router);
+        let router = self.namespace(Host::Router);
         for link in ["left", "right"] {
             let words = [&["-netns", &router, "qdisc", "add", "dev", link, "root"][..], BOTTLENECK].concat();
             run(Command::new("tc").args(words))?;
@@ -134,19 +134,17 @@ impl Network {
     }
 
     /// Sets a file below /proc/sys in a namespace.
-    fn set(&self, place: Place, file: &str, value: &str) -> Result<(), String> {
-        let mut command = self.command(place, "sh");
+    fn set(&self, host: Host, file: &str, value: &str) -> Result<(), String> {
+        let mut command = self.command(host, "sh");
         command.args(["-c", "echo \"$1\" >\"/proc/sys/$2\"", "set", value, file]);
         run(&mut command)
     }
 
     /// Returns the start of a command line that runs `program` in one of the namespaces. The program keeps
     /// its process ID and does not outlive the thread that starts it.
-    pub(super) fn command(&self, place: Place, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(super) fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &self.namespace(place), "setpriv", "--pdeathsig", "KILL"])
-            .arg(program);
+        command.args(["netns", "exec", &self.namespace(host), "setpriv", "--pdeathsig", "KILL"]).arg(program);
         command
     }
 }

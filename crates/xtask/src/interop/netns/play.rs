@@ -11,7 +11,7 @@ use super::super::judge::{Outcome, judge};
 use super::super::process::{Client, NoServer, Server};
 use super::super::watch::Seen;
 use super::evidence::{read_all, verify, verify_all};
-use super::network::{CLIENT, Network, Place, ROUTER, SERVER};
+use super::network::{CLIENT, Host, Network, ROUTER, SERVER};
 use super::plan::{FAIR_ENOUGH, Play, Route};
 use super::{forward, load};
 
@@ -63,14 +63,14 @@ impl<'a> Stage<'a> {
     }
 
     fn run(&self) -> Result<Outcome, String> {
-        let serving = started(Server::start(self.endpoint(Place::Server)))?;
+        let serving = started(Server::start(self.endpoint(Host::Server)))?;
         let between = match self.play.route {
             Route::Relay => vec![started(Server::start(self.relay()?))?],
             Route::Direct => Vec::new(),
             Route::Contended => self.compete()?,
         };
         let requests = self.files.iter().map(|name| format!("https://{}:{PORT}/{name}", self.play.host));
-        let mut command = self.endpoint(Place::Client);
+        let mut command = self.endpoint(Host::Client);
         command.env("REQUESTS", requests.collect::<Vec<_>>().join(" "));
         let ended = Client::start(command)?.end(self.play.case.patience);
         let said = between.into_iter().map(Server::end).collect::<Result<Vec<_>, _>>()?;
@@ -101,9 +101,9 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn endpoint(&self, place: Place) -> Command {
+    fn endpoint(&self, place: Host) -> Command {
         let (role, case) = match place {
-            Place::Client => ("client", self.play.names[0]),
+            Host::Client => ("client", self.play.names[0]),
             _ => ("server", self.play.names[1]),
         };
         let own = |folder: &str| self.folders.path().join(folder);
@@ -126,7 +126,7 @@ impl<'a> Stage<'a> {
     fn relay(&self) -> Result<Command, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let version = usize::from(self.play.case.ipv6);
-        let mut command = self.network.command(Place::Router, own);
+        let mut command = self.network.command(Host::Router, own);
         command.args(["forward", "--case", self.play.case.name]);
         command.arg("--listen").arg(SocketAddr::new(ROUTER[version], PORT).to_string());
         command.arg("--server").arg(SocketAddr::new(SERVER[version], PORT).to_string());
@@ -143,8 +143,8 @@ impl<'a> Stage<'a> {
             command.args(["load", flag, &there]);
             started(Server::start(command))
         };
-        let receiver = start(Place::Client, "--receive")?;
-        let sender = start(Place::Server, "--send")?;
+        let receiver = start(Host::Client, "--receive")?;
+        let sender = start(Host::Server, "--send")?;
         Ok(vec![sender, receiver])
     }
 

@@ -16,13 +16,13 @@ fn client(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-fn saw(watch: &mut Watch, way: Direction, datagram: &[u8]) -> bool {
+fn saw(watch: &mut PacketFilter, way: Direction, datagram: &[u8]) -> bool {
     watch.see(way, client(1), datagram, Instant::now())
 }
 
 #[test]
 fn packets_are_counted_by_kind_also_inside_a_datagram() {
-    let mut watch = Watch::default();
+    let mut watch = PacketFilter::default();
     saw(
         &mut watch,
         Direction::ToServer,
@@ -41,7 +41,7 @@ fn packets_are_counted_by_kind_also_inside_a_datagram() {
 
 #[test]
 fn the_amplification_limit_holds_until_a_handshake_packet() {
-    let mut watch = Watch::default();
+    let mut watch = PacketFilter::default();
     saw(&mut watch, Direction::ToServer, &long(0, b"", 991));
     assert_eq!(watch.parties[0].sent, [1, 1001]);
     let flight = long(0, b"", 991);
@@ -58,7 +58,7 @@ fn the_amplification_limit_holds_until_a_handshake_packet() {
 fn version_negotiation_is_dropped_on_request() {
     let packet = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     for (refuse, passes) in [(false, true), (true, false)] {
-        let mut watch = Watch::dropping(None, refuse);
+        let mut watch = PacketFilter::dropping(None, refuse);
         assert_eq!(saw(&mut watch, Direction::ToClient, &packet), passes);
         assert!(saw(&mut watch, Direction::ToClient, &long(0, b"", 40)));
         assert_eq!(watch.seen.negotiations, 1);
@@ -67,7 +67,7 @@ fn version_negotiation_is_dropped_on_request() {
 
 #[test]
 fn chosen_datagrams_of_the_client_do_not_pass_and_do_not_count() {
-    let mut watch = Watch::dropping(Some(2..=3), false);
+    let mut watch = PacketFilter::dropping(Some(2..=3), false);
     let passed: Vec<bool> = (0..4).map(|_| saw(&mut watch, Direction::ToServer, &[0x40; 10])).collect();
     assert_eq!(passed, [true, false, false, true]);
     assert_eq!(watch.parties[0].sent, [2, 20]);

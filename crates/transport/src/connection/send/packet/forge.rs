@@ -110,7 +110,7 @@ impl Connection {
 
 /// Amounts that a peer can make grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct Usage {
     pub(crate) path_responses: usize,
     pub(crate) validations: usize,
     pub(crate) undecrypted: usize,
@@ -134,9 +134,9 @@ pub(crate) struct Held {
 }
 
 impl Connection {
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> Usage {
         let path = self.paths.list.main();
-        Held {
+        Usage {
             path_responses: path.address.responses.len(),
             validations: path.address.validations.len(),
             undecrypted: self.keys.undecrypted.len(),

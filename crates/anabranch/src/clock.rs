@@ -1,13 +1,13 @@
-//! The one place where real time enters.
+//! Clock of an endpoint: the only code that reads real time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anabranch_wire::Time;
 use tokio::time::Instant;
 
-/// Gives the core's [`Time`]: nanoseconds since the UNIX epoch, read once from the system's clock and then
-/// counted by the monotonic one, so that it never goes back. The UNIX epoch lets address tokens outlive a
-/// restart.
+/// Clock that returns the core's [`Time`]: nanoseconds since the UNIX epoch. The system's clock is read once;
+/// from then on the monotonic clock counts, so that time never goes back. Counting from the UNIX epoch lets
+/// address tokens outlive a restart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -24,8 +24,9 @@ impl Clock {
         Time::ZERO + self.since_epoch + self.origin.elapsed()
     }
 
-    /// Returns the time by which the system's clock has gained on this one since the beginning. It grows
-    /// while the host is suspended and the monotonic clock stands still, and when the system's clock is set.
+    /// Returns the time by which the system's clock has run ahead of this one since its creation. It grows
+    /// while the host is suspended, because the monotonic clock then stands still, and when the system's
+    /// clock is set forward.
     pub(crate) fn drift(&self) -> Duration {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         since_epoch.saturating_sub(self.since_epoch + self.origin.elapsed())

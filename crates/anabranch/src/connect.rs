@@ -1,4 +1,4 @@
-//! Start of an endpoint's connections to servers.
+//! Functions that start connections to servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use crate::observe::Watchers;
 use crate::paths::{Candidate, Lease, LocalAddress, Roaming, unspecified_for};
 
 impl Endpoint {
-    /// Connects to the server at `address`, which must have a certificate for `server_name`. Uses a token
-    /// that the server gave to an earlier connection of this endpoint, if the configuration has none.
+    /// Connects to the server at `address`, whose certificate must be valid for `server_name`. If the
+    /// configuration has no token, uses one that the server sent to an earlier connection of this endpoint
+    /// (NEW_TOKEN).
     ///
     /// # Errors
-    /// If the connection cannot even be tried.
+    /// Fails if the attempt cannot be started.
     pub fn connect(&self, address: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
         let config = lock(&self.client_config).clone().ok_or(ConnectError::NoClientConfig)?;
         self.connect_with(&config, address, server_name)
@@ -29,7 +30,7 @@ impl Endpoint {
     /// Connects like [`Endpoint::connect`], but with the configuration `config`.
     ///
     /// # Errors
-    /// If the connection cannot even be tried.
+    /// Fails if the attempt cannot be started.
     pub fn connect_with(
         &self,
         config: &ClientConfig,
@@ -40,9 +41,9 @@ impl Endpoint {
         self.begin(config, reservation, server_name, &[address])
     }
 
-    /// Connects like [`Endpoint::connect_with`], but from the start of `candidate`. The connection uses a
-    /// socket of its own, bound if need be, for as long as it stays there. `remotes` are all known addresses
-    /// of the server.
+    /// Connects like [`Endpoint::connect_with`], but between the addresses of `candidate`. The connection
+    /// uses a separate socket, bound if necessary, while it stays at that local address. `remotes` are all
+    /// known addresses of the server.
     pub(crate) fn connect_by(
         &self,
         config: &ClientConfig,
@@ -71,7 +72,7 @@ impl Endpoint {
         let token = Some(config.token()).filter(|token| !token.is_empty()).cloned();
         let token = token.or_else(|| self.inner.driver.tokens().take(server_name, config.initial_version()));
         let config = &config.clone().with_token(token.unwrap_or_default());
-        // Keys are made here, which takes its time: the driver need not wait for it.
+        // Key generation takes time. It runs before the table is locked, so the driver does not wait for it.
         let begun = core::Connection::client(
             now,
             config,
@@ -107,7 +108,7 @@ impl Endpoint {
     }
 }
 
-/// A reserved handle of the router, and the parts of the connection that takes it.
+/// Reserved handle in the router, with everything needed to create the connection that uses it.
 struct Reservation {
     handle: Handle,
     tuple: FourTuple,
@@ -115,7 +116,7 @@ struct Reservation {
     shared: Arc<core::Shared>,
     seed: [u8; 32],
     watchers: Watchers,
-    /// A hold on a socket that is not the endpoint's own.
+    /// Lease of the connection's socket; `None` for the endpoint's own socket.
     lease: Option<Arc<Lease>>,
 }
 
@@ -130,8 +131,8 @@ impl Reservation {
         Self::between(&mut inner.table(), tuple, None)
     }
 
-    /// Reserves a handle for a connection between the addresses of `candidate`. A candidate without a local
-    /// address begins on the endpoint's own socket if that is of the server's family.
+    /// Reserves a handle for a connection between the addresses of `candidate`. Without a local address, the
+    /// connection begins on the endpoint's own socket if its address family is that of the server.
     fn on(inner: &EndpointInner, candidate: &Candidate) -> Result<Self, ConnectError> {
         let invalid = || ConnectError::InvalidRemoteAddress(candidate.remote);
         if !is_usable(candidate.remote) {
@@ -166,7 +167,7 @@ impl Reservation {
     }
 }
 
-/// Returns whether a server can be at this address.
+/// Returns whether a server can be reached at `remote`: its port is not 0, and its IP address is specified.
 fn is_usable(remote: SocketAddr) -> bool {
     remote.port() != 0 && !remote.ip().is_unspecified()
 }

@@ -1,4 +1,4 @@
-//! Connections as applications hold them.
+//! Connections of the public API.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::send_stream::SendStream;
 #[derive(Debug)]
 #[must_use = "a connection is only set up while it is awaited or held"]
 pub struct Connecting {
-    /// `None` once it was handed on.
+    /// `None` once the connection was returned to the application.
     connection: Option<Connection>,
 }
 
@@ -31,15 +31,15 @@ impl Connecting {
         Self { connection: Some(Connection(ConnectionRef::new(connection))) }
     }
 
-    /// Begins to use the connection before the handshake is complete: a client sends early data (0-RTT, RFC
-    /// 9001 §4.6), which an attacker may replay, a server sends data to a client that is not authenticated
-    /// yet (0.5-RTT).
+    /// Uses the connection before the handshake is complete. A client then sends early data (0-RTT, RFC 9001
+    /// §4.6), which an attacker may replay. A server sends data to a client that is not authenticated yet
+    /// (0.5-RTT).
     ///
-    /// The second value tells whether the server accepted the early data. If it did not, the data of streams
-    /// is sent again once the handshake is complete, by itself.
+    /// The second value resolves to whether the server accepted the early data. If it did not, stream data is
+    /// sent again automatically once the handshake is complete.
     ///
     /// # Errors
-    /// Gives `self` back if this client remembers no earlier connection to the server that allows early data.
+    /// Returns `self` if this client stores no session of the server that allows early data.
     pub fn into_0rtt(mut self) -> Result<(Connection, ZeroRttAccepted), Self> {
         let possible = |state: &mut State| state.core.side().is_server() || state.offers_early_data;
         match self.connection.take_if(|connection| connection.0.with_state(possible)) {
@@ -51,11 +51,11 @@ impl Connecting {
         }
     }
 
-    /// Waits until the handshake has told application protocol and server name, which is before it is
-    /// complete on a server.
+    /// Waits until the handshake has determined the application protocol and the server name. On a server,
+    /// this is before the handshake is complete.
     ///
     /// # Errors
-    /// If the handshake fails.
+    /// Fails if the handshake fails.
     pub async fn handshake_data(&self) -> Result<HandshakeData, ConnectionError> {
         let Some(connection) = &self.connection else { return Err(ConnectionError::LocallyClosed) };
         poll_fn(|cx| {
@@ -68,13 +68,13 @@ impl Connecting {
         Ok(connection.handshake_data())
     }
 
-    /// Returns the number of bytes received for this connection, whatever they are.
+    /// Returns the number of bytes received on all paths of this connection.
     pub(crate) fn heard(&self) -> u64 {
         let received = |state: &mut State| state.core.paths().map(|path| path.bytes_received).sum();
         self.connection.as_ref().map_or(0, |connection| connection.0.with_state(received))
     }
 
-    /// Returns whether the host has failed to send something since the last call.
+    /// Returns whether the host could not send a packet that the handshake needs, and clears that flag.
     pub(crate) fn take_unreachable(&self) -> bool {
         let take = |state: &mut State| std::mem::take(&mut state.unreachable);
         self.connection.as_ref().is_some_and(|connection| connection.0.with_state(take))
@@ -99,8 +99,8 @@ impl Future for Connecting {
     }
 }
 
-/// Resolves to whether the server accepted early data; `false` as well if the connection is lost before that
-/// is known.
+/// Future that resolves to `true` if the server accepted early data, and to `false` if it rejected the data
+/// or if the connection is lost first.
 #[derive(Debug)]
 pub struct ZeroRttAccepted(Connection);
 
@@ -113,7 +113,7 @@ impl Future for ZeroRttAccepted {
 }
 
 impl State {
-    /// Returns whether early data was accepted, once the handshake is complete.
+    /// Polls for the end of the handshake. Returns whether early data was accepted.
     fn poll_connected(&mut self, cx: &Context<'_>) -> Poll<Result<bool, ConnectionError>> {
         match self.connected {
             Some(early_data_accepted) => Poll::Ready(Ok(early_data_accepted)),
@@ -136,20 +136,20 @@ pub struct HandshakeData {
     pub resumed: bool,
 }
 
-/// A QUIC connection. Cloning it is cheap and gives another handle of the same connection.
+/// A QUIC connection. Clones are cheap and refer to the same connection.
 ///
-/// When the last handle is dropped, those of its streams included, the connection closes with code 0; data
-/// that the peer has not acknowledged by then may be lost. Wait for [`SendStream::stopped`] or for the peer's
-/// answer if it matters.
+/// When the last handle is dropped, including the handles of its streams, the connection closes with code 0.
+/// Data that the peer has not acknowledged by then may be lost. If it matters, wait for
+/// [`SendStream::stopped`] or for the peer's response.
 #[derive(Clone, Debug)]
 pub struct Connection(pub(crate) ConnectionRef);
 
 impl Connection {
-    /// Opens a bidirectional stream. Waits while the peer allows no more. The peer learns of the stream when
-    /// something is sent on it.
+    /// Opens a bidirectional stream. Waits until the peer's stream limit allows it. The peer learns of the
+    /// stream when the first frame is sent on it.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
         poll_fn(|cx| self.poll_open_bi(cx)).await
     }
@@ -162,7 +162,8 @@ impl Connection {
         self.poll_open(cx, Dir::Bi).map_ok(|id| self.both_halves(id))
     }
 
-    /// Opens a stream that only this side sends on. Like [`Connection::open_bi`].
+    /// Opens a unidirectional stream, on which only this endpoint sends. Otherwise like
+    /// [`Connection::open_bi`].
     ///
     /// # Errors
     /// If the connection is lost.
@@ -179,7 +180,7 @@ impl Connection {
     }
 
     fn poll_open(&self, cx: &Context<'_>, dir: Dir) -> Poll<Result<StreamId, ConnectionError>> {
-        // A refusal may have to be told to the peer, too.
+        // If the limit is reached, a STREAMS_BLOCKED frame may have to be sent.
         self.0.update(|state| match state.core.streams().open(dir).filter(|_| state.ended.is_none()) {
             Some(id) => Poll::Ready(Ok(id)),
             None => state.wait(cx, |state| state.opening.of(dir)),
@@ -235,17 +236,18 @@ impl Connection {
     /// Queues an unreliable message (RFC 9221).
     ///
     /// # Errors
-    /// If the peer takes none, or none of that size; if the queue is full; if the connection is lost.
+    /// Fails if the peer does not support datagrams, if the message is too large, if the queue is full, or if
+    /// the connection is lost.
     pub fn send_datagram(&self, message: Bytes) -> Result<(), SendDatagramError> {
         self.send_datagram_on(message, Route::Any)
     }
 
-    /// Sends a message like [`Connection::send_datagram`], but on the paths that `route` names. The message
-    /// waits in the queue, and others behind it, until such a path has room. See [`Route`] for paths that do
-    /// not work.
+    /// Queues a message like [`Connection::send_datagram`], but for the paths that `route` names. The
+    /// message, and every message behind it in the queue, waits until such a path has room. See [`Route`] for
+    /// paths that do not work.
     ///
     /// # Errors
-    /// Like [`Connection::send_datagram`].
+    /// Fails as [`Connection::send_datagram`] does.
     pub fn send_datagram_on(&self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
         self.0.update(|state| state.send_datagram(message, route))
     }
@@ -253,7 +255,8 @@ impl Connection {
     /// Sends a message like [`Connection::send_datagram`], but waits while the queue is full.
     ///
     /// # Errors
-    /// If the peer takes none, or none of that size; if the connection is lost.
+    /// Fails if the peer does not support datagrams, if the message is too large, or if the connection is
+    /// lost.
     pub async fn send_datagram_wait(&self, message: Bytes) -> Result<(), SendDatagramError> {
         poll_fn(|cx| {
             self.0.update(|state| match state.send_datagram(message.clone(), Route::Any) {
@@ -286,19 +289,19 @@ impl Connection {
         })
     }
 
-    /// Returns the length of the longest message that [`Connection::send_datagram`] takes now; `None` if the
-    /// peer takes none.
+    /// Returns the length of the longest message that [`Connection::send_datagram`] accepts now; `None` if
+    /// the peer does not support datagrams.
     pub fn max_datagram_size(&self) -> Option<usize> {
         self.0.with_state(|state| state.core.datagrams().max_len())
     }
 
-    /// Closes at once: streams end, and what the peer has not received yet is lost. The peer's application
-    /// reads `code` (at most 2^62 - 1) and `reason`.
+    /// Closes the connection at once. Its streams end, and data that the peer has not received yet is lost.
+    /// CONNECTION_CLOSE carries `code` (at most 2^62 - 1) and `reason` to the peer's application.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
         self.0.close(code.get(), Bytes::copy_from_slice(reason));
     }
 
-    /// Waits for the connection's end.
+    /// Waits until the connection has ended, and returns the reason.
     pub async fn closed(&self) -> ConnectionError {
         let result =
             poll_fn(|cx| self.0.with_state(|state| state.wait::<()>(cx, |state| &mut state.progress))).await;
@@ -316,7 +319,8 @@ impl Connection {
         SocketAddr::new(address.ip().to_canonical(), address.port())
     }
 
-    /// Returns this end's address as far as it is known. On a wildcard socket it is unspecified at first.
+    /// Returns the local address of the first path. On a wildcard socket its IP address is initially
+    /// unspecified.
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.0.with_state(|state| state.core.paths().next().map(|path| path.tuple.local))
     }
@@ -333,13 +337,13 @@ impl Connection {
         self.0.with_state(|state| state.core.silence(now))
     }
 
-    /// Gives the destination connection ID of the client's very first Initial, by which both ends know the
-    /// connection: its trace and its span in logs are named by it.
+    /// Returns the destination connection ID of the client's first Initial packet. Both endpoints know it, so
+    /// the connection's trace and its span in logs are named by it.
     pub fn original_dcid(&self) -> ConnectionId {
         self.0.with_state(|state| state.core.original_dcid())
     }
 
-    /// Totals and every path's state.
+    /// Returns totals, and the state of every path.
     pub fn stats(&self) -> ConnectionStats {
         self.0.with_state(|state| state.core.stats())
     }
@@ -354,7 +358,7 @@ impl Connection {
         })
     }
 
-    /// Returns the peer's certificate chain, its own certificate first; `None` if the peer showed none.
+    /// Returns the peer's certificate chain, its own certificate first; `None` if the peer sent none.
     pub fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
         self.0.with_state(|state| state.core.peer_certificates().map(<[_]>::to_vec))
     }
@@ -380,43 +384,45 @@ impl Connection {
         })
     }
 
-    /// Changes the keys that packets are protected with as soon as that is allowed (RFC 9001 §6).
+    /// Updates the keys that protect packets, as soon as RFC 9001 §6 allows.
     pub fn update_keys(&self) {
         self.0.update(|state| state.core.update_keys());
     }
 
-    /// Moves the connection to another of the endpoint's local addresses, see
-    /// [`Endpoint::add_socket`](crate::Endpoint::add_socket), once the server has answered there (RFC 9000
-    /// §9). Of a wildcard address only the port is new: the IP address stays the one in use.
+    /// Migrates the connection to another local address of the endpoint (RFC 9000 §9); see
+    /// [`Endpoint::add_socket`](crate::Endpoint::add_socket). The connection moves once the server has
+    /// responded there. If `local` is a wildcard address, only its port is used, and the IP address stays the
+    /// same.
     ///
     /// # Errors
-    /// If the connection may not migrate, or not yet.
+    /// Fails if migration is forbidden, or not possible yet.
     pub fn migrate(&self, local: SocketAddr) -> Result<(), MigrateError> {
         let in_use = self.local_address().filter(|_| local.ip().is_unspecified());
         let local = SocketAddr::new(in_use.map_or(local.ip(), |address| address.ip()), local.port());
         self.0.update(|state| {
             let begun = state.core.migrate(self.0.driver.now(), local);
             if begun.is_ok() {
-                // The application has said where it wants the connection to be.
+                // The application has chosen the address, so the connection no longer follows the routing
+                // table.
                 state.paths.roaming = None;
             }
             begun
         })
     }
 
-    /// Waits until the handshake is complete (RFC 9001 §4.1.1), for connections that are used before: says
-    /// whether early data was accepted.
+    /// Waits until the handshake is complete (RFC 9001 §4.1.1), for connections that are used before that.
+    /// Returns whether early data was accepted.
     ///
     /// # Errors
-    /// If the connection is lost before.
+    /// Fails if the connection is lost first.
     pub async fn handshake_complete(&self) -> Result<bool, ConnectionError> {
         poll_fn(|cx| self.0.with_state(|state| state.poll_connected(cx))).await
     }
 
-    /// Waits until the handshake is confirmed (RFC 9001 §4.1.2), from when on a client may migrate.
+    /// Waits until the handshake is confirmed (RFC 9001 §4.1.2). From then on a client may migrate.
     ///
     /// # Errors
-    /// If the connection is lost before.
+    /// Fails if the connection is lost first.
     pub async fn confirmed(&self) -> Result<(), ConnectionError> {
         poll_fn(|cx| {
             self.0.with_state(|state| match state.core.is_confirmed() {
@@ -427,7 +433,7 @@ impl Connection {
         .await
     }
 
-    /// Sends a packet that the peer has to acknowledge, to keep the connection alive or to learn the
+    /// Sends a PING frame, which the peer must acknowledge, to keep the connection alive or to measure the
     /// round-trip time.
     pub fn ping(&self) {
         self.0.update(|state| state.core.ping(PathId::ZERO));

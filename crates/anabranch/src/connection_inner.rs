@@ -1,4 +1,4 @@
-//! One connection as its handles and the driver share it: the core, and the tasks that wait for it.
+//! State of one connection that its handles and the driver share: the core, and the tasks that wait for it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,12 +27,12 @@ use crate::wakers::WakerSet;
 pub(crate) struct ConnectionInner {
     pub(crate) driver: Arc<DriverHandle>,
     pub(crate) handle: Handle,
-    /// Set when the driver has been notified that this connection needs its attention.
+    /// `true` while the driver has an unhandled notification for this connection.
     dirty: AtomicBool,
-    /// `true` while the connection waits in the driver's queue; only the driver uses it. Handles are reused
-    /// for other connections, this structure is not.
+    /// `true` while the connection waits in the driver's queue; only the driver uses this flag. It is stored
+    /// here, not by handle, because handles are reused.
     queued: AtomicBool,
-    /// Handles of the application: connections and streams.
+    /// Number of handles that the application holds: connections and streams.
     users: AtomicUsize,
     state: Mutex<State>,
 }
@@ -40,21 +40,21 @@ pub(crate) struct ConnectionInner {
 /// State behind a connection's lock, which is never held across an await.
 pub(crate) struct State {
     pub(crate) core: Connection,
-    /// Tells subscribers what happens.
+    /// Log of the connection's events.
     pub(crate) log: Log,
     /// Name of the server that a client connects to.
     pub(crate) server_name: Option<String>,
     pub(crate) ended: Option<ConnectionError>,
     /// `true` if early data was accepted; `None` until the handshake is complete.
     pub(crate) connected: Option<bool>,
-    /// `true` if a client had keys for early data when the connection began. They go when the handshake is
-    /// complete, which may be before the application asks for early data.
+    /// `true` if a client had keys for early data when the connection began. The keys are discarded when the
+    /// handshake is complete, which may be before the application asks for early data.
     pub(crate) offers_early_data: bool,
     /// Set when the host could not send a packet that the handshake needs.
     pub(crate) unreachable: bool,
     /// Set when the handshake has determined the application protocol and the server's name.
     pub(crate) handshake_data: bool,
-    /// Tasks that wait for the handshake, or for the end.
+    /// Tasks that wait for the handshake, or for the end of the connection.
     pub(crate) progress: WakerSet,
     pub(crate) opening: ByDir,
     pub(crate) accepting: ByDir,
@@ -64,24 +64,24 @@ pub(crate) struct State {
     pub(crate) readers: HashMap<StreamId, Option<Waker>>,
     /// Streams that have a sending handle.
     pub(crate) writers: HashMap<StreamId, Writer>,
-    /// The application protocol whose streams and datagrams they are, once it has begun.
+    /// Session of the application protocol that handles streams and datagrams, once it has begun.
     pub(crate) session: Option<Box<dyn Session>>,
     pub(crate) paths: PathsState,
     /// Trace to which events are written, if one was requested.
     pub(crate) trace: Option<Trace>,
 }
 
-/// A sending handle's part of the state.
+/// State of a stream's sending handle.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
-    /// The task that waits for room.
+    /// Task that waits until more data can be written.
     pub(crate) room: Option<Waker>,
-    /// The task that waits for the peer to stop or acknowledge the stream.
+    /// Task that waits for the peer to stop or acknowledge the stream.
     pub(crate) end: Option<Waker>,
     pub(crate) stopped: Option<u64>,
 }
 
-/// Tasks by direction of the streams that they wait for.
+/// Waiting tasks, by the direction of the streams that they wait for.
 #[derive(Debug, Default)]
 pub(crate) struct ByDir {
     bi: WakerSet,
@@ -123,42 +123,42 @@ impl ConnectionInner {
         Self { driver, handle, dirty: false.into(), queued: false.into(), users, state: Mutex::new(state) }
     }
 
-    /// Looks at the connection.
+    /// Calls `read` with the connection's state, under its lock.
     pub(crate) fn with_state<R>(&self, read: impl FnOnce(&mut State) -> R) -> R {
         read(&mut lock(&self.state))
     }
 
-    /// Changes the connection and has the driver send what follows from that.
+    /// Changes the connection's state, and notifies the driver, which sends the resulting packets.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let result = self.with_state(change);
         self.mark_dirty();
         result
     }
 
-    /// Gives the connection's span; takes the lock.
+    /// Returns the connection's span. Takes the lock.
     #[cfg(any(feature = "http3", feature = "interfaces"))]
     pub(crate) fn span(&self) -> Span {
         self.with_state(|state| state.log.span().clone())
     }
 
-    /// Tells the driver to look here.
+    /// Queues the connection for the driver, unless it is queued already.
     pub(crate) fn mark_dirty(&self) {
         if !self.dirty.swap(true, Ordering::AcqRel) {
             self.driver.mark_dirty(self.handle);
         }
     }
 
-    /// Clears the driver's notification; the driver calls this before it looks at the connection.
+    /// Clears the notification. The driver calls this before it looks at the connection.
     pub(crate) fn clear_dirty(&self) {
         self.dirty.store(false, Ordering::Release);
     }
 
-    /// Marks the connection as queued or not, and returns whether it was queued; for the driver.
+    /// Sets whether the connection is queued, and returns whether it was; for the driver.
     pub(crate) fn set_queued(&self, queued: bool) -> bool {
         self.queued.swap(queued, Ordering::Relaxed)
     }
 
-    /// Closes the connection; everybody who waits learns of it at once.
+    /// Closes the connection, and wakes all waiting tasks at once.
     pub(crate) fn close(&self, code: u64, reason: Bytes) {
         let mut woken = Vec::new();
         self.update(|state| {
@@ -171,7 +171,7 @@ impl ConnectionInner {
 }
 
 impl State {
-    /// Takes over an event of the core and gathers whom to wake.
+    /// Applies an event of the core, and collects the tasks to wake.
     fn apply(&mut self, driver: &DriverHandle, event: Event, woken: &mut Vec<Waker>) {
         self.log.event(&self.core, &event);
         match event {
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// Takes over all events of the core. Says whether there may be something to send because of them.
+    /// Applies all events of the core. Returns whether they may have produced packets to send.
     pub(crate) fn take_events(&mut self, driver: &DriverHandle, woken: &mut Vec<Waker>) -> bool {
         let mut answered = false;
         while let Some(event) = self.core.poll_event() {
@@ -233,8 +233,8 @@ impl State {
         answered | std::mem::take(&mut self.paths.asks)
     }
 
-    /// Asks whether a path still works that has become a backup: if the peer made it one since it fails, an
-    /// end that only receives would not learn of that.
+    /// Sends a PING on a path that has become a backup. If the peer made it one because the path has failed,
+    /// an endpoint that only receives would not notice otherwise.
     fn ask_backup(&mut self, path: PathId, state: PathState) {
         if state == PathState::Backup {
             self.core.ping(path);
@@ -265,7 +265,7 @@ impl State {
         }
     }
 
-    /// Ends the connection and gathers all waiting tasks in `woken`. The first reason is kept.
+    /// Ends the connection, and collects all waiting tasks in `woken`. Only the first error is kept.
     pub(crate) fn end(&mut self, error: ConnectionError, woken: &mut Vec<Waker>) {
         if self.ended.is_none() {
             self.log.end(&error);
@@ -288,7 +288,8 @@ impl State {
         }
     }
 
-    /// Gathers the tasks that the session's events wake. Says whether the session has closed the connection.
+    /// Collects the tasks that the session's events wake. Returns whether the session has closed the
+    /// connection.
     pub(crate) fn wake_session(&mut self, now: Time, woken: &mut Vec<Waker>) -> bool {
         let Some(session) = &mut self.session else { return false };
         let Err(error) = session.wake(now, &mut self.core, woken) else { return false };
@@ -301,7 +302,7 @@ impl State {
         self.session.as_ref().map_or(0, |session| session.close_code())
     }
 
-    /// Returns `Err` once the connection has ended, else has the task woken by `waiting`.
+    /// Returns `Err` if the connection has ended. Otherwise adds the task to the set that `waiting` selects.
     pub(crate) fn wait<T>(
         &mut self,
         cx: &Context<'_>,
@@ -321,7 +322,8 @@ impl fmt::Debug for ConnectionInner {
     }
 }
 
-/// The application's hold on a connection. When the last one goes, the connection closes without an error.
+/// Reference of the application to a connection. When the last one is dropped, the connection closes without
+/// an error.
 #[derive(Debug)]
 pub(crate) struct ConnectionRef(Arc<ConnectionInner>);
 
@@ -333,7 +335,7 @@ impl ConnectionRef {
 }
 
 impl ConnectionRef {
-    /// Returns the connection; the result does not keep it open.
+    /// Returns a reference to the connection that does not keep it open.
     #[cfg(feature = "interfaces")]
     pub(crate) fn inner(&self) -> Arc<ConnectionInner> {
         Arc::clone(&self.0)

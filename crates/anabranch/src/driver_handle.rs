@@ -1,5 +1,4 @@
-//! A connection's hold on its endpoint's driver: the clock, the sockets and the address tokens, and how to
-//! wake the driver.
+//! Endpoint state that connections use: the clock, the sockets, the address tokens, and the driver's waker.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,18 +16,19 @@ use crate::socket::Socket;
 use crate::socket_set::SocketSet;
 use crate::tokens::TokenStore;
 
-/// The parts of an endpoint that its connections use. Its locks are held for a moment, under any other lock.
+/// The parts of an endpoint that its connections use. Its locks are held only briefly, and may be taken while
+/// any other lock is held.
 #[derive(Debug)]
 pub(crate) struct DriverHandle {
     pub(crate) clock: Clock,
     sockets: Mutex<SocketSet>,
     tokens: Mutex<TokenStore>,
     todo: Mutex<Todo>,
-    /// Wakes the task that has connections follow the routing table.
+    /// Notification for the task that lets connections follow the routing table.
     pub(crate) follower: Arc<Notify>,
 }
 
-/// Connections that the driver has to look at.
+/// Connections that the driver must look at, and the driver's waker.
 #[derive(Debug, Default)]
 struct Todo {
     dirty: Vec<Handle>,
@@ -46,7 +46,7 @@ impl DriverHandle {
         }
     }
 
-    /// Gives the time of the endpoint's clock.
+    /// Returns the time of the endpoint's clock.
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }
@@ -59,7 +59,7 @@ impl DriverHandle {
         lock(&self.tokens)
     }
 
-    /// Has the driver look at a connection.
+    /// Notifies the driver that a connection needs its attention.
     pub(crate) fn mark_dirty(&self, handle: Handle) {
         let mut todo = lock(&self.todo);
         todo.dirty.push(handle);
@@ -69,7 +69,7 @@ impl DriverHandle {
         }
     }
 
-    /// Has the driver look at everything else.
+    /// Wakes the driver for any other change.
     pub(crate) fn wake(&self) {
         let driver = lock(&self.todo).driver.take();
         if let Some(driver) = driver {
@@ -77,7 +77,7 @@ impl DriverHandle {
         }
     }
 
-    /// Gives the driver the connections that were dirty, and remembers it for the next touch.
+    /// Moves the dirty connections into `dirty`, and stores the driver's waker for the next notification.
     pub(crate) fn take_dirty(&self, dirty: &mut Vec<Handle>, driver: &Waker) {
         let mut todo = lock(&self.todo);
         dirty.append(&mut todo.dirty);
@@ -86,7 +86,7 @@ impl DriverHandle {
         }
     }
 
-    /// Gives a socket at `local`, bound if need be, and the addresses of a path from there to `remote`.
+    /// Returns a socket at `local`, bound if necessary, and the four-tuple of a path from there to `remote`.
     pub(crate) fn place(
         &self,
         local: &LocalAddress,
@@ -102,7 +102,7 @@ impl DriverHandle {
         Ok((lease, FourTuple { local: source, remote }))
     }
 
-    /// Gives the socket that serves `local`, bound if need be.
+    /// Returns the socket that serves `local`, bound if necessary.
     fn lease_socket(&self, local: &LocalAddress) -> Result<Arc<Lease>, OpenPathError> {
         let serving = SocketAddr::new(local.ip, local.port);
         if local.port != 0
@@ -117,7 +117,7 @@ impl DriverHandle {
         Ok(lease)
     }
 
-    /// Lets go of sockets that no path uses, after a path could not begin.
+    /// Removes sockets that no path uses, after a path could not be opened.
     pub(crate) fn drop_unleased(&self) {
         self.sockets().drop_unleased();
         self.wake();

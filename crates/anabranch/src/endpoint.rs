@@ -22,11 +22,11 @@ use crate::observe::ObserverFactory;
 use crate::socket::Socket;
 use crate::tokens::AddressToken;
 
-/// A QUIC endpoint: it makes connections, accepts them, or both, on one UDP socket. Cloning it is cheap and
-/// gives another handle.
+/// A QUIC endpoint: it opens connections, accepts them, or both, on one UDP socket. Clones are cheap and
+/// refer to the same endpoint.
 ///
-/// A task of its own on the runtime that the endpoint was made in moves the datagrams. It goes on as long as
-/// there is a handle or a connection.
+/// A background task sends and receives the datagrams. It runs on the runtime in which the endpoint was
+/// created, until the last handle and the last connection are gone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,13 +60,14 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint for connections to servers, on `address`; port 0 lets the system choose.
+    /// Creates an endpoint that connects to servers, bound to `address`. With port 0 the system chooses the
+    /// port.
     ///
     /// # Errors
-    /// If the address cannot be bound to.
+    /// Fails if the address cannot be bound.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with timers and I/O.
+    /// Panics outside of a tokio runtime with timers and I/O.
     pub fn client(address: SocketAddr) -> io::Result<Self> {
         Self::new(&random_config()?, None, std::net::UdpSocket::bind(address)?)
     }
@@ -74,24 +75,24 @@ impl Endpoint {
     /// Creates an endpoint that accepts connections on `address`.
     ///
     /// # Errors
-    /// If the address cannot be bound to, or, with [`io::ErrorKind::InvalidInput`] and an [`InvalidSetting`]
-    /// inside, the configuration contradicts the protocol.
+    /// Fails if the address cannot be bound. Returns [`io::ErrorKind::InvalidInput`], which contains an
+    /// [`InvalidSetting`], if the configuration contradicts the protocol.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with timers and I/O.
+    /// Panics outside of a tokio runtime with timers and I/O.
     pub fn server(config: ServerConfig, address: SocketAddr) -> io::Result<Self> {
         Self::new(&random_config()?, Some(config), std::net::UdpSocket::bind(address)?)
     }
 
-    /// Creates an endpoint on a socket that the caller has made. `config` holds its secrets: two endpoints
-    /// must not share a seed.
+    /// Creates an endpoint on a socket that the caller has created. `config` holds the endpoint's secrets: no
+    /// two endpoints may share a seed.
     ///
     /// # Errors
-    /// If the socket cannot be used, or, with [`io::ErrorKind::InvalidInput`] and an [`InvalidSetting`]
-    /// inside, a configuration contradicts the protocol.
+    /// Fails if the socket cannot be used. Returns [`io::ErrorKind::InvalidInput`], which contains an
+    /// [`InvalidSetting`], if a configuration contradicts the protocol.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with timers and I/O.
+    /// Panics outside of a tokio runtime with timers and I/O.
     pub fn new(
         config: &EndpointConfig,
         server: Option<ServerConfig>,
@@ -111,51 +112,52 @@ impl Endpoint {
         *lock(&self.client_config) = Some(config);
     }
 
-    /// Changes the configuration of connections that will be accepted; `None` accepts none any longer.
+    /// Changes the configuration for connections that are accepted from now on. With `None` no more
+    /// connections are accepted.
     ///
     /// # Errors
-    /// If a setting contradicts the protocol; nothing is changed then.
+    /// Fails if a setting contradicts the protocol. The old configuration then stays in effect.
     pub fn set_server_config(&self, config: Option<ServerConfig>) -> Result<(), InvalidSetting> {
         config.as_ref().map_or(Ok(()), ServerConfig::validate)?;
         self.inner.table().router.set_server(config.map(Arc::new));
         Ok(())
     }
 
-    /// Sets the directory for traces of connections from now on, one file each; initially the environment
-    /// variable QLOGDIR names it.
+    /// Sets the directory for traces of future connections, one file each. Initially the environment variable
+    /// QLOGDIR names it.
     #[cfg(feature = "qlog")]
     pub fn set_qlog_dir(&self, dir: Option<PathBuf>) {
         self.inner.table().watchers.traces.dir = dir;
     }
 
-    /// Sets the maximum number of bytes of each trace from now on; `None` means 256 MiB. A trace that reaches
-    /// its limit says so and ends there, because the peer decides how much there is to write.
+    /// Sets the maximum size of each future trace in bytes; `None` means 256 MiB. A trace that reaches its
+    /// limit states so and ends. The limit exists because the peer influences how much is written.
     #[cfg(feature = "qlog")]
     pub fn set_qlog_limit(&self, bytes: Option<u64>) {
         self.inner.table().watchers.traces.limit = bytes;
     }
 
-    /// Has every connection from now on watched by an observer that `make` makes, in addition to traces. It
-    /// is called when a connection begins, which it should not hold up.
+    /// Sets the function that creates an observer for each future connection, in addition to traces. `make`
+    /// is called when a connection begins, and should not block.
     pub fn set_observer(&self, make: impl Fn(Side) -> Box<dyn Observer> + Send + Sync + 'static) {
         let factory = ObserverFactory(Arc::new(make));
-        // The one before is the application's, and is dropped once the lock is released.
+        // The replaced function belongs to the application, so it is dropped after the lock is released.
         let _before = self.inner.table().watchers.observers.replace(factory);
     }
 
-    /// Returns the unused tokens that servers gave to this endpoint's clients, oldest first. A program that
-    /// keeps them spares its next run a round trip to servers that are busy or send Retry.
+    /// Returns the unused tokens that servers sent to this endpoint's clients (NEW_TOKEN), oldest first. If a
+    /// program stores them, its next run saves a round trip to servers that are busy or send Retry.
     pub fn address_tokens(&self) -> Vec<AddressToken> {
         self.inner.driver.tokens().all()
     }
 
-    /// Has a later connection to its server show `token`. Old tokens make way when there are too many; one
-    /// that is too long to be worth its bytes is dropped.
+    /// Stores `token` for a later connection to its server. The oldest tokens are removed when there are too
+    /// many. A token that is too long is dropped.
     pub fn add_address_token(&self, token: AddressToken) {
         self.inner.driver.tokens().put(token);
     }
 
-    /// Waits for the next client that wants a connection; `None` once the endpoint is closed.
+    /// Waits for the next client that requests a connection; `None` once the endpoint is closed.
     pub async fn accept(&self) -> Option<Incoming> {
         poll_fn(|cx| {
             let mut table = self.inner.table();
@@ -176,40 +178,40 @@ impl Endpoint {
     /// Returns the address of the endpoint's socket.
     ///
     /// # Errors
-    /// Never; the signature is that of sockets.
+    /// Never fails; the signature is that of sockets.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.inner.driver.sockets().own().local_addr())
     }
 
-    /// Returns the number of connections, those that are closing included.
+    /// Returns the number of connections, including those that are closing.
     pub fn open_connections(&self) -> usize {
         self.inner.table().router.connections()
     }
 
-    /// Puts `socket` in the place of the endpoint's socket. Connections go on from its address as far as
-    /// their peers follow: clients' connections do (RFC 9000 §9).
+    /// Replaces the endpoint's socket with `socket`. Connections continue from its address if their peers
+    /// accept the migration. Servers do, so the connections of clients continue (RFC 9000 §9).
     ///
     /// # Errors
-    /// If the socket cannot be used.
+    /// Fails if the socket cannot be used.
     pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
         let socket = Arc::new(Socket::new(socket)?);
         self.inner.driver.sockets().replace_own(socket);
         let connections: Vec<_> = self.inner.table().connections().cloned().collect();
         self.inner.driver.wake();
         for connection in connections {
-            // The peer notices by a packet.
+            // A packet from the new address makes the peer notice the change.
             connection.update(|state| state.core.ping(PathId::ZERO));
         }
         Ok(())
     }
 
-    /// Binds a further local address, which connections can be moved to by [`Connection::migrate`]; says
-    /// which port it got.
+    /// Binds a further local address, to which [`Connection::migrate`] can move connections. Returns the
+    /// bound address, with its port.
     ///
     /// [`Connection::migrate`]: crate::Connection::migrate
     ///
     /// # Errors
-    /// If the address cannot be bound to.
+    /// Fails if the address cannot be bound.
     pub fn add_socket(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let socket = Socket::bind(address)?;
         let address = socket.local_addr();
@@ -218,16 +220,16 @@ impl Endpoint {
         Ok(address)
     }
 
-    /// Has one system call receive at most so many datagrams, or groups of them that the kernel has put
-    /// together, 1 to 16, on the sockets that the endpoint has now. More is better; this is for measuring how
-    /// much better.
+    /// Sets the number of buffers that one system call fills, 1 to 16, on the endpoint's present sockets. A
+    /// buffer takes one datagram, or several that the kernel has coalesced. More buffers are faster; this
+    /// function exists to measure by how much.
     #[doc(hidden)]
     pub fn set_receive_buffers(&self, buffers: usize) {
         self.inner.driver.sockets().all().iter().for_each(|socket| socket.set_receive_buffers(buffers));
     }
 
-    /// Closes all connections with the application's `code` and `reason`; none begins any longer.
-    /// [`Endpoint::wait_idle`] waits for the peers to learn of it.
+    /// Closes all connections with the application's `code` and `reason`. No connection begins from then on.
+    /// [`Endpoint::wait_idle`] waits until the connections have ended.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
         let (connections, refusals) = {
             let mut table = self.inner.table();
@@ -245,20 +247,20 @@ impl Endpoint {
         }
     }
 
-    /// Waits until every connection is closed and has handed its CONNECTION_CLOSE to the system. A process
-    /// that ends then leaves the closing period out, as RFC 9000 §10.2 allows: a peer that the one packet
-    /// does not reach finds out by its idle timeout. Nobody but the application closes connections for this;
-    /// see [`Endpoint::wait_idle`] for the whole period.
+    /// Waits until every connection is closed and has passed its CONNECTION_CLOSE to the system. A process
+    /// that ends at this point skips the closing period, as RFC 9000 §10.2 allows. A peer that misses the
+    /// packet then detects the end by its idle timeout. This function closes no connections.
+    /// [`Endpoint::wait_idle`] waits for the whole closing period.
     pub async fn wait_close_sent(&self) {
         let (sent, wait) = oneshot::channel();
         self.inner.table().leaving.push(sent);
         self.inner.driver.wake();
-        // An error tells of the end of the driver, after which nothing is sent.
+        // An error means that the driver has ended and sends nothing more.
         let _ = wait.await;
     }
 
-    /// Waits until no connection is left, not even one that repeats its farewell to a peer that may have
-    /// missed it.
+    /// Waits until no connection is left. Connections in the closing period, in which they repeat
+    /// CONNECTION_CLOSE, count, too.
     pub async fn wait_idle(&self) {
         poll_fn(|cx| {
             let mut table = self.inner.table();
@@ -272,17 +274,17 @@ impl Endpoint {
     }
 }
 
-/// Refuses those whom nobody will accept any longer.
+/// Refuses the clients that have not been accepted yet.
 fn refuse_all(table: &mut Table, now: anabranch_wire::Time) -> Vec<core::Response> {
     let waiting = std::mem::take(&mut table.incoming);
     waiting.into_iter().filter_map(|incoming| table.router.refuse(now, incoming)).collect()
 }
 
-/// Creates new secrets from the operating system's randomness, for [`Endpoint::new`]; [`Endpoint::client`]
-/// and [`Endpoint::server`] use them.
+/// Generates new secrets for [`Endpoint::new`] from the operating system's randomness. [`Endpoint::client`]
+/// and [`Endpoint::server`] use this function.
 ///
 /// # Errors
-/// If the operating system has no randomness.
+/// Fails if the operating system provides no randomness.
 pub fn random_config() -> io::Result<EndpointConfig> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
@@ -304,7 +306,7 @@ impl Drop for Endpoint {
             if table.handles > 0 {
                 return;
             }
-            // Connections go on, and the application may hold clients that it has not accepted yet.
+            // Connections continue, and so do clients that the application holds as `Incoming`.
             refuse_all(&mut table, self.inner.driver.now())
         };
         refusals.into_iter().for_each(|refusal| self.inner.respond(Some(refusal)));

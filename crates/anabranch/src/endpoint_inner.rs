@@ -13,21 +13,21 @@ use crate::observe::Watchers;
 use crate::socket::Socket;
 use crate::wakers::WakerSet;
 
-/// One endpoint. The table and a connection are never locked at the same time, but for one that is just put
-/// in.
+/// State of one endpoint. The table and a connection are never locked at the same time, except for a
+/// connection that is being inserted.
 #[derive(Debug)]
 pub(crate) struct EndpointInner {
     pub(crate) driver: Arc<DriverHandle>,
     table: Mutex<Table>,
 }
 
-/// Connections and waiting clients of an endpoint, with its router.
+/// Connections of an endpoint, clients that wait to be accepted, and the router.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) router: Router,
-    /// By handle.
+    /// Connections, indexed by handle.
     connections: Vec<Option<Arc<ConnectionInner>>>,
-    /// Clients that nobody has accepted yet; the router bounds their number.
+    /// Clients that have not been accepted yet; the router limits their number.
     pub(crate) incoming: VecDeque<Incoming>,
     /// Tasks in `accept`.
     pub(crate) accepting: WakerSet,
@@ -35,27 +35,27 @@ pub(crate) struct Table {
     pub(crate) idling: WakerSet,
     /// Tasks that wait until every connection has sent its CONNECTION_CLOSE.
     pub(crate) leaving: Vec<oneshot::Sender<()>>,
-    /// No connection begins any longer.
+    /// `true` if no further connection may begin.
     pub(crate) closed: bool,
-    /// Handles of the endpoint that the application holds. Without any, nobody is left to accept new
+    /// Number of the endpoint's handles that the application holds. Without any, nobody can accept new
     /// connections.
     pub(crate) handles: usize,
-    /// Watchers of future connections.
+    /// Observers of future connections.
     pub(crate) watchers: Watchers,
-    /// Tasks that the driver is to begin.
+    /// Tasks that the driver must start.
     pub(crate) wanted: Wanted,
-    /// `true` while a task looks after the connections that follow the routing table.
+    /// `true` while a task runs that lets connections follow the routing table.
     follows: bool,
-    /// Clients' connections that have begun so far.
+    /// Number of client connections that have begun so far.
     pub(crate) begun: u64,
 }
 
-/// Tasks for clients' connections, which begin in the runtime of the driver.
+/// Requests for background tasks of client connections. The driver starts the tasks in its runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// Somebody follows the routing table.
+    /// `true` if a connection follows the routing table.
     pub(crate) follower: bool,
-    /// Somebody waits for a first answer.
+    /// `true` if a connection waits for its server's first packet.
     pub(crate) listener: bool,
 }
 
@@ -82,13 +82,14 @@ impl EndpointInner {
         lock(&self.table)
     }
 
-    /// Returns the connections, and the number of clients' connections begun until then.
+    /// Returns the connections, and the number of client connections that have begun so far.
     pub(crate) fn census(&self) -> (u64, Vec<Arc<ConnectionInner>>) {
         let table = self.table();
         (table.begun, table.connections().cloned().collect())
     }
 
-    /// Takes in a connection that the core has just begun, and has `begin` act on it before anybody else can.
+    /// Inserts a connection that the core has just created, and calls `begin` on it before any other code can
+    /// use it.
     pub(crate) fn admit(
         &self,
         mut table: MutexGuard<'_, Table>,
@@ -98,7 +99,7 @@ impl EndpointInner {
     ) -> Arc<ConnectionInner> {
         let connection = Arc::new(ConnectionInner::new(Arc::clone(&self.driver), handle, core));
         connection.update(|state| {
-            // Nobody else can have locked the new connection, so both locks cannot be in each other's way.
+            // Nobody else can have locked the new connection, so holding both locks cannot cause a deadlock.
             table.insert(handle, Arc::clone(&connection));
             drop(table);
             begin(state);
@@ -106,7 +107,7 @@ impl EndpointInner {
         connection
     }
 
-    /// Sends a stateless answer; if the socket is busy, it is lost, as it might be on the way.
+    /// Sends a stateless response. If the socket is busy, the response is dropped, as the network might do.
     pub(crate) fn respond(&self, response: Option<Response>) {
         let Some(Response { transmit, bytes }) = response else { return };
         let socket = Arc::clone(self.driver.sockets().serving(transmit.tuple.local));
@@ -127,8 +128,8 @@ impl Table {
         self.router.connections() == 0
     }
 
-    /// Returns whether nothing needs a driver any longer, not even a client that the application may still
-    /// accept.
+    /// Returns whether the driver may end: no handle and no connection is left, and no client that the
+    /// application may still accept.
     pub(crate) fn is_done(&self) -> bool {
         self.handles == 0 && self.is_empty() && self.router.waiting() == 0
     }
@@ -150,14 +151,14 @@ impl Table {
         }
     }
 
-    /// Takes the tasks that are wanted and not running yet.
+    /// Takes the requests for tasks that are not running yet.
     pub(crate) fn take_wanted(&mut self) -> Wanted {
         let wanted = std::mem::take(&mut self.wanted);
         let follower = wanted.follower && !std::mem::replace(&mut self.follows, true);
         Wanted { follower, ..wanted }
     }
 
-    /// Returns whether the task that follows the routing table may end. It found no connections after `begun`
+    /// Returns whether the task that follows the routing table may end. It found no connections when `begun`
     /// connections had begun, so it may end if none has begun since.
     #[cfg(feature = "interfaces")]
     pub(crate) fn stop_following(&mut self, begun: u64) -> bool {

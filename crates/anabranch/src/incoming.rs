@@ -1,4 +1,4 @@
-//! Clients that want a connection.
+//! Clients that request a connection and have not been accepted yet.
 
 use std::future::{Future, IntoFuture};
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use crate::connection::{Connecting, Connection};
 use crate::endpoint_inner::EndpointInner;
 use crate::log::ENDPOINT;
 
-/// A client that wants a connection, which costs next to nothing until it is accepted. Dropping it refuses
-/// the client. Awaiting it accepts the connection and waits for the handshake.
+/// A client that requests a connection. It uses hardly any resources until it is accepted. Dropping it
+/// refuses the client. Awaiting it accepts the connection and waits for the handshake.
 #[derive(Debug)]
 pub struct Incoming {
     endpoint: Arc<EndpointInner>,
-    /// `None` once it was dealt with.
+    /// `None` once the client was accepted, refused, ignored or sent a Retry.
     inner: Option<core::Incoming>,
 }
 
@@ -30,10 +30,10 @@ impl Incoming {
         Self { endpoint, inner: Some(inner) }
     }
 
-    /// Begins the handshake.
+    /// Accepts the client, and begins the handshake.
     ///
     /// # Errors
-    /// If the endpoint is closed or has as many connections as it may; the client is refused.
+    /// Fails if the endpoint is closed or has its maximum number of connections. The client is then refused.
     pub fn accept(mut self) -> Result<Connecting, ConnectionError> {
         let refused = || {
             let code = TransportErrorCode::CONNECTION_REFUSED;
@@ -45,7 +45,7 @@ impl Incoming {
         let mut table = self.endpoint.table();
         let Some(config) = table.router.server().filter(|_| !table.closed).cloned() else {
             drop(table);
-            // Dropped with it, and thereby refused.
+            // Dropping `self` refuses the client.
             self.inner = Some(inner);
             return Err(refused());
         };
@@ -68,14 +68,13 @@ impl Incoming {
         Ok(Connecting::new(connection))
     }
 
-    /// Answers the client. The driver goes on as long as there are clients to deal with: this may be the last
-    /// one.
+    /// Sends `response` to the client, and wakes the driver. The driver may have waited only for this client.
     fn dealt_with(&self, response: Option<Response>) {
         self.endpoint.respond(response);
         self.endpoint.driver.wake();
     }
 
-    /// Tells the client that it gets no connection.
+    /// Refuses the client, and sends it the refusal.
     pub fn refuse(mut self) {
         self.refuse_inner();
     }
@@ -87,10 +86,10 @@ impl Incoming {
         self.dealt_with(refusal);
     }
 
-    /// Asks the client to come back with a token that proves its address (RFC 9000 §8.1.2).
+    /// Sends the client a Retry packet, which asks it for a token that proves its address (RFC 9000 §8.1.2).
     ///
     /// # Errors
-    /// Gives the client back if it was asked before.
+    /// Returns the client if it has been asked for a token before.
     pub fn retry(mut self) -> Result<(), Self> {
         let Some(inner) = self.inner.take() else { return Ok(()) };
         debug!(target: ENDPOINT, peer = %inner.remote_address(), "a client is to prove its address");
@@ -107,7 +106,7 @@ impl Incoming {
         }
     }
 
-    /// Says nothing to the client.
+    /// Drops the client without a response.
     pub fn ignore(mut self) {
         if let Some(inner) = self.inner.take() {
             self.endpoint.table().router.ignore(inner);
@@ -115,13 +114,13 @@ impl Incoming {
         }
     }
 
-    /// Returns the client's address, which may be forged as long as it is not validated.
+    /// Returns the client's address, which may be forged until it is validated.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         let address = self.inner.as_ref()?.remote_address();
         Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 
-    /// Returns whether the client has proved that it is at its address.
+    /// Returns whether the client's address is validated.
     pub fn remote_address_validated(&self) -> bool {
         self.inner.as_ref().is_some_and(core::Incoming::address_validated)
     }
@@ -147,7 +146,7 @@ impl IntoFuture for Incoming {
     }
 }
 
-/// Waits for the handshake of an [`Incoming`].
+/// Future that waits for the handshake of an [`Incoming`].
 #[derive(Debug)]
 pub struct IncomingFuture(Result<Connecting, ConnectionError>);
 

@@ -1,4 +1,4 @@
-//! Errors of connections, paths, streams and datagrams, named by blame.
+//! Errors of connections, paths, streams and datagrams. Each variant names the party that caused it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anabranch_transport::stream::ClosedStream;
 use anabranch_transport::{self as core, ConnectionError, datagram};
 
-/// Reason that a connection was not even tried.
+/// Reason why a connection attempt could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -19,7 +19,7 @@ pub enum ConnectError {
     /// The endpoint's socket cannot send to this address: an IPv6 one from an IPv4 socket, or port 0.
     #[error("the remote address {0} cannot be reached from the endpoint's socket")]
     InvalidRemoteAddress(SocketAddr),
-    /// No socket can be bound to the local address that the connection was to begin at.
+    /// The local address of the connection cannot be bound.
     #[error("the local address cannot be used: {0}")]
     Socket(#[source] io::Error),
     /// The configuration or the server's name cannot be used.
@@ -27,15 +27,15 @@ pub enum ConnectError {
     Core(#[from] anabranch_transport::ConnectError),
 }
 
-/// Reason that none of several attempts succeeded, see
-/// [`Endpoint::connect_any`](crate::Endpoint::connect_any): the error of the first attempt that failed.
+/// Reason why none of several attempts succeeded; see
+/// [`Endpoint::connect_any`](crate::Endpoint::connect_any). It is the error of the first attempt that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttemptError {
-    /// It was not even begun.
+    /// The attempt could not be started.
     #[error(transparent)]
     NotBegun(#[from] ConnectError),
-    /// Its handshake failed.
+    /// The handshake of the attempt failed.
     #[error(transparent)]
     Handshake(#[from] ConnectionError),
     /// There were no candidates to try.
@@ -51,11 +51,11 @@ impl AttemptError {
     }
 }
 
-/// Reason that [`Connection::export_keying_material`](crate::Connection::export_keying_material) failed.
+/// Reason why [`Connection::export_keying_material`](crate::Connection::export_keying_material) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// There are no secrets to export from before that.
+    /// The handshake is not complete, so there are no secrets to export yet.
     #[error("the handshake is not complete")]
     HandshakeIncomplete,
     /// TLS exports at most 255 hash lengths at once (RFC 8446 §7.5).
@@ -66,17 +66,17 @@ pub enum ExportError {
     ConnectionLost(#[from] ConnectionError),
 }
 
-/// Reason that [`Connection::open_path`](crate::Connection::open_path) failed.
+/// Reason why [`Connection::open_path`](crate::Connection::open_path) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenPathError {
-    /// The core did not even begin.
+    /// The core refused to open the path.
     #[error(transparent)]
     Refused(core::OpenPathError),
-    /// No socket can be bound to the local address.
+    /// The local address cannot be bound.
     #[error("the local address cannot be used: {0}")]
     Socket(#[from] io::Error),
-    /// Addresses of different families.
+    /// The addresses belong to different families.
     #[error("{remote} cannot be reached from {local}")]
     Unreachable {
         /// Local address of the path.
@@ -84,7 +84,7 @@ pub enum OpenPathError {
         /// Remote address of the path.
         remote: SocketAddr,
     },
-    /// The peer did not answer on the path, or gave it up at once.
+    /// The peer did not respond on the path, or abandoned it at once.
     #[error("the peer does not answer on the path")]
     NoAnswer,
     /// The connection has ended.
@@ -92,41 +92,41 @@ pub enum OpenPathError {
     ConnectionLost(ConnectionError),
 }
 
-/// Reason that writing to a stream failed.
+/// Reason why writing to a stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The peer does not want more of the stream, for this reason of its application.
+    /// The peer stopped the stream with this error code of its application (STOP_SENDING).
     #[error("the peer stopped the stream with code {0}")]
     Stopped(u64),
     /// The connection has ended.
     #[error("the connection is lost: {0}")]
     ConnectionLost(#[from] ConnectionError),
-    /// The stream was finished or reset by this side before.
+    /// This endpoint finished or reset the stream before.
     #[error("the stream is closed for writing")]
     ClosedStream,
 }
 
-/// Reason that reading from a stream failed.
+/// Reason why reading from a stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The peer gave the stream up, for this reason of its application.
+    /// The peer reset the stream with this error code of its application (RESET_STREAM).
     #[error("the peer reset the stream with code {0}")]
     Reset(u64),
     /// The connection has ended.
     #[error("the connection is lost: {0}")]
     ConnectionLost(#[from] ConnectionError),
-    /// The stream was stopped by this side before.
+    /// This endpoint stopped the stream before.
     #[error("the stream is closed for reading")]
     ClosedStream,
-    /// [`RecvStream::read_unordered`](crate::RecvStream::read_unordered) was called before, after which bytes
-    /// no longer come in order.
+    /// [`RecvStream::read_unordered`](crate::RecvStream::read_unordered) was called before. From then on the
+    /// stream cannot be read in order.
     #[error("the stream is read in any order")]
     IllegalOrderedRead,
 }
 
-/// Reason that [`RecvStream::read_exact`](crate::RecvStream::read_exact) failed.
+/// Reason why [`RecvStream::read_exact`](crate::RecvStream::read_exact) failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadExactError {
@@ -138,7 +138,7 @@ pub enum ReadExactError {
     Read(#[from] ReadError),
 }
 
-/// Reason that [`RecvStream::read_to_end`](crate::RecvStream::read_to_end) failed.
+/// Reason why [`RecvStream::read_to_end`](crate::RecvStream::read_to_end) failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadToEndError {
@@ -150,17 +150,17 @@ pub enum ReadToEndError {
     Read(#[from] ReadError),
 }
 
-/// Reason that a datagram was not sent.
+/// Reason why a datagram was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendDatagramError {
-    /// The peer takes no datagrams (RFC 9221).
+    /// The peer does not support datagrams (RFC 9221).
     #[error("the peer does not support datagrams")]
     UnsupportedByPeer,
-    /// Longer than [`Connection::max_datagram_size`](crate::Connection::max_datagram_size).
+    /// The message is longer than [`Connection::max_datagram_size`](crate::Connection::max_datagram_size).
     #[error("the message is too large for a datagram")]
     TooLarge,
-    /// More messages wait than the send buffer holds; [`Connection::send_datagram_wait`] waits for room.
+    /// The queue of messages is full. [`Connection::send_datagram_wait`] waits for room.
     ///
     /// [`Connection::send_datagram_wait`]: crate::Connection::send_datagram_wait
     #[error("the datagram queue is full")]

@@ -1,23 +1,24 @@
 //! QUIC (RFC 9000) over tokio: endpoints, connections, streams and datagrams.
 //!
-//! [`Endpoint`] binds a UDP socket, [`Connection`] gives streams, [`SendStream`] and [`RecvStream`] move
-//! bytes. The protocol itself is the sans-IO core in the crate `anabranch-transport`; this crate is its
-//! driver: sockets, clock, tasks.
+//! [`Endpoint`] binds a UDP socket, [`Connection`] opens and accepts streams, [`SendStream`] and
+//! [`RecvStream`] transfer bytes. The protocol itself is the sans-IO core in the crate `anabranch-transport`.
+//! This crate drives the core with sockets, a clock and tasks.
 //!
-//! Names and shapes are those that users of other Rust QUIC libraries know, with one addition:
-//! [`RecvStream::read_with`] lends received bytes where they lie.
+//! The API resembles that of other Rust QUIC libraries, with one addition: [`RecvStream::read_with`] lends
+//! received bytes without copying them.
 //!
-//! Two environment variables are honoured: `SSLKEYLOGFILE` (secrets, for packet captures; by configurations
-//! from [`config`]) and `QLOGDIR` (a trace of each connection; by every endpoint, with the feature `qlog`).
+//! Two environment variables have an effect. Configurations from [`config`] write secrets for packet captures
+//! to the file `SSLKEYLOGFILE`. With the feature `qlog`, every endpoint writes a trace of each connection to
+//! the directory `QLOGDIR`.
 //!
-//! What happens on connections and paths is told to `tracing`, in spans `connection` and `path`, for whoever
-//! subscribes; targets begin with `anabranch::` (`endpoint`, `connection`, `path`, `http3`, `recovery`,
-//! `packet`). Without a subscriber that costs nothing.
+//! Events of connections and paths are reported to `tracing`, in spans `connection` and `path`. Targets begin
+//! with `anabranch::` (`endpoint`, `connection`, `path`, `http3`, `recovery`, `packet`). Without a subscriber
+//! this costs nothing.
 //!
 //! # Features
 //!
-//! All are on by default; without them the library is QUIC over tokio, with roots or a certificate verifier
-//! that the program gives ([`tls::ClientConfig`]).
+//! All are enabled by default. Without them the library is QUIC over tokio, and the program supplies root
+//! certificates or a certificate verifier ([`tls::ClientConfig`]).
 //!
 //! | Feature | Adds |
 //! |---|---|
@@ -94,17 +95,17 @@ pub use crate::recv_stream::{Chunk, RecvStream};
 pub use crate::send_stream::SendStream;
 pub use crate::tokens::AddressToken;
 
-/// Any error, for programs that only report them.
+/// Any error, for programs that only report errors.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Acknowledgments: strategies of when they leave, for programs that bring their own along.
+/// Acknowledgment strategies, which decide when ACK frames are sent, for programs that supply their own.
 pub mod acknowledge {
     pub use anabranch_transport::acknowledge::{
         AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming, CustomAckStrategy,
     };
 }
 
-/// Congestion control of one path, for programs that choose a controller or bring their own along.
+/// Congestion control of one path, for programs that choose a controller or supply their own.
 pub mod congestion {
     pub use anabranch_transport::recovery::Rtt;
     pub use anabranch_transport::recovery::congestion::{
@@ -113,7 +114,7 @@ pub mod congestion {
     };
 }
 
-/// Schedulers, for programs that choose one or bring their own along.
+/// Schedulers, for programs that choose one or supply their own.
 pub mod schedule {
     pub use anabranch_transport::schedule::{
         Algorithm, CustomScheduler, PathView, Pick, Scheduler, SchedulerFactory, UnknownAlgorithm, Views,
@@ -127,7 +128,8 @@ pub mod trace {
     pub use anabranch_wire::{Frame, Frames, Time};
 }
 
-/// TLS configurations of a program's own, for those of [`ClientConfig`] and [`ServerConfig`].
+/// TLS configurations, for programs that build a [`ClientConfig`] or a [`ServerConfig`] from one of their
+/// own.
 pub mod tls {
     pub use anabranch_tls::{ClientConfig, ConfigError, ServerConfig, TICKET_KEY_LEN, TicketKeys};
 }

@@ -1,8 +1,9 @@
-//! Locks that outlive the panics of tasks.
+//! Locks that remain usable after a task has panicked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks even if a task that held the lock has panicked: the state is only ever left between two whole steps.
+/// Locks `mutex`, even if a task has panicked while it held the lock: a panic never leaves the state
+/// inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Watchers of connections: traces in files, and observers of the application.
+//! Observers of connections: traces in files, and observers of the application.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use anabranch_wire::{ConnectionId, Side, Time};
 
 use crate::qlog::{Trace, Traces};
 
-/// Makes an observer for each connection of an endpoint.
+/// Function that creates an observer for each connection of an endpoint.
 #[derive(Clone)]
 pub(crate) struct ObserverFactory(pub(crate) Arc<dyn Fn(Side) -> Box<dyn Observer> + Send + Sync>);
 
@@ -19,7 +19,7 @@ impl fmt::Debug for ObserverFactory {
     }
 }
 
-/// Watchers of future connections.
+/// Settings for the observers of future connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watchers {
     /// Settings of traces.
@@ -33,8 +33,8 @@ impl Watchers {
         Self { traces: Traces::from_environment(), ..Self::default() }
     }
 
-    /// Has a new connection watched, also by whoever `tells` of it. `name` is that of a server connection's
-    /// trace, which is given back if there is one.
+    /// Adds all observers to a new connection, and `tells`, which logs its events. `name` names the trace of
+    /// a server's connection. Returns the trace, if one is written.
     pub(crate) fn watch(
         &self,
         now: Time,
@@ -56,7 +56,7 @@ impl Watchers {
     }
 }
 
-/// Everybody who watches one connection.
+/// All observers of one connection.
 struct Observers(Vec<Box<dyn Observer>>);
 
 impl Observer for Observers {

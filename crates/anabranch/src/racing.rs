@@ -1,4 +1,4 @@
-//! Connection attempts on one candidate after the other until the server answers (RFC 8305).
+//! Connection attempts on several candidates, one after the other, until the server responds (RFC 8305).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use crate::log::ENDPOINT;
 use crate::paths::{Candidate, Race, RacePolicy};
 
 impl Endpoint {
-    /// Connects to a server on one of several candidates, see
+    /// Connects to a server by one of several candidates; see
     /// [`PathPolicy::candidates`](crate::PathPolicy::candidates) and [`Candidate::to_any_of`]. The handshake
-    /// begins on the first one. While nothing at all is heard it begins anew on the next one after each
-    /// [`RacePolicy::delay`], and at once where one fails. The first handshake that is complete wins; the
-    /// others are closed, of which the application hears nothing, but the server may.
+    /// begins on the first one. While nothing is received, another attempt begins on the next candidate after
+    /// each [`RacePolicy::delay`], and at once when an attempt fails. The first handshake that completes
+    /// wins. The other attempts are closed; the application does not notice them, but the server may.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
@@ -37,7 +37,7 @@ impl Endpoint {
     /// ```
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn connect_any(
         &self,
         config: &ClientConfig,
@@ -60,8 +60,8 @@ impl Endpoint {
     }
 }
 
-/// A connection that is being set up on one of several candidates. Awaiting it waits for the first handshake
-/// that is complete; dropping it closes all attempts.
+/// A connection that is being set up by one of several candidates. Awaiting it waits for the first handshake
+/// that completes; dropping it closes all attempts.
 #[derive(Debug)]
 #[must_use = "a connection is only set up while it is awaited"]
 pub struct Racing(Box<Attempts>);
@@ -74,17 +74,17 @@ struct Attempts {
     candidates: Vec<Candidate>,
     race: Race,
     running: Vec<Connecting>,
-    /// The first one.
+    /// Error that is returned if no attempt succeeds.
     failure: Option<AttemptError>,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Racing {
-    /// Begins to use the first attempt before its handshake is complete, see [`Connecting::into_0rtt`]; there
-    /// will be no other one, since data that is sent twice would be served twice.
+    /// Uses the first attempt before its handshake is complete; see [`Connecting::into_0rtt`]. No other
+    /// attempt is started, since a server would process early data twice if it were sent twice.
     ///
     /// # Errors
-    /// Gives `self` back if this client remembers no earlier connection to the server that allows early data.
+    /// Returns `self` if this client stores no session of the server that allows early data.
     pub fn into_0rtt(mut self) -> Result<(Connection, ZeroRttAccepted), Self> {
         let Some(first) = self.0.running.pop() else { return Err(self) };
         first.into_0rtt().map_err(|first| {
@@ -93,7 +93,7 @@ impl Racing {
         })
     }
 
-    /// Attempts that are under way.
+    /// Returns the number of running attempts.
     pub fn attempts(&self) -> usize {
         self.0.running.len()
     }
@@ -104,7 +104,7 @@ impl Attempts {
         self.running.iter().map(Connecting::heard).sum()
     }
 
-    /// Begins attempts that are due. One that cannot even begin makes room for the next.
+    /// Starts attempts that are due. If one cannot be started, the next one becomes due at once.
     fn begin_due(&mut self) {
         loop {
             let now = self.endpoint.inner.driver.now();
@@ -124,7 +124,7 @@ impl Attempts {
     }
 
     fn note(&mut self, failure: AttemptError) {
-        // A candidate that cannot be used explains less than a failure on another.
+        // A missing route explains less than any other failure, so a later failure replaces it.
         if self.failure.as_ref().is_none_or(AttemptError::is_without_route) {
             self.failure = Some(failure);
         }
@@ -168,7 +168,7 @@ impl Future for Racing {
             let begun = this.running.len();
             this.begin_due();
             if this.running.len() > begun {
-                // They are to wake this task, too.
+                // The new attempts must be polled, too, so that they wake this task.
                 continue;
             }
             let Some(next) = this.race.next() else {

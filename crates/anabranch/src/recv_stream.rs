@@ -15,26 +15,26 @@ use crate::error::{ReadError, ReadExactError, ReadToEndError};
 
 /// The receiving half of a stream.
 ///
-/// Dropping it before the end was read stops the stream with code 0: the peer learns that nobody reads it.
+/// Dropping it before the end was read stops the stream with code 0 (STOP_SENDING).
 #[derive(Debug)]
 pub struct RecvStream {
     connection: ConnectionRef,
     id: StreamId,
-    /// The end or a reset was read.
+    /// `true` once the end of the stream was read.
     over: bool,
-    /// Bytes that were lent to a reader that has not read all of them.
+    /// Bytes that were lent to a reader that has not consumed all of them.
     held: Bytes,
-    /// Pieces are taken in whatever order they arrive.
+    /// `true` if the stream is read out of order.
     unordered: bool,
 }
 
-/// A piece of a stream, see [`RecvStream::read_unordered`].
+/// Contiguous bytes of a stream; see [`RecvStream::read_unordered`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// Position of its first byte in the stream.
+    /// Offset of the first byte in the stream.
     pub offset: u64,
-    /// Its bytes, one at least.
+    /// The bytes, at least one.
     pub bytes: Bytes,
 }
 
@@ -49,11 +49,11 @@ impl RecvStream {
         self.id
     }
 
-    /// Copies what has arrived into `buffer` and says how much; waits for at least one byte. `None` at the
-    /// end.
+    /// Copies received bytes into `buffer`, and returns their number. Waits for at least one byte; `None` at
+    /// the end of the stream.
     ///
     /// # Errors
-    /// If the peer reset the stream, the connection is lost, or the stream was stopped.
+    /// Fails if the peer reset the stream, if the connection is lost, or if the stream was stopped.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
         if buffer.is_empty() {
             return Ok(Some(0));
@@ -68,11 +68,13 @@ impl RecvStream {
         .await
     }
 
-    /// Lends what has arrived, a piece that is not empty, to `read`, which says how much of it has been read,
-    /// and passes that on. Waits for a piece; `None` at the end. The bytes are not copied.
+    /// Lends received bytes to `read` without copying them. `read` gets a piece that is not empty, and
+    /// returns the number of bytes that it has consumed. This number is also the result. Waits for a piece;
+    /// `None` at the end of the stream.
     ///
-    /// The connection goes on while `read` runs, which may use it and its other streams. The peer gets credit
-    /// for the whole piece; what `read` leaves of it is lent again by the next call.
+    /// The connection is not blocked while `read` runs, and `read` may use it and its other streams. The peer
+    /// gets flow control credit for the whole piece. The next call lends the bytes again that `read` did not
+    /// consume.
     ///
     /// ```no_run
     /// # async fn count(mut stream: anabranch::RecvStream) -> Result<u64, anabranch::ReadError> {
@@ -97,21 +99,21 @@ impl RecvStream {
         Ok(Some(self.lend_held(read)))
     }
 
-    /// Lends what is held to `read`, without the connection's lock.
+    /// Lends the held bytes to `read`, without the connection's lock. Returns the number of consumed bytes.
     fn lend_held(&mut self, mut read: impl FnMut(&[u8]) -> usize) -> usize {
         let n = read(&self.held).min(self.held.len());
         self.held.advance(n);
         if self.held.is_empty() {
-            // An empty slice would keep its memory.
+            // An empty slice would keep its memory allocated.
             self.held = Bytes::new();
         }
         n
     }
 
-    /// Fills all of `buffer`.
+    /// Fills the whole `buffer`.
     ///
     /// # Errors
-    /// Like [`RecvStream::read`], or if the stream ends before.
+    /// Fails as [`RecvStream::read`] does, or if the stream ends before `buffer` is full.
     pub async fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), ReadExactError> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -123,10 +125,10 @@ impl RecvStream {
         Ok(())
     }
 
-    /// Reads everything to the end, at most `limit` bytes.
+    /// Reads until the end of the stream, at most `limit` bytes.
     ///
     /// # Errors
-    /// Like [`RecvStream::read`], or if there is more than `limit`.
+    /// Fails as [`RecvStream::read`] does, or if more than `limit` bytes remain.
     pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
         let mut all = Vec::new();
         let mut too_long = false;
@@ -147,16 +149,16 @@ impl RecvStream {
         }
     }
 
-    /// Takes the next piece that has arrived, at most `max` bytes; `None` at the end. It is not copied unless
-    /// the application holds much of what it took before.
+    /// Returns the next received bytes in order, at most `max`; `None` at the end of the stream. The bytes
+    /// are copied only if the application still holds many bytes of earlier calls.
     ///
     /// # Errors
-    /// Like [`RecvStream::read`].
+    /// Fails as [`RecvStream::read`] does.
     pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// Polls [`RecvStream::read_chunk`]. Only the task that asked last is woken.
+    /// Polls [`RecvStream::read_chunk`]. Only the last task that polled is woken.
     ///
     /// # Errors
     /// Like [`RecvStream::read`].
@@ -176,14 +178,14 @@ impl RecvStream {
         self.poll_with(cx, |streams, id| streams.take(id, max))
     }
 
-    /// Takes the next piece that has arrived, at most `max` bytes (one at least), whether or not everything
-    /// before it is there; `None` once every byte of the stream has been taken. No byte comes twice, and of
-    /// the pieces that are there the one with the lowest offset comes first. For readers that know what to do
-    /// with a piece wherever it belongs: what was lost on the way then holds up nothing else.
+    /// Returns the next received piece, at most `max` bytes and at least one, even if earlier bytes are
+    /// missing; `None` once every byte of the stream has been returned. No byte is returned twice. Of the
+    /// received pieces, the one with the lowest offset is returned first. For readers that can use a piece at
+    /// any offset: a lost packet then delays no other data.
     ///
-    /// The peer gets credit for each piece as it is taken. From the first call on the stream is read in this
-    /// way only: every other way fails with [`ReadError::IllegalOrderedRead`]. Pieces are copied unless they
-    /// begin a piece of memory.
+    /// The peer gets flow control credit for each piece when it is returned. From the first call on, the
+    /// stream can only be read in this way: every other function fails with
+    /// [`ReadError::IllegalOrderedRead`]. A piece is copied unless it begins a block of memory.
     ///
     /// ```no_run
     /// use std::os::unix::fs::FileExt;
@@ -202,7 +204,7 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_unordered(cx, max)).await
     }
 
-    /// Polls [`RecvStream::read_unordered`]. Only the task that asked last is woken.
+    /// Polls [`RecvStream::read_unordered`]. Only the last task that polled is woken.
     ///
     /// # Errors
     /// Like [`RecvStream::read`].
@@ -214,7 +216,7 @@ impl RecvStream {
         self.unordered = true;
         if !self.held.is_empty() {
             let end = self.connection.with_state(|state| state.core.streams().read_offset(self.id));
-            // The stream may be over, but what is held was the last piece then.
+            // If the stream has ended, the held bytes were its last ones.
             let Some(end) = end else { return Poll::Ready(Err(ReadError::ClosedStream)) };
             let offset = end.saturating_sub(self.held.len() as u64);
             let bytes = self.held.split_to(max.clamp(1, self.held.len()));
@@ -224,22 +226,22 @@ impl RecvStream {
         self.poll_with(cx, take).map_ok(|taken| taken.map(|(offset, bytes)| Chunk { offset, bytes }))
     }
 
-    /// Fails if pieces have been taken in any order.
+    /// Fails if the stream is read out of order.
     fn in_order(&self) -> Result<(), ReadError> {
         if self.unordered { Err(ReadError::IllegalOrderedRead) } else { Ok(()) }
     }
 
-    /// Tells the peer that nobody will read the rest, with the application's `code` (at most 2^62 - 1).
+    /// Asks the peer to stop sending (STOP_SENDING), with the application's `code` (at most 2^62 - 1).
     ///
     /// # Errors
-    /// If the stream was stopped or read to its end before.
+    /// Fails if the stream was stopped or read to its end before.
     pub fn stop(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         self.held = Bytes::new();
         self.connection.update(|state| state.core.streams().stop(self.id, code.get()))
     }
 
-    /// Lends the next piece to `copy` under the connection's lock: for code of this crate only, which does
-    /// nothing but copy.
+    /// Passes the next contiguous bytes to `copy` while the connection's lock is held. `copy` must do nothing
+    /// but copy, so applications cannot call this.
     fn poll_copy(
         &mut self,
         cx: &Context<'_>,
@@ -253,7 +255,7 @@ impl RecvStream {
         self.poll_with(cx, |streams, id| {
             let bytes = streams.peek(id)?;
             let n = copy(bytes).min(bytes.len());
-            // The stream was readable a moment ago, so it is not closed.
+            // The stream was readable just now, so it is not closed.
             let _ = streams.consume(id, n);
             Ok(n)
         })
@@ -282,7 +284,7 @@ impl RecvStream {
             },
         });
         match &poll {
-            // Reading gives the peer credit to send more.
+            // Reading gives the peer flow control credit, which must be sent.
             Poll::Ready(Ok(Some(_))) => self.connection.mark_dirty(),
             Poll::Ready(Ok(None) | Err(ReadError::Reset(_))) => {
                 self.over = matches!(poll, Poll::Ready(Ok(None)));
@@ -316,7 +318,7 @@ impl Drop for RecvStream {
     fn drop(&mut self) {
         self.connection.update(|state| {
             state.readers.remove(&self.id);
-            // Fails if the stream was read to its end, reset or stopped, which is as well.
+            // Fails if the stream was read to its end, reset or stopped. Nothing is left to do then.
             let _ = state.core.streams().stop(self.id, 0);
         });
     }

@@ -1,10 +1,10 @@
-//! Messages (ICMP) from hosts and routers about datagrams that they could not deliver, for connections that
-//! were never answered.
+//! ICMP messages from hosts and routers about datagrams that they could not deliver, for connections whose
+//! server has not responded yet.
 //!
-//! Sockets report such messages only if asked to (`IP_RECVERR`, ip(7)), and then every call may fail because
-//! of one. So they are asked only as long as connections wait for their first answer. Anybody can forge such
-//! messages. They end no connection whose server has answered (RFC 9000 §21.6), and if they quote a datagram,
-//! the quote has to be right.
+//! Sockets report such messages only on request (`IP_RECVERR`, ip(7)), and then any call may fail because of
+//! one. They are therefore requested only while connections wait for their server's first packet. Anybody can
+//! forge such messages. They end no connection whose server has responded (RFC 9000 §21.6). If a message
+//! quotes a datagram, the connection must have sent it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ use crate::socket::{Refusal, Socket};
 /// Interval at which the task checks whether connections still wait for an answer.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Listens on a socket as long as connections wait for their first answer.
+/// Listens for ICMP messages on a socket while connections wait for their server's first packet.
 pub(crate) async fn listen(endpoint: Weak<EndpointInner>, socket: Arc<Socket>) {
     socket.report_errors(true);
     loop {
@@ -45,7 +45,7 @@ pub(crate) async fn listen(endpoint: Weak<EndpointInner>, socket: Arc<Socket>) {
     }
 }
 
-/// Waits for the next messages; after an error it waits a while and returns none.
+/// Waits for the next messages. After an error, waits for `INTERVAL` and returns none.
 async fn next_refusals(socket: &Socket) -> Vec<Refusal> {
     match socket.refusals().await {
         Ok(refusals) => refusals,

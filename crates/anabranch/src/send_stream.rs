@@ -17,8 +17,8 @@ use crate::error::WriteError;
 
 /// The sending half of a stream.
 ///
-/// Dropping it finishes the stream, unless it was finished or reset before: what was written is still
-/// delivered. Call [`SendStream::reset`] to give up.
+/// Dropping it finishes the stream, unless it was finished or reset before: written data is still delivered.
+/// Call [`SendStream::reset`] to discard it instead.
 #[derive(Debug)]
 pub struct SendStream {
     connection: ConnectionRef,
@@ -36,16 +36,16 @@ impl SendStream {
         self.id
     }
 
-    /// Copies some of `data` into the stream, at least one byte unless `data` is empty, and says how much.
-    /// Waits while flow control or the send buffer has no room.
+    /// Copies some of `data` into the stream, at least one byte unless `data` is empty, and returns the
+    /// number of bytes. Waits while flow control or the send buffer has no room.
     ///
     /// # Errors
-    /// If the peer stopped the stream, the connection is lost, or the stream was closed.
+    /// Fails if the peer stopped the stream, if the connection is lost, or if the stream was closed.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
         poll_fn(|cx| self.poll_write(cx, data)).await
     }
 
-    /// Polls [`SendStream::write`]. Only the task that asked last is woken.
+    /// Polls [`SendStream::write`]. Only the last task that polled is woken.
     ///
     /// # Errors
     /// Like [`SendStream::write`].
@@ -53,8 +53,7 @@ impl SendStream {
         self.poll_write_with(cx, |streams, id| streams.write(id, data))
     }
 
-    /// Copies all of `data` into the stream. If it is dropped before it is done, a part may have been
-    /// written.
+    /// Copies all of `data` into the stream. If the future is dropped early, a part may have been written.
     ///
     /// # Errors
     /// Like [`SendStream::write`].
@@ -77,8 +76,8 @@ impl SendStream {
         Ok(())
     }
 
-    /// Sends as much of `chunk` as there is room for, without copying it, takes that off its front, and says
-    /// how much it was. Only the task that asked last is woken.
+    /// Sends as much of `chunk` as there is room for, without copying it. Removes these bytes from the front
+    /// of `chunk`, and returns their number. Only the last task that polled is woken.
     ///
     /// # Errors
     /// Like [`SendStream::write`].
@@ -90,29 +89,29 @@ impl SendStream {
         self.poll_write_with(cx, |streams, id| streams.write_bytes(id, chunk))
     }
 
-    /// Ends the stream: what was written is delivered, and then the peer reads the end.
-    /// [`SendStream::stopped`] tells when the peer has acknowledged it.
+    /// Finishes the stream: the peer receives the written data, and then the end. [`SendStream::stopped`]
+    /// waits until the peer has acknowledged it.
     ///
     /// # Errors
-    /// If the stream was closed before.
+    /// Fails if the stream was closed before.
     pub fn finish(&mut self) -> Result<(), ClosedStream> {
         self.connection.update(|state| state.core.streams().finish(self.id))
     }
 
-    /// Gives the stream up: what has not arrived is dropped, and the peer's application reads `code` (at most
-    /// 2^62 - 1).
+    /// Resets the stream with the application's `code` (RESET_STREAM; at most 2^62 - 1). Data that the peer
+    /// has not received is discarded.
     ///
     /// # Errors
-    /// If the stream was closed before and all of it has arrived.
+    /// Fails if the stream was closed before and the peer has received all of it.
     pub fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         self.connection.update(|state| state.core.streams().reset(self.id, code.get()))
     }
 
-    /// Waits until the peer stops the stream, with the code that its application gave, or has acknowledged
-    /// all of it, `None`.
+    /// Waits until the peer stops the stream or has acknowledged all of it. Returns the code of the peer's
+    /// application if it stopped the stream, and `None` otherwise.
     ///
     /// # Errors
-    /// If the connection is lost before.
+    /// Fails if the connection is lost first.
     pub async fn stopped(&mut self) -> Result<Option<u64>, ConnectionError> {
         poll_fn(|cx| self.poll_stopped(cx)).await
     }
@@ -138,13 +137,14 @@ impl SendStream {
         })
     }
 
-    /// Says which streams go first when several have data; the peer does not learn of it.
+    /// Sets the stream's priority relative to other streams with data. The peer is not informed.
     pub fn set_priority(&self, priority: Priority) {
         self.connection.update(|state| state.core.streams().set_priority(self.id, priority));
     }
 
-    /// Says which paths may carry the stream's data, what is sent again included; see [`Route`]. It holds for
-    /// what has not left yet. The peer does not learn of it, and the other direction is up to the peer.
+    /// Sets the paths that may carry the stream's data, including retransmissions; see [`Route`]. Data that
+    /// has already been sent is not affected. The peer is not informed, and chooses the paths of the other
+    /// direction.
     pub fn set_route(&self, route: Route) {
         self.connection.update(|state| state.core.streams().set_route(self.id, route));
     }
@@ -163,7 +163,7 @@ impl SendStream {
                 Ok(n) => (Poll::Ready(Ok(n)), true),
                 Err(stream::WriteError::Blocked) => {
                     writer.room = Some(cx.waker().clone());
-                    // The peer may have to be told why we wait.
+                    // A frame that reports the blocked stream or connection may have to be sent.
                     (Poll::Pending, true)
                 }
                 Err(stream::WriteError::Stopped(code)) => {
@@ -188,13 +188,13 @@ impl AsyncWrite for SendStream {
         Poll::Ready(Ok(n))
     }
 
-    /// Returns ready at once, since written data leaves as soon as it may.
+    /// Returns ready at once, since written data is sent as soon as possible without a flush.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A stream that is closed already needs no shutting down.
+        // A stream that is already closed needs no shutdown.
         let _ = self.finish();
         Poll::Ready(Ok(()))
     }
@@ -204,7 +204,7 @@ impl Drop for SendStream {
     fn drop(&mut self) {
         self.connection.update(|state| {
             state.writers.remove(&self.id);
-            // Fails if the stream was finished, reset or stopped, which is as well.
+            // Fails if the stream was finished, reset or stopped. Nothing is left to do then.
             let _ = state.core.streams().finish(self.id);
         });
     }

@@ -1,4 +1,4 @@
-//! Application protocols that take over the streams and datagrams of a connection.
+//! Application protocols that handle the streams and datagrams of a connection.
 
 use std::any::Any;
 use std::task::Waker;
@@ -7,17 +7,20 @@ use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError};
 use anabranch_wire::Time;
 
-/// A session of an application protocol on one connection, whose streams and datagrams are the session's from
-/// its beginning on.
+/// Session of an application protocol on one connection. From its beginning on, it handles all streams and
+/// datagrams of the connection.
 pub(crate) trait Session: Any + Send {
-    /// Takes over an event of a stream.
+    /// Handles an event of a stream.
     fn on_stream_event(&mut self, now: Time, core: &mut Connection, event: StreamEvent);
 
-    /// Takes over DATAGRAM frames that have arrived.
+    /// Handles DATAGRAM frames that have arrived.
     fn on_datagrams(&mut self, now: Time, core: &mut Connection);
 
-    /// Gathers the tasks that the session's events wake. An error is the connection's end: the peer has made
-    /// it impossible to go on, and the connection was closed for that.
+    /// Collects the wakers of the tasks that the session's events unblock.
+    ///
+    /// # Errors
+    /// Fails if the peer violated the protocol. The connection has then been closed, and the error is the
+    /// reason.
     fn wake(
         &mut self,
         now: Time,
@@ -25,9 +28,9 @@ pub(crate) trait Session: Any + Send {
         woken: &mut Vec<Waker>,
     ) -> Result<(), ConnectionError>;
 
-    /// Gathers all tasks that wait: the connection is over.
+    /// Collects all waiting tasks, because the connection has ended.
     fn end(&mut self, woken: &mut Vec<Waker>);
 
-    /// Gives the code with which the connection closes when nobody is left to use it.
+    /// Returns the error code with which the connection closes when its last handle is dropped.
     fn close_code(&self) -> u64;
 }

@@ -1,44 +1,44 @@
-//! Tokens by which servers recognize a client's address (RFC 9000 §8.1.3).
+//! Address validation tokens for later connections (NEW_TOKEN, RFC 9000 §8.1.3).
 
 use std::collections::VecDeque;
 
 use anabranch_wire::Version;
 use bytes::Bytes;
 
-/// Tokens that are kept; the oldest make way.
+/// Maximum number of stored tokens. Beyond it, the oldest one is removed.
 const MAX_TOKENS: usize = 256;
-/// Of one server, so that it cannot push out those of others.
+/// Maximum number of stored tokens of one server, so that it cannot displace those of others.
 const MAX_TOKENS_OF_SERVER: usize = 4;
-/// Bytes of a token that is worth keeping: a longer one would crowd the ClientHello out of the first
-/// datagram.
+/// Maximum length of a stored token in bytes. A longer one would leave the ClientHello too little room in the
+/// first datagram.
 const MAX_TOKEN_BYTES: usize = 512;
 
-/// By this a server recognizes the address of a client that it has met before (NEW_TOKEN, RFC 9000 §8.1.3).
-/// Whoever has it can be told from others: it is to be kept like a cookie.
+/// Token by which a server recognizes the address of a client that has connected before (NEW_TOKEN, RFC 9000
+/// §8.1.3). It identifies the client, so it must be protected like a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressToken {
-    /// Name of the server that gave it.
+    /// Name of the server that issued the token.
     pub server_name: String,
-    /// The version of the connection that it came by.
+    /// QUIC version of the connection that received the token.
     pub version: Version,
     /// Token to present to the server.
     pub token: Bytes,
 }
 
-/// Tokens that servers gave to clients of this endpoint for later connections, in the order of arrival.
+/// Tokens that servers issued to clients of this endpoint for later connections, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct TokenStore(VecDeque<AddressToken>);
 
 impl AddressToken {
-    /// Returns whether the token is for this server and version: only for the server that gave it (RFC 9000
-    /// §8.1.3), and only for the version that it came by (RFC 9369 §5).
+    /// Returns whether the token may be used: only with the server that issued it (RFC 9000 §8.1.3), and only
+    /// with the version of the connection that received it (RFC 9369 §5).
     fn is_for(&self, server_name: &str, version: Version) -> bool {
         self.server_name == server_name && self.version == version
     }
 }
 
 impl TokenStore {
-    /// Gives all of them, oldest first.
+    /// Returns all tokens, oldest first.
     pub(crate) fn all(&self) -> Vec<AddressToken> {
         self.0.iter().cloned().collect()
     }
@@ -57,8 +57,8 @@ impl TokenStore {
         self.0.push_back(new);
     }
 
-    /// Takes the newest token for this server. It is used only once: a second use would reveal that both
-    /// connections belong to one client.
+    /// Removes and returns the newest token for this server and version. A token is used only once: a second
+    /// use would reveal that both connections belong to one client.
     pub(crate) fn take(&mut self, server_name: &str, version: Version) -> Option<Bytes> {
         let at = self.0.iter().rposition(|kept| kept.is_for(server_name, version))?;
         self.0.remove(at).map(|kept| kept.token)

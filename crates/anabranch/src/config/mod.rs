@@ -1,6 +1,7 @@
-//! Configurations from the files that people have: certificates and keys in PEM.
+//! Configurations from PEM files with certificates and keys.
 //!
-//! Everything made here honours the environment variable SSLKEYLOGFILE, so that traffic can be looked at.
+//! Every configuration created here honours the environment variable SSLKEYLOGFILE, so that captured traffic
+//! can be decrypted.
 
 #[cfg(feature = "self-signed")]
 mod self_signed;
@@ -16,7 +17,7 @@ use anabranch_transport::{ClientConfig, ServerConfig};
 #[cfg(feature = "self-signed")]
 pub use self::self_signed::SelfSigned;
 
-/// Reason that a configuration could not be made.
+/// Reason why a configuration could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -28,12 +29,12 @@ pub enum ConfigError {
         /// Error of the system.
         error: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file does not contain the expected PEM item.
     #[error("{path} holds no {what} in PEM: {error}")]
     Pem {
         /// The file.
         path: PathBuf,
-        /// Kind of item that was looked for.
+        /// Kind of the expected item.
         what: &'static str,
         /// Error in the PEM file.
         error: pem::Error,
@@ -45,7 +46,7 @@ pub enum ConfigError {
     #[cfg(feature = "native-roots")]
     #[error("the system has no root certificates")]
     NoSystemRoots,
-    /// A certificate cannot be made.
+    /// A certificate cannot be created.
     #[cfg(feature = "self-signed")]
     #[error("cannot make a certificate: {0}")]
     SelfSigned(#[from] rcgen::Error),
@@ -67,9 +68,9 @@ pub fn client<T: AsRef<[u8]>>(
     Ok(ClientConfig::new(builder.key_log_from_environment().build()?))
 }
 
-/// Creates the configuration of a server with this certificate chain (its own certificate first) and key, for
-/// the application protocols `alpn`. Sessions can be resumed; early data is not accepted, since it can be
-/// replayed: see [`anabranch_tls::ServerConfigBuilder`].
+/// Creates the configuration of a server with this certificate chain (its own certificate first) and private
+/// key, for the application protocols `alpn`. Sessions can be resumed. Early data is not accepted because it
+/// can be replayed; see [`anabranch_tls::ServerConfigBuilder`].
 ///
 /// # Errors
 /// If TLS refuses the configuration.
@@ -85,7 +86,7 @@ pub fn server<T: AsRef<[u8]>>(
 /// Reads the certificates from a PEM file.
 ///
 /// # Errors
-/// If the file cannot be read or holds none.
+/// Fails if the file cannot be read or contains no certificate.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     let what = "certificate";
     let text = read(path)?;
@@ -100,17 +101,17 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigE
 /// Reads the first private key from a PEM file.
 ///
 /// # Errors
-/// If the file cannot be read or holds none.
+/// Fails if the file cannot be read or contains no private key.
 pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ConfigError> {
     let what = "private key";
     let text = read(path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| ConfigError::Pem { path: path.into(), what, error })
 }
 
-/// Trusts the certificates in a PEM file.
+/// Returns a root store that trusts the certificates in a PEM file.
 ///
 /// # Errors
-/// If the file cannot be read, holds none, or one that cannot be a root.
+/// Fails if the file cannot be read, if it contains no certificate, or if a certificate cannot be a root.
 pub fn roots(path: &Path) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
@@ -119,10 +120,10 @@ pub fn roots(path: &Path) -> Result<RootCertStore, ConfigError> {
     Ok(roots)
 }
 
-/// Trusts whom the operating system trusts.
+/// Returns a root store that trusts the operating system's root certificates.
 ///
 /// # Errors
-/// If it has no root certificates.
+/// Fails if the system has no root certificates.
 #[cfg(feature = "native-roots")]
 pub fn system_roots() -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();

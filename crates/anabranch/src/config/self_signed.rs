@@ -1,4 +1,4 @@
-//! Certificates that vouch for themselves.
+//! Self-signed certificates.
 
 use anabranch_tls::rustls::RootCertStore;
 use anabranch_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -6,25 +6,26 @@ use anabranch_transport::ServerConfig;
 
 use super::{ConfigError, server};
 
-/// A certificate that vouches for itself, for tests and for servers whose clients are told whom to trust.
+/// Self-signed certificate, for tests, and for servers whose clients are configured to trust it.
 #[derive(Debug)]
 pub struct SelfSigned {
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
-    /// Both as text.
+    /// Certificate and key in PEM.
     pem: (String, String),
 }
 
 impl SelfSigned {
-    /// Creates a new key (P-256) and a certificate of it for these host names and IP addresses.
+    /// Generates a new key (P-256), and a certificate for these host names and IP addresses.
     ///
     /// # Errors
-    /// If a name cannot stand in a certificate.
+    /// Fails if a certificate cannot contain one of the names.
     pub fn new<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Result<Self, ConfigError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let key = rcgen::KeyPair::generate()?;
         let mut parameters = rcgen::CertificateParams::new(names)?;
-        // Named by its key: else two such certificates would look like one issuer with a forged signature.
+        // The name is derived from the key. Two certificates with one name would look like one issuer with a
+        // forged signature.
         let name: String = key.public_key_raw().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         parameters.distinguished_name = rcgen::DistinguishedName::new();
         parameters.distinguished_name.push(rcgen::DnType::CommonName, format!("self-signed {name}"));
@@ -41,31 +42,31 @@ impl SelfSigned {
         &self.certificate
     }
 
-    /// Returns the certificate and its key (PKCS #8) in PEM. Anybody who reads the key can impersonate this
-    /// server.
+    /// Returns the certificate and its private key (PKCS #8) in PEM. Anybody who reads the key can
+    /// impersonate this server.
     pub fn pem(&self) -> (&str, &str) {
         (&self.pem.0, &self.pem.1)
     }
 
-    /// Returns the key.
+    /// Returns the private key.
     pub fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(self.key.clone_key())
     }
 
-    /// Returns the roots for clients that are to trust the certificate.
+    /// Returns a root store for clients that are to trust the certificate.
     ///
     /// # Errors
-    /// Never, as far as TLS can read what it was given.
+    /// Fails only if TLS cannot parse the certificate that was generated here.
     pub fn roots(&self) -> Result<RootCertStore, ConfigError> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone())?;
         Ok(roots)
     }
 
-    /// Creates the configuration of a server that presents the certificate, see [`server`].
+    /// Creates the configuration of a server that presents the certificate; see [`server`].
     ///
     /// # Errors
-    /// If TLS refuses the configuration.
+    /// Fails if TLS refuses the configuration.
     pub fn server_config<T: AsRef<[u8]>>(
         &self,
         alpn: impl IntoIterator<Item = T>,

@@ -1,9 +1,10 @@
 //! The task that moves datagrams between the sockets and the connections of one endpoint.
 //!
-//! Each turn: take the connections that the application has changed, receive, expire timers, and then drain
-//! every connection that any of these concerned: transmits, events, news for the router, the next deadline. A
-//! turn is long when many connections have much to send; so the clock is read again for each, and at some
-//! point the rest waits for the next turn.
+//! Each turn takes the connections that the application has changed, receives datagrams, expires timers, and
+//! then drains every connection that these steps affected. Draining a connection means to send its packets,
+//! to handle its events, to forward events for the router, and to set its next deadline. A turn takes long if
+//! many connections have much to send. The clock is therefore read again for each connection, and after
+//! `SENDING` the remaining connections wait for the next turn.
 
 mod receive;
 mod send;
@@ -34,18 +35,19 @@ use crate::paths::follow;
 use crate::refusals;
 use crate::socket::{ReceiveBatch, Socket};
 
-/// Turns before the driver lets other tasks run.
+/// Maximum number of turns before the driver lets other tasks run.
 const TURNS: usize = 16;
-/// Time for which a turn may send before it receives again. Acknowledgments that wait to be read make
-/// round-trip times look longer than they are.
+/// Time that a turn may spend sending before it receives again. While acknowledgments wait to be read,
+/// measured round-trip times are too long.
 const SENDING: Duration = Duration::from_millis(1);
-/// Interval at which a connection's deadlines are checked while the socket is full. The connection could send
-/// little, but it can end.
+/// Interval at which a connection's deadlines are checked while its socket is full. The connection could
+/// hardly send, but it may have to end.
 const BLOCKED_INTERVAL: Duration = Duration::from_millis(10);
-/// The same if only some of its paths' sockets are full: others may have to send on time.
+/// Interval for the same check if only some of its paths' sockets are full: other paths may have to send on
+/// time.
 const PARTLY_BLOCKED_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Drives one endpoint until its last handle and its last connection are gone.
+/// Task that drives one endpoint until its last handle and its last connection are gone.
 pub(crate) struct Driver {
     endpoint: Arc<EndpointInner>,
     sockets: Vec<Arc<Socket>>,
@@ -54,11 +56,11 @@ pub(crate) struct Driver {
     sender: Sender,
     timers: Timers,
     sleep: Pin<Box<Sleep>>,
-    /// Connections that are to be drained, in turn.
+    /// Connections to be drained, in order.
     queue: VecDeque<Arc<ConnectionInner>>,
     dirty: Vec<Handle>,
     woken: Vec<Waker>,
-    /// Finds out that the driver did not run when it should have.
+    /// Detector of times during which the driver did not run although it should have.
     sleeper: Sleeper,
 }
 
@@ -83,7 +85,7 @@ impl Driver {
         }
     }
 
-    /// Runs one turn, and returns whether there is more to do at once.
+    /// Runs one turn, and returns whether the next one must follow at once.
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let now = self.endpoint.driver.now();
         self.take_dirty(cx);
@@ -98,7 +100,8 @@ impl Driver {
         Ok(more)
     }
 
-    /// Ends the wait for every connection's CONNECTION_CLOSE once none is owed, and no socket holds one up.
+    /// Notifies the tasks of `wait_close_sent` once every connection has sent its CONNECTION_CLOSE and no
+    /// full socket holds one back.
     fn release_leaving(&self) {
         let connections: Vec<_> = {
             let table = self.endpoint.table();
@@ -112,7 +115,7 @@ impl Driver {
         };
         if self.sender.holds_nothing() && connections.iter().all(sent) {
             let leaving = std::mem::take(&mut self.endpoint.table().leaving);
-            // Who does not wait any longer need not be told.
+            // A task that no longer waits need not be notified.
             leaving.into_iter().for_each(|leaving| _ = leaving.send(()));
         }
     }
@@ -133,7 +136,7 @@ impl Driver {
         }
     }
 
-    /// Takes over changes of the endpoint's sockets.
+    /// Applies changes of the endpoint's sockets.
     fn take_sockets(&mut self) {
         let sockets = self.endpoint.driver.sockets();
         if sockets.version() != self.sockets_version {
@@ -144,7 +147,7 @@ impl Driver {
         }
     }
 
-    /// Begins the tasks that somebody wants.
+    /// Starts the background tasks that were requested.
     fn begin_wanted(&self) {
         let wanted = self.endpoint.table().take_wanted();
         #[cfg(feature = "interfaces")]
@@ -153,14 +156,14 @@ impl Driver {
         }
         let unheard = self.sockets.iter().filter(|socket| wanted.listener && !socket.set_listened_to(true));
         for socket in unheard {
-            // Before anything is sent: messages about it do not wait.
+            // Enabled before anything is sent: the system does not keep earlier messages.
             socket.report_errors(true);
             tokio::spawn(refusals::listen(Arc::downgrade(&self.endpoint), Arc::clone(socket)));
         }
     }
 
-    /// Handles the end of a sleep of this end: clients' connections ask whether their servers are still
-    /// there.
+    /// Handles the end of a suspension of this host or process. Connections of clients check whether their
+    /// servers still respond.
     fn awake(&mut self, now: Time, asleep: Duration) {
         info!(target: ENDPOINT, ?asleep, "this end was asleep");
         let connections: Vec<_> = self.endpoint.table().connections().cloned().collect();
@@ -190,8 +193,8 @@ impl Driver {
         }
     }
 
-    /// Drains the connections in the queue, each as far as fairness allows. Says whether some have more to
-    /// send.
+    /// Drains the connections in the queue. For fairness, a connection with much to send continues in the
+    /// next turn. Returns whether some have more to send.
     fn drain(&mut self, cx: &mut Context<'_>) -> bool {
         let mut more = false;
         let until = self.endpoint.driver.now() + SENDING;
@@ -203,7 +206,7 @@ impl Driver {
             }
             let Some(connection) = self.queue.pop_front() else { break };
             connection.set_queued(false);
-            // What HTTP/3 answers leaves with what is sent now.
+            // HTTP/3 responses to these events leave together with the packets that are sent now.
             connection.with_state(|state| {
                 state.session.is_some() && state.take_events(&connection.driver, &mut self.woken)
             });
@@ -220,11 +223,12 @@ impl Driver {
             };
             self.finish_turn(&connection, now + patience);
         }
-        // Asked once more, so that a socket that has just filled up wakes the task when it has room.
+        // Flushed once more, so that a socket that has just become full wakes the task when it has room.
         more | (self.sender.flush(cx) && !self.queue.is_empty())
     }
 
-    /// Events, news for the router and the next deadline of a connection, which is not before `earliest`.
+    /// Handles a connection's events, forwards its events for the router, and sets its next deadline, which
+    /// is not before `earliest`.
     fn finish_turn(&mut self, connection: &Arc<ConnectionInner>, earliest: Time) {
         let mut news = Vec::new();
         let woken = &mut self.woken;
@@ -272,7 +276,7 @@ impl Driver {
         self.sleep.as_mut().poll(cx)
     }
 
-    /// Ends all connections because the endpoint has failed or is gone.
+    /// Ends all connections because the endpoint's socket has failed or the driver is dropped.
     fn fail(&self, error: &ConnectionError) {
         let (connections, mut woken) = {
             let mut table = self.endpoint.table();
@@ -314,15 +318,15 @@ impl Future for Driver {
                 return Poll::Pending;
             }
         }
-        // There is more to do, after others had their turn.
+        // There is more to do, after other tasks have run.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 }
 
 impl Drop for Driver {
-    /// Ends all connections when the runtime shuts down. Nothing more will be received, and waiting tasks
-    /// must not wait forever.
+    /// Ends all connections when the runtime shuts down. Nothing more will be received, and tasks would wait
+    /// forever.
     fn drop(&mut self) {
         self.fail(&ConnectionError::LocallyClosed);
     }

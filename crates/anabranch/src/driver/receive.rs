@@ -1,4 +1,4 @@
-//! From the sockets to the connections.
+//! Receiving: datagrams from the sockets to the connections.
 
 use std::io;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::Table;
 use crate::log::ENDPOINT;
 
-/// System calls per turn and socket: enough to empty a busy socket's buffer, few enough for acknowledgments
-/// to leave.
+/// Maximum number of receive calls per turn and socket: enough to empty a busy socket's buffer, few enough
+/// not to delay acknowledgments.
 const RECEIVES: usize = 4;
 
 /// Action that one datagram requires.
@@ -26,7 +26,7 @@ enum Step {
 }
 
 impl Driver {
-    /// Receives as much as a turn allows. Says whether there may be more.
+    /// Receives as much as a turn allows. Returns whether there may be more.
     pub(super) fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> io::Result<bool> {
         let mut more = false;
         for i in 0..self.sockets.len() {
@@ -35,7 +35,7 @@ impl Driver {
                 match socket.poll_receive(cx, &mut self.received) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(error)) if i == 0 => return Err(error),
-                    // A further socket that is broken falls silent, and so do its paths; others go on.
+                    // If a further socket fails, only the paths on it fall silent.
                     Poll::Ready(Err(_)) | Poll::Pending => break,
                 }
                 self.deliver(now);
@@ -45,10 +45,11 @@ impl Driver {
         Ok(more)
     }
 
-    /// Passes the batch on. Datagrams of one connection that follow each other go together, under one lock.
+    /// Passes the batch to the connections. Consecutive datagrams of one connection are handled together,
+    /// under one lock.
     fn deliver(&mut self, now: Time) {
         let endpoint = Arc::clone(&self.endpoint);
-        // The batch lends its memory to the datagrams while the driver's other parts are in use.
+        // The batch lends its memory to the datagrams while other parts of the driver are in use.
         let mut received = std::mem::take(&mut self.received);
         let mut datagrams: Vec<Datagram<'_>> = received.datagrams().collect();
         let steps: Vec<Step> = {

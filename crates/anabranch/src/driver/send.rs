@@ -1,4 +1,4 @@
-//! From the connections to the sockets.
+//! Sending: packets from the connections to the sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use anabranch_wire::Time;
 use crate::connection_inner::ConnectionInner;
 use crate::socket::{Sent, Socket};
 
-/// Batches that one connection may send before the next one has its turn.
+/// Maximum number of batches that a connection sends before the next one has its turn.
 const BATCHES: usize = 8;
 
 /// Outcome of a connection's turn to send.
@@ -18,27 +18,28 @@ const BATCHES: usize = 8;
 pub(super) enum Turn {
     /// Everything was sent.
     Done,
-    /// There may be more.
+    /// The connection may have more to send.
     More,
-    /// Some of its paths wait for their sockets; everything else was sent.
+    /// Some paths wait for their sockets; everything else was sent.
     PartlyBlocked,
-    /// All of its paths wait for their sockets.
+    /// All paths wait for their sockets.
     Blocked,
 }
 
-/// Sends batches. What a full socket did not take is kept for it, and holds up nobody else.
+/// Sender of batches. If a socket is full, the rest of its batch is kept until it has room, and does not
+/// delay other sockets.
 #[derive(Default)]
 pub(super) struct Sender {
     outlets: Vec<Outlet>,
-    /// Outlets that hold something.
+    /// Number of outlets that hold a batch.
     held: usize,
-    /// A buffer that is not in use.
+    /// Unused buffer.
     spare: Option<TransmitBuf>,
-    /// Datagrams that the best socket takes at once.
+    /// Maximum number of datagrams that the most capable socket takes in one call.
     segments: usize,
 }
 
-/// A socket, and the batch that it has not taken yet.
+/// A socket, and the batch that it had no room for.
 struct Outlet {
     socket: Arc<Socket>,
     held: Option<Batch>,
@@ -47,7 +48,7 @@ struct Outlet {
 struct Batch {
     transmit: Transmit,
     buffer: TransmitBuf,
-    /// Bytes that are gone.
+    /// Number of bytes that have been sent.
     done: usize,
 }
 
@@ -58,7 +59,7 @@ impl Sender {
         sender
     }
 
-    /// Replaces the endpoint's sockets. Batches held for sockets that stay are kept.
+    /// Replaces the endpoint's sockets. Batches queued for sockets that remain are kept.
     pub(super) fn set_sockets(&mut self, sockets: &[Arc<Socket>]) {
         let mut before = std::mem::take(&mut self.outlets);
         self.outlets.extend(sockets.iter().map(|socket| {
@@ -73,17 +74,18 @@ impl Sender {
         self.held == self.outlets.len()
     }
 
-    /// Returns whether no refused batch still waits for a socket.
+    /// Returns whether no batch waits for a socket.
     pub(super) fn holds_nothing(&self) -> bool {
         self.held == 0
     }
 
-    /// Hands over what sockets refused before, if they have room now. Says whether one has that had not.
+    /// Sends batches that sockets refused before, if they have room now. Returns whether at least one has
+    /// been sent.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         let before = self.held;
         for at in 0..self.outlets.len() {
             while let Some(batch) = self.outlets[at].held.take() {
-                // An error here is one of the socket itself; receiving meets it, too, and reports it.
+                // An error here is one of the socket itself. Receiving meets it, too, and reports it.
                 if self.outlets[at].socket.poll_writable(cx).is_pending() {
                     self.outlets[at].held = Some(batch);
                     break;
@@ -95,9 +97,9 @@ impl Sender {
         self.held < before
     }
 
-    /// Sends what `connection` has to send.
+    /// Sends the pending packets of `connection`, as far as its turn allows.
     pub(super) fn send_from(&mut self, connection: &ConnectionInner, now: Time) -> Turn {
-        // The kernel may withdraw segmentation offload when it turns out that an interface has none.
+        // The kernel may withdraw segmentation offload when an interface turns out not to support it.
         self.segments = self.outlets.iter().map(|outlet| outlet.socket.max_segments()).max().unwrap_or(1);
         let mut held = SocketBlock::Nothing;
         for _ in 0..BATCHES {
@@ -121,7 +123,7 @@ impl Sender {
             };
             let at = self.outlet_for(transmit.tuple.local);
             if self.outlets[at].held.is_some() {
-                // A probe from a local address that no path uses yet: it is lost, as it might be on the way.
+                // A probe from a local address that no path uses yet is dropped, as the network might do.
                 self.spare = Some(buffer);
                 continue;
             }
@@ -133,8 +135,8 @@ impl Sender {
         if self.is_blocked() { Turn::Blocked } else { Turn::More }
     }
 
-    /// Sends what is left of a batch; the socket's outlet holds nothing. Gives the system's code if the
-    /// addresses are of no use.
+    /// Sends the rest of a batch; the socket's outlet must be empty. Returns the system's error code if the
+    /// address pair cannot be used.
     fn send(&mut self, at: usize, mut batch: Batch) -> Option<i32> {
         let outlet = &mut self.outlets[at];
         let rest = &batch.buffer.filled(&batch.transmit)[batch.done..];
@@ -149,13 +151,14 @@ impl Sender {
         unreachable
     }
 
-    /// Returns a buffer for as many datagrams as the most capable socket takes at once.
+    /// Returns a buffer for as many datagrams as the most capable socket takes in one call.
     fn take_buffer(&mut self) -> TransmitBuf {
         let spare = self.spare.take().filter(|buffer| buffer.max_datagrams() == self.segments);
         spare.unwrap_or_else(|| TransmitBuf::new(self.segments))
     }
 
-    /// Returns the socket that serves a path's local address; after a rebinding, the socket that replaced it.
+    /// Returns the index of the socket that serves a path's local address, or else of the endpoint's own
+    /// socket, which may have replaced it.
     fn outlet_for(&self, local: SocketAddr) -> usize {
         self.outlets.iter().position(|outlet| outlet.socket.serves(local)).unwrap_or(0)
     }

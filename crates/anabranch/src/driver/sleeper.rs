@@ -1,21 +1,21 @@
-//! Hosts that are suspended, and processes that are stopped.
+//! Detection of suspended hosts and stopped processes.
 
 use std::time::Duration;
 
 use anabranch_wire::Time;
 
-/// Delay beyond which a turn counts as a sleep of this end, since no machine is that busy.
+/// Delay of a turn beyond which this endpoint counts as having been asleep: no machine is that busy.
 const ASLEEP: Duration = Duration::from_secs(2);
 
-/// Looks at two clocks at the beginning of each turn.
+/// Detector of sleep. It compares two clocks at the beginning of each turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sleeper {
     last: Option<(Time, Duration)>,
 }
 
 impl Sleeper {
-    /// Records the start of a turn that was due at `due` at the latest; `drift` is the lead of the system's
-    /// clock. Returns how long this end has been asleep, if it has.
+    /// Records the start of a turn that was due by `due`. `drift` is the lead of the system's clock over the
+    /// monotonic one. Returns how long this endpoint has been asleep, if it has.
     pub(super) fn on_turn(&mut self, now: Time, drift: Duration, due: Option<Time>) -> Option<Duration> {
         let (last, before) = self.last.replace((now, drift))?;
         let suspended = drift.saturating_sub(before);

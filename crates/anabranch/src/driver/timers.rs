@@ -1,4 +1,4 @@
-//! The earliest deadline of many connections.
+//! Timers: the earliest of the deadlines of many connections.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,22 +6,22 @@ use std::collections::BinaryHeap;
 use anabranch_transport::Handle;
 use anabranch_wire::Time;
 
-/// Entries that are ignored when they are up, beyond one for each place, before they are cleared away.
+/// Maximum number of outdated heap entries, beyond one for each handle, before they are removed.
 const MAX_STALE: usize = 64;
 
-/// A heap of deadlines. A connection's deadline moves with nearly every packet, mostly to a later time; so an
-/// entry is only added when it moves to an earlier one, and an entry that turns out to be too early is put
-/// back when it is up.
+/// Heap of deadlines. A connection's deadline moves with nearly every packet, mostly to a later time. An
+/// entry is therefore added only when the deadline moves to an earlier time. An entry that expires too early
+/// is added again.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(Time, usize)>>,
-    /// The earliest entry in the heap of each connection, by handle. Other entries of it are ignored when
-    /// they are up.
+    /// Each connection's earliest entry in the heap, by handle. Its other entries are ignored when they
+    /// expire.
     armed: Vec<Option<Time>>,
 }
 
 impl Timers {
-    /// Makes sure that the connection comes up at `deadline` or before.
+    /// Ensures that [`Timers::pop`] returns the connection at `deadline` or earlier.
     pub(super) fn arm(&mut self, handle: Handle, deadline: Option<Time>) {
         let Some(deadline) = deadline else { return };
         if self.armed.len() <= handle.0 {
@@ -36,13 +36,13 @@ impl Timers {
         }
     }
 
-    /// Leaves one entry for each connection that has a deadline.
+    /// Keeps one entry for each connection that has a deadline.
     fn compact(&mut self) {
         let armed = self.armed.iter().enumerate();
         self.heap = armed.filter_map(|(handle, armed)| armed.map(|time| Reverse((time, handle)))).collect();
     }
 
-    /// Forgets a connection that is gone.
+    /// Removes the deadline of a connection that has ended.
     pub(super) fn disarm(&mut self, handle: Handle) {
         if let Some(armed) = self.armed.get_mut(handle.0) {
             *armed = None;

@@ -14,24 +14,23 @@ use super::Error;
 use super::pace::Pace;
 use super::recv_half::RecvHalf;
 
-/// A body that is being received: of a request on a server, of a response on a client. Behind CONNECT it is
-/// what comes through the tunnel.
+/// A body that is being received: of a request on a server, of a response on a client. After CONNECT it is
+/// the data that the tunnel delivers.
 ///
-/// It is an [`http_body::Body`], whose frames are pieces as they arrived, not copied, and trailers. What is
-/// not read stays with the peer: flow control holds it back. Dropping a client's body before its end cancels
-/// the request.
+/// It is an [`http_body::Body`] whose frames are pieces as received, without a copy, and trailers. Flow
+/// control stops a peer whose data is not read. Dropping a client's body before its end cancels the request.
 #[derive(Debug, Default)]
 pub struct Body(Option<Box<Streaming>>);
 
 #[derive(Debug)]
 struct Streaming {
     half: RecvHalf,
-    /// Bytes that are still to come, if that is known.
+    /// Number of bytes still to be received, if known.
     left: Option<u64>,
     pace: Option<Pace>,
-    /// Server: the client waits for word that it may send (RFC 9110 §10.1.1).
+    /// Server: the client waits for a 100 (Continue) response before it sends content (RFC 9110 §10.1.1).
     expects_continue: bool,
-    /// Everything has been read, trailers included.
+    /// `true` once everything has been read, including trailers.
     read: bool,
 }
 
@@ -58,33 +57,34 @@ impl Body {
         Self(Some(Box::new(Streaming { half, left, pace, expects_continue, read: false })))
     }
 
-    /// Takes the next piece, at most `max` bytes, without copying it; `None` at the end, after which there
-    /// may be [`Body::trailers`].
+    /// Returns the next piece, at most `max` bytes, without a copy; `None` at the end, where
+    /// [`Body::trailers`] become available.
     ///
     /// # Errors
-    /// If the peer gave up or is too slow, its message is malformed, or the connection is lost.
+    /// Fails if the peer reset the stream or is too slow, if its message is malformed, or if the connection
+    /// is lost.
     pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, Error> {
         let Some(body) = &mut self.0 else { return Ok(None) };
         poll_fn(|cx| body.poll_chunk(cx, max)).await
     }
 
-    /// Lends the next piece, which is not empty, to `read`, which says how much of it has been read, and
-    /// passes that on; `None` at the end. The bytes are not copied.
+    /// Lends the next piece, which is not empty, to `read`, without a copy. `read` returns the number of
+    /// bytes that it has consumed. This number is also the result; `None` at the end.
     ///
-    /// The connection stands still while `read` runs: it should not take long, and must not use the
-    /// connection or its requests, which would wait for each other forever.
+    /// The connection is blocked while `read` runs. `read` should therefore be fast, and must not use the
+    /// connection or its requests, or it would deadlock.
     ///
     /// # Errors
-    /// Like [`Body::read_chunk`].
+    /// Fails as [`Body::read_chunk`] does.
     pub async fn read_with(&mut self, mut read: impl FnMut(&[u8]) -> usize) -> Result<Option<usize>, Error> {
         let Some(body) = &mut self.0 else { return Ok(None) };
         poll_fn(|cx| body.poll(cx, |half, cx| half.poll_read_with(cx, &mut read), |n| *n)).await
     }
 
-    /// Reads everything to the end, at most `limit` bytes.
+    /// Reads until the end, at most `limit` bytes.
     ///
     /// # Errors
-    /// Like [`Body::read_chunk`], or if there is more than `limit`.
+    /// Fails as [`Body::read_chunk`] does, or if the body is longer than `limit`.
     pub async fn read_to_end(&mut self, limit: usize) -> Result<Bytes, Error> {
         let Some(first) = self.read_chunk(usize::MAX).await? else { return Ok(Bytes::new()) };
         let mut all = BytesMut::new();
@@ -110,7 +110,7 @@ impl Streaming {
         self.poll(cx, |half, cx| half.poll_read_chunk(cx, max), Bytes::len)
     }
 
-    /// Reads, and keeps count and patience.
+    /// Reads, and updates the remaining length and the minimum rate check.
     fn poll<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -191,19 +191,19 @@ impl http_body::Body for Body {
 impl Drop for Streaming {
     fn drop(&mut self) {
         if !self.half.is_server() && !self.half.is_over() {
-            // Nobody waits for the response, so nobody needs the rest of the request either.
+            // Nobody waits for the response, so the rest of the request is not needed either.
             self.half.abort(Code::REQUEST_CANCELLED);
         }
     }
 }
 
-/// Returns the length that `content-length` declares. The session makes sure that it is a number and that the
-/// content has this length.
+/// Returns the length that `content-length` declares. The session ensures that it is a number and the length
+/// of the content.
 pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.split(',').next()?.trim().parse().ok()
 }
 
-/// Returns the number of bytes that the body of a response will have, if that is known.
+/// Returns the length in bytes of a response's body, if known.
 pub(super) fn response_length(
     is_head: bool,
     is_connect: bool,

@@ -1,4 +1,4 @@
-//! HTTP/3 connections as applications hold them.
+//! HTTP/3 connections of the public API.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -25,8 +25,8 @@ use crate::log::HTTP3;
 /// HTTP/3 on a QUIC connection, in either role: the level below [`Client`](super::Client) and
 /// [`Server`](super::Server).
 ///
-/// Cloning it is cheap and gives another handle of the same connection. When the last handle is dropped,
-/// those of its requests included, the connection closes with H3_NO_ERROR.
+/// Clones are cheap and refer to the same connection. When the last handle is dropped, including the handles
+/// of its requests, the connection closes with H3_NO_ERROR.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -62,16 +62,17 @@ pub struct Connection {
     quic: crate::Connection,
 }
 
-/// Circumstances of a request's arrival, among the request's extensions.
+/// Information about a request's arrival, among the request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionInfo {
     /// The client's address.
     pub remote: SocketAddr,
-    /// This end's address as far as it is known; unspecified at first on a wildcard socket.
+    /// Local address of the connection's first path, if it has one; on a wildcard socket, initially
+    /// unspecified.
     pub local: Option<SocketAddr>,
-    /// `true` if the request arrived before the handshake was complete: an attacker may have replayed it (RFC
-    /// 8470). Its method is then a safe one; requests with other methods wait.
+    /// `true` if the request arrived before the handshake was complete, so that it may be a replay (RFC
+    /// 8470). Its method is then a safe one: other requests wait until the handshake is complete.
     pub early_data: bool,
 }
 
@@ -84,10 +85,10 @@ pub(super) struct Accepted {
 }
 
 impl Connection {
-    /// Begins HTTP/3 on `quic`, whose streams belong to it from now on. The handshake need not be complete: a
-    /// client may send early data, a server may receive it.
+    /// Begins HTTP/3 on `quic`. From then on all of its streams belong to HTTP/3. The handshake need not be
+    /// complete: a client may send early data, a server may receive it.
     ///
-    /// If HTTP/3 has begun before, this is another handle, and `config` means nothing.
+    /// If HTTP/3 has begun before, the result is another handle, and `config` is ignored.
     pub fn new(quic: crate::Connection, config: Config) -> Self {
         let mut woken = Vec::new();
         quic.0.update(|state| {
@@ -99,26 +100,27 @@ impl Connection {
         Self { quic }
     }
 
-    /// Returns the QUIC connection, for its addresses and figures.
+    /// Returns the QUIC connection, for its addresses and statistics.
     pub fn quic(&self) -> &crate::Connection {
         &self.quic
     }
 
-    /// Makes a request with a body, or with a tunnel if the method is CONNECT; for clients. Waits while the
-    /// server allows no more requests; an extended CONNECT (RFC 9220) also waits for the server's settings.
+    /// Sends a request with a body, or one that opens a tunnel if the method is CONNECT; for clients. Waits
+    /// until the server's stream limit allows it. An extended CONNECT (RFC 9220) also waits for the server's
+    /// SETTINGS.
     ///
     /// # Errors
-    /// If the server takes no more requests, the request cannot be sent over HTTP/3, or the connection is
-    /// lost.
+    /// Fails if the server accepts no more requests (GOAWAY), if the request cannot be sent over HTTP/3, or
+    /// if the connection is lost.
     pub async fn request(&self, request: Request<()>) -> Result<(SendHalf, RecvHalf), Error> {
         let exchange = self.begin(&request.into_parts().0, false).await?;
         Ok((SendHalf::client(Arc::clone(&exchange)), RecvHalf::client(exchange)))
     }
 
-    /// Makes a request without a body, like [`Connection::request`]; for clients.
+    /// Sends a request without a body, like [`Connection::request`]; for clients.
     ///
     /// # Errors
-    /// Like [`Connection::request`].
+    /// Fails as [`Connection::request`] does.
     pub async fn request_without_body(&self, request: Request<()>) -> Result<RecvHalf, Error> {
         Ok(RecvHalf::client(self.begin(&request.into_parts().0, true).await?))
     }
@@ -155,11 +157,11 @@ impl Connection {
         })
     }
 
-    /// Waits for the next request; for servers. Returns it with the half that answers it and the half that
-    /// its body is read from; `None` once the connection has ended without a fault.
+    /// Waits for the next request; for servers. Returns it with the half that sends the response and the half
+    /// that reads the request's body; `None` once the connection has ended without an error.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub async fn accept(&self) -> Result<Option<(Request<()>, SendHalf, RecvHalf)>, Error> {
         let mut accepted = Vec::with_capacity(1);
         match poll_fn(|cx| self.poll_accept(cx, 1, &mut accepted)).await {
@@ -173,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// Appends up to `max` requests, at least one; says how they came.
+    /// Appends up to `max` requests, at least one. Returns the information about their arrival.
     pub(super) fn poll_accept(
         &self,
         cx: &Context<'_>,
@@ -211,17 +213,17 @@ impl Connection {
         poll
     }
 
-    /// Waits for the peer's settings and returns them.
+    /// Waits for the peer's SETTINGS and returns them.
     ///
     /// # Errors
-    /// If the connection is lost before.
+    /// Fails if the connection is lost first.
     pub async fn settings(&self) -> Result<Settings, Error> {
         self.wait(|access| access.session.peer_settings().copied()).await
     }
 
-    /// Tells the peer to begin nothing new on this connection (GOAWAY, RFC 9114 §5.2) and gives it a round
-    /// trip to hear of it; requests after that are rejected. What was accepted goes on: close the connection
-    /// when it is done.
+    /// Announces a graceful shutdown (GOAWAY, RFC 9114 §5.2), waits one round trip for it to arrive, and
+    /// rejects requests that arrive later. Accepted requests continue: close the connection when they are
+    /// complete.
     pub async fn shutdown(&self) {
         self.announce_shutdown();
         let heard = self.quic.rtt();
@@ -237,17 +239,17 @@ impl Connection {
         self.quic.0.change_http3(|access| access.session.shutdown(access.core.streams()));
     }
 
-    /// Closes at once with H3_NO_ERROR: what the peer has not received yet is lost.
+    /// Closes the connection at once with H3_NO_ERROR. Data that the peer has not received yet is lost.
     pub fn close(&self) {
         self.close_with(Code::NO_ERROR, "");
     }
 
-    /// Closes at once.
+    /// Closes the connection at once with `code` and `reason`.
     pub fn close_with(&self, code: Code, reason: &str) {
         self.quic.close(code.into(), reason.as_bytes());
     }
 
-    /// Waits for the connection's end and says why it came.
+    /// Waits until the connection has ended, and returns the reason.
     pub async fn closed(&self) -> Error {
         poll_fn(|cx| self.poll_closed(cx)).await
     }
@@ -259,10 +261,10 @@ impl Connection {
         })
     }
 
-    /// Waits until the peer says that it wants no more requests, which it may never do.
+    /// Waits until the peer announces that it accepts no more requests (GOAWAY), which may never happen.
     ///
     /// # Errors
-    /// If the connection is lost before.
+    /// Fails if the connection is lost first.
     pub async fn going_away(&self) -> Result<(), Error> {
         self.wait(|access| access.session.is_going_away().then_some(())).await
     }
@@ -279,7 +281,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether requests may still be made.
+    /// Returns whether the connection accepts further requests.
     pub(super) fn is_usable(&self) -> bool {
         self.quic.0.http3(|access| {
             let usable = access.connection_error().is_none() && !access.session.is_going_away();
@@ -287,8 +289,8 @@ impl Connection {
         })
     }
 
-    /// Drops requests before `first` whose heads have not arrived, and returns the first request that the
-    /// client has not begun; for servers.
+    /// Drops requests on streams before `first` whose header sections have not arrived. Returns the ID of the
+    /// first request that the client has not opened; for servers.
     pub(super) fn expire_heads(&self, first: StreamId) -> StreamId {
         self.quic.0.change_http3(|access| {
             access.session.expire_heads(access.core.streams(), first);
@@ -301,13 +303,13 @@ impl Connection {
         self.quic.0.http3(|access| (access.core.streams().bytes_received(), false))
     }
 
-    /// Returns the number of bytes sent that the peer has not acknowledged.
+    /// Returns the number of bytes in the send buffer: those that the peer has not acknowledged.
     pub(super) fn unacknowledged_bytes(&self) -> u64 {
         self.quic.0.http3(|access| (access.core.streams().buffered_bytes(), false))
     }
 
-    /// Returns whether all requests are over and the peer has acknowledged everything, including the ends of
-    /// streams.
+    /// Returns whether all requests are complete, and whether the peer has acknowledged all data and the ends
+    /// of all streams.
     pub(super) fn is_quiet(&self) -> bool {
         self.quic.0.http3(|access| {
             let streams = access.core.streams();

@@ -11,9 +11,9 @@ use super::error::read_error;
 use super::exchange::Exchange;
 use crate::error::SendDatagramError;
 
-/// The unreliable messages that belong to a request: they are sent once and may be lost.
+/// The HTTP datagrams of one request. Each is sent once and may be lost.
 ///
-/// Services find it among the extensions of requests whose method is CONNECT.
+/// Services find this value among the extensions of requests with the method CONNECT.
 #[derive(Clone, Debug)]
 pub struct Datagrams(Arc<Exchange>);
 
@@ -22,10 +22,11 @@ impl Datagrams {
         Self(exchange)
     }
 
-    /// Queues a message.
+    /// Queues a datagram.
     ///
     /// # Errors
-    /// If the peer takes none, or none of that size; if the queue is full; if the connection is lost.
+    /// Fails if the peer does not support datagrams, if the payload is too large, if the queue is full, or if
+    /// the connection is lost.
     pub fn send(&self, payload: &[u8]) -> Result<(), SendDatagramError> {
         self.0.update(|access, id| match access.connection_error() {
             Some(error) => Err(error.into()),
@@ -36,11 +37,11 @@ impl Datagrams {
         })
     }
 
-    /// Waits for the peer's next message. Only the task that asked last is woken.
+    /// Waits for the peer's next datagram. Only the last task that polled is woken.
     ///
     /// # Errors
-    /// If the connection is lost, or nothing more of the request is read: its end was, or it was stopped or
-    /// reset.
+    /// Fails if the connection is lost, or if the receiving half of the request has ended: it was read to its
+    /// end, stopped or reset.
     pub async fn recv(&self) -> Result<Bytes, Error> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -48,7 +49,7 @@ impl Datagrams {
     /// Polls [`Datagrams::recv`].
     ///
     /// # Errors
-    /// Like [`Datagrams::recv`].
+    /// Fails as [`Datagrams::recv`] does.
     pub fn poll_recv(&self, cx: &Context<'_>) -> Poll<Result<Bytes, Error>> {
         self.0.poll(
             |access, id| match access.session.recv_datagram(id) {

@@ -1,4 +1,4 @@
-//! Errors of requests, named by blame.
+//! Errors of requests. Each variant names the party that caused it.
 
 use std::io;
 
@@ -8,11 +8,11 @@ use anabranch_transport::ConnectionError;
 
 use crate::error::ConnectError;
 
-/// Reason that a request, its response or its connection failed.
+/// Reason why a request, its response or its connection failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The application asked for something that is not an https URL with a host.
+    /// The request's URL is not an https URL with a host.
     #[error("cannot request {url}: {reason}")]
     Url {
         /// URL that the application requested.
@@ -20,7 +20,7 @@ pub enum Error {
         /// Fault of the URL.
         reason: &'static str,
     },
-    /// The host's name has no address that the endpoint can reach.
+    /// The host name has no address that the endpoint can reach.
     #[error("cannot find the address of {host}: {error}")]
     Resolve {
         /// The host.
@@ -28,55 +28,55 @@ pub enum Error {
         /// Error of the resolver.
         error: io::Error,
     },
-    /// No connection could be tried.
+    /// A connection attempt could not be started.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server chose another application protocol than h3.
+    /// The server chose another application protocol than `h3`.
     #[error("the server does not speak HTTP/3")]
     NotHttp3,
-    /// The connection was lost, or never came to be.
+    /// The connection was lost, or its handshake failed.
     #[error("the connection is lost: {0}")]
     ConnectionLost(#[source] ConnectionError),
-    /// The peer broke the rules of HTTP/3, and the connection was closed over it.
+    /// The peer violated HTTP/3, and the connection was closed with an error.
     #[error("the peer violates HTTP/3: {0}")]
     Protocol(#[source] h3::Error),
-    /// The server did not process the request: it may be made again.
+    /// The server did not process the request, so it may be sent again.
     #[error("rejected by the server before it was processed")]
     Rejected,
-    /// The peer gave the stream up.
+    /// The peer reset the stream (RESET_STREAM).
     #[error("reset by the peer: {0}")]
     Reset(Code),
-    /// The peer does not want the rest of what this end sends.
+    /// The peer stopped the stream (STOP_SENDING): it does not read the rest.
     #[error("stopped by the peer: {0}")]
     Stopped(Code),
-    /// The peer's message breaks the rules of HTTP; its stream was ended with this code.
+    /// The peer's message is malformed; its stream was closed with this code.
     #[error("malformed message: {0}")]
     Malformed(Code),
     /// The application's message cannot be sent over HTTP/3.
     #[error(transparent)]
     Invalid(#[from] InvalidMessage),
-    /// The body that the application gave failed.
+    /// The body that the application supplied returned an error.
     #[error("the body failed: {0}")]
     Body(#[source] crate::Error),
-    /// The peer sends or reads slower than it may, see [`Limits`](super::Limits).
+    /// The peer sends or reads more slowly than [`Limits`](super::Limits) allows.
     #[error("the peer is too slow")]
     TooSlow,
     /// The body is longer than the caller allows.
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
-    /// This end has finished, stopped or reset the stream before.
+    /// This endpoint has finished, stopped or reset the stream before.
     #[error("the stream is closed")]
     Closed,
 }
 
 impl Error {
-    /// Returns whether the server surely did not process the request, so that making it again does no harm
-    /// (RFC 9114 §4.1.1).
+    /// Returns whether it is certain that the server did not process the request, so that it can be sent
+    /// again safely (RFC 9114 §4.1.1).
     pub fn is_unprocessed(&self) -> bool {
         matches!(self, Self::Rejected)
     }
 
-    /// Returns the error code that the peer sent, or that this end sent to the peer.
+    /// Returns the error code that the peer sent, or that this endpoint sent.
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Reset(code) | Self::Stopped(code) | Self::Malformed(code) => Some(*code),
@@ -89,13 +89,13 @@ impl Error {
         }
     }
 
-    /// Returns whether the connection ended without a fault: it timed out, this end closed it, or the peer
-    /// closed it with no error.
+    /// Returns whether the connection ended without an error: it timed out, this endpoint closed it, or the
+    /// peer closed it without an error code.
     pub(super) fn is_farewell(&self) -> bool {
         match self {
             Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => true,
             Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => {
-                // Some peers have never heard of H3_NO_ERROR.
+                // Some peers close with code 0 instead of H3_NO_ERROR.
                 Code::from_peer(*code) == Code::NO_ERROR || *code == 0
             }
             _ => false,
@@ -103,7 +103,7 @@ impl Error {
     }
 }
 
-/// Converts an error of reading; `None` for the end, and if nothing can be read yet.
+/// Converts an error of reading; `None` at the end of the stream, and if nothing can be read yet.
 pub(super) fn read_error(error: ReadError) -> Option<Error> {
     match error {
         ReadError::Blocked | ReadError::Finished => None,
@@ -114,7 +114,7 @@ pub(super) fn read_error(error: ReadError) -> Option<Error> {
     }
 }
 
-/// Converts an error of writing; `None` if writing has to wait.
+/// Converts an error of writing; `None` if writing must wait.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn write_error(error: WriteError) -> Option<Error> {
     match error {
@@ -125,7 +125,7 @@ pub(super) fn write_error(error: WriteError) -> Option<Error> {
     }
 }
 
-/// Converts an error of a request; `None` if the request has to wait.
+/// Converts an error of a request; `None` if the request must wait.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn request_error(error: RequestError) -> Option<Error> {
     match error {

@@ -1,4 +1,4 @@
-//! The hold that both halves of a request have on it.
+//! State that both halves of a request share.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,13 @@ use super::error::write_error;
 use super::state::Access;
 use crate::connection_inner::ConnectionRef;
 
-/// A request and its response. When both halves are gone, the session forgets it.
+/// A request and its response. When both halves are dropped, the session removes its state of the request.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) connection: ConnectionRef,
     pub(super) id: StreamId,
-    /// Set when this end has begun to answer. From then on both ends may take turns as they like.
+    /// `true` once this endpoint has begun its response. From then on neither side is expected to send
+    /// continuously.
     conversing: AtomicBool,
 }
 
@@ -26,19 +27,19 @@ impl Exchange {
         Self { connection, id, conversing: AtomicBool::new(false) }
     }
 
-    /// Uses the session without sending anything.
+    /// Calls `read` with the session, which must not need to send anything.
     pub(super) fn with_session<R>(&self, read: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
         self.connection.http3(|access| (read(access, self.id), false))
     }
 
-    /// Uses the session and has the driver send what follows from that.
+    /// Changes the session, and notifies the driver, which sends the resulting packets.
     pub(super) fn update<R>(&self, change: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
         self.connection.change_http3(|access| change(access, self.id))
     }
 
-    /// Tries something that may have to wait: `attempt` gives `Ok` when it is done, an error, or `Err(None)`
-    /// for having to wait, which `wait` arranges. It says whether the peer may have to be told that this end
-    /// waits.
+    /// Attempts an operation that may have to wait. `attempt` returns `Ok` when the operation is complete,
+    /// `Err(Some)` on an error, and `Err(None)` if it must wait. `wait` then registers the task, and returns
+    /// whether a frame may have to be sent, for instance to report that a stream is blocked.
     pub(super) fn poll<R>(
         &self,
         attempt: impl FnOnce(&mut Access<'_>, StreamId) -> Result<R, Option<Error>>,
@@ -55,7 +56,7 @@ impl Exchange {
         })
     }
 
-    /// Gives up both directions with `code`.
+    /// Stops and resets the stream with `code`.
     pub(super) fn abort(&self, code: Code) {
         let waiting = self.update(|access, id| {
             access.session.stop(access.core.streams(), id, code);
@@ -65,7 +66,7 @@ impl Exchange {
         waiting.for_each(Waker::wake);
     }
 
-    /// Waits for the peer to refuse the rest of what this end sends, or for its end.
+    /// Waits until the peer stops reading this endpoint's data, or until the connection ends.
     pub(super) fn poll_refused(&self, cx: &Context<'_>) -> Poll<Error> {
         let poll = self.poll(
             |access, id| Err::<Infallible, _>(access.session.write_end(id).and_then(write_error)),
@@ -91,7 +92,7 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        // Nobody waits any longer; what is left of those who did is dropped when the lock is released.
+        // No task waits any longer. The remaining wakers are dropped after the lock is released.
         let _waiting = self.update(|access, id| {
             access.session.release(access.core.streams(), id);
             access.tasks.forget(id)

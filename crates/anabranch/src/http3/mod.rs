@@ -1,13 +1,12 @@
 //! HTTP/3 (RFC 9114).
 //!
-//! [`Client`] makes requests by URL, [`Server`] has a [`tower_service::Service`] answer them, an
-//! `axum::Router` for instance. Both speak in messages of the `http` crate with bodies that are
-//! [`http_body::Body`]. Below them, [`Connection`] gives the two halves of each request, [`SendHalf`] and
+//! [`Client`] sends requests by URL. [`Server`] responds to requests with a [`tower_service::Service`], for
+//! instance an `axum::Router`. Both use messages of the `http` crate with bodies that are
+//! [`http_body::Body`]. Below them, [`Connection`] provides the two halves of each request, [`SendHalf`] and
 //! [`RecvHalf`], in either role.
 //!
 //! The protocol itself is the sans-IO session in `anabranch-http3`. It runs in the driver's turn, under its
-//! connection's lock: there is no task for a stream, and bodies stay where the transport put them until
-//! somebody reads them.
+//! connection's lock. Streams need no tasks, and bodies stay in the transport's buffers until they are read.
 
 mod body;
 mod client;

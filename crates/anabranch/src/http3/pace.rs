@@ -1,4 +1,4 @@
-//! Patience with a client that is slow to send a request.
+//! Check of the minimum rate at which a client sends a request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,11 +8,11 @@ use tokio::time::{Instant, Sleep};
 
 use super::Limits;
 
-/// Time for which a client may keep the server waiting. Waiting uses the time up; progress adds to it, a
+/// Time for which a client may keep the server waiting. Waiting uses the time up. Progress adds to it: a
 /// second for every `min_rate` bytes, up to `grace`.
 ///
-/// Progress is that of the connection: a client that sends one request after the other, or that shares a slow
-/// link between them, is not slow. Time that the application takes is not the client's and does not count.
+/// The progress of the whole connection counts: a client is not slow if it sends one request after the other,
+/// or if its requests share a slow link. Time that the application takes does not count against the client.
 #[derive(Debug)]
 pub(super) struct Pace {
     min_rate: u64,
@@ -20,14 +20,14 @@ pub(super) struct Pace {
     patience: Duration,
     waiting_since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Bytes that the connection had brought when that was last looked at.
+    /// Number of bytes that the connection had received at the last check.
     seen: Option<u64>,
-    /// Bytes of this request among those that came since.
+    /// Number of bytes of this request among those received since the last check.
     own: u64,
 }
 
 impl Pace {
-    /// Creates the check of speed; `None` if any speed will do.
+    /// Creates the check of the minimum rate; `None` if there is no minimum.
     pub(super) fn new(limits: &Limits) -> Option<Self> {
         let Limits { min_rate, grace, .. } = *limits;
         let pace =
@@ -35,7 +35,7 @@ impl Pace {
         (min_rate > 0).then_some(pace)
     }
 
-    /// Records that the client has moved `n` bytes of the request.
+    /// Records that the client has sent `n` more bytes of the request.
     pub(super) fn on_progress(&mut self, n: usize) {
         if let Some(since) = self.waiting_since.take() {
             self.patience = self.patience.saturating_sub(since.elapsed());
@@ -44,15 +44,15 @@ impl Pace {
         self.patience = self.patience.saturating_add(earned(n as u64, self.min_rate)).min(self.grace);
     }
 
-    /// Returns ready when the client has used up the time allowed; to be called while waiting for the client.
-    /// `received` returns the total number of bytes that the connection has brought.
+    /// Returns ready when the client has used up its time. The caller polls this while it waits for the
+    /// client. `received` returns the total number of bytes that the connection has received.
     pub(super) fn poll_exhausted(&mut self, cx: &mut Context<'_>, received: impl Fn() -> u64) -> Poll<()> {
         self.seen.get_or_insert_with(&received);
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let mut deadline = since + self.patience;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        // A timer that was set for an earlier wait goes off too early, and is set again only then: that is
-        // rare, waits are frequent.
+        // A timer that was set for an earlier wait may expire too early. It is reset only then, because that
+        // is rare and waits are frequent.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if now >= deadline {
@@ -73,7 +73,7 @@ impl Pace {
     }
 }
 
-/// Returns the time that `bytes` are worth.
+/// Returns the time that a client earns by sending `bytes`.
 fn earned(bytes: u64, min_rate: u64) -> Duration {
     Duration::from_micros(bytes.saturating_mul(1_000_000) / min_rate)
 }

@@ -1,4 +1,4 @@
-//! Sending a body as fast as the peer takes it.
+//! Sending of a body as fast as the peer reads it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,21 +10,21 @@ use http_body::Frame;
 use super::stall::Stall;
 use super::{Error, SendHalf};
 
-/// Part of a body that is being sent.
+/// A body that is being sent: its next piece, and the check of the client's progress.
 #[derive(Debug, Default)]
 pub(super) struct Pump {
-    /// Taken from the body, and not sent yet.
+    /// Piece that was taken from the body and has not been sent yet.
     piece: Bytes,
     stall: Option<Stall>,
 }
 
 impl Pump {
-    /// Sends `piece` before the body; gives a peer up that exhausts `stall`.
+    /// Creates a pump that sends `piece` before the body. It resets the stream when `stall` is exhausted.
     pub(super) fn new(piece: Bytes, stall: Option<Stall>) -> Self {
         Self { piece, stall }
     }
 
-    /// Sends as much of `body` as there is room for; ready when its end is sent, or never will be.
+    /// Sends as much of `body` as there is room for. Ready when its end has been sent, or on an error.
     pub(super) fn poll<B>(
         &mut self,
         cx: &mut Context<'_>,
@@ -45,7 +45,7 @@ impl Pump {
             }
             let frame = match body.as_mut().poll_frame(cx) {
                 Poll::Ready(frame) => frame,
-                // Whoever makes a body that nobody wants any longer is to learn of it at once.
+                // If the peer has stopped the stream, the producer of the body is informed at once.
                 Poll::Pending => return send.poll_stopped(cx).map(Err),
             };
             match frame.map(|frame| frame.map(Frame::into_data)) {

@@ -1,4 +1,4 @@
-//! The half of a request that the peer sends.
+//! Receiving half of a request's stream.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::exchange::Exchange;
 use super::state::Access;
 use crate::log::HTTP3;
 
-/// Receiving part of a request's stream: a server reads the request's body from it, a client the response.
+/// Receiving half of a request's stream: a server reads the request's body from it, a client the response.
 ///
-/// Dropping it before the end asks the peer to send no more: with H3_REQUEST_CANCELLED on a client, with
-/// H3_NO_ERROR on a server, which may answer without having read everything (RFC 9114 §4.1).
+/// Dropping it before the end asks the peer to stop sending: with H3_REQUEST_CANCELLED on a client, with
+/// H3_NO_ERROR on a server, which may respond without reading the whole request (RFC 9114 §4.1).
 #[derive(Debug)]
 pub struct RecvHalf {
     exchange: Arc<Exchange>,
@@ -42,17 +42,17 @@ impl RecvHalf {
         self.exchange.id
     }
 
-    /// Waits for the next head of the response; for clients. Interim heads (1xx) come before the response's
-    /// own, after which only the body is left.
+    /// Waits for the next header section of the response; for clients. Interim responses (1xx) come before
+    /// the final one, which is followed only by the body.
     ///
     /// # Errors
-    /// If the server rejected the request or reset the stream, the response is malformed, or the connection
-    /// is lost.
+    /// Fails if the server rejected the request or reset the stream, if the response is malformed, or if the
+    /// connection is lost.
     pub async fn response(&mut self) -> Result<Response<()>, Error> {
         poll_fn(|cx| self.poll_response(cx)).await
     }
 
-    /// Polls [`RecvHalf::response`]. Only the task that asked last is woken.
+    /// Polls [`RecvHalf::response`]. Only the last task that polled is woken.
     ///
     /// # Errors
     /// Like [`RecvHalf::response`].
@@ -72,15 +72,15 @@ impl RecvHalf {
         poll
     }
 
-    /// Takes the next piece of the body, at most `max` bytes, without copying it; `None` at the end.
+    /// Returns the next piece of the body, at most `max` bytes, without a copy; `None` at the end.
     ///
     /// # Errors
-    /// If the peer reset the stream, its message is malformed, or the connection is lost.
+    /// Fails if the peer reset the stream, if its message is malformed, or if the connection is lost.
     pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, Error> {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// Polls [`RecvHalf::read_chunk`]. Only the task that asked last is woken.
+    /// Polls [`RecvHalf::read_chunk`]. Only the last task that polled is woken.
     ///
     /// # Errors
     /// Like [`RecvHalf::read_chunk`].
@@ -91,14 +91,14 @@ impl RecvHalf {
         self.poll_body(cx, |access, id| access.session.take(access.core.streams(), id, max))
     }
 
-    /// Lends the next piece of the body, which is not empty, to `read`, which says how much of it has been
-    /// read, and passes that on; `None` at the end. The bytes are not copied.
+    /// Lends the next piece of the body, which is not empty, to `read`, without a copy. `read` returns the
+    /// number of bytes that it has consumed. This number is also the result; `None` at the end.
     ///
-    /// The connection stands still while `read` runs: it should not take long, and must not use the
-    /// connection or its streams, which would wait for each other forever.
+    /// The connection is blocked while `read` runs. `read` should therefore be fast, and must not use the
+    /// connection or its streams, or it would deadlock.
     ///
     /// # Errors
-    /// Like [`RecvHalf::read_chunk`].
+    /// Fails as [`RecvHalf::read_chunk`] does.
     pub async fn read_with(&mut self, mut read: impl FnMut(&[u8]) -> usize) -> Result<Option<usize>, Error> {
         poll_fn(|cx| self.poll_read_with(cx, &mut read)).await
     }
@@ -121,7 +121,7 @@ impl RecvHalf {
         self.exchange.with_session(|access, id| access.session.trailers(id))
     }
 
-    /// Tells the peer that nobody will read the rest.
+    /// Asks the peer to stop sending (STOP_SENDING with `code`).
     pub fn stop(&mut self, code: Code) {
         self.exchange.update(|access, id| access.session.stop(access.core.streams(), id, code));
         self.end();
@@ -144,17 +144,17 @@ impl RecvHalf {
         self.over
     }
 
-    /// Tells the client that it may send the request's body (100 Continue); for servers.
+    /// Sends 100 (Continue), after which the client may send the request's body; for servers.
     pub(super) fn send_continue(&self) {
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.status = StatusCode::CONTINUE;
-        // A client that cannot be told sends by itself after a while, or has gone.
+        // A client without this response sends the body after a while, or is gone.
         let _ = self
             .exchange
             .update(|access, id| access.session.respond(access.core.streams(), id, &parts, false));
     }
 
-    /// Gives up the request as a whole.
+    /// Aborts the request: stops and resets its stream with `code`.
     pub(super) fn abort(&mut self, code: Code) {
         self.over = true;
         self.exchange.abort(code);
@@ -182,8 +182,8 @@ impl RecvHalf {
         debug!(target: HTTP3, parent: &span(), stream = %self.exchange.id, status, "response");
     }
 
-    /// Marks the end of reading and wakes the task that waits for datagrams, since no more of them come
-    /// either (RFC 9297 §2.1).
+    /// Marks the end of reading. Wakes the task that waits for datagrams, since no more datagrams are
+    /// delivered either (RFC 9297 §2.1).
     fn end(&mut self) {
         self.over = true;
         let waiting = self.exchange.with_session(|access, id| access.tasks.end_datagrams(id));
@@ -197,7 +197,7 @@ impl RecvHalf {
     ) -> Poll<Result<R, Error>> {
         self.exchange.poll(attempt, |access, id| {
             access.tasks.wait_to_read(id, cx);
-            // What was skipped on the way to nothing has made room.
+            // Reading may have skipped frames, which frees flow control credit.
             access.core.streams().has_pending_control()
         })
     }

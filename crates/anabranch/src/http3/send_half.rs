@@ -1,4 +1,4 @@
-//! The half of a request that this end sends.
+//! Sending half of a request's stream.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::error::write_error;
 use super::exchange::Exchange;
 use super::stall::Standing;
 
-/// Sending part of a request's stream: a client sends the request's body on it, a server the response.
+/// Sending half of a request's stream: a client sends the request's body on it, a server the response.
 ///
 /// Dropping it before [`SendHalf::finish`] resets the stream: with H3_REQUEST_CANCELLED on a client, with
 /// H3_INTERNAL_ERROR on a server.
@@ -40,11 +40,12 @@ impl SendHalf {
         self.exchange.id
     }
 
-    /// Sends the response's head; for servers. Interim heads (1xx, except 101) may come before it. The body
-    /// follows by [`SendHalf::write`].
+    /// Sends the header section of a response; for servers. Interim responses (1xx, except 101) may be sent
+    /// before the final one. [`SendHalf::write`] sends the body.
     ///
     /// # Errors
-    /// If the peer stopped the stream, the connection is lost, or the response cannot be sent over HTTP/3.
+    /// Fails if the peer stopped the stream, if the connection is lost, or if the response cannot be sent
+    /// over HTTP/3.
     pub fn send_response(&mut self, response: Response<()>) -> Result<(), Error> {
         self.send_head(&response.into_parts().0, false)
     }
@@ -72,10 +73,10 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Sends all of `data`, without copying it. Waits while flow control or the send buffer has no room.
+    /// Sends all of `data`, without a copy. Waits while flow control or the send buffer has no room.
     ///
     /// # Errors
-    /// If the peer stopped the stream, the connection is lost, or the stream is finished.
+    /// Fails if the peer stopped the stream, if the connection is lost, or if the stream is finished.
     pub async fn write(&mut self, mut data: Bytes) -> Result<(), Error> {
         while !data.is_empty() {
             poll_fn(|cx| self.poll_write(cx, &mut data)).await?;
@@ -83,15 +84,15 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Sends as much of `data` as there is room for, without copying it, takes that off its front, and says
-    /// how much it was. Only the task that asked last is woken.
+    /// Sends as much of `data` as there is room for, without a copy. Removes these bytes from the front of
+    /// `data`, and returns their number. Only the last task that polled is woken.
     ///
     /// # Errors
     /// Like [`SendHalf::write`].
     pub fn poll_write(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<Result<usize, Error>> {
         self.exchange.poll(
             |access, id| {
-                // What a lost connection is given goes nowhere.
+                // A lost connection would accept the data, but never send it.
                 access.ended().map_or(Ok(()), |error| Err(Some(error)))?;
                 access.session.write(access.core.streams(), id, data).map_err(write_error)
             },
@@ -102,17 +103,17 @@ impl SendHalf {
         )
     }
 
-    /// Ends the message with trailers.
+    /// Sends trailers, which end the message.
     ///
     /// # Errors
-    /// Like [`SendHalf::write`], or if the trailers cannot be sent over HTTP/3.
+    /// Fails as [`SendHalf::write`] does, or if the trailers cannot be sent over HTTP/3.
     pub fn send_trailers(&mut self, trailers: &HeaderMap) -> Result<(), Error> {
         self.act(|access, id| access.session.write_trailers(access.core.streams(), id, trailers))?;
         self.over = true;
         Ok(())
     }
 
-    /// Ends the message: what was written is delivered, then the peer reads the end.
+    /// Finishes the message: the peer receives the written data, and then the end.
     ///
     /// # Errors
     /// Like [`SendHalf::write`].
@@ -122,13 +123,13 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Gives the stream up: what has not arrived is dropped, and the peer reads `code`.
+    /// Resets the stream with `code` (RESET_STREAM). Data that the peer has not received is discarded.
     pub fn reset(&mut self, code: Code) {
         self.over = true;
         self.exchange.update(|access, id| access.session.reset(access.core.streams(), id, code));
     }
 
-    /// Waits until the peer does not want the rest, and says why; or until the connection is lost.
+    /// Waits until the peer stops the stream or the connection is lost, and returns the reason.
     pub async fn stopped(&mut self) -> Error {
         poll_fn(|cx| self.poll_stopped(cx)).await
     }
@@ -146,8 +147,8 @@ impl SendHalf {
         })
     }
 
-    /// Sets the urgency of this stream among others of the connection (RFC 9218). A client also tells the
-    /// server, by a PRIORITY_UPDATE frame.
+    /// Sets the priority of this stream among those of the connection (RFC 9218). A client also sends it to
+    /// the server in a PRIORITY_UPDATE frame.
     pub fn set_priority(&self, priority: Priority) {
         self.exchange.update(|access, id| access.session.set_priority(access.core.streams(), id, priority));
     }
@@ -163,7 +164,7 @@ impl SendHalf {
     ) -> Result<(), Error> {
         self.exchange.update(|access, id| match access.ended() {
             Some(error) => Err(error),
-            // Heads and trailers never have to wait: the session keeps what does not fit.
+            // Header sections and trailers never have to wait: the session buffers them if they do not fit.
             None => act(access, id).map_err(|error| write_error(error).unwrap_or(Error::Closed)),
         })
     }

@@ -1,4 +1,4 @@
-//! Patience with a client that takes nothing of a response, and the memory of all such responses.
+//! Detection of clients that read nothing of a response, and the memory of all such responses.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,20 +12,20 @@ use tokio::time::{Instant, Sleep};
 
 use super::Limits;
 
-/// The longest time between two looks at a response that waits.
+/// Maximum time between two checks of a response that waits.
 const MAX_TICK: Duration = Duration::from_secs(5);
 
-/// The shortest one.
+/// Minimum time between two checks of a response that waits.
 const MIN_TICK: Duration = Duration::from_millis(10);
 
-/// The memory that stalled responses hold, over all connections that are given a clone of it; see
+/// The memory that stalled responses hold, over all connections that share clones of this value; see
 /// [`Limits::max_stalled_bytes`].
 #[derive(Clone, Debug, Default)]
 pub struct StalledResponses(Arc<Mutex<Ledger>>);
 
 #[derive(Debug, Default)]
 struct Ledger {
-    /// By the time since when they are stalled, and by a number that tells them apart.
+    /// Stalled responses, by the time at which they stalled, and by a number that makes the key unique.
     entries: BTreeMap<(Instant, u64), Entry>,
     next: u64,
     bytes: u64,
@@ -44,7 +44,8 @@ impl StalledResponses {
         self.lock().bytes
     }
 
-    /// Adds a response, and evicts those stalled longest until at most `max` bytes are held.
+    /// Adds a response. While more than `max` bytes are held, evicts the response that has been stalled for
+    /// the longest time.
     fn add(&self, since: Instant, entry: Entry, max: u64) -> (Instant, u64) {
         let mut evicted = Vec::new();
         let mut ledger = self.lock();
@@ -76,24 +77,25 @@ impl StalledResponses {
     }
 }
 
-/// Progress of sending: that of the stream, and the bytes that the peer has acknowledged of all streams.
+/// Progress of sending: that of the stream, and the number of bytes that the peer has acknowledged over all
+/// streams.
 pub(super) type Standing = (SendProgress, u64);
 
-/// Watches over a response that its client may have stopped taking.
+/// Check of a response that its client may have stopped reading.
 ///
-/// Only time counts that is the client's: nothing of the response is under way and the client does not allow
-/// more, or the client acknowledges nothing of any stream. Looks are some time apart; a time between two
-/// looks with any progress in it does not count.
+/// Time counts only if the client is responsible for the lack of progress. Either nothing of the response is
+/// in flight and flow control allows no more, or the client acknowledges nothing on any stream. Checks are
+/// made at intervals. An interval with any progress does not count.
 #[derive(Debug)]
 pub(super) struct Stall {
     timeout: Option<Duration>,
     max_bytes: u64,
     all: StalledResponses,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Waiting has begun.
+    /// `true` while the response waits for room.
     waiting: bool,
     seen: Option<Standing>,
-    /// Since when the client has taken nothing, for all that is known.
+    /// Earliest time from which the client may have read nothing.
     since: Instant,
     entry: Option<(Instant, u64)>,
     evicted: Arc<AtomicBool>,
@@ -114,15 +116,15 @@ impl Stall {
         }
     }
 
-    /// Records that there was room for more.
+    /// Records that more data could be sent.
     pub(super) fn on_progress(&mut self) {
         self.waiting = false;
         self.withdraw();
     }
 
-    /// Returns ready when the response is to be given up; to be called while waiting for room. `standing`
-    /// returns the progress of sending, or `None` if there is nothing to wait for; `piece` more bytes wait to
-    /// be sent.
+    /// Returns ready when the response must be reset. The caller polls this while it waits for room.
+    /// `standing` returns the progress of sending, or `None` if there is nothing to wait for. `piece` is the
+    /// number of further bytes that wait to be sent.
     pub(super) fn poll_exhausted(
         &mut self,
         cx: &mut Context<'_>,
@@ -148,7 +150,7 @@ impl Stall {
         if exhausted { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Says whether the client has taken nothing for too long.
+    /// Checks the progress. Returns whether the client has read nothing for too long.
     fn look(&mut self, cx: &Context<'_>, piece: u64, now: Standing) -> bool {
         let is_stalled = self.seen.replace(now).is_some_and(|before| is_up_to_client(before, now));
         if !is_stalled {
@@ -180,7 +182,7 @@ impl Drop for Stall {
     }
 }
 
-/// Returns whether the client was responsible for the lack of progress between two looks.
+/// Returns whether the client was responsible for the lack of progress between two checks.
 fn is_up_to_client(before: Standing, now: Standing) -> bool {
     let (stream, delivered) = now;
     let has_all = stream.buffered == 0 && stream.credit == 0;

@@ -1,4 +1,4 @@
-//! An HTTP/3 session as its handles and the driver share it, and the tasks that wait for it.
+//! State of an HTTP/3 session that its handles and the driver share, and the tasks that wait for it.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,28 +15,28 @@ use crate::connection_inner::{ConnectionInner, State};
 use crate::session;
 use crate::wakers::WakerSet;
 
-/// The part of a connection's state that HTTP/3 needs.
+/// HTTP/3 part of a connection's state.
 pub(crate) struct Http3State {
     session: Session,
     tasks: Tasks,
-    /// Fault of the peer for which the connection was closed.
+    /// The peer's violation for which the connection was closed.
     fault: Option<h3::Error>,
 }
 
 /// Tasks that wait for a session.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// Only streams that somebody waits for are here.
+    /// Waiting tasks by stream; streams without a waiting task have no entry.
     by_stream: HashMap<StreamId, StreamTasks>,
-    /// A server's, for requests.
+    /// Tasks of a server that wait for requests.
     pub(super) accepting: WakerSet,
-    /// A client's, for leave to make requests.
+    /// Tasks of a client that wait until the server allows more requests.
     pub(super) requesting: WakerSet,
-    /// For the peer's settings, or for its farewell.
+    /// Tasks that wait for the peer's SETTINGS or GOAWAY.
     pub(super) progress: WakerSet,
 }
 
-/// The tasks that wait for one stream: at most one for each half, and one for datagrams.
+/// Tasks that wait for one stream: at most one for each half, and one for datagrams.
 #[derive(Debug, Default)]
 struct StreamTasks {
     reader: Option<Waker>,
@@ -49,19 +49,19 @@ pub(super) struct Access<'a> {
     pub(super) session: &'a mut Session,
     pub(super) core: &'a mut Connection,
     pub(super) tasks: &'a mut Tasks,
-    /// `true` once the handshake has been completed.
+    /// `true` once the handshake is complete.
     pub(super) connected: bool,
     fault: Option<&'a h3::Error>,
     ended: Option<&'a ConnectionError>,
 }
 
 impl Access<'_> {
-    /// Returns the QUIC error that ended the connection, if it is over.
+    /// Returns the QUIC error that ended the connection, if it has ended.
     pub(super) fn connection_error(&self) -> Option<ConnectionError> {
         self.ended.cloned()
     }
 
-    /// Returns the reason for the end of the connection, if it is over.
+    /// Returns the reason for the end of the connection, if it has ended.
     pub(super) fn ended(&self) -> Option<Error> {
         let ended = self.ended?;
         Some(match self.fault {
@@ -84,7 +84,7 @@ impl Tasks {
         self.by_stream.entry(id).or_default().datagrams = Some(cx.waker().clone());
     }
 
-    /// Takes the task that waits for a datagram, so that it asks again: no more datagrams come.
+    /// Takes the task that waits for a datagram, so that it polls again: no more datagrams will arrive.
     pub(super) fn end_datagrams(&mut self, id: StreamId) -> Option<Waker> {
         self.take(id, |tasks| &mut tasks.datagrams)
     }
@@ -182,7 +182,7 @@ impl session::Session for Http3State {
 }
 
 impl State {
-    /// Returns the session and the state that it needs, and begins a session if there is none.
+    /// Returns the session and the state that it needs. Begins a session if there is none.
     pub(super) fn http3(&mut self, now: Time, config: impl FnOnce() -> h3::Config) -> Access<'_> {
         let Self { core, session, ended, connected, trace, .. } = self;
         let begun = session.get_or_insert_with(|| {
@@ -206,8 +206,8 @@ impl State {
 }
 
 impl ConnectionInner {
-    /// Uses the connection's session. What `act` gives beside its result says whether there may be something
-    /// to send.
+    /// Calls `act` with the connection's session. The second value that `act` returns says whether there may
+    /// be packets to send.
     pub(super) fn http3<R>(&self, act: impl FnOnce(&mut Access<'_>) -> (R, bool)) -> R {
         let mut woken = Vec::new();
         let (result, sends) = self.with_state(|state| {
@@ -223,7 +223,7 @@ impl ConnectionInner {
         result
     }
 
-    /// Uses the connection's session, and has the driver send what follows from that.
+    /// Changes the connection's session, and notifies the driver, which sends the resulting packets.
     pub(super) fn change_http3<R>(&self, act: impl FnOnce(&mut Access<'_>) -> R) -> R {
         self.http3(|access| (act(access), true))
     }

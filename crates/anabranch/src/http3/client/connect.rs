@@ -1,4 +1,4 @@
-//! From a host's name to a connection.
+//! Connecting a client to a host by its name.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -13,14 +13,14 @@ use crate::connection::Connecting;
 /// Time after which the next address is tried in parallel (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The application protocol of HTTP/3 (RFC 9114 §3.1).
+/// ALPN protocol name of HTTP/3 (RFC 9114 §3.1).
 const ALPN: &[u8] = b"h3";
 
 /// A host and a port.
 type Authority<'a> = (&'a str, u16);
 
-/// Connects to `authority`, at `known` if that is possible. With `early` the handshake need not be complete
-/// if the server is known from before.
+/// Connects to `authority`, preferably at the address `known`. If `early` is `true` and early data is
+/// possible, the handshake need not be complete.
 pub(super) async fn connect(
     reach: &Reach,
     authority: Authority<'_>,
@@ -56,7 +56,7 @@ async fn resolve(reach: &Reach, authority: Authority<'_>) -> Result<VecDeque<Soc
     }
 }
 
-/// Tries one address after the other, each with a head start on the next.
+/// Tries the addresses in order. Each attempt has a head start on the next one.
 async fn race(
     reach: &Reach,
     authority: Authority<'_>,
@@ -83,7 +83,7 @@ async fn race(
             Ok(None) if addresses.is_empty() => {
                 return Err(failure.unwrap_or_else(|| unreachable_host(authority)));
             }
-            // Nothing is decided: the next address is due, or an attempt was cut off with its runtime.
+            // Nothing is decided yet: the next address is due, or an attempt was aborted with its runtime.
             Ok(Some(Err(_)) | None) | Err(_) => {}
         }
     }

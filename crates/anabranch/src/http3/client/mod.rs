@@ -1,4 +1,4 @@
-//! A client that makes requests by URL.
+//! A client that sends requests by URL.
 
 mod connect;
 mod pool;
@@ -26,11 +26,12 @@ use super::pump::Pump;
 use super::{Body, Config, Connection, Error, RecvHalf, SendHalf};
 use crate::endpoint::Endpoint;
 
-/// An HTTP/3 client: requests by URL, over connections that it makes as needed and keeps for later requests
-/// to the same host and port.
+/// An HTTP/3 client. It sends requests by URL, and keeps their connections for later requests to the same
+/// host and port.
 ///
-/// A request that the server surely did not process is made once more by itself, if its body is still there:
-/// see [`Error::is_unprocessed`]. Cloning is cheap and gives another handle of the same client.
+/// If a request surely was not processed by the server, the client sends it once more automatically, provided
+/// that its body is still available; see [`Error::is_unprocessed`]. Clones are cheap and refer to the same
+/// client.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,20 +62,21 @@ pub struct Client(Arc<Pool>);
 pub struct ClientBuilder(Reach);
 
 impl ClientBuilder {
-    /// Limits and features of HTTP/3.
+    /// Sets the limits and features of HTTP/3.
     pub fn config(mut self, config: Config) -> Self {
         self.0.config = config;
         self
     }
 
-    /// Sets whether requests with safe methods may be sent before the handshake is complete (0-RTT), if the
-    /// server is known. An attacker may replay them (RFC 8470). The default is `false`.
+    /// Sets whether requests with safe methods may be sent before the handshake is complete (0-RTT), if a
+    /// session of the server is stored. An attacker may replay such requests (RFC 8470). The default is
+    /// `false`.
     pub fn early_data(mut self, early_data: bool) -> Self {
         self.0.early_data = early_data;
         self
     }
 
-    /// Connects to `address` whenever a URL's host is `host`, instead of asking the resolver.
+    /// Sets the address that is used for URLs with the host `host`, instead of asking the resolver.
     pub fn resolve(mut self, host: impl Into<String>, address: SocketAddr) -> Self {
         self.0.overrides.insert(host.into().to_ascii_lowercase(), address);
         self
@@ -87,29 +89,29 @@ impl ClientBuilder {
 }
 
 impl Client {
-    /// Creates a client that makes its connections from `endpoint` with `config`, whose application protocols
-    /// have to include `h3`.
+    /// Creates a client that opens its connections on `endpoint` with `config`, whose application protocols
+    /// must include `h3`.
     pub fn new(endpoint: Endpoint, config: ClientConfig) -> Self {
         Self::builder(endpoint, config).build()
     }
 
-    /// Returns a builder for a client like that of [`Client::new`], with more settings.
+    /// Returns a builder of a client like that of [`Client::new`], for further settings.
     pub fn builder(endpoint: Endpoint, config: ClientConfig) -> ClientBuilder {
         ClientBuilder(Reach::new(endpoint, config))
     }
 
-    /// Makes a GET request.
+    /// Sends a GET request.
     ///
     /// # Errors
-    /// Like [`Client::request`].
+    /// Fails as [`Client::request`] does.
     pub async fn get(&self, url: &str) -> Result<Response<Body>, Error> {
         self.with_method(Method::GET, url, Bytes::new()).await
     }
 
-    /// Makes a POST request with `body`, without a content type.
+    /// Sends a POST request with `body`, without a content type.
     ///
     /// # Errors
-    /// Like [`Client::request`].
+    /// Fails as [`Client::request`] does.
     pub async fn post(&self, url: &str, body: impl Into<Bytes>) -> Result<Response<Body>, Error> {
         self.with_method(Method::POST, url, body.into()).await
     }
@@ -121,12 +123,12 @@ impl Client {
         self.request(request).await
     }
 
-    /// Makes a request, whose URI is an https URL; a `host` header takes the place of the URL's authority
-    /// towards the server. Gives the response once its head is there: its body follows as it arrives, and
-    /// what is left of the request's body is sent in the meantime. Dropping the response cancels the request.
+    /// Sends a request, whose URI must be an https URL. A `host` header replaces the URL's authority in the
+    /// request. Returns the response when its header section has arrived. The response's body is received
+    /// later, while the rest of the request's body is sent. Dropping the response cancels the request.
     ///
     /// # Errors
-    /// If the request cannot be made, or no response came.
+    /// Fails if the request cannot be sent, or if no response is received.
     pub async fn request<B>(&self, request: Request<B>) -> Result<Response<Body>, Error>
     where
         B: http_body::Body + Send + 'static,
@@ -147,7 +149,7 @@ impl Client {
                 Ok((response, _))
                     if retries && response.status() == StatusCode::TOO_EARLY && upload.rewind() =>
                 {
-                    // RFC 8470 §5.2: once more, when the handshake is complete.
+                    // RFC 8470 §5.2: the request is sent once more, when the handshake is complete.
                     connection.established().await?;
                 }
                 Ok((response, rest)) => {
@@ -162,11 +164,11 @@ impl Client {
         }
     }
 
-    /// Returns the connection that requests to this URL use, and makes one if there is none. It serves for
-    /// figures and for tasks that [`Client::request`] does not do.
+    /// Returns the connection that requests to this URL use, and opens one if there is none. Use it for
+    /// statistics, and for operations that [`Client::request`] does not offer.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// Fails if the connection cannot be opened.
     pub async fn connection(&self, url: &str) -> Result<Connection, Error> {
         let host = self.0.host(&parse(url)?)?;
         Ok(host.connection(&self.0.reach, false).await?.0)
@@ -186,11 +188,12 @@ where
     B: http_body::Body,
     B::Error: Into<crate::Error>,
 {
-    // If it fails, the request is reset, of which whoever reads the response learns.
+    // If this fails, the request is reset, and reading the response fails.
     let _ = poll_fn(|cx| pump.poll(cx, Pin::new(&mut upload), &mut send)).await;
 }
 
-/// Makes the request. Gives the response, and what is left to do if the request's body is not all sent.
+/// Sends the request. Returns the response, and the unsent part of the request if its body has not been sent
+/// completely.
 async fn attempt<B>(
     connection: &Connection,
     parts: &Parts,
@@ -212,7 +215,7 @@ where
             if let Err(error @ (Error::Body(_) | Error::Invalid(_))) = result {
                 return Poll::Ready(Err(error));
             }
-            // A server that has stopped reading is about to say why.
+            // A server that has stopped reading the request is about to respond.
         }
         poll_final(cx, &mut receive)
     })
@@ -222,7 +225,7 @@ where
     Ok((head.map(|()| Body::response(receive, left)), rest))
 }
 
-/// Returns the response's first head that is not an interim one.
+/// Returns the first header section of the response that is not an interim one.
 fn poll_final(cx: &Context<'_>, receive: &mut RecvHalf) -> Poll<Result<Response<()>, Error>> {
     loop {
         let head = ready!(receive.poll_response(cx))?;
@@ -232,8 +235,8 @@ fn poll_final(cx: &Context<'_>, receive: &mut RecvHalf) -> Poll<Result<Response<
     }
 }
 
-/// Adds Content-Length if the client knows the length; a method that usually has content says so even of none
-/// (RFC 9110 §8.6).
+/// Adds Content-Length if the client knows the length. With a method that usually has content, this includes
+/// a length of 0 (RFC 9110 §8.6).
 fn add_length<B: http_body::Body>(parts: &mut Parts, upload: &Upload<B>) {
     let expects_content = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
     if parts.method == Method::CONNECT || parts.headers.contains_key(CONTENT_LENGTH) {
@@ -244,8 +247,8 @@ fn add_length<B: http_body::Body>(parts: &mut Parts, upload: &Upload<B>) {
     }
 }
 
-/// Returns whether the request may be made again. It may if the server did not process it, or if the method
-/// is idempotent and the reused connection may long have been dead.
+/// Returns whether the request may be sent again: if the server did not process it, or if the method is
+/// idempotent and a reused connection was lost, which may have been dead for long.
 fn may_retry(error: &Error, method: &Method, reused: bool) -> bool {
     let stale = reused && method.is_idempotent() && matches!(error, Error::ConnectionLost(_));
     error.is_unprocessed() || stale

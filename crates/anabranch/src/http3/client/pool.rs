@@ -12,7 +12,7 @@ use super::connect;
 use super::reach::Reach;
 use crate::lock::lock;
 
-/// Hosts whose connections are kept; unused ones make way.
+/// Maximum number of hosts whose connections are kept. Beyond it, unused ones are removed.
 const MAX_HOSTS: usize = 256;
 
 const HTTPS_PORT: u16 = 443;
@@ -24,12 +24,13 @@ pub(super) struct Pool {
     hosts: Mutex<HashMap<(String, u16), Arc<PooledHost>>>,
 }
 
-/// A host and port, and the connection there.
+/// A host and port, and the connection to it.
 #[derive(Debug)]
 pub(super) struct PooledHost {
     pub(super) host: String,
     pub(super) port: u16,
-    /// Locked while a connection is made, so that those who come in the meantime use it as well.
+    /// Connection to the host. It is locked while a connection is opened, so that requests in the meantime
+    /// wait for the same one.
     kept: tokio::sync::Mutex<Kept>,
 }
 
@@ -65,7 +66,8 @@ impl Pool {
     }
 }
 
-/// Drops what is not in use: first the connections that are over, then any.
+/// Removes hosts that are not in use until there is room for one more: first those without a usable
+/// connection, then any.
 fn make_room(hosts: &mut HashMap<(String, u16), Arc<PooledHost>>) {
     if hosts.len() < MAX_HOSTS {
         return;
@@ -102,7 +104,7 @@ impl PooledHost {
     }
 
     fn is_connected(&self) -> bool {
-        // If it is locked, somebody is about to connect.
+        // If it is locked, a connection is being opened.
         self.kept.try_lock().map_or(true, |kept| kept.connection.as_ref().is_some_and(Connection::is_usable))
     }
 }

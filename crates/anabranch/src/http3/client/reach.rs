@@ -1,4 +1,4 @@
-//! Means by which a client reaches servers.
+//! Endpoint and settings with which a client reaches servers.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use anabranch_transport::ClientConfig;
 use super::super::Config;
 use crate::endpoint::Endpoint;
 
-/// An endpoint, and settings of connections to come.
+/// An endpoint, and the settings of future connections.
 #[derive(Debug)]
 pub(super) struct Reach {
     pub(super) endpoint: Endpoint,

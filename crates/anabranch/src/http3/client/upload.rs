@@ -1,4 +1,4 @@
-//! A request's body, as far as it can be sent again.
+//! A request's body that can be sent again if it is short.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,18 +7,18 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-/// Bytes of a body that are kept, not copied, in case the request has to be made again.
+/// Maximum number of bytes of a body that are kept, without a copy, in case the request must be sent again.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// A body that remembers its beginning.
+/// A body that keeps its beginning.
 pub(super) struct Upload<B> {
     body: Pin<Box<B>>,
-    /// Pieces of the body so far; `None` once they are too much to keep.
+    /// Pieces of the body so far; `None` once they are too long to keep.
     kept: Option<Vec<Bytes>>,
     kept_bytes: usize,
     /// Number of the kept pieces that have been passed on: all of them, unless the body was rewound.
     given: usize,
-    /// The body has come to its end; it must not be asked again.
+    /// `true` once the body has ended; it must not be polled again.
     has_ended: bool,
 }
 
@@ -27,7 +27,7 @@ impl<B: Body> Upload<B> {
         Self { body: Box::pin(body), kept: Some(Vec::new()), kept_bytes: 0, given: 0, has_ended: false }
     }
 
-    /// Begins from the start, if the start is still there.
+    /// Continues from the start of the body. Returns `false` if the start is no longer available.
     pub(super) fn rewind(&mut self) -> bool {
         self.given = 0;
         self.kept.is_some()
@@ -101,7 +101,7 @@ impl<B: Body> Body for Upload<B> {
     }
 }
 
-/// A body that is there as a whole.
+/// A body that is available as a whole.
 #[derive(Debug)]
 pub(super) struct Whole(Option<Bytes>);
 
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Must not be asked for more after its end.
+    /// Body that panics if it is polled after its end.
     struct Pieces(Option<Vec<Bytes>>);
 
     impl Body for Pieces {

@@ -1,4 +1,4 @@
-//! The answer to one request, from the service's future to the last byte of the body.
+//! Response to one request, from the service's future to the last byte of the body.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,10 +15,11 @@ use super::super::pump::Pump;
 use super::super::stall::Stall;
 use super::super::{Error, SendHalf};
 
-/// Bytes of a body that is sent together with its head if it is already there.
+/// Maximum length in bytes of a body that is sent together with its header section if it is available at
+/// once.
 const SMALL_BODY: u64 = 4 * 1024;
 
-/// Property of a request's method that matters to its answer.
+/// Property of a request's method that affects the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The response has no content (RFC 9110 §9.3.2).
@@ -37,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether a response with this status has no content, whatever its body says (RFC 9110 §6.4.1).
+    /// Returns whether a response with this status has no content, even if it has a body (RFC 9110 §6.4.1).
     fn is_bodiless(self, status: StatusCode) -> bool {
         self == Self::Head || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
     }
@@ -48,7 +49,8 @@ impl Kind {
 }
 
 pin_project! {
-    /// A service's future, then its response's body. It is made to be used for one request after the other.
+    /// State of one response: the service's future, then the response body. The value is reused for
+    /// successive requests.
     #[project = AnswerProjection]
     pub(super) enum Answer<F, B> {
         Idle,
@@ -57,20 +59,20 @@ pin_project! {
     }
 }
 
-/// Part of an answer that is available at once.
+/// Part of a response that is available at once.
 pub(super) enum AtOnce {
-    /// All of it is there.
+    /// The whole response.
     Whole(Parts, Bytes),
     /// The service failed.
     Failed,
-    /// It takes longer; head and first piece of the body may be there.
+    /// The response takes longer. Its header section and the first piece of its body may be available.
     Later(Option<Head>, Bytes),
 }
 
-/// A response's head, as it will be sent.
+/// Header section of a response, as it will be sent.
 pub(super) struct Head {
     pub(super) parts: Parts,
-    /// Neither body nor trailers follow.
+    /// `true` if neither body nor trailers follow.
     end: bool,
 }
 
@@ -80,7 +82,7 @@ where
     B: Body,
     B::Error: Into<crate::Error>,
 {
-    /// Takes the service's response as far as it is there, waiting for nothing.
+    /// Returns the part of the service's response that is available at once, without waiting.
     pub(super) fn poll_at_once(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> AtOnce {
         let head = match self.as_mut().poll_head(cx) {
             Poll::Ready(Ok(head)) => head,
@@ -103,7 +105,7 @@ where
                         AtOnce::Later(Some(head), data)
                     }
                 }
-                // Trailers before the content that was promised.
+                // The body has trailers before the content that it announced.
                 Err(_) => AtOnce::Failed,
             },
             Poll::Ready(Some(Err(_)) | None) => AtOnce::Failed,
@@ -111,7 +113,7 @@ where
         }
     }
 
-    /// Sends what is left of the answer. Gives up, and drops the service's future, when the client does.
+    /// Sends the rest of the response. If the client stops the stream, drops the service's future and fails.
     pub(super) async fn send(
         mut self: Pin<Box<Self>>,
         head: Option<Head>,
@@ -146,7 +148,7 @@ where
         .await
     }
 
-    /// Returns the service's response once it is ready, and keeps its body.
+    /// Returns the header section of the service's response once it is ready, and keeps its body.
     fn poll_head(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Head, E>> {
         let AnswerProjection::Called { future, kind } = self.as_mut().project() else { return Poll::Pending };
         let kind = *kind;
@@ -167,7 +169,8 @@ impl Head {
         let bodiless = kind.is_bodiless(status);
         let length = body.size_hint().exact();
         let says_length = match kind {
-            // What a HEAD has no body for, it may not know the length of.
+            // The length of a HEAD response is stated only if its body has one: the service may have omitted
+            // the content.
             _ if bodiless => kind == Kind::Head && length.is_some_and(|length| length > 0),
             _ => length.is_some(),
         };

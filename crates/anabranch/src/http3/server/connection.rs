@@ -1,7 +1,8 @@
-//! One connection's requests, on their way to the service and back.
+//! Requests of one connection, on their way to the service and back.
 //!
-//! Requests are taken in batches. The service's future is polled once where it is: most are ready at once,
-//! and their responses leave together, under one lock. A future that has to wait moves to a task of its own.
+//! Requests are accepted in batches. The future that the service returns is polled once at once: most futures
+//! are then ready, and their responses are sent together, under one lock. A future that must wait moves to a
+//! separate task.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -31,11 +32,11 @@ use super::date::{self, DateCache};
 use super::lifetime::Lifetime;
 use super::{ServeOptions, Shutdown};
 
-/// Requests that are taken at once: many, to share the cost of a turn; few enough for responses not to wait
-/// long.
+/// Maximum number of requests in a batch: enough to share the cost of a turn, few enough not to delay
+/// responses.
 const MAX_BATCH: usize = 32;
 
-/// Batches that are answered before other tasks have their turn.
+/// Maximum number of batches that are processed before other tasks have their turn.
 const MAX_BATCHES_IN_A_ROW: u32 = 8;
 
 /// A connection that is being served.
@@ -47,13 +48,13 @@ where
     service: S,
     options: ServeOptions,
     lifetime: Lifetime,
-    /// One for each request that is being answered by a task of its own.
+    /// Permits, one for each request that a separate task processes.
     handlers: Arc<Semaphore>,
-    /// Ready when a handler is free, after there was none.
+    /// Ready when a permit is available, after there was none.
     freed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Early requests that are not safe to repeat; they wait for the handshake.
+    /// Requests in early data whose methods are not safe; they wait until the handshake is complete.
     held: VecDeque<(Accepted, ConnectionInfo)>,
-    /// Says whether the handshake succeeded.
+    /// Resolves to whether the handshake succeeded.
     established: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
     batch: Vec<Accepted>,
     answered: Vec<Answered>,
@@ -62,13 +63,13 @@ where
     date: DateCache,
 }
 
-/// An answer where it can stay until it is given.
+/// A pinned response, which stays in place until it is sent.
 type Pinned<F, B> = Pin<Box<Answer<F, B>>>;
 
-/// A response that is ready to leave.
+/// A response that is ready to be sent.
 struct Answered {
     id: StreamId,
-    /// `None` if the service's request has no body, and so no hold on the stream.
+    /// `None` if the request has no body; the request then holds no reference to the stream.
     exchange: Option<Arc<Exchange>>,
     /// `None` if the service failed.
     response: Option<(Parts, Bytes)>,
@@ -77,7 +78,7 @@ struct Answered {
 /// Next event of a served connection.
 enum Next {
     Requests(ConnectionInfo),
-    /// The handshake is over; with success, what was held may be answered.
+    /// The handshake has ended. If it succeeded, the held requests may be processed.
     Held(bool),
     Nothing(Result<(), Error>),
 }
@@ -119,8 +120,8 @@ where
             match poll_fn(|cx| self.poll_next(cx)).await {
                 Next::Requests(info) => self.answer_batch(info).await?,
                 Next::Held(true) => self.answer_held().await?,
-                // Nobody proved to be there: it may have been a replay. That the connection is lost,
-                // accepting tells.
+                // The handshake failed, so the requests may have been replays. The next call to accept
+                // reports the lost connection.
                 Next::Held(false) => self.held.clear(),
                 Next::Nothing(result) => return result,
             }
@@ -154,13 +155,13 @@ where
         })
     }
 
-    /// Closes the connection when its time is over.
+    /// Closes the connection when its lifetime has ended.
     fn poll_lifetime(&mut self, cx: &mut Context<'_>, busy: bool) -> Poll<()> {
         let over = self.lifetime.poll(cx, &self.connection, busy);
         over.map(|()| self.connection.close())
     }
 
-    /// Returns how many requests may be taken.
+    /// Returns the number of requests that may be accepted now.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> usize {
         loop {
             let room = self.handlers.available_permits().saturating_sub(self.held.len());
@@ -198,8 +199,8 @@ where
         Ok(())
     }
 
-    /// Holds an early request back until the handshake is complete: requests that an attacker may repeat must
-    /// not change anything (RFC 8470 §3).
+    /// Holds an early request until the handshake is complete: requests that an attacker may replay must not
+    /// change anything (RFC 8470 §3).
     fn hold(&mut self, accepted: Accepted, info: ConnectionInfo) {
         self.held.push_back((accepted, ConnectionInfo { early_data: false, ..info }));
         self.established.get_or_insert_with(|| {
@@ -216,7 +217,7 @@ where
         Ok(())
     }
 
-    /// Has the service answer, as soon as it takes requests.
+    /// Passes a request to the service as soon as the service is ready.
     async fn answer(&mut self, accepted: Accepted, info: ConnectionInfo) -> Result<(), Error> {
         poll_fn(|cx| self.poll_service(cx)).await?;
         let mut accepted = Some(accepted);
@@ -229,8 +230,8 @@ where
         .await
     }
 
-    /// Returns ready when the service takes a request, or when the connection is over and no client waits for
-    /// that.
+    /// Returns ready when the service accepts a request, or when the connection has ended, so that no client
+    /// waits any more.
     fn poll_service(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match self.service.poll_ready(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
@@ -240,7 +241,7 @@ where
             }
             Poll::Pending => {}
         }
-        // What is answered need not wait for it.
+        // Responses that are ready need not wait for the service.
         self.flush();
         if self.poll_lifetime(cx, true).is_ready() {
             return Poll::Ready(Err(Error::Closed));
@@ -248,7 +249,7 @@ where
         self.connection.poll_closed(cx).map(Err)
     }
 
-    /// Calls the service, and takes its response if it is there.
+    /// Calls the service, and takes its response if it is available at once.
     fn begin(&mut self, cx: &mut Context<'_>, accepted: Accepted, info: ConnectionInfo) {
         let Accepted { id, parts, ended } = accepted;
         let kind = Kind::of(&parts.method);
@@ -256,7 +257,7 @@ where
         let request = self.request(parts, exchange.as_ref(), kind, info);
         let mut answer = self.spare.take().unwrap_or_else(|| Box::pin(Answer::Idle));
         let service = &mut self.service;
-        // A panic is the end of one request, not of all that the connection has.
+        // A panic ends this request only, not the others of the connection.
         let at_once = catch_unwind(AssertUnwindSafe(|| {
             answer.set(Answer::Called { future: service.call(request), kind });
             let at_once = answer.as_mut().poll_at_once(cx);
@@ -314,7 +315,7 @@ where
         if kind == Kind::Connect { None } else { Pace::new(&self.options.limits) }
     }
 
-    /// Starts a task that finishes an answer that takes longer.
+    /// Starts a task that completes a response that is not available at once.
     fn spawn(
         &self,
         answer: Pinned<S::Future, B>,
@@ -328,16 +329,17 @@ where
         if let Some(head) = head.as_mut().filter(|_| date) {
             date::add(&mut head.parts, || self.date.get());
         }
-        // There is a permit: no more requests are taken than there are permits, and nobody else takes them.
+        // A permit is available: no more requests are accepted than there are permits, and nobody else takes
+        // any.
         let permit = Arc::clone(&self.handlers).try_acquire_owned();
         tokio::spawn(async move {
             let _permit = permit;
-            // The stream's end has told the client if it failed.
+            // If this fails, the stream has been reset, so the client knows.
             let _ = answer.send(head, first, SendHalf::server(exchange), stall, date).await;
         });
     }
 
-    /// Sends the responses that are there.
+    /// Sends the responses that are ready.
     fn flush(&mut self) {
         if self.answered.is_empty() {
             return;
@@ -348,7 +350,7 @@ where
                 answer.send(access);
             }
         });
-        // Dropped without the lock: what a service puts into a response may be a handle of this connection.
+        // Dropped without the lock: a service may put a handle of this connection into a response.
         self.answered = answered;
         self.answered.clear();
     }
@@ -359,7 +361,7 @@ impl Answered {
         let (session, streams) = (&mut *access.session, access.core.streams());
         let sent = self.response.as_ref().is_some_and(|(parts, body)| {
             let sent = session.respond_whole(streams, self.id, parts, body);
-            // A client that does not want it, or is gone, is no failure.
+            // A client that has stopped the stream or is gone does not count as a failure.
             !matches!(sent, Err(WriteError::Invalid(_)))
         });
         if !sent {

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use http::header::DATE;
 use http::response::Parts;
 
-/// The current date, rendered once a second.
+/// The current date, rendered at most once a second.
 #[derive(Debug, Default)]
 pub(super) struct DateCache {
     second: u64,
@@ -14,7 +14,7 @@ pub(super) struct DateCache {
 }
 
 impl DateCache {
-    /// Looks at the clock.
+    /// Reads the clock, and renders the date if the second has changed.
     pub(super) fn refresh(&mut self) {
         let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if self.rendered.is_none() || second != self.second {
@@ -23,7 +23,7 @@ impl DateCache {
         }
     }
 
-    /// Returns the date as it was at the last look.
+    /// Returns the date of the last [`refresh`](Self::refresh).
     pub(super) fn get(&self) -> Option<HeaderValue> {
         self.rendered.clone()
     }
@@ -34,7 +34,7 @@ pub(super) fn now() -> Option<HeaderValue> {
     render(SystemTime::now())
 }
 
-/// Adds the date, unless the service has.
+/// Adds the `date` field, unless the service has set it.
 pub(super) fn add(parts: &mut Parts, date: impl FnOnce() -> Option<HeaderValue>) {
     if !parts.headers.contains_key(DATE)
         && let Some(date) = date()

@@ -1,5 +1,5 @@
-//! Lifetime of a served connection: until it is idle for too long or a shutdown begins, and then its orderly
-//! end.
+//! Lifetime of a served connection. It ends gracefully once the connection has been idle for too long or a
+//! shutdown begins.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,37 +14,37 @@ use super::shutdown::Shutdown;
 /// Interval at which a draining connection is checked.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The shortest time between two looks at a connection that is served.
+/// Minimum time between two checks of a connection that is being served.
 const MIN_TICK: Duration = Duration::from_millis(10);
 
-/// Watches over a connection's end.
+/// State that decides when a connection ends.
 pub(super) struct Lifetime {
     idle_timeout: Duration,
-    /// Time that open requests get when a connection is closed because it was idle.
+    /// Time allowed for open requests when a connection is closed because it was idle.
     grace: Duration,
     tick: Duration,
     shutdown: Pin<Box<dyn Future<Output = Duration> + Send>>,
     phase: Phase,
     timer: Pin<Box<Sleep>>,
     last_request: Instant,
-    /// Bytes that the client had not acknowledged at the last look.
+    /// Number of bytes that the client had not acknowledged at the last check.
     buffered: u64,
-    /// The first request that had not come at the last look, and at the one before.
+    /// The first request that had not been opened at the last check, and at the one before.
     marks: [StreamId; 2],
-    /// Bytes that the client had sent at the last look.
+    /// Number of bytes that the client had sent at the last check.
     received: u64,
-    /// Bytes between two looks that show a client at work on what it sends.
+    /// Minimum number of bytes between two checks that shows that the client is busy sending.
     steady: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Open,
-    /// The client has been told that the end is near.
+    /// The client has been asked to send no more requests (GOAWAY).
     Announced {
         deadline: Instant,
     },
-    /// No more requests are taken.
+    /// No more requests are accepted.
     Draining {
         deadline: Instant,
     },
@@ -65,7 +65,7 @@ impl Lifetime {
             buffered: 0,
             marks: [StreamId::from_u64(0); 2],
             received: 0,
-            // Without a rate, nothing excuses a head that does not come.
+            // Without a minimum rate, nothing excuses a header section that does not arrive.
             steady: steady.ok().filter(|_| limits.min_rate > 0).map_or(u64::MAX, |steady| steady.max(1)),
         }
     }
@@ -75,7 +75,7 @@ impl Lifetime {
         self.last_request = Instant::now();
     }
 
-    /// Returns ready when the connection is to be closed. `busy` says whether requests are being answered.
+    /// Returns ready when the connection must be closed. `busy` is `true` while requests are being processed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, connection: &Connection, busy: bool) -> Poll<()> {
         if matches!(self.phase, Phase::Open)
             && let Poll::Ready(drain) = self.shutdown.as_mut().poll(cx)
@@ -109,7 +109,7 @@ impl Lifetime {
         Poll::Pending
     }
 
-    /// Tells the client to make no more requests, and gives it a round trip to hear of it (RFC 9114 §5.2).
+    /// Announces the shutdown to the client, and allows one round trip for GOAWAY to arrive (RFC 9114 §5.2).
     fn announce(&mut self, connection: &Connection, drain: Duration) {
         connection.announce_shutdown();
         let now = Instant::now();
@@ -117,7 +117,7 @@ impl Lifetime {
         self.timer.as_mut().reset(now + connection.quic().rtt().min(drain));
     }
 
-    /// Returns whether the client has requested nothing for too long and no longer reads the answers.
+    /// Returns whether the client has sent no request for too long and no longer reads the responses.
     fn is_idle(&mut self, connection: &Connection, now: Instant, busy: bool) -> bool {
         let buffered = connection.unacknowledged_bytes();
         let reading = buffered != std::mem::replace(&mut self.buffered, buffered);
@@ -127,9 +127,9 @@ impl Lifetime {
         now.saturating_duration_since(self.last_request) >= self.idle_timeout
     }
 
-    /// Drops requests whose heads are not there although they began at least two ticks ago. Ticks in which
-    /// the client sent other things at a good rate do not count: its link may be slow, and have to carry
-    /// those first.
+    /// Drops requests whose header sections have not arrived although they were opened at least two ticks
+    /// ago. Ticks in which the client sent other data at a sufficient rate do not count: on a slow link, that
+    /// data may have to be sent first.
     fn expire_heads(&mut self, connection: &Connection) {
         let received = connection.received_bytes();
         if received - std::mem::replace(&mut self.received, received) >= self.steady {
@@ -149,8 +149,8 @@ mod tests {
     use crate::http3::Config;
     use crate::{Endpoint, SelfSigned, config};
 
-    /// The end of a stream is worth waiting for by itself: without it the client would not know that it has
-    /// everything.
+    /// The server waits for the client to acknowledge the end of a stream, too. Without the end the client
+    /// would not know that the response is complete.
     #[tokio::test]
     async fn a_connection_is_not_quiet_before_the_client_has_the_end_of_a_response() {
         let identity = SelfSigned::new(["localhost"]).unwrap();

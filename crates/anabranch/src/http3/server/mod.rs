@@ -1,4 +1,4 @@
-//! A server that lets a service answer.
+//! A server that passes requests to a service.
 
 mod answer;
 mod connection;
@@ -23,19 +23,19 @@ use super::{Body, Config, Connection, Error, Limits, StalledResponses};
 use crate::endpoint::Endpoint;
 use crate::incoming::Incoming;
 
-/// The application protocol of HTTP/3 (RFC 9114 §3.1).
+/// ALPN protocol name of HTTP/3 (RFC 9114 §3.1).
 const ALPN: &[u8] = b"h3";
 
-/// Maximum time for sending the last packets to clients when everything else is done.
+/// Maximum time for sending the last packets to clients once everything else is complete.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// An HTTP/3 server: it accepts connections of an endpoint and has a service answer their requests. Any
-/// [`Service`] of `http` messages will do, an `axum::Router` for instance.
+/// An HTTP/3 server: it accepts connections of an endpoint, and passes their requests to a service. The
+/// service can be any [`Service`] of `http` messages, for instance an `axum::Router`.
 ///
-/// Requests have a [`ConnectionInfo`](super::ConnectionInfo) among their extensions, those of extended
-/// CONNECT (RFC 9220) a [`Protocol`](super::Protocol), and those of any CONNECT
-/// [`Datagrams`](super::Datagrams). If the service answers CONNECT with success, the bodies of request and
-/// response are the two directions of a tunnel.
+/// Each request has a [`ConnectionInfo`](super::ConnectionInfo) among its extensions. An extended CONNECT
+/// (RFC 9220) has a [`Protocol`](super::Protocol), and any CONNECT has [`Datagrams`](super::Datagrams). If
+/// the service responds to CONNECT with success, the bodies of request and response are the two directions of
+/// a tunnel.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,9 +64,9 @@ configuration! {
     pub struct ServeOptions {
         /// Limits and features of HTTP/3.
         lend config, with_config: Config = Config::default();
-        /// Limits on the cost of clients.
+        /// Limits on the resources of clients.
         lend limits, with_limits: Limits = Limits::default();
-        /// Adds a `date` to responses that have none (RFC 9110 §6.6.1).
+        /// `true` if a `date` field is added to responses without one (RFC 9110 §6.6.1).
         copy date, with_date: bool = true;
         /// Memory that stalled responses hold, over all connections that are served with clones of these
         /// settings.
@@ -75,26 +75,26 @@ configuration! {
 }
 
 impl<S> Server<S> {
-    /// Creates a server on `endpoint`, whose application protocol has to be `h3`.
+    /// Creates a server on `endpoint`, whose application protocol must be `h3`.
     pub fn new(endpoint: Endpoint, service: S) -> Self {
         Self { endpoint, service, options: ServeOptions::default() }
     }
 
-    /// Limits and features of HTTP/3.
+    /// Sets the limits and features of HTTP/3.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.options.config = config;
         self
     }
 
-    /// Sets the limits on the cost of clients.
+    /// Sets the limits on the resources of clients.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.options.limits = limits;
         self
     }
 
-    /// Sets whether a `date` is added to responses that have none; the default is `true`.
+    /// Sets whether a `date` field is added to responses without one; the default is `true`.
     #[must_use]
     pub fn date(mut self, date: bool) -> Self {
         self.options.date = date;
@@ -110,13 +110,14 @@ where
     B::Data: Send,
     B::Error: Into<crate::Error>,
 {
-    /// Serves until the endpoint is closed.
+    /// Serves connections until the endpoint is closed.
     pub async fn serve(self) {
         self.serve_with_shutdown(pending::<()>(), Duration::ZERO).await;
     }
 
-    /// Serves until `signal` is ready, and then ends in good order: takes no more connections, tells clients
-    /// to make no more requests, serves those that were made, for at most `drain`, and closes.
+    /// Serves connections until `signal` is ready, and then shuts down gracefully. The server accepts no more
+    /// connections, asks clients to send no more requests (GOAWAY), processes earlier requests for at most
+    /// `drain`, and closes.
     pub async fn serve_with_shutdown(self, signal: impl Future, drain: Duration) {
         let max = self.options.limits.max_connections.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
         let connections = Arc::new(Semaphore::new(max));
@@ -134,7 +135,7 @@ where
                         );
                         tokio::spawn(async move {
                             let _permit = permit;
-                            // What went wrong with one client is no concern of the server.
+                            // A failure with one client does not concern the server.
                             let _ = serving.await;
                         });
                     }
@@ -146,7 +147,7 @@ where
         let mut all_done = pin!(connections.acquire_many(max as u32));
         let mut refusing = pin!(refuse_all(&self.endpoint));
         poll_fn(|cx| {
-            // It is for its clients that it is polled; it has no end.
+            // Polled to refuse new clients; it never completes.
             let _ = refusing.as_mut().poll(cx);
             all_done.as_mut().poll(cx).map(drop)
         })
@@ -155,7 +156,7 @@ where
     }
 }
 
-/// Waits for the next client; `None` if `event` comes first.
+/// Waits for the next client; `None` if `event` is ready first.
 async fn next_unless(endpoint: &Endpoint, mut event: std::pin::Pin<&mut impl Future>) -> Option<Incoming> {
     let mut next = pin!(endpoint.accept());
     poll_fn(|cx| match event.as_mut().poll(cx) {
@@ -165,12 +166,12 @@ async fn next_unless(endpoint: &Endpoint, mut event: std::pin::Pin<&mut impl Fut
     .await
 }
 
-/// Turns clients away for as long as it is polled.
+/// Refuses new clients for as long as it is polled.
 async fn refuse_all(endpoint: &Endpoint) -> Infallible {
     while let Some(incoming) = endpoint.accept().await {
         incoming.refuse();
     }
-    // The endpoint was closed; its connections have ended but those who serve them may not know yet.
+    // The endpoint was closed. Its connections have ended, but their tasks may not have noticed yet.
     pending().await
 }
 
@@ -193,16 +194,16 @@ where
     if data.protocol.as_deref() != Some(ALPN) {
         return Err(Error::NotHttp3);
     }
-    // On a server this is always possible.
+    // On a server this never fails.
     let Ok((quic, _)) = connecting.into_0rtt() else { return Err(Error::Closed) };
     serve_connection(quic, service, options, shutdown).await
 }
 
-/// Serves one connection, which may be early: for programs that have several application protocols on one
-/// endpoint. Resolves at its end.
+/// Serves one connection, whose handshake need not be complete. For programs with several application
+/// protocols on one endpoint. Returns when the connection has ended.
 ///
 /// # Errors
-/// If the connection is lost, or the service can take no more requests.
+/// Fails if the connection is lost, or if the service can accept no more requests.
 pub async fn serve_connection<S, B>(
     quic: crate::Connection,
     service: S,

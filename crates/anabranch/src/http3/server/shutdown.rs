@@ -1,11 +1,11 @@
-//! The end of serving, in good order.
+//! Graceful shutdown of served connections.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Tells all connections that are served with it when to end. Clones are the same shutdown.
+/// Signal to end all connections that are served with it. Clones are the same signal.
 #[derive(Clone, Debug)]
 pub struct Shutdown(Arc<watch::Sender<Option<Duration>>>);
 
@@ -15,15 +15,15 @@ impl Shutdown {
         Self(Arc::new(watch::Sender::new(None)))
     }
 
-    /// Begins the shutdown: every connection tells its client to make no more requests on it (GOAWAY, RFC
-    /// 9114 §5.2), serves those that were made, for at most `drain`, and closes.
+    /// Begins the shutdown. Every connection asks its client to send no more requests on it (GOAWAY, RFC 9114
+    /// §5.2), processes earlier requests for at most `drain`, and closes.
     pub fn begin(&self, drain: Duration) {
         self.0.send_replace(Some(drain));
     }
 
-    /// Waits for the beginning; gives how long requests may take.
+    /// Waits until the shutdown begins, and returns the maximum time for open requests.
     pub(super) fn begun(&self) -> impl Future<Output = Duration> + Send + 'static {
-        // It holds the sender, so that a shutdown that was dropped is one that never begins.
+        // The future holds the sender, so that a shutdown whose handles were dropped never begins.
         let shutdown = self.clone();
         async move {
             let mut receiver = shutdown.0.subscribe();

@@ -1,21 +1,22 @@
-//! Events that report connections and their paths to subscribers of `tracing`.
+//! Reports of events of connections and their paths to subscribers of `tracing`.
 //!
 //! | Target | Events |
 //! |---|---|
-//! | `anabranch::endpoint` | clients that come and are turned away, sockets that fail, sleep of the host |
+//! | `anabranch::endpoint` | clients that arrive and are refused, sockets that fail, sleep of the host |
 //! | `anabranch::connection` | handshake and end |
-//! | `anabranch::path` | paths that are opened, validated, moved, fail and are closed |
+//! | `anabranch::path` | paths that are opened, validated, migrated, fail and are closed |
 //! | `anabranch::http3` | requests and responses |
 //! | `anabranch::recovery` | timers, loss, congestion control, datagram sizes |
 //! | `anabranch::packet` | each packet |
 //!
-//! Events that people care about are at `INFO` (a failing path: `WARN`), decisions and the handshake's steps
-//! at `DEBUG`, single packets at `TRACE`. Events lie in a span `connection` (`id`, `side`, `peer`), those of
-//! a path in a span `path` within it (`id`, `local`, `remote`). Spans are at `ERROR`, so that they are there
-//! for any level of events.
+//! Events of general interest are at `INFO` (a failing path: `WARN`), decisions and the handshake's steps at
+//! `DEBUG`, single packets at `TRACE`. Events belong to a span `connection` (`id`, `side`, `peer`). Events of
+//! a path belong to a span `path` inside it (`id`, `local`, `remote`). Spans are at `ERROR`, so that they
+//! exist at every level of events.
 //!
-//! All of it follows from events that the core reports anyway, of which a connection has few. An [`Observer`]
-//! sees packets, and is there only for connections that begin while a subscriber wants its targets.
+//! Most events are derived from events that the core reports anyway; a connection has few of these. Packets
+//! are reported by an [`Observer`]. It is installed only for connections that begin while a subscriber has
+//! enabled its targets.
 
 mod observer;
 
@@ -31,7 +32,7 @@ use self::observer::PacketLog;
 
 /// Target of events of endpoints.
 pub(crate) const ENDPOINT: &str = "anabranch::endpoint";
-/// Target of the event that traces end because they cannot be written.
+/// Target of the event that reports that traces cannot be written.
 #[cfg(feature = "qlog")]
 pub(crate) const TRACE: &str = "anabranch::trace";
 /// Target of events of connections.
@@ -46,15 +47,15 @@ const RECOVERY: &str = "anabranch::recovery";
 /// Target of events of single packets.
 const PACKET: &str = "anabranch::packet";
 
-/// The spans of a connection.
+/// Spans of a connection and its paths.
 #[derive(Debug)]
 pub(crate) struct Log {
     span: Span,
-    /// Of paths that something was told of and that are not closed: no more than there are paths.
+    /// Spans of paths that have had events and are not closed, at most one for each path.
     paths: Vec<PathSpan>,
 }
 
-/// A path's span, for as long as its addresses stay the same.
+/// Span of a path. It is replaced when the path's addresses change.
 #[derive(Debug)]
 struct PathSpan {
     id: PathId,
@@ -62,18 +63,18 @@ struct PathSpan {
     span: Span,
 }
 
-/// Tells that nobody listens to anything.
+/// Returns whether no subscriber has enabled any event.
 fn is_off() -> bool {
     LevelFilter::current() == LevelFilter::OFF
 }
 
-/// Gives an address as people know it.
+/// Returns an address with IPv4-mapped IPv6 addresses written as IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 impl Log {
-    /// Begins the span of a connection that has just begun.
+    /// Begins the span of a new connection.
     pub(crate) fn begin(core: &Connection) -> Self {
         if is_off() {
             return Self { span: Span::none(), paths: Vec::new() };
@@ -91,17 +92,17 @@ impl Log {
         Self { span, paths: Vec::new() }
     }
 
-    /// Gives the connection's span.
+    /// Returns the connection's span.
     pub(crate) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// Makes an observer of packets, if a subscriber wants to know of them.
+    /// Creates an observer of packets, if a subscriber has enabled its targets.
     pub(crate) fn observer(&self) -> Option<Box<dyn Observer>> {
         PacketLog::new(&self.span).map(|log| -> Box<dyn Observer> { Box::new(log) })
     }
 
-    /// Gives the span of a path that the core knows, or has known until now.
+    /// Returns the span of a path that the core has, or had until now.
     pub(crate) fn path(&mut self, core: &Connection, id: PathId) -> Span {
         if is_off() {
             return Span::none();
@@ -125,7 +126,7 @@ impl Log {
         span
     }
 
-    /// Tells of something that has happened.
+    /// Logs an event of the core.
     pub(crate) fn event(&mut self, core: &Connection, event: &Event) {
         if is_off() {
             return;
@@ -166,9 +167,9 @@ impl Log {
             | Event::PathChanged { path, .. }
             | Event::PathState { path, .. }
             | Event::PathAbandoned { path, .. } => self.path_event(core, *path, event),
-            // Of streams there may be thousands in a second, and applications know them.
+            // There may be thousands of stream events a second, and applications know them.
             Event::Stream(_) | Event::DatagramReceived | Event::DatagramsUnblocked => {}
-            // Told with whatever else can end a connection.
+            // Logged by `end`, together with all other reasons for which a connection ends.
             Event::Closed(_) => {}
         }
     }
@@ -199,13 +200,13 @@ impl Log {
         }
     }
 
-    /// Tells that a client begins to open a path.
+    /// Logs that a client begins to open a path.
     pub(crate) fn opening(&mut self, core: &Connection, id: PathId) {
         let span = self.path(core, id);
         info!(target: PATH, parent: &span, "opening");
     }
 
-    /// Tells that the connection is over.
+    /// Logs that the connection has ended.
     pub(crate) fn end(&mut self, error: &ConnectionError) {
         info!(target: CONNECTION, parent: &self.span, reason = %error, "ended");
         self.paths.clear();

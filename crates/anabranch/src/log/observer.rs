@@ -1,4 +1,4 @@
-//! Packets and what recovery makes of them.
+//! Log of packets and of loss recovery.
 
 use anabranch_transport::trace::{Observer, PacketTrace, TraceEvent};
 use anabranch_wire::Time;
@@ -6,12 +6,12 @@ use tracing::{Level, Span, debug, trace};
 
 use super::{CONNECTION, PACKET, RECOVERY};
 
-/// Tells of a connection's packets.
+/// Observer that logs a connection's packets.
 #[derive(Debug)]
 pub(super) struct PacketLog(Span);
 
 impl PacketLog {
-    /// Makes one; `None` if no subscriber wants to know any of it.
+    /// Creates an observer; `None` if no subscriber has enabled its targets.
     pub(super) fn new(connection: &Span) -> Option<Self> {
         let wanted = tracing::enabled!(target: RECOVERY, Level::DEBUG)
             || tracing::enabled!(target: CONNECTION, Level::DEBUG)
@@ -31,7 +31,7 @@ impl PacketLog {
         );
     }
 
-    /// Tells of the handshake, and of keys.
+    /// Logs events of the handshake and of keys.
     fn handshake(&self, event: &TraceEvent<'_>) {
         let parent = &self.0;
         match *event {

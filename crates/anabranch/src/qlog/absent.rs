@@ -1,18 +1,18 @@
-//! Traces of a library without the feature `qlog`: none.
+//! Stand-in for traces in a library without the feature `qlog`.
 
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
 
-/// Settings of traces, of which there are none.
+/// Settings of traces; empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces;
 
-/// A trace that nobody creates.
+/// A trace, which is never created.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace;
 
 impl Traces {
-    /// Returns the settings; no environment variable matters.
+    /// Returns the settings. No environment variable is read.
     pub(crate) fn from_environment() -> Self {
         Self
     }

@@ -17,29 +17,29 @@ use crate::log::{ENDPOINT, TRACE};
 /// Settings of the traces of future connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces {
-    /// Directory of the files; `None` writes no traces.
+    /// Directory of the files. With `None` no traces are written.
     pub(crate) dir: Option<PathBuf>,
-    /// Maximum number of bytes of each trace; `None` means [`MAX_TRACE`].
+    /// Maximum size of each trace in bytes; `None` means [`MAX_TRACE`].
     pub(crate) limit: Option<u64>,
-    /// Set once a warning has been logged because a trace could not be written.
+    /// `true` once a warning has been logged that a trace could not be written.
     failed: Arc<AtomicBool>,
 }
 
 impl Traces {
-    /// Takes the directory from the environment variable QLOGDIR.
+    /// Returns settings with the directory of the environment variable QLOGDIR.
     pub(crate) fn from_environment() -> Self {
         Self { dir: std::env::var_os("QLOGDIR").map(PathBuf::from), ..Self::default() }
     }
 
-    /// Creates the trace of a new connection. `name` is the client's first destination connection ID, if it
-    /// is known.
+    /// Creates the trace of a new connection. `name` is the client's first destination connection ID, if
+    /// known.
     pub(crate) fn begin(&self, side: Side, name: Option<ConnectionId>) -> Option<Trace> {
         let file = QlogFile::new(self.dir.clone()?, self.limit, side, name);
         Some(Trace::new(QlogFile { failed: Arc::clone(&self.failed), ..file }))
     }
 }
 
-/// A connection's trace, which the transport and the HTTP/3 session write to in turn.
+/// A connection's trace. The transport and the HTTP/3 session both write to it.
 #[derive(Clone)]
 pub(crate) struct Trace(Arc<Mutex<QlogFile>>);
 
@@ -67,17 +67,17 @@ impl anabranch_http3::trace::Observer for Trace {
     }
 }
 
-/// A trace in a file of its own, named by the client's first destination connection ID. Opens the file at the
-/// connection's first event. A file that cannot be written costs the trace, never the connection.
+/// A trace in a separate file, named by the client's first destination connection ID. The file is opened at
+/// the connection's first event. If it cannot be written, the trace is lost, and the connection continues.
 struct QlogFile {
     dir: PathBuf,
-    /// Bytes that it may have.
+    /// Maximum size in bytes.
     limit: Option<u64>,
     side: Side,
-    /// `None` on a client: its first event tells.
+    /// `None` on a client: the connection ID is taken from its first event.
     name: Option<ConnectionId>,
     qlog: Option<Qlog>,
-    /// Somebody has been told that a trace could not be written, this one or another of the endpoint.
+    /// `true` once a warning has been logged that a trace of this endpoint could not be written.
     failed: Arc<AtomicBool>,
 }
 
@@ -86,8 +86,8 @@ impl QlogFile {
         Self { dir, limit, side, name, qlog: None, failed: Arc::default() }
     }
 
-    /// Tells that the trace ends because it cannot be written, once for all traces of an endpoint: the disk
-    /// is full for all.
+    /// Logs a warning if the trace cannot be written. Only the first such trace of an endpoint is reported,
+    /// since a full disk affects all of them.
     fn look(&mut self) {
         let Some(error) = self.qlog.as_mut().and_then(Qlog::take_error) else { return };
         if !self.failed.swap(true, Ordering::Relaxed) {

@@ -9,13 +9,14 @@ use super::policy::{PathPolicy, Usage};
 use super::{LocalAddress, PathStatus, unspecified_for};
 
 impl PathPolicy {
-    /// Returns the candidates for a server with these addresses, most preferred first, that the policy allows
-    /// on the host as it is now. A connection that begins on one of them has its first path where the policy
-    /// wants paths. If the policy names no interfaces, the system's own choice comes first. If nothing that
-    /// it names can be used, there are no candidates: [`PathPolicy::survey`] tells why.
+    /// Returns the candidates that the policy allows on the host's present interfaces, for a server with the
+    /// addresses `remotes`, most preferred first. A connection that begins on one of them has its first path
+    /// where the policy wants one. If the policy names no interfaces, the system's own choice comes first. If
+    /// no interface that it names can be used, there are no candidates; [`PathPolicy::survey`] reports the
+    /// reason.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub async fn candidates(&self, remotes: &[SocketAddr]) -> Vec<Candidate> {
         let remotes = &remotes[..remotes.len().min(MAX_REMOTES)];
         let chosen: Vec<_> = remotes.iter().map(|remote| (*remote, source_for(*remote))).collect();
@@ -24,7 +25,7 @@ impl PathPolicy {
         self.candidates_from(&interfaces, &chosen)
     }
 
-    /// Returns the candidates over these interfaces. Each address of the server comes with the local address
+    /// Returns the candidates on these interfaces. Each address of the server is given with the local address
     /// that the system would choose for it.
     fn candidates_from(
         &self,
@@ -44,7 +45,7 @@ impl PathPolicy {
         }
         for Origin { interface, addresses, .. } in &usable {
             for (remote, _) in remotes {
-                // What the system would take anyway is there already.
+                // The system's own choice is already in the list.
                 let same = |other: &Located| {
                     let there =
                         other.interface.as_ref() == Some(interface) && other.candidate.remote == *remote;
@@ -59,7 +60,8 @@ impl PathPolicy {
         in_turn(candidates)
     }
 
-    /// Interfaces that the policy allows, with one address of each family, and addresses that it names.
+    /// Returns the origins that the policy allows: interfaces with one address of each family, and addresses
+    /// that a rule names itself.
     pub(super) fn usable(&self, interfaces: &[Interface]) -> Vec<Origin> {
         let mut usable: Vec<Origin> = Vec::new();
         for interface in interfaces {
@@ -86,7 +88,7 @@ impl PathPolicy {
     }
 
     /// Adds the addresses of 127.0.0.0/8 that the policy names to the loopback interface. A host has all of
-    /// these addresses, but interfaces show only one.
+    /// these addresses, but its interface list contains only one.
     pub(super) fn add_loopback(&self, interfaces: &mut [Interface]) {
         let first = IpAddr::from(Ipv4Addr::LOCALHOST);
         let Some(loopback) = interfaces.iter_mut().find(|one| one.addresses.contains(&first)) else {
@@ -101,10 +103,10 @@ impl PathPolicy {
     }
 }
 
-/// Interface and addresses at which paths may begin.
+/// Interface, and addresses on it at which paths may begin.
 pub(super) struct Origin {
     pub(super) interface: String,
-    /// One of each family.
+    /// One address for each family.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) usage: Usage,
 }
@@ -117,13 +119,13 @@ impl Located {
     }
 }
 
-/// Returns whether packets from `local` can get to `remote`. Packets from loopback addresses do not leave
-/// this host.
+/// Returns whether packets from `local` can reach `remote`. Packets from loopback addresses do not leave this
+/// host.
 pub(super) fn reaches(local: IpAddr, remote: SocketAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4() && local.is_loopback() == remote.ip().is_loopback()
 }
 
-/// Returns the local address that the system would choose, without sending anything.
+/// Returns the local address that the system would choose for `remote`, without sending anything.
 pub(super) fn source_for(remote: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind(unspecified_for(remote)).ok()?;
     socket.connect(remote).ok()?;

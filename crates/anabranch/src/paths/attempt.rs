@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// A path that a [`PathManager`](super::PathManager) wants, and what became of it.
+/// A path that a [`PathManager`](super::PathManager) has to open, and the state of the attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathAttempt {
-    /// The interface; empty if none has its address.
+    /// Name of the interface; empty if no interface has the local address.
     pub interface: String,
     /// Local address of the path.
     pub local: IpAddr,
@@ -14,6 +14,6 @@ pub struct PathAttempt {
     pub remote: SocketAddr,
     /// `true` while the path is open.
     pub is_open: bool,
-    /// Reason that the newest attempt to open it failed.
+    /// Reason why the last attempt to open it failed.
     pub error: Option<String>,
 }

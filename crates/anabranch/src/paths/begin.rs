@@ -1,4 +1,4 @@
-//! Start of a path: a socket, and the core's consent.
+//! Opening of a path: its socket, and the call to the core.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::connection_inner::ConnectionInner;
 use crate::error::OpenPathError;
 
 impl ConnectionInner {
-    /// Begins to open a path if that is possible now.
+    /// Begins to open a path, and returns its ID.
     pub(crate) fn begin_path(
         &self,
         local: &LocalAddress,

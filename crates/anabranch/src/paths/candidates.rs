@@ -1,16 +1,16 @@
 //! Pairs of a local address and a server's address, in the order in which a new connection tries them (RFC
 //! 8305).
 //!
-//! The next candidate shares as little as possible with those before it: neither the interface nor the
-//! server's address nor the family, so that whichever of them is broken, the second attempt may come through
-//! (RFC 8305 §4 does so for families).
+//! Each candidate shares as little as possible with those before it: interface, server address and address
+//! family. Whichever of these is broken, the second attempt may then succeed. RFC 8305 §4 does the same for
+//! address families.
 
 use std::net::SocketAddr;
 
 use super::LocalAddress;
 use super::race::MAX_ATTEMPTS;
 
-/// Addresses of a server that are considered, most.
+/// Maximum number of addresses of a server that are considered.
 pub(super) const MAX_REMOTES: usize = 32;
 
 /// A pair of addresses between which a connection may begin.
@@ -29,8 +29,9 @@ impl From<SocketAddr> for Candidate {
 }
 
 impl Candidate {
-    /// Returns the candidates for a server with these addresses, most preferred first, with local addresses
-    /// of the system's choice. Each candidate is followed by one of another address family if there is one.
+    /// Returns the candidates for a server with the addresses `remotes`, most preferred first, with local
+    /// addresses of the system's choice. Each candidate is followed by one of another address family if there
+    /// is one.
     pub fn to_any_of(remotes: &[SocketAddr]) -> Vec<Self> {
         in_turn(
             remotes.iter().take(MAX_REMOTES).map(|remote| Located::of_the_system(*remote, None)).collect(),
@@ -38,7 +39,7 @@ impl Candidate {
     }
 }
 
-/// A candidate and the interface that it uses, if that is known.
+/// A candidate, and the interface that it uses, if known.
 #[derive(Clone, Debug)]
 pub(super) struct Located {
     pub(super) candidate: Candidate,
@@ -50,7 +51,7 @@ impl Located {
         Self { candidate: Candidate::from(remote), interface }
     }
 
-    /// Returns how much it has in common with another place.
+    /// Returns the number of properties that two candidates share.
     fn shares_with(&self, other: &Self) -> usize {
         usize::from(self.interface == other.interface)
             + usize::from(self.candidate.local == other.candidate.local)
@@ -59,8 +60,8 @@ impl Located {
     }
 }
 
-/// Orders the candidates: those that have least in common with all before them come first, others in the
-/// given order.
+/// Returns the candidates in the order of attempts, at most `MAX_ATTEMPTS`. The next candidate is always the
+/// one that shares the fewest properties with those before it. On a tie, the given order decides.
 pub(super) fn in_turn(mut left: Vec<Located>) -> Vec<Candidate> {
     let mut chosen: Vec<Located> = Vec::new();
     while chosen.len() < MAX_ATTEMPTS {

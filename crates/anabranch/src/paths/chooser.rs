@@ -1,4 +1,4 @@
-//! Choice of addresses by the program, in place of rules.
+//! Choice of addresses by the application, instead of rules.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,38 +6,38 @@ use std::sync::Arc;
 
 use super::PathStatus;
 
-/// A program's own choice of the addresses that get paths, see
+/// An application's choice of the addresses that get paths; see
 /// [`PathPolicy::choosing`](super::PathPolicy::choosing).
 pub trait PathChooser: fmt::Debug + Send + Sync {
-    /// Returns the use of an address of an interface; `None` leaves it without paths. Called whenever
-    /// interfaces change, so it should not take long.
+    /// Returns the use of an address of an interface; `None` if it gets no path. Called whenever interfaces
+    /// change, so it should be fast.
     fn choose(&self, interface: &str, address: IpAddr) -> Option<PathUse>;
 }
 
-/// The use of an address.
+/// Use of an address for paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathUse {
-    /// Place in the order of preference, the smallest first: when there may be fewer paths than addresses,
-    /// the first get them.
+    /// Order of preference, smallest first. If the policy allows fewer paths than there are addresses, the
+    /// most preferred ones get them.
     pub preference: usize,
-    /// Use of the paths.
+    /// Status of the paths.
     pub status: PathStatus,
-    /// Weight for schedulers that share by weight.
+    /// Weight for schedulers that distribute data by weight.
     pub weight: u32,
-    /// Number of paths, on ports of their own: 1 to
+    /// Number of paths from the address, each on its own port: 1 to
     /// [`MAX_PATHS_PER_INTERFACE`](super::MAX_PATHS_PER_INTERFACE).
     pub count: usize,
 }
 
 impl PathUse {
-    /// Creates the use of an address with one path of weight 1.
+    /// Creates the use of an address for one path of weight 1.
     pub fn new(preference: usize, status: PathStatus) -> Self {
         Self { preference, status, weight: 1, count: 1 }
     }
 }
 
-/// A chooser in a policy; policies with the same one are equal.
+/// A chooser in a policy. Two choosers are equal if they are the same object.
 #[derive(Clone, Debug)]
 pub(super) struct Chooser(pub(super) Arc<dyn PathChooser>);
 

@@ -5,59 +5,61 @@ use anabranch_wire::PathId;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Events kept for a listener that is slow; the oldest go first.
+/// Maximum number of events that are kept for a slow listener. Beyond it, the oldest is dropped.
 pub(crate) const MAX_PATH_EVENTS: usize = 64;
 
-/// Something that happened to a path.
+/// Event of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathEvent {
-    /// Client: this end has begun to open a path; [`PathEvent::Opened`] or [`PathEvent::Abandoned`] follows.
+    /// Client: this endpoint has begun to open a path. [`PathEvent::Opened`] or [`PathEvent::Abandoned`]
+    /// follows.
     Opening {
         /// The path.
         path: PathId,
-        /// Its addresses.
+        /// Its four-tuple.
         tuple: FourTuple,
     },
-    /// The peer has answered on a path that was being opened: it carries data.
+    /// The peer has responded on a path that was being opened. From now on the path carries data.
     Opened {
         /// The path.
         path: PathId,
     },
-    /// An open path began to fail or works again, or one of the ends made it a backup or took that back.
+    /// The state of an open path has changed: it fails or works again, or an endpoint has made it a backup or
+    /// made it available again.
     State {
         /// The path.
         path: PathId,
         /// New state of the path.
         state: PathState,
     },
-    /// A path was given up, by either end.
+    /// A path was abandoned, by either endpoint.
     Abandoned {
         /// The path.
         path: PathId,
-        /// Reason: a code of RFC 10069 §5, or of the application.
+        /// Error code of RFC 10069 §5, or of the application.
         code: u64,
     },
-    /// A path runs between other addresses now: migration or NAT rebinding, validated.
+    /// A path has a new, validated four-tuple, after a migration or a NAT rebinding.
     Changed {
         /// The path.
         path: PathId,
-        /// Its new addresses.
+        /// Its new four-tuple.
         tuple: FourTuple,
     },
-    /// Client: the server has announced or withdrawn further addresses of its own, see
+    /// Client: the server has announced or withdrawn alternative addresses; see
     /// [`Connection::server_addresses`].
     ///
     /// [`Connection::server_addresses`]: crate::Connection::server_addresses
     ServerAddresses,
-    /// This listener was so slow that this many events were dropped: look at [`Connection::paths`].
+    /// This listener was too slow, so this many events were dropped. [`Connection::paths`] returns the
+    /// present state.
     ///
     /// [`Connection::paths`]: crate::Connection::paths
     Missed(u64),
 }
 
-/// Gives the events of a connection's paths, in order; see
-/// [`Connection::path_events`](crate::Connection::path_events).
+/// Stream of path events, in order; see [`Connection::path_events`](crate::Connection::path_events).
 #[derive(Debug)]
 pub struct PathEvents(Option<broadcast::Receiver<PathEvent>>);
 

@@ -1,5 +1,6 @@
-//! Connections that were not told where to begin follow the host's routing table (RFC 9000 §9): the task that
-//! moves them when addresses or routes change, or when a network falls silent and another one works.
+//! Connections whose local address the application did not choose follow the host's routing table (RFC 9000
+//! §9). A task migrates them when addresses or routes change, or when their network falls silent and another
+//! one works.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -18,7 +19,7 @@ use crate::driver_handle::DriverHandle;
 use crate::endpoint_inner::EndpointInner;
 use crate::log::PATH;
 
-/// Looks after the connections of an endpoint until none is left that follows the routing table.
+/// Manages the connections of an endpoint that follow the routing table, until none is left.
 pub(crate) async fn follow(endpoint: Weak<EndpointInner>, wake: Arc<Notify>) {
     let mut watch = InterfaceChanges::of_routes();
     loop {
@@ -27,7 +28,7 @@ pub(crate) async fn follow(endpoint: Weak<EndpointInner>, wake: Arc<Notify>) {
             () = wake.notified() => {}
         }
         let Some(endpoint) = endpoint.upgrade() else { return };
-        // A host that was asleep is found out by the driver.
+        // The driver detects that the host was asleep.
         endpoint.driver.wake();
         let (begun, connections) = endpoint.census();
         let connections: Vec<_> = connections
@@ -56,30 +57,30 @@ impl State {
     }
 }
 
-/// A connection's situation.
+/// State of a connection that decides the next step.
 #[derive(Clone, Debug)]
 struct Situation {
-    /// The path's addresses, in the form of their family.
+    /// The path's addresses, without IPv4-mapped IPv6 addresses.
     local: IpAddr,
     remote: SocketAddr,
     /// `true` if the local address is on an interface that is up.
     is_usable: bool,
-    /// The local address that the routing table names for the remote one.
+    /// Local address that the routing table selects for the remote one.
     route: Option<IpAddr>,
     is_silent: bool,
     is_managed: bool,
 }
 
-/// Action that a situation requires.
+/// Next step for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The path stays where it is, and sends again what has had no answer.
+    /// The path stays where it is, and unacknowledged data is sent again.
     Stay,
-    /// It goes on there at once.
+    /// The path moves to this address at once.
     Relocate(IpAddr),
-    /// It moves there if the server answers there.
+    /// The path moves to this address if the server responds there.
     Prefer(IpAddr),
-    /// Others are asked whether they work.
+    /// Other addresses are probed.
     Ask,
 }
 
@@ -88,7 +89,7 @@ impl Situation {
         match self.route {
             Some(source) if source != self.local && !self.is_usable => Step::Relocate(source),
             _ if self.is_managed => Step::Stay,
-            // What the routing table names may be what was found silent before.
+            // The routing table may name an address that was found silent before.
             Some(_) if self.is_silent => Step::Ask,
             Some(source) if source == self.local => Step::Stay,
             Some(source) => Step::Prefer(source),
@@ -112,8 +113,9 @@ fn look_after(endpoint: &Arc<EndpointInner>, connection: &Arc<ConnectionInner>, 
             if let Some((local, lease)) = endpoint.driver.place_for(tuple, source) {
                 connection.update(|state| {
                     state.hold_roaming(local, lease);
-                    // Without a connection ID to spare, or before the handshake is confirmed, the system
-                    // finds a way for what has to be sent, and the server takes it for a NAT's doing.
+                    // Without a spare connection ID, or before the handshake is confirmed, the system chooses
+                    // the source address of the packets that are sent again. The server sees this as a NAT
+                    // rebinding.
                     if state.core.relocate(now, local).is_err() {
                         state.core.try_again(now);
                     }
@@ -136,7 +138,7 @@ fn look_after(endpoint: &Arc<EndpointInner>, connection: &Arc<ConnectionInner>, 
     }
 }
 
-/// The path that a connection has alone, and what else is known of it.
+/// Snapshot of a single-path connection: its path, and the state that decides whether it migrates.
 struct Looked {
     tuple: FourTuple,
     is_silent: bool,
@@ -155,7 +157,7 @@ fn look(state: &mut State) -> Option<Looked> {
     remotes.extend(state.core.other_addresses());
     let mut open = state.core.paths().filter(|path| state.core.is_path_open(path.id).is_some());
     let path = open.next()?;
-    // Several paths make up for each other.
+    // Several paths can replace each other, so none needs to move.
     if open.next().is_some() {
         None
     } else {
@@ -163,7 +165,7 @@ fn look(state: &mut State) -> Option<Looked> {
     }
 }
 
-/// Asks on other interfaces and at the server's other addresses whether they work.
+/// Probes other interfaces and the server's other addresses.
 fn ask(
     endpoint: &Arc<EndpointInner>,
     connection: &Arc<ConnectionInner>,
@@ -193,7 +195,7 @@ fn ask(
     endpoint.driver.drop_unleased();
 }
 
-/// Returns other pairs of local address and server address to try, most preferred first.
+/// Returns other pairs of local address and server address to probe, most preferred first.
 fn others(
     situation: &Situation,
     interfaces: &[Interface],
@@ -227,9 +229,9 @@ fn others(
 }
 
 impl DriverHandle {
-    /// Returns a local address with the IP address `source` for the path that runs over `tuple`. It is on the
-    /// socket that the path uses, else on the endpoint's own or another socket that is bound to no address,
-    /// if there is one.
+    /// Returns a local address with the IP address `source` for the path with the four-tuple `tuple`. It uses
+    /// the path's own socket if possible, or else the endpoint's own socket or a new one, provided that it is
+    /// bound to a wildcard address.
     fn place_for(&self, tuple: FourTuple, source: IpAddr) -> Option<(SocketAddr, Option<Arc<Lease>>)> {
         let mapped = |ip: IpAddr| match ip {
             IpAddr::V4(v4) if tuple.remote.is_ipv6() => v4.to_ipv6_mapped().into(),

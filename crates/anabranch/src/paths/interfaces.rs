@@ -1,4 +1,4 @@
-//! The interfaces of this host, and word of their changes.
+//! Interfaces of this host, and notification of changes.
 
 use std::io;
 use std::net::IpAddr;
@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use super::interface::Interface;
 
-/// Interval at which interfaces are checked where the system does not report changes, and in any case.
+/// Interval at which interfaces are checked. It is the only check where the system does not report changes.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Changes come in bursts: this long after the first one they are looked at together.
+/// Time after the first report of a change in which further reports are collected, because changes come in
+/// bursts.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BURST: Duration = Duration::from_millis(20);
 
-/// Returns the interfaces as they are now; those that are down come without addresses.
+/// Returns the present interfaces. Those that are down have no usable addresses.
 pub(super) async fn snapshot() -> Vec<Interface> {
     let read = tokio::task::spawn_blocking(netdev::get_interfaces).await.unwrap_or_default();
     let interfaces = read.into_iter().map(|interface| {
         let addresses = interface.ipv4_addrs().into_iter().map(IpAddr::V4);
         let addresses = addresses.chain(interface.ipv6_addrs().into_iter().map(IpAddr::V6));
-        // Up as it was told to be, and with a carrier.
+        // Administratively up, and with a carrier.
         let is_up = interface.is_up() && interface.is_running();
         let (addresses, idle_addresses) = match is_up {
             true => (addresses.collect(), Vec::new()),
@@ -29,7 +30,7 @@ pub(super) async fn snapshot() -> Vec<Interface> {
     interfaces.collect()
 }
 
-/// Waits for changes of the interfaces.
+/// Watch for changes of the interfaces.
 pub(super) struct InterfaceChanges {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     netlink: Option<netlink_sys::TokioSocket>,
@@ -41,18 +42,18 @@ impl InterfaceChanges {
         Self { netlink: listen(ADDRESSES).ok() }
     }
 
-    /// Creates a watch that covers routes as well.
+    /// Creates a watch that includes routes.
     pub(super) fn of_routes() -> Self {
         Self { netlink: listen(ADDRESSES | ROUTES).ok() }
     }
 
-    /// Returns once something may have changed.
+    /// Returns when something may have changed.
     pub(super) async fn changed(&mut self) {
         use netlink_sys::AsyncSocketExt as _;
 
         let Some(netlink) = &mut self.netlink else { return tokio::time::sleep(INTERVAL).await };
-        // What has changed is read anew as a whole; an error says that messages were lost, which is a change
-        // as well.
+        // Any message leads to a new reading of all interfaces. An error means that messages were lost, so it
+        // counts as a change, too.
         let heard = tokio::time::timeout(INTERVAL, netlink.recv_from_full()).await;
         if heard.is_ok() {
             let burst = tokio::time::Instant::now() + BURST;
@@ -61,11 +62,10 @@ impl InterfaceChanges {
     }
 }
 
-/// Links and addresses, as rtnetlink(7) groups them: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`,
-/// `RTMGRP_IPV6_IFADDR`.
+/// Groups of links and addresses in rtnetlink(7): `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV6_IFADDR`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const ADDRESSES: u32 = 0x1 | 0x10 | 0x100;
-/// `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`.
+/// Groups of routes in rtnetlink(7): `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const ROUTES: u32 = 0x40 | 0x400;
 
@@ -85,12 +85,12 @@ impl InterfaceChanges {
         Self {}
     }
 
-    /// Creates a watch that covers routes as well.
+    /// Creates a watch that includes routes.
     pub(super) fn of_routes() -> Self {
         Self {}
     }
 
-    /// Returns once something may have changed.
+    /// Returns when something may have changed.
     pub(super) async fn changed(&mut self) {
         tokio::time::sleep(INTERVAL).await;
     }

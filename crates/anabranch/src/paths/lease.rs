@@ -1,5 +1,4 @@
-//! Leases of sockets that were bound for paths: a socket is kept until the last path that holds a lease of it
-//! is gone.
+//! Leases of sockets that were bound for paths. A socket is kept until its last lease is dropped.
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use anabranch_wire::PathId;
 
 use crate::socket::Socket;
 
-/// A path's hold on a socket. The endpoint lets go of a socket of which nobody holds a lease.
+/// Reference that a path holds on its socket. The endpoint closes a socket when its last lease is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease(Arc<Socket>);
 
@@ -21,7 +20,7 @@ impl Lease {
     }
 }
 
-/// The leases of one connection's paths; nothing is allocated before the first.
+/// Leases of one connection's paths. An empty list allocates no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Leases(Vec<(PathId, Arc<Lease>)>);
 
@@ -30,7 +29,7 @@ impl Leases {
         self.0.push((path, lease));
     }
 
-    /// Lets go of the sockets of paths that do not exist any longer. Says whether there were any.
+    /// Drops the leases of paths that no longer exist. Returns whether there were any.
     pub(crate) fn release(&mut self, exists: impl Fn(PathId) -> bool) -> bool {
         let before = self.0.len();
         self.0.retain(|(path, _)| exists(*path));

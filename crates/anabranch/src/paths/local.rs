@@ -1,23 +1,23 @@
-//! Start of a path: an address of this host, and perhaps an interface.
+//! Local end of a path: an address of this host, and optionally an interface.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use socket2::{Domain, Protocol, Type};
 
-/// This end's address of a path.
+/// Local address of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LocalAddress {
     /// An address of this host.
     pub ip: IpAddr,
-    /// The port. With 0 the path gets a socket of its own on a port that the system chooses.
+    /// The port. With 0 the path gets a new socket on a port that the system chooses.
     pub port: u16,
-    /// Packets leave through this interface, whatever the routes say, where the system supports that (Linux).
-    /// An interface that does not exist is an error; where the system forbids the choice (Linux before 5.7),
-    /// the source address decides, unless `strict` is set.
+    /// Interface through which packets are sent, regardless of the routing table, if the system supports this
+    /// (Linux). An interface that does not exist is an error. If the system does not permit the choice (Linux
+    /// before 5.7), the routing table decides by the source address, unless `strict` is set.
     pub interface: Option<String>,
-    /// An error rather than another interface.
+    /// `true` if it is an error that the system does not permit the choice of the interface.
     pub strict: bool,
 }
 
@@ -34,14 +34,14 @@ impl From<IpAddr> for LocalAddress {
 }
 
 impl LocalAddress {
-    /// Makes packets leave through `interface`.
+    /// Sets the interface through which packets are sent.
     #[must_use]
     pub fn on_interface(mut self, interface: impl Into<String>) -> Self {
         self.interface = Some(interface.into());
         self
     }
 
-    /// Makes it an error if packets cannot be kept to the interface.
+    /// Makes it an error if packets cannot be restricted to the interface.
     #[must_use]
     pub fn strictly(mut self) -> Self {
         self.strict = true;
@@ -54,7 +54,7 @@ impl LocalAddress {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(interface) = &self.interface {
             match socket.bind_device(Some(interface.as_bytes())) {
-                // The source address decides, which most hosts' routes look at.
+                // The source address then decides, which the routing rules of most hosts consider.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.strict => {}
                 bound => bound?,
             }
@@ -64,7 +64,7 @@ impl LocalAddress {
     }
 }
 
-/// Returns the wildcard address that reaches `remote`, for a client to bind to.
+/// Returns the wildcard address of the family of `remote`, for a client to bind to.
 pub fn unspecified_for(remote: SocketAddr) -> SocketAddr {
     match remote {
         SocketAddr::V4(_) => SocketAddr::new([0, 0, 0, 0].into(), 0),

@@ -1,4 +1,4 @@
-//! The task that opens and closes paths as a [`Plan`] says.
+//! The task that opens and closes paths according to a [`Plan`].
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -22,13 +22,13 @@ use crate::error::OpenPathError;
 use crate::log::PATH;
 
 impl Connection {
-    /// Opens a path from every usable interface as `policy` says, as soon as the handshake is confirmed; for
-    /// clients. It goes on following the interfaces and the addresses that the server announces, until the
-    /// connection ends or [`PathManager::stop`] is called. It does not keep the connection open. Does nothing
-    /// if multipath was not negotiated.
+    /// Starts a task that opens a path from every interface that `policy` allows, once the handshake is
+    /// confirmed; for clients. The task follows changes of the interfaces and of the addresses that the
+    /// server announces, until the connection ends or [`PathManager::stop`] is called. It does not keep the
+    /// connection open. It does nothing if multipath was not negotiated.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn manage_paths(&self, policy: PathPolicy) -> PathManager {
         let report = Arc::default();
         let task = tokio::spawn(run(self.0.inner(), self.path_events(), policy, Arc::clone(&report)));
@@ -36,7 +36,7 @@ impl Connection {
     }
 }
 
-/// The task of [`Connection::manage_paths`], which goes on without this handle.
+/// Handle of the task of [`Connection::manage_paths`]. The task continues if the handle is dropped.
 #[derive(Debug)]
 pub struct PathManager {
     task: JoinHandle<()>,
@@ -51,18 +51,18 @@ struct Report {
 }
 
 impl PathManager {
-    /// Opens and closes no paths any longer; those that are there stay.
+    /// Stops the task: it opens and closes no more paths. Open paths stay open.
     pub fn stop(&self) {
         self.task.abort();
     }
 
-    /// Returns the paths that the manager wants, as they were a moment ago; none before the handshake is
-    /// confirmed.
+    /// Returns the paths that the manager has to open, with their last known states; none before the
+    /// handshake is confirmed.
     pub fn attempts(&self) -> Vec<PathAttempt> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).attempts.clone()
     }
 
-    /// Returns the interfaces of this host as the manager saw them last.
+    /// Returns the interfaces of this host as the manager last saw them.
     pub fn survey(&self) -> Survey {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).survey.clone()
     }
@@ -77,7 +77,7 @@ async fn run(
     if confirmed(&connection).await.is_err() || !connection.with_state(|state| state.core.is_multipath()) {
         return;
     }
-    // The routing table has a say only in where the connection begins.
+    // With a manager, the routing table decides only where the connection begins.
     connection.update(|state| state.paths.roaming.iter_mut().for_each(|roaming| roaming.is_managed = true));
     let mut watch = InterfaceChanges::new();
     let mut manager = Manager { plan: Plan::new(policy), connection };
@@ -123,7 +123,7 @@ struct Manager {
 impl Manager {
     async fn look_around(&mut self) {
         let interfaces = snapshot().await;
-        // Not to be able to look is no reason to believe that everything is gone.
+        // An empty list means that the interfaces could not be read, not that all are gone.
         if !interfaces.is_empty() {
             let commands = self.plan.on_interfaces(self.connection.driver.now(), interfaces);
             commands.into_iter().for_each(|command| self.execute(command));
@@ -156,7 +156,8 @@ impl Manager {
             Command::Abandon(id) => {
                 let code = TransportErrorCode::PATH_UNSTABLE_OR_POOR.0;
                 if self.connection.update(|state| state.core.abandon_path(now, id, code)).is_err() {
-                    // The last one stays, whatever its address: the system may find another way for it.
+                    // The last path stays open, whatever its address: the system may find another route for
+                    // it.
                     self.adopt(id);
                 }
             }
@@ -174,7 +175,7 @@ impl Manager {
             PathEvent::Abandoned { path, code } => self.plan.on_abandoned(now, *path, *code),
             PathEvent::Changed { path, .. } => self.adopt(*path),
             PathEvent::ServerAddresses => self.learn_addresses(),
-            // What fails may work again; if it does not, it is abandoned.
+            // A failing path may recover. If it does not, the core abandons it.
             PathEvent::Opening { .. } | PathEvent::State { .. } => {}
             PathEvent::Missed(_) => {
                 self.adopt_all();
@@ -183,7 +184,7 @@ impl Manager {
         }
     }
 
-    /// Learns the server's addresses, preferred ones first.
+    /// Passes the server's addresses to the plan, preferred ones first.
     fn learn_addresses(&mut self) {
         let mut known = self.connection.with_state(|state| state.core.server_addresses());
         known.sort_by_key(|known| !known.preferred);

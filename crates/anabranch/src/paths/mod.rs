@@ -1,8 +1,7 @@
-//! Several paths of one connection (RFC 10069): opening them, giving them up, what they are for, and what
-//! happens to them.
+//! Several paths of one connection (RFC 10069): opening and abandoning them, their status, and their events.
 //!
-//! Both ends have to want several paths. A client then opens them one by one with [`Connection::open_path`],
-//! or has that done for every interface of its host with [`Connection::manage_paths`].
+//! Both endpoints must enable multipath. A client then opens paths one by one with [`Connection::open_path`],
+//! or has one opened for every interface of its host with [`Connection::manage_paths`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
@@ -102,26 +101,26 @@ use crate::driver_handle::DriverHandle;
 use crate::error::OpenPathError;
 use crate::log::PATH;
 
-/// Maximum time that [`Connection::open_path`] waits for the peer to send the connection IDs that a path
+/// Maximum time that [`Connection::open_path`] waits for the peer to issue the connection IDs that a path
 /// needs.
 const CID_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Returns whether both ends want several paths at once: both transport configurations have a
+    /// Returns whether multipath was negotiated: the transport configurations of both endpoints have a
     /// [`MultipathConfig`](crate::MultipathConfig).
     pub fn is_multipath(&self) -> bool {
         self.0.with_state(|state| state.core.is_multipath())
     }
 
-    /// Opens a path from `local` to `remote`, or to the connection's current remote address, and waits for
-    /// the server's answer on it; for clients. From then on the path carries data. It also waits for the
-    /// handshake to be confirmed, before which no path can be opened. If the endpoint has no socket at that
-    /// address, one is bound for as long as the path exists.
+    /// Opens a path from `local` to `remote`, or to the connection's current remote address, and waits until
+    /// the server has responded on it; for clients. From then on the path carries data. Also waits until the
+    /// handshake is confirmed, since no path can be opened before. If the endpoint has no socket at the local
+    /// address, one is bound while the path exists.
     ///
-    /// A future that is dropped does not close the path that it has begun to open.
+    /// If the future is dropped, the path that it has begun to open is not closed.
     ///
     /// # Errors
-    /// If the path cannot be opened, or if the server does not answer on it.
+    /// Fails if the path cannot be opened, or if the server does not respond on it.
     pub async fn open_path(
         &self,
         local: impl Into<LocalAddress>,
@@ -132,11 +131,11 @@ impl Connection {
         Ok(id)
     }
 
-    /// Begins to open a path like [`Connection::open_path`], but does not wait for the server's answer:
-    /// [`PathEvent::Opened`] or [`PathEvent::Abandoned`] reports the result.
+    /// Begins to open a path like [`Connection::open_path`], but does not wait until the server has
+    /// responded. [`PathEvent::Opened`] or [`PathEvent::Abandoned`] reports the result.
     ///
     /// # Errors
-    /// If the path cannot be opened.
+    /// Fails if the path cannot be opened.
     pub async fn begin_path(
         &self,
         local: impl Into<LocalAddress>,
@@ -146,7 +145,8 @@ impl Connection {
         self.confirmed().await?;
         let remote = remote.unwrap_or_else(|| self.remote_address());
         let begun = poll_fn(|cx| {
-            // Registered before the attempt: the connection IDs may arrive while it fails.
+            // The waker is registered before the attempt, because the connection IDs may arrive while it
+            // fails.
             if let Poll::Ready(ended) = self.0.with_state(|state| state.wait(cx, |state| &mut state.progress))
             {
                 return Poll::Ready(ended.map_err(OpenPathError::from));
@@ -160,62 +160,66 @@ impl Connection {
         tokio::time::timeout(CID_PATIENCE, begun).await.unwrap_or(Err(late))
     }
 
-    /// Gives a path up and tells the peer why: a code of RFC 10069 §5 or of the application. Data that is
-    /// under way on it is sent again on others.
+    /// Abandons a path (RFC 10069 §3.4). PATH_ABANDON carries `code`, which is an error code of RFC 10069 §5
+    /// or of the application. Unacknowledged data is sent again on other paths.
     ///
     /// # Errors
-    /// If there is no such path, or no other: close the connection instead.
+    /// Fails if the path does not exist, or if it is the last usable path. Close the connection instead of
+    /// abandoning the last path.
     pub fn abandon_path(&self, id: PathId, code: VarInt) -> Result<(), PathError> {
         let now = self.0.driver.now();
         self.0.update(|state| state.core.abandon_path(now, id, code.get()))
     }
 
-    /// Says what a path is for. The peer is told; it is free to use the path differently for what it sends.
+    /// Sets a path's status, and announces it to the peer. The peer may still use the path differently for
+    /// the data that it sends.
     ///
     /// # Errors
-    /// If there is no such path, or only one may exist.
+    /// Fails if the path does not exist, or if multipath was not negotiated.
     pub fn set_path_status(&self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.0.update(|state| state.core.set_path_status(id, status))
     }
 
-    /// Returns the paths as they are now, in the order of their identifiers; one without multipath.
+    /// Returns the present paths, in order of their path IDs. Without multipath there is only one.
     pub fn paths(&self) -> Vec<PathInfo> {
         self.0.with_state(|state| state.core.paths().collect())
     }
 
-    /// Returns the addresses that the server has announced beside the one that the connection began with
-    /// (draft-munizaga-quic-alternative-server-address); for clients. A client that came by IPv4 thus learns
-    /// the IPv6 address.
+    /// Returns the addresses that the server has announced beside the one at which the connection began
+    /// (draft-munizaga-quic-alternative-server-address); for clients. A client that connected by IPv4 learns
+    /// the server's IPv6 address in this way.
     pub fn server_addresses(&self) -> Vec<AlternativeAddress> {
         self.0.with_state(|state| state.core.server_addresses())
     }
 
-    /// Server: tells the client that the server can be reached at `address` as well, and whether that is
-    /// better. See also [`ServerConfig::alternative_addresses`](crate::ServerConfig::alternative_addresses).
+    /// Server: announces to the client that the server can also be reached at `address`, and whether that
+    /// address is preferred. See also
+    /// [`ServerConfig::alternative_addresses`](crate::ServerConfig::alternative_addresses).
     ///
     /// # Errors
-    /// If the client does not accept further addresses, or too many were announced.
+    /// Fails if the client does not accept alternative addresses, or if too many were announced.
     pub fn announce_address(&self, address: SocketAddr, preferred: bool) -> Result<(), AnnounceError> {
         self.0.update(|state| state.core.announce_address(address, preferred))
     }
 
-    /// Server: withdraws an announced address; clients should leave it.
+    /// Server: withdraws an announced address. Clients should stop using it.
     ///
     /// # Errors
-    /// If it was not announced.
+    /// Fails if the address was not announced.
     pub fn withdraw_address(&self, address: SocketAddr) -> Result<(), AnnounceError> {
         self.0.update(|state| state.core.withdraw_address(address))
     }
 
-    /// Returns the events of paths from now on.
+    /// Returns the path events from now on.
     pub fn path_events(&self) -> PathEvents {
         self.0.with_state(|state| PathEvents::subscribe(&mut state.paths.events, state.ended.is_some()))
     }
 
-    /// Weighs a path for schedulers that share by weight: 1 by default, 0 for when no other has room.
+    /// Sets a path's weight for schedulers that distribute data by weight. The default is 1. A path with
+    /// weight 0 is used only if no other one has room.
     ///
     /// # Errors
-    /// If there is no such path, or only one may exist.
+    /// Fails if the path does not exist, or if multipath was not negotiated.
     pub fn set_path_weight(&self, id: PathId, weight: u32) -> Result<(), PathError> {
         self.0.update(|state| state.core.set_path_weight(id, weight))
     }
@@ -233,8 +237,8 @@ impl State {
         }
     }
 
-    /// Handles the host's failure to send between these addresses. Before the connection is established, the
-    /// task that waits for it may know another way.
+    /// Handles a failure of this host to send between these addresses. If the connection is not established
+    /// yet, wakes the task that waits for it, which may try another candidate.
     pub(crate) fn on_unreachable(&mut self, driver: &DriverHandle, now: Time, tuple: FourTuple, code: i32) {
         debug!(
             target: PATH,
@@ -253,8 +257,8 @@ impl State {
         }
     }
 
-    /// Notes that nothing is heard or can be sent, so that the task that follows the routing table looks for
-    /// another way.
+    /// Records that the peer is silent or cannot be reached. The task that follows the routing table then
+    /// probes other addresses.
     pub(crate) fn on_silent(&mut self, driver: &DriverHandle) {
         if let Some(roaming) = &mut self.paths.roaming {
             roaming.is_silent = true;
@@ -262,15 +266,16 @@ impl State {
         }
     }
 
-    /// Sends an event of paths to subscribers.
+    /// Sends a path event to subscribers.
     pub(crate) fn apply_path(&mut self, event: PathEvent) {
         if let Some(sender) = &self.paths.events {
-            // Nobody may be listening any longer.
+            // All subscribers may be gone, which is no error.
             let _ = sender.send(event);
         }
     }
 
-    /// Lets go of the sockets of paths that are gone, all of them at the end. Says whether there were any.
+    /// Drops the leases of paths that no longer exist, or all of them if the connection is drained. Returns
+    /// whether there were any.
     pub(crate) fn release_leases(&mut self, drained: bool) -> bool {
         let Self { core, paths: PathsState { leases, roaming, .. }, .. } = self;
         let unused =

@@ -1,8 +1,8 @@
-//! Decides which paths there should be: what the interfaces, the server's addresses and the fate of earlier
-//! attempts mean for a [`PathPolicy`]. Knows no socket and no clock.
+//! Decision about the paths that a connection should have, from a [`PathPolicy`], the interfaces, the
+//! server's addresses and the results of earlier attempts. It uses no sockets and no clock.
 //!
-//! Every usable interface gets as many paths as its rule says, every address of the server at least one, up
-//! to the policy's maximum. An attempt that fails is repeated, each time after twice as long.
+//! Every usable interface gets the number of paths that its rule names. Every address of the server gets at
+//! least one. The policy's maximum limits the total. Failed attempts are repeated with exponential backoff.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -15,25 +15,25 @@ use super::policy::{PathPolicy, Usage};
 use super::survey::Survey;
 use super::{LocalAddress, PathStatus};
 
-/// Wait after the first failure of a path.
+/// Time until the next attempt after the first failure of a path.
 pub(super) const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// Longest wait between two attempts.
+/// Maximum time until the next attempt.
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(64);
-/// A path that lived this long has not failed in a row.
+/// Lifetime of a path after which its earlier failures no longer count.
 pub(super) const STABLE: Duration = Duration::from_secs(30);
-/// Interfaces and addresses looked at, most.
+/// Maximum number of interface addresses that are considered.
 pub(super) const MAX_ADDRESSES: usize = 256;
 
 /// Action that the plan requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Open a path, and tell [`Plan::on_begun`] or [`Plan::on_failed`].
+    /// Open a path. The caller reports the result with [`Plan::on_begun`] or [`Plan::on_failed`].
     Open { slot: u64, local: LocalAddress, remote: SocketAddr, status: PathStatus, weight: u32 },
-    /// Its address is gone.
+    /// Abandon a path whose address is gone.
     Abandon(PathId),
 }
 
-/// A path that should be there.
+/// A path that should exist.
 #[derive(Clone, Debug)]
 struct Slot {
     key: u64,
@@ -42,22 +42,22 @@ struct Slot {
     remote: SocketAddr,
     usage: Usage,
     state: State,
-    /// Attempts in a row that failed.
+    /// Number of consecutive failed attempts.
     failures: u32,
-    /// `true` once the address has been seen on an interface.
+    /// `true` once an interface has had the local address.
     seen: bool,
-    /// Reason that the newest attempt failed.
+    /// Reason why the last attempt failed.
     error: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be opened then.
+    /// Time at which the path is to be opened.
     Waiting(Time),
-    /// `None` for a moment, until it is known.
+    /// Being opened. The ID is `None` until the core has assigned it.
     Opening(Option<PathId>),
     Open(PathId, Time),
-    /// An application does not want it.
+    /// An application has abandoned the path, so it is not opened again.
     Unwanted,
 }
 
@@ -76,7 +76,7 @@ impl Plan {
         Self { policy, interfaces: Vec::new(), remotes: Vec::new(), slots: Vec::new(), next_key: 0 }
     }
 
-    /// Adopts a path that the plan has not opened, or that has moved.
+    /// Records a path that the plan has not opened, or that has migrated.
     pub(super) fn adopt(&mut self, now: Time, id: PathId, local: IpAddr, remote: SocketAddr) {
         if !self.remotes.contains(&remote) {
             self.remotes.insert(0, remote);
@@ -102,8 +102,8 @@ impl Plan {
         });
     }
 
-    /// Takes the other addresses at which the server can be reached. Returns the commands for paths whose
-    /// address was withdrawn.
+    /// Sets the alternative addresses of the server. Returns the commands for paths whose remote address was
+    /// withdrawn.
     pub(super) fn set_alternatives(&mut self, now: Time, remotes: &[SocketAddr]) -> Vec<Command> {
         let mut gone = Vec::new();
         let first = self.slots.first().map(|slot| slot.remote);
@@ -122,7 +122,8 @@ impl Plan {
         gone
     }
 
-    /// Takes the current interfaces: a path whose address is gone is abandoned, and a new address gets paths.
+    /// Sets the current interfaces. Paths whose local address is gone are abandoned, and new addresses get
+    /// paths. Returns the commands for this.
     pub(super) fn on_interfaces(&mut self, now: Time, interfaces: Vec<Interface>) -> Vec<Command> {
         self.interfaces = interfaces;
         self.policy.add_loopback(&mut self.interfaces);
@@ -139,7 +140,7 @@ impl Plan {
                 slot.seen = true;
                 slot.interface.clone_from(&interface.name);
             }
-            // The one that the connection began with may have an address that no interface shows.
+            // The connection's first path may have an address that no interface lists.
             let keep = found.is_some() || !slot.seen;
             if !keep {
                 gone.extend(slot.path().map(Command::Abandon));
@@ -157,7 +158,7 @@ impl Plan {
         }
     }
 
-    /// Records that a path could not even be begun, because of `error`.
+    /// Records that a path could not be opened because of `error`.
     pub(super) fn on_failed(&mut self, now: Time, slot: u64, error: String) {
         if let Some(slot) = self.slots.iter_mut().find(|other| other.key == slot) {
             slot.error = Some(error);
@@ -165,7 +166,7 @@ impl Plan {
         }
     }
 
-    /// Records that the server has answered on a path.
+    /// Records that the server has responded on a path.
     pub(super) fn on_opened(&mut self, now: Time, id: PathId) {
         if let Some(slot) = self.slot_of(id) {
             (slot.state, slot.error) = (State::Open(id, now), None);
@@ -184,12 +185,12 @@ impl Plan {
         self.slots.iter().map(attempt).collect()
     }
 
-    /// Returns the policy's view of the interfaces as they were seen last.
+    /// Returns the policy's survey of the last known interfaces.
     pub(super) fn survey(&self) -> Survey {
         self.policy.survey_of(&self.interfaces)
     }
 
-    /// Records that a path is gone.
+    /// Records that a path was abandoned.
     pub(super) fn on_abandoned(&mut self, now: Time, id: PathId, code: u64) {
         let Some(slot) = self.slot_of(id) else { return };
         if matches!(slot.state, State::Open(_, since) if now >= since + STABLE) {
@@ -232,7 +233,7 @@ impl Plan {
         waiting.min()
     }
 
-    /// Adds the paths that are missing.
+    /// Adds the missing paths.
     fn fill(&mut self, now: Time) {
         let mut usable = self.policy.usable(&self.interfaces);
         usable.sort_by_key(|origin| origin.usage.rank);
@@ -241,7 +242,7 @@ impl Plan {
             .filter(|origin| origin.usage.named)
             .flat_map(|origin| origin.addresses.clone())
             .collect();
-        // Every interface is used, and every address that was asked for by itself.
+        // Every interface gets its paths, and every address that a rule names itself.
         for origin in &usable {
             let is_of = |slot: &&Slot| match origin.usage.named {
                 true => origin.addresses.contains(&slot.local),
@@ -254,7 +255,7 @@ impl Plan {
                 }
             }
         }
-        // Every address of the server is used.
+        // Every address of the server gets a path.
         for remote in self.remotes.clone() {
             if self.slots.iter().any(|slot| slot.remote == remote) {
                 continue;
@@ -275,8 +276,7 @@ impl Plan {
         }
     }
 
-    /// Returns the server's least used address among those that these local addresses reach, with the local
-    /// address for it.
+    /// Returns the least used address of the server that one of `locals` can reach, and that local address.
     fn best_pair(&self, locals: &[IpAddr]) -> Option<(IpAddr, SocketAddr)> {
         let pairs = self.remotes.iter().filter_map(|remote| {
             Some((*locals.iter().find(|local| same_family(**local, *remote))?, *remote))

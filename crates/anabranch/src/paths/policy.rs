@@ -12,8 +12,8 @@ use super::PathStatus;
 use super::chooser::{Chooser, PathChooser, PathUse};
 use super::unused::Unused;
 
-/// Interfaces that lead to containers, virtual machines or private overlays rather than to a network from
-/// which a server can be reached.
+/// Name patterns of interfaces that lead to containers, virtual machines or private overlays, not to a
+/// network from which a server can be reached.
 const VIRTUAL: [&str; 18] = [
     "docker*",
     "br-*",
@@ -35,21 +35,21 @@ const VIRTUAL: [&str; 18] = [
     "zt*",
 ];
 
-/// Most paths that one rule may ask for on each interface.
+/// Maximum number of paths that one rule can request on each interface.
 pub const MAX_PATHS_PER_INTERFACE: usize = 8;
 
-/// Interfaces by name (`eth0`, `wlan*`, `en?`) or addresses (`192.0.2.7`, `2001:db8::/32`).
+/// Pattern for interface names (`eth0`, `wlan*`, `en?`) or for addresses (`192.0.2.7`, `2001:db8::/32`).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Pattern {
-    /// Names; `*` stands for anything, `?` for one character.
+    /// Interface names. `*` matches any characters, `?` matches one character.
     Name(WildMatch),
     /// Addresses.
     Addresses(IpNet),
 }
 
 impl Pattern {
-    /// Returns the address if the pattern names only one.
+    /// Returns the address if the pattern matches only one.
     pub fn single_address(&self) -> Option<IpAddr> {
         match self {
             Self::Addresses(net) if net.prefix_len() == net.max_prefix_len() => Some(net.addr()),
@@ -57,7 +57,7 @@ impl Pattern {
         }
     }
 
-    /// Returns whether the pattern covers this address of this interface.
+    /// Returns whether the pattern matches this address of this interface.
     pub fn matches(&self, interface: &str, address: IpAddr) -> bool {
         match self {
             Self::Name(name) => name.matches(interface),
@@ -88,17 +88,17 @@ impl FromStr for Pattern {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathRule {
-    /// Interfaces of the rule.
+    /// Interfaces to which the rule applies.
     pub pattern: Pattern,
-    /// Use of their paths.
+    /// Status of their paths.
     pub status: PathStatus,
-    /// Weight for schedulers that share by weight.
+    /// Weight for schedulers that distribute data by weight.
     pub weight: u32,
-    /// Paths on each interface, on ports of their own: 1 to [`MAX_PATHS_PER_INTERFACE`].
+    /// Number of paths on each interface, each on its own port: 1 to [`MAX_PATHS_PER_INTERFACE`].
     pub count: usize,
 }
 
-/// Reads `IF|ADDRESS[,backup][,weight=N][,count=N]`.
+/// Parses `IF|ADDRESS[,backup][,weight=N][,count=N]`.
 impl FromStr for PathRule {
     type Err = InvalidRule;
 
@@ -122,7 +122,7 @@ impl FromStr for PathRule {
     }
 }
 
-/// A word that does not belong in a rule.
+/// The invalid part of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRule(String);
 
@@ -138,7 +138,7 @@ impl fmt::Display for InvalidRule {
 
 impl std::error::Error for InvalidRule {}
 
-/// Policy for the paths that a client opens by itself, see
+/// Policy for the paths that a client opens automatically; see
 /// [`Connection::manage_paths`](crate::Connection::manage_paths).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathPolicy {
@@ -154,15 +154,16 @@ impl Default for PathPolicy {
     }
 }
 
-/// Use of an address.
+/// Use of an address for paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
-    /// Place in the order of preference.
+    /// Order of preference, smallest first.
     pub(super) rank: usize,
     pub(super) status: PathStatus,
     pub(super) weight: u32,
     pub(super) count: usize,
-    /// `true` if a rule names this very address: then its paths are its own, not its interface's.
+    /// `true` if a rule names exactly this address. It then has its own paths, apart from those of its
+    /// interface.
     pub(super) named: bool,
 }
 
@@ -173,53 +174,55 @@ impl Default for Usage {
 }
 
 impl PathPolicy {
-    /// Interfaces to use, in order of preference, even if they are virtual; an address that is named by
-    /// itself gets paths of its own, whatever else its interface has. If there are none: every interface that
-    /// leads to a network, point-to-point and mobile ones included; that leaves out containers, virtual
-    /// machines, private overlays, loopback and link-local addresses (see [`PathPolicy::survey`]).
+    /// Returns the rules for interfaces to use, in order of preference. They may name virtual interfaces. An
+    /// address that a rule names itself gets its own paths, apart from those of its interface. Without rules,
+    /// every interface that leads to a network is used, including point-to-point and mobile ones. This
+    /// excludes containers, virtual machines, private overlays, loopback and link-local addresses; see
+    /// [`PathPolicy::survey`].
     pub fn allow(&self) -> &[PathRule] {
         &self.allow
     }
 
-    /// Interfaces and addresses never to use.
+    /// Returns the patterns of interfaces and addresses that are never used.
     pub fn deny(&self) -> &[Pattern] {
         &self.deny
     }
 
-    /// Returns the maximum number of paths, the one that the connection began with included.
+    /// Returns the maximum number of paths, including the connection's first one.
     pub fn max_paths(&self) -> usize {
         self.max_paths
     }
 
-    /// Uses the interfaces that these rules name, in this order and after those named before, and no others.
+    /// Adds rules for the interfaces to use, after earlier ones in preference. Interfaces without a rule are
+    /// then not used.
     #[must_use]
     pub fn allowing(mut self, rules: impl IntoIterator<Item = PathRule>) -> Self {
         self.allow.extend(rules);
         self
     }
 
-    /// Denies these interfaces and addresses.
+    /// Adds patterns of interfaces and addresses that are never used.
     #[must_use]
     pub fn denying(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Self {
         self.deny.extend(patterns);
         self
     }
 
-    /// Has so many paths at most, the one that the connection began with included.
+    /// Sets the maximum number of paths, including the connection's first one.
     #[must_use]
     pub fn with_max_paths(mut self, max_paths: usize) -> Self {
         self.max_paths = max_paths;
         self
     }
 
-    /// Asks `chooser` about each address that is not denied, in place of the rules.
+    /// Asks `chooser` about each address that is not denied, instead of using the rules.
     #[must_use]
     pub fn choosing(mut self, chooser: Arc<dyn PathChooser>) -> Self {
         self.chooser = Some(Chooser(chooser));
         self
     }
 
-    /// Finds how an address of an interface is to be used, or why it is not.
+    /// Returns the use of an address of an interface, or the reason why it is not used.
     pub(super) fn usage(&self, interface: &str, address: IpAddr) -> Result<Usage, Unused> {
         if address.is_unspecified() || address.is_multicast() {
             return Err(Unused::NoAddress);
@@ -246,7 +249,7 @@ impl PathPolicy {
         let named = self.allow.iter().position(|rule| rule.pattern.matches(interface, address));
         let rank = named.ok_or(Unused::NotNamed)?;
         let rule = &self.allow[rank];
-        // An interface is allowed with its addresses of use elsewhere; others have to be named themselves.
+        // A rule with an interface name excludes link-local addresses; a rule must name these themselves.
         if is_link_local(address) && !matches!(&rule.pattern, Pattern::Addresses(_)) {
             return Err(Unused::LinkLocal);
         }

@@ -1,18 +1,17 @@
-//! Decides when the next attempt to reach a server begins while earlier ones have not come through (RFC 8305
-//! §5). Knows no socket and no clock.
+//! Decision when the next attempt to reach a server begins (RFC 8305 §5). It uses no sockets and no clock.
 //!
-//! One attempt at a time is enough as long as the server answers: the next one begins when nothing at all was
-//! heard for a while, or at once when an earlier one has failed. Whoever hears something waits anew, as the
-//! answer may be a long one.
+//! One attempt at a time is enough while the server responds. The next attempt begins when nothing has been
+//! received for a while, or at once when an earlier one has failed. Received data restarts the wait, since
+//! the response may be long.
 
 use std::time::Duration;
 
 use anabranch_wire::Time;
 
-/// Time for which the server may stay silent before the next attempt begins: the Connection Attempt Delay
-/// that RFC 8305 §8 recommends.
+/// Time without received data after which the next attempt begins: the Connection Attempt Delay that RFC 8305
+/// §8 recommends.
 pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// Most attempts to begin one connection, those that have failed included.
+/// Maximum number of attempts for one connection, including failed ones.
 pub const MAX_ATTEMPTS: usize = 8;
 
 /// Limits on the attempts of [`Endpoint::connect_any`](crate::Endpoint::connect_any).
@@ -23,24 +22,24 @@ pub struct RacePolicy {
 }
 
 impl RacePolicy {
-    /// Returns the time for which the server may stay silent before the next attempt begins.
+    /// Returns the time without received data after which the next attempt begins.
     pub const fn delay(&self) -> Duration {
         self.delay
     }
 
-    /// Attempts to make at most; no more than [`MAX_ATTEMPTS`] are made in any case.
+    /// Returns the maximum number of attempts; [`MAX_ATTEMPTS`] limits it in any case.
     pub const fn max_attempts(&self) -> usize {
         self.max_attempts
     }
 
-    /// Waits so long for a silent server before the next attempt.
+    /// Sets the time without received data after which the next attempt begins.
     #[must_use]
     pub const fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Makes so many attempts at most.
+    /// Sets the maximum number of attempts.
     #[must_use]
     pub const fn with_max_attempts(mut self, max_attempts: usize) -> Self {
         self.max_attempts = max_attempts;
@@ -54,33 +53,33 @@ impl Default for RacePolicy {
     }
 }
 
-/// The attempts of one connection, which are numbered in the order in which they begin.
+/// Attempts of one connection, numbered in the order in which they begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Race {
     delay: Duration,
     begun: usize,
     attempts: usize,
-    /// Time at which the next attempt begins unless something is heard until then.
+    /// Time at which the next attempt begins unless something is received first.
     next: Time,
-    /// Bytes that had been heard in all when that was decided.
+    /// Total number of bytes that had been received when `next` was set.
     heard: u64,
 }
 
 impl Race {
-    /// Creates the race of a connection with this number of candidates; the first attempt is due at once.
+    /// Creates the race of a connection with `candidates` candidates. The first attempt is due at once.
     pub(crate) fn new(now: Time, candidates: usize, policy: RacePolicy) -> Self {
         let attempts = candidates.min(policy.max_attempts).min(MAX_ATTEMPTS);
         Self { delay: policy.delay, begun: 0, attempts, next: now, heard: 0 }
     }
 
-    /// Returns the attempt that is to begin now, if there is one. `heard` is the number of bytes that all
-    /// attempts have received so far.
+    /// Returns the index of the attempt that is due now, if there is one. `heard` is the number of bytes that
+    /// all attempts have received so far.
     pub(crate) fn due(&mut self, now: Time, heard: u64) -> Option<usize> {
         if self.begun == self.attempts || now < self.next {
             return None;
         }
         self.next = now + self.delay;
-        // Silence is counted from the last look, so that a word buys between one delay and two.
+        // Silence is measured between checks, so received data delays the next attempt by one to two delays.
         if std::mem::replace(&mut self.heard, heard) < heard {
             return None;
         }
@@ -88,14 +87,14 @@ impl Race {
         Some(self.begun - 1)
     }
 
-    /// Makes the next attempt due at once, since one has failed or cannot even send. `heard` is the number of
+    /// Makes the next attempt due at once, because one has failed or cannot send. `heard` is the number of
     /// bytes that the remaining attempts have received.
     pub(crate) fn on_failed(&mut self, now: Time, heard: u64) {
         self.next = self.next.min(now);
         self.heard = heard;
     }
 
-    /// Returns the time at which to ask again; `None` once every attempt has begun.
+    /// Returns the time at which [`Race::due`] must be called again; `None` once every attempt has begun.
     pub(crate) fn next(&self) -> Option<Time> {
         (self.begun < self.attempts).then_some(self.next)
     }

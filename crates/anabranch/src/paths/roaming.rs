@@ -8,27 +8,28 @@ use anabranch_wire::Time;
 
 use super::lease::Lease;
 
-/// Wait after a move that was tried in vain although the addresses in use work; doubled by each.
+/// Time until an address that the routing table prefers is tried again, after the first failed attempt. Each
+/// further failure doubles it.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// Longest such wait.
+/// Maximum time until such an address is tried again.
 const LONGEST_WAIT: Duration = Duration::from_secs(320);
 
 /// State of a connection that follows the routing table.
 #[derive(Debug)]
 pub(crate) struct Roaming {
-    /// Addresses that the application has named for the server.
+    /// Addresses of the server that the application has named.
     remotes: Vec<SocketAddr>,
-    /// Nothing is heard, or cannot be sent.
+    /// `true` if the peer is silent, or packets cannot be sent.
     pub(crate) is_silent: bool,
-    /// A path manager opens paths on other interfaces; the one path that is left moves only if its address is
-    /// gone.
+    /// `true` if a path manager opens paths on other interfaces. The last path is then moved only if its
+    /// address is gone.
     pub(crate) is_managed: bool,
-    /// No address that the routing table prefers is tried before, unless the one in use is gone.
+    /// Earliest time at which the address `tried` is tried again, unless the address in use is gone.
     not_before: Time,
     wait: Duration,
-    /// Local address of the last try.
+    /// Local address of the last attempt.
     tried: Option<IpAddr>,
-    /// Sockets that were bound on the way, by the local address of those who use them.
+    /// Leases of sockets that were bound to move the path, by the local address that uses them.
     leases: Vec<(SocketAddr, Arc<Lease>)>,
 }
 
@@ -46,15 +47,15 @@ impl Roaming {
         })
     }
 
-    /// Lets go of sockets that are not used any longer; says whether there were any.
+    /// Drops leases of sockets that are no longer used. Returns whether there were any.
     pub(crate) fn release(&mut self, uses: impl Fn(SocketAddr) -> bool) -> bool {
         let before = self.leases.len();
         self.leases.retain(|(local, _)| uses(*local));
         self.leases.len() < before
     }
 
-    /// Returns whether an address that the routing table prefers may be tried. Repeated tries of the same
-    /// address become ever rarer as long as they fail.
+    /// Returns whether an address that the routing table prefers may be tried. The interval between attempts
+    /// on the same address doubles each time.
     pub(super) fn may_try(&mut self, now: Time, source: IpAddr) -> bool {
         if self.tried == Some(source) && now < self.not_before {
             return false;
@@ -66,12 +67,12 @@ impl Roaming {
         true
     }
 
-    /// Gives the addresses that the application has named for the server.
+    /// Returns the addresses of the server that the application has named.
     pub(super) fn remotes(&self) -> &[SocketAddr] {
         &self.remotes
     }
 
-    /// Holds a socket for as long as `local` is used.
+    /// Holds the lease of a socket while `local` is used.
     pub(super) fn hold(&mut self, local: SocketAddr, lease: Arc<Lease>) {
         self.leases.push((local, lease));
     }

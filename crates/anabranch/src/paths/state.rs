@@ -1,4 +1,4 @@
-//! State of paths that the core does not keep.
+//! State of a connection's paths outside of the core.
 
 use tokio::sync::broadcast;
 
@@ -6,17 +6,17 @@ use super::events::PathEvent;
 use super::lease::Leases;
 use super::roaming::Roaming;
 
-/// State of a connection's paths beside the core's.
+/// State of a connection's paths outside of the core.
 #[derive(Debug, Default)]
 pub(crate) struct PathsState {
-    /// Sender of the path events that the application subscribes to.
+    /// Sender of path events, if the application has subscribed.
     pub(crate) events: Option<broadcast::Sender<PathEvent>>,
-    /// Set when a path was sent a PING to find out whether it works.
+    /// `true` if a PING must be sent on a path to find out whether it works.
     pub(crate) asks: bool,
     /// `true` while the core knows that sockets of some paths are full.
     pub(crate) has_socket_blocked: bool,
-    /// Sockets that were bound for paths.
+    /// Leases of sockets that were bound for paths.
     pub(crate) leases: Leases,
-    /// For a client's connection that follows the routing table.
+    /// State of a client's connection that follows the routing table.
     pub(crate) roaming: Option<Box<Roaming>>,
 }

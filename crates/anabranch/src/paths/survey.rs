@@ -1,5 +1,5 @@
-//! Survey of this host's interfaces: those that a [`PathPolicy`] uses, and the reasons that it leaves others
-//! out.
+//! Survey of this host's interfaces: those that a [`PathPolicy`] uses, and the reasons for leaving out the
+//! others.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,21 +19,21 @@ pub struct SurveyedInterface {
     pub is_up: bool,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Reason that it is not used; `None` if it is used.
+    /// Reason why it is not used; `None` if it is used.
     pub unused: Option<Unused>,
 }
 
-/// A rule of [`PathPolicy::allow`] that leads to no path now.
+/// A rule of [`PathPolicy::allow`] that yields no path at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidPath {
     /// This host has no such interface or address.
     Missing(String),
-    /// The interfaces that it names are down, or have no address that can be used.
+    /// The interfaces of the rule are down, or have no address that can be used.
     Unusable {
         /// Their names, separated by commas.
         interfaces: String,
-        /// Reason that the first of them is not used.
+        /// Reason why the first of them is not used.
         why: Unused,
     },
 }
@@ -48,24 +48,24 @@ impl fmt::Display for InvalidPath {
     }
 }
 
-/// The interfaces of this host as they are now, see [`PathPolicy::survey`].
+/// The present interfaces of this host; see [`PathPolicy::survey`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Survey {
-    /// All of them.
+    /// All interfaces.
     pub interfaces: Vec<SurveyedInterface>,
-    /// Rules that lead to no path now.
+    /// Rules that yield no path at present.
     pub invalid: Vec<InvalidPath>,
 }
 
 impl PathPolicy {
-    /// Looks which interfaces of this host get paths now. An interface that no rule names counts if it is up,
-    /// has an address that is neither loopback nor link-local, and does not by its name lead to containers,
-    /// virtual machines or an overlay. Point-to-point interfaces (`ppp0`, `wg1`, `tun0`) and mobile ones
-    /// (`wwan0`) count.
+    /// Returns the present interfaces of this host, and whether each of them gets paths. Without rules, an
+    /// interface gets paths if it is up and has an address that is neither loopback nor link-local.
+    /// Interfaces of containers, virtual machines and overlays, which are recognized by name, get none.
+    /// Point-to-point interfaces (`ppp0`, `wg1`, `tun0`) and mobile ones (`wwan0`) do.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub async fn survey(&self) -> Survey {
         let mut interfaces = snapshot().await;
         self.add_loopback(&mut interfaces);

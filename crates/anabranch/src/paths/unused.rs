@@ -1,24 +1,24 @@
-//! Reasons for which interfaces get no path.
+//! Reasons why interfaces get no path.
 
 use std::fmt;
 
-/// Reason that an interface gets no path.
+/// Reason why an interface gets no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unused {
-    /// It is down, or has no carrier.
+    /// The interface is down, or has no carrier.
     Down,
-    /// It has no address.
+    /// The interface has no address.
     NoAddress,
-    /// It leads to this host only.
+    /// The interface is a loopback interface.
     Loopback,
-    /// By its name it leads to containers, virtual machines or a private overlay.
+    /// The interface's name is typical of containers, virtual machines or private overlays.
     Virtual,
-    /// Its addresses are of use on its link only.
+    /// The interface has only link-local addresses.
     LinkLocal,
-    /// [`PathPolicy::deny`](super::PathPolicy::deny) names it.
+    /// [`PathPolicy::deny`](super::PathPolicy::deny) names the interface.
     Denied,
-    /// [`PathPolicy::allow`](super::PathPolicy::allow) names others.
+    /// [`PathPolicy::allow`](super::PathPolicy::allow) names only other interfaces.
     NotNamed,
 }
 

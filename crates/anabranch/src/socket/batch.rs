@@ -1,4 +1,4 @@
-//! Datagrams that one system call receives.
+//! Batches of datagrams that one system call receives.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,12 +10,12 @@ use quinn_udp::RecvMeta;
 
 use super::Socket;
 
-/// Buffers filled by one system call at most. With GRO each may hold 64 datagrams.
+/// Maximum number of buffers that one system call fills. With GRO each can hold 64 datagrams.
 pub(super) const RECEIVE_BUFFERS: usize = 16;
-/// No UDP payload is longer, and neither is what GRO glues together.
+/// Size of a buffer in bytes. No UDP payload is longer, and no group of datagrams that GRO coalesces.
 const RECEIVE_BUFFER_BYTES: usize = 65_536;
 
-/// Memory for one system call's worth of datagrams, used again and again.
+/// Reusable memory for the datagrams of one system call.
 pub(crate) struct ReceiveBatch {
     bytes: Vec<u8>,
     meta: [RecvMeta; RECEIVE_BUFFERS],
@@ -24,7 +24,7 @@ pub(crate) struct ReceiveBatch {
 }
 
 impl Default for ReceiveBatch {
-    /// Creates a batch without memory, which stands in for one that is in use elsewhere.
+    /// Creates a batch without memory, as a placeholder for one that is in use.
     fn default() -> Self {
         Self {
             bytes: Vec::new(),
@@ -52,8 +52,9 @@ impl ReceiveBatch {
         Ok(())
     }
 
-    /// Returns the datagrams in the order of arrival, borrowed from this memory. Multicast and broadcast
-    /// datagrams are left out: QUIC is unicast, and their destination is no address to answer from.
+    /// Returns the datagrams in order of arrival, borrowed from this memory. Multicast and broadcast
+    /// datagrams are skipped: QUIC is unicast, and their destination address cannot be the source of a
+    /// response.
     pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
         let local = self.local;
         let buffers = self.bytes.chunks_exact_mut(RECEIVE_BUFFER_BYTES);

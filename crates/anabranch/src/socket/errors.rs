@@ -1,16 +1,16 @@
-//! Messages from the network about datagrams that were sent.
+//! ICMP messages about datagrams that were sent.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// A datagram that could not be delivered.
+/// Report of a datagram that could not be delivered.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// Destination of the datagram.
     pub(crate) to: SocketAddr,
     /// Reason, as the system's error.
     pub(crate) error: io::Error,
-    /// The beginning of its payload, as far as the message quotes it.
+    /// Beginning of the datagram's payload, as far as the message quotes it.
     pub(crate) quoted: Vec<u8>,
 }
 
@@ -27,16 +27,16 @@ mod linux {
     use super::Refusal;
     use crate::socket::Socket;
 
-    /// Messages taken at once, most; what there is beyond that comes next.
+    /// Maximum number of messages that are read at once; the next call reads the rest.
     const MESSAGES: usize = 64;
-    /// Bytes of a quoted datagram that are looked at.
+    /// Maximum number of bytes of a quoted datagram that are read.
     const QUOTED: usize = 128;
-    /// A datagram longer than the path's MTU, which is no reason to give up.
+    /// Error for a datagram that exceeds the path's MTU. It does not mean that the peer is unreachable.
     const EMSGSIZE: i32 = 90;
 
     impl Socket {
         pub(crate) fn report_errors(&self, wanted: bool) {
-            // What is not possible is not missed: errors then come as timeouts.
+            // If the option is not available, an unreachable server leads to a timeout instead.
             let _ = setsockopt(&self.io.as_fd(), Ipv4RecvErr, &wanted);
             if self.local.is_ipv6() {
                 let _ = setsockopt(&self.io.as_fd(), Ipv6RecvErr, &wanted);
@@ -66,7 +66,7 @@ mod linux {
             Ok(taken)
         }
 
-        /// Takes the next message; `None` for one without a meaning.
+        /// Reads the next message; `None` for one that reports no failure to deliver.
         fn take_refusal(&self) -> io::Result<Option<Refusal>> {
             let mut quoted = [0; QUOTED];
             let mut control = nix::cmsg_space!([u8; 256]);
@@ -100,7 +100,7 @@ mod linux {
 impl super::Socket {
     pub(crate) fn report_errors(&self, _wanted: bool) {}
 
-    /// Waits forever, since nothing is ever reported.
+    /// Waits forever, since such messages are never reported here.
     pub(crate) async fn refusals(&self) -> io::Result<Vec<Refusal>> {
         std::future::pending().await
     }

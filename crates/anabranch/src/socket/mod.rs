@@ -1,5 +1,5 @@
-//! A UDP socket with everything the operating system offers to QUIC: batches (recvmmsg), segmentation offload
-//! (GSO and GRO), ECN marks, and the local address of each datagram.
+//! A UDP socket with the features that the operating system offers for QUIC: batches (recvmmsg), segmentation
+//! offload (GSO and GRO), ECN marks, and the local address of each datagram.
 
 mod batch;
 mod errors;
@@ -19,23 +19,24 @@ use self::batch::RECEIVE_BUFFERS;
 pub(crate) use self::batch::ReceiveBatch;
 pub(crate) use self::errors::Refusal;
 
-/// Asked of the kernel for either direction: a few round trips' worth of a fast path, so that a busy core
-/// loses nothing.
+/// Requested size in bytes of the kernel's send and receive buffers: a few round trips of a fast path, so
+/// that no datagrams are lost while the core is busy.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
-/// Error that some interfaces without segmentation offload return for its use; the same number on every Unix.
+/// Error that some interfaces without segmentation offload return if it is used; the number is the same on
+/// every Unix.
 const EIO: i32 = 5;
-/// The interface that a socket is bound to is gone; the same number on every Unix.
+/// Error that the socket's interface is gone; the number is the same on every Unix.
 const ENODEV: i32 = 19;
 
-/// Errors in a row after which a socket counts as broken.
+/// Maximum number of consecutive receive errors; after that the socket counts as broken.
 const MAX_RECEIVE_ERRORS: usize = 64;
 
 /// Result of sending a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// Bytes that need no further care, fewer than all if the socket is full.
+    /// Number of bytes that need no further handling; fewer than all if the socket is full.
     pub(crate) done: usize,
-    /// The host cannot send between these addresses, and knows it: the system's code.
+    /// System's error code if the host reports that it cannot send between these addresses.
     pub(crate) unreachable: Option<i32>,
 }
 
@@ -43,12 +44,13 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: UdpSocket,
-    /// Features that the kernel has turned out to offer.
+    /// Features that the kernel offers, as far as known.
     state: RwLock<UdpSocketState>,
     local: SocketAddr,
-    /// Buffers that one system call may fill.
+    /// Maximum number of buffers that one system call fills.
     receive_buffers: AtomicUsize,
-    /// Somebody listens to what the network says about datagrams, and so any call may fail because of one.
+    /// `true` while a task reads ICMP messages about sent datagrams. Any call may then fail because of such a
+    /// message.
     listened_to: AtomicBool,
 }
 
@@ -61,7 +63,7 @@ impl Socket {
         socket.set_nonblocking(true)?;
         let io = UdpSocket::from_std(socket)?;
         let state = UdpSocketState::new(UdpSockRef::from(&io))?;
-        // The kernel may grant less; that costs speed under load and nothing else.
+        // The kernel may grant less, which only reduces the speed under load.
         let _ = state.set_send_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let local = io.local_addr()?;
@@ -78,15 +80,15 @@ impl Socket {
         self.local
     }
 
-    /// Returns whether datagrams of a path with this local address leave through this socket.
+    /// Returns whether this socket sends the datagrams of a path with this local address.
     pub(crate) fn serves(&self, local: SocketAddr) -> bool {
         local.port() == self.local.port()
             && (local.ip() == self.local.ip()
                 || self.local.ip().is_unspecified() && (self.local.is_ipv6() || local.is_ipv4()))
     }
 
-    /// Returns the form of `remote` for this socket: IPv6 sockets reach IPv4 hosts through mapped addresses.
-    /// `None` if `remote` cannot be reached.
+    /// Returns the form of `remote` that this socket uses: IPv6 sockets reach IPv4 hosts by IPv4-mapped
+    /// addresses. `None` if the socket cannot reach `remote`.
     pub(crate) fn address_for(&self, remote: SocketAddr) -> Option<SocketAddr> {
         match (self.local, remote) {
             (SocketAddr::V6(_), SocketAddr::V4(v4)) => {
@@ -97,7 +99,7 @@ impl Socket {
         }
     }
 
-    /// Datagrams that the kernel takes at once.
+    /// Returns the maximum number of datagrams that the kernel accepts in one call.
     pub(crate) fn max_segments(&self) -> usize {
         self.state().max_gso_segments()
     }
@@ -106,10 +108,11 @@ impl Socket {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands one batch to the kernel. Whatever happens to datagrams beyond what the result tells is loss, and
-    /// recovery's business: sizes beyond the interface's MTU, full queues.
+    /// Passes one batch to the kernel. Other failures than those in the result count as packet loss:
+    /// datagrams that exceed the interface's MTU, or full queues.
     pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) -> Sent {
-        // After a rebinding the path may still name the socket before this one: then the kernel chooses.
+        // After a rebinding, the path may still name the address of the previous socket. The kernel then
+        // chooses the source address.
         let source = Some(transmit.tuple.local).filter(|local| self.serves(*local)).map(|local| local.ip());
         let mut batch = quinn_udp::Transmit {
             destination: transmit.tuple.remote,
@@ -124,8 +127,8 @@ impl Socket {
         let mut sent = self.try_send(&batch);
         if batch.src_ip.is_some() && sent.as_ref().is_err_and(is_about_the_source) {
             self.renew_state();
-            // The host has lost the address since the path began to use it: the kernel chooses, and the path
-            // learns of it from what is answered.
+            // The host has lost the address since the path began to use it. The kernel chooses another one,
+            // and the peer's responses show the path its new address.
             batch.src_ip = None;
             sent = self.try_send(&batch);
         }
@@ -142,12 +145,12 @@ impl Socket {
         let send = || self.state().try_send((&self.io).into(), batch);
         let mut sent = send();
         if self.is_listened_to() && sent.as_ref().is_err_and(is_about_a_peer) {
-            // It may be about a datagram of before, and then the call has only passed it on.
+            // The error may concern an earlier datagram, and this call has only reported it.
             sent = send();
         }
         match sent {
-            // Once more through the runtime, which has to learn that the socket is full before it can wait
-            // for room. It is not asked at first, because it takes a new socket for a full one.
+            // Repeated through the runtime, which must know that the socket is full before it can wait for
+            // room. The first call bypasses the runtime, because the runtime takes a new socket for a full one.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.io.try_io(Interest::WRITABLE, send)
             }
@@ -155,16 +158,15 @@ impl Socket {
         }
     }
 
-    /// Finds out anew what the kernel offers: after `EINVAL` segmentation offload and ECN are given up for
-    /// good, but the address to send from was why.
+    /// Detects the kernel's features again. An `EINVAL` switches segmentation offload and ECN off permanently,
+    /// but here the source address was the cause.
     fn renew_state(&self) {
         if let Ok(state) = UdpSocketState::new(UdpSockRef::from(&self.io)) {
             *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         }
     }
 
-    /// Sends the datagrams of a batch one by one, after it turned out that the interface has no segmentation
-    /// offload.
+    /// Sends the datagrams of a batch one by one, because the interface has no segmentation offload.
     fn send_singly(&self, batch: &quinn_udp::Transmit<'_>) -> Sent {
         let (mut done, mut unreachable) = (0, None);
         for contents in batch.contents.chunks(batch.segment_size.unwrap_or(batch.contents.len()).max(1)) {
@@ -179,17 +181,17 @@ impl Socket {
         Sent { done, unreachable }
     }
 
-    /// Limits the number of buffers that a system call fills from now on.
+    /// Sets the maximum number of buffers that a system call fills from now on.
     pub(crate) fn set_receive_buffers(&self, buffers: usize) {
         self.receive_buffers.store(buffers.clamp(1, RECEIVE_BUFFERS), Ordering::Relaxed);
     }
 
-    /// Returns whether a task reads the network's messages about datagrams.
+    /// Returns whether a task reads ICMP messages about sent datagrams.
     pub(crate) fn is_listened_to(&self) -> bool {
         self.listened_to.load(Ordering::Relaxed)
     }
 
-    /// Records that such a task begins or ends, and returns whether there was one.
+    /// Records that such a task starts or ends. Returns whether one was running before.
     pub(crate) fn set_listened_to(&self, listened_to: bool) -> bool {
         self.listened_to.swap(listened_to, Ordering::Relaxed)
     }
@@ -198,7 +200,7 @@ impl Socket {
         self.io.poll_send_ready(cx)
     }
 
-    /// Fills `batch` with what has arrived. Errors that the next call may not meet again are swallowed.
+    /// Fills `batch` with received datagrams. Ignores errors that the next call may not return again.
     pub(crate) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
@@ -211,7 +213,7 @@ impl Socket {
             match received {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // An ICMP message about something sent earlier (RFC 9000 §14.2.1 allows to ignore it).
+                // An ICMP message about an earlier datagram, which may be ignored (RFC 9000 §14.2.1).
                 Err(error)
                     if errors < MAX_RECEIVE_ERRORS && (self.is_listened_to() || is_about_a_peer(&error)) =>
                 {
@@ -228,13 +230,13 @@ fn is_about_the_source(error: &io::Error) -> bool {
     matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
 }
 
-/// Returns the system's code if the error is about one way only.
+/// Returns the system's error code if the error concerns only this pair of addresses.
 fn obstacle(error: &io::Error) -> Option<i32> {
     error.raw_os_error().filter(|_| is_about_the_way(error))
 }
 
-/// Returns whether the error is about one way only: an interface that is down or gone, no route or one that
-/// the source address does not fit, or a filter.
+/// Returns whether the error concerns only this pair of addresses: the interface is down or gone, no route
+/// exists or fits the source address, or a filter blocks the packet.
 fn is_about_the_way(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, InvalidInput, NetworkDown, NetworkUnreachable, PermissionDenied,

@@ -1,4 +1,4 @@
-//! A server and a client of the h3 crate, with anabranch below: prints what the server says.
+//! A server and a client of the h3 crate that use anabranch as their transport. Prints the server's response.
 
 use anabranch::{Endpoint, Error, SelfSigned, config};
 use anabranch_h3::Connection;

@@ -1,4 +1,4 @@
-//! Connections, and the streams that are opened and accepted on them.
+//! Connections, and the opening and accepting of streams on them.
 
 use crate::error::{connection_error, lost, varint};
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use crate::send_stream::SendStream;
 pub struct Connection(pub(crate) OpenStreams);
 
 impl Connection {
-    /// Hands `connection` to h3. Its application protocol should be `h3`.
+    /// Wraps `connection` for h3. Its ALPN protocol should be `h3`.
     pub fn new(connection: anabranch::Connection) -> Self {
         Self(OpenStreams(connection))
     }
@@ -67,7 +67,7 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
     }
 }
 
-/// Opens streams of a [`Connection`].
+/// Opener of a [`Connection`]'s streams.
 #[derive(Clone, Debug)]
 pub struct OpenStreams(pub(crate) anabranch::Connection);
 

@@ -13,13 +13,13 @@ use h3_datagram::quic_traits::{
 use crate::Connection;
 use crate::error::connection_error;
 
-/// Sends a connection's datagrams.
+/// Sender of a connection's datagrams.
 ///
-/// They are unreliable: one that finds the queue full is dropped without a word.
+/// Datagrams are unreliable. If the queue is full, a datagram is dropped without an error.
 #[derive(Clone, Debug)]
 pub struct SendDatagramHandler(anabranch::Connection);
 
-/// Receives a connection's datagrams.
+/// Receiver of a connection's datagrams.
 #[derive(Clone, Debug)]
 pub struct RecvDatagramHandler(anabranch::Connection);
 
@@ -44,7 +44,7 @@ impl<B: Buf> SendDatagram<B> for SendDatagramHandler {
         let mut message: EncodedDatagram<B> = data.into();
         let message = message.copy_to_bytes(message.remaining());
         match self.0.send_datagram(message) {
-            // The traits have no word for it.
+            // The traits have no error for a full queue.
             Ok(()) | Err(SendDatagramError::Blocked) => Ok(()),
             Err(SendDatagramError::TooLarge) => Err(SendDatagramErrorIncoming::TooLarge),
             Err(SendDatagramError::ConnectionLost(error)) => {

@@ -1,11 +1,12 @@
-//! anabranch's errors as h3 knows them.
+//! Conversion of anabranch's errors to those of h3.
 
 use std::sync::Arc;
 
 use anabranch::{ConnectionError, ReadError, VarInt, WriteError};
 use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming, StreamId};
 
-/// Converts an error for h3, to which only a close by the peer's application and a timeout have a meaning.
+/// Converts an error for h3, which distinguishes only a close by the peer's application and a timeout from
+/// other errors.
 pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncoming {
     match error {
         ConnectionError::PeerApplication { code, .. } => {
@@ -16,7 +17,7 @@ pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncomin
     }
 }
 
-/// Converts the loss of a connection into the error of a stream.
+/// Converts the loss of a connection to the error of a stream.
 pub(crate) fn lost(error: ConnectionError) -> StreamErrorIncoming {
     StreamErrorIncoming::ConnectionErrorIncoming { connection_error: connection_error(error) }
 }
@@ -42,7 +43,8 @@ pub(crate) fn stream_id(id: anabranch::StreamId) -> StreamId {
     StreamId::try_from(id.as_u64()).expect("stream identifiers are varints")
 }
 
-/// Converts a code of `h3`, whose type holds numbers that no packet can carry: those become the largest code.
+/// Converts a code of h3, whose type can hold numbers that no packet can carry. Such a number becomes the
+/// maximum code.
 pub(crate) fn varint(code: u64) -> VarInt {
     VarInt::try_from(code).unwrap_or(VarInt::MAX)
 }
@@ -66,7 +68,7 @@ mod tests {
             connection_error(ConnectionError::TimedOut(Silence::default())),
             ConnectionErrorIncoming::Timeout
         ));
-        // A transport's code must not be taken for one of HTTP/3.
+        // A transport error code must not be taken for one of HTTP/3.
         let fault = TransportError::new(TransportErrorCode(0x107), "");
         for error in [
             ConnectionError::Transport(fault.clone()),

@@ -24,7 +24,7 @@ impl quic::RecvStream for RecvStream {
     }
 
     fn stop_sending(&mut self, error_code: u64) {
-        // Fails if the stream was read to its end, which is as well.
+        // Fails if the stream was read to its end. Nothing is left to do then.
         let _ = self.0.stop(varint(error_code));
     }
 

@@ -10,11 +10,11 @@ use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
 /// The sending half of a stream.
 ///
-/// Dropping it finishes the stream, or resets it with H3_REQUEST_CANCELLED if a frame has only been written
-/// in part.
+/// Dropping it finishes the stream. If a frame was written only in part, the stream is reset with
+/// H3_REQUEST_CANCELLED instead.
 pub struct SendStream<B: Buf> {
     stream: anabranch::SendStream,
-    /// Data that h3 wants sent and that the stream has had no room for yet.
+    /// Data from h3 that has not been written to the stream completely.
     writing: Option<WriteBuf<B>>,
 }
 
@@ -53,7 +53,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
         // The rest of a frame may be left from a call that was cancelled.
         ready!(self.poll_ready(cx))?;
         let Err(closed) = self.stream.finish() else { return Poll::Ready(Ok(())) };
-        // Writing tells why the stream is closed.
+        // A write returns the reason why the stream is closed.
         let error = match self.stream.poll_write(cx, &[]) {
             Poll::Ready(Err(error)) => write_error(error),
             _ => StreamErrorIncoming::Unknown(Box::new(closed)),
@@ -63,7 +63,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
 
     fn reset(&mut self, reset_code: u64) {
         self.writing = None;
-        // Fails if all of the stream has arrived, which is as well.
+        // Fails if the peer has received all of the stream. Nothing is left to do then.
         let _ = self.stream.reset(varint(reset_code));
     }
 
@@ -89,7 +89,7 @@ impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
 
 impl<B: Buf> Drop for SendStream<B> {
     fn drop(&mut self) {
-        // A stream that ends within a frame costs the peer the whole connection (H3_FRAME_ERROR, RFC 9114
+        // If a stream ends within a frame, the peer closes the whole connection (H3_FRAME_ERROR, RFC 9114
         // §7.1).
         if self.writing.as_ref().is_some_and(Buf::has_remaining) {
             let _ = self.stream.reset(varint(Code::H3_REQUEST_CANCELLED.value()));
@@ -103,8 +103,8 @@ impl<B: Buf> fmt::Debug for SendStream<B> {
     }
 }
 
-/// Returns the error for a caller that sends more although the previous frame is not sent: a call that waited
-/// for room was cancelled. This ends the stream, not the connection.
+/// Returns the error for a caller that sends more data before the previous frame has been sent: a call that
+/// waited for room was cancelled. The error ends the stream, not the connection.
 fn not_ready() -> StreamErrorIncoming {
     StreamErrorIncoming::Unknown("a frame has only been written in part".into())
 }

@@ -1,4 +1,4 @@
-//! Ends of streams and connections of the h3 crate over anabranch, code by code.
+//! Error codes of streams and connections of the h3 crate over anabranch.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod common;
@@ -13,7 +13,7 @@ use h3::quic::{ConnectionErrorIncoming, SendStream as _};
 
 use self::common::{ClientStream, ServerStream, connected, get, ok, pair, pattern, within};
 
-/// Code with which the peer has ended its half.
+/// Returns the error code with which the peer has ended its half of the stream.
 #[track_caller]
 fn remote_code<T>(result: Result<T, StreamError>) -> Code {
     match result {
@@ -23,7 +23,7 @@ fn remote_code<T>(result: Result<T, StreamError>) -> Code {
     }
 }
 
-/// Returns both ends of a request whose headers have arrived, and the handles that keep them alive.
+/// Returns both sides of a request whose header section has arrived, and the handles that keep them alive.
 async fn requested() -> (ClientStream, ServerStream, impl Sized) {
     let (mut requests, mut server, pair) = connected().await;
     let client = within(requests.send_request(get("/"))).await.unwrap();
@@ -66,13 +66,13 @@ async fn the_code_of_a_stop_arrives_when_writing_and_when_finishing() {
     assert_eq!(code.await, Code::H3_REQUEST_REJECTED);
 }
 
-/// A frame that is cut short must not end the stream, let alone the connection.
+/// An incomplete frame must not end the stream with FIN, which would close the connection.
 #[tokio::test]
 async fn a_frame_that_was_given_up_resets_its_stream() {
     let (mut client, mut server, _alive) = requested().await;
     server.send_response(ok()).await.unwrap();
     assert!(within(client.recv_response()).await.unwrap().status().is_success());
-    // Nobody reads, so this ends in the middle of the frame.
+    // The client does not read, so the write stops within the frame.
     let body = Bytes::from(pattern(100 << 20));
     assert!(tokio::time::timeout(Duration::from_millis(200), server.send_data(body)).await.is_err());
     drop(server);
@@ -109,7 +109,7 @@ async fn the_code_of_a_close_arrives() {
         reason: Bytes::from_static(b"too much"),
     };
     assert_eq!(pair.theirs.close_reason(), Some(expected));
-    // To this side it is an end that h3 has no word for.
+    // For the endpoint that closes, h3 has no error of its own.
     match within(driver.wait_idle()).await {
         ConnectionError::Remote(ConnectionErrorIncoming::Undefined(inner)) => {
             assert_eq!(inner.to_string(), Lost::LocallyClosed.to_string());
@@ -118,14 +118,14 @@ async fn the_code_of_a_close_arrives() {
     }
 }
 
-/// h3 closes a connection that breaks HTTP/3, and the peer reads which rule it broke.
+/// h3 closes a connection that violates HTTP/3, and the peer receives the error code.
 #[tokio::test]
 async fn a_fault_closes_with_the_code_of_http3() {
     let pair = pair(TransportConfig::default()).await;
     let mut server: h3::server::Connection<_, Bytes> =
         h3::server::Connection::new(Connection::new(pair.theirs.clone())).await.unwrap();
     tokio::spawn(async move { while let Ok(Some(_)) = server.accept().await {} });
-    // A control stream that begins with something else than SETTINGS (RFC 9114 §6.2.1).
+    // A control stream that begins with another frame than SETTINGS (RFC 9114 §6.2.1).
     let mut control = pair.ours.open_uni().await.unwrap();
     control.write_all(&[0x00, 0x07, 0x01, 0x00]).await.unwrap();
     match within(pair.ours.closed()).await {

@@ -23,7 +23,7 @@ async fn get_is_answered() {
     assert_eq!(body(&mut stream).await, b"/a/path");
 }
 
-/// Sends back what it receives, trailers included.
+/// Echoes the request's body and its trailers.
 async fn echo(_: Request<()>, mut stream: ServerStream) {
     stream.send_response(ok()).await.unwrap();
     while let Some(mut data) = stream.recv_data().await.unwrap() {
@@ -35,7 +35,7 @@ async fn echo(_: Request<()>, mut stream: ServerStream) {
     stream.finish().await.unwrap();
 }
 
-/// More than all windows hold, so that writing has to wait.
+/// The body exceeds all windows, so that writing must wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn post_with_a_large_body_and_trailers() {
     let (mut requests, server, _pair) = connected().await;
@@ -66,7 +66,7 @@ async fn post_with_a_large_body_and_trailers() {
     within(sending).await.unwrap();
 }
 
-/// More requests than may be open at the same time.
+/// Sends more requests than may be open at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_requests_at_once() {
     const REQUESTS: usize = 500;
@@ -122,6 +122,6 @@ async fn datagrams_go_both_ways() {
     assert_eq!(&within(reader.read_datagram()).await.unwrap().into_payload()[..], b"pong");
 
     let too_large = to_server.send_datagram(Bytes::from(vec![0; 100_000]));
-    // The variants themselves are not for others to name.
+    // The variants of the error are private to the h3-datagram crate.
     assert_eq!(too_large.unwrap_err().to_string(), "Datagram is too large");
 }

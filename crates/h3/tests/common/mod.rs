@@ -15,7 +15,7 @@ pub type ServerStream = h3::server::RequestStream<BidiStream<Bytes>, Bytes>;
 pub type ServerConnection = h3::server::Connection<Connection, Bytes>;
 pub type Requests = h3::client::SendRequest<OpenStreams, Bytes>;
 
-/// Returns two ends of one connection before h3 begins, and the endpoints that carry them.
+/// Returns both sides of one connection before h3 begins, and their endpoints.
 pub async fn pair(transport: TransportConfig) -> Connected {
     endpoints::connected(&Pair::speaking("h3").transport(transport)).await
 }
@@ -29,7 +29,7 @@ pub async fn connected() -> (Requests, ServerConnection, Connected) {
     (requests, server, pair)
 }
 
-/// Runs `answer` for each request, all at the same time.
+/// Runs `answer` for each request, concurrently.
 pub fn serve<F: Future<Output = ()> + Send>(
     mut server: ServerConnection,
     answer: impl Fn(Request<()>, ServerStream) -> F + Copy + Send + 'static,
@@ -52,7 +52,7 @@ pub fn ok() -> Response<()> {
     Response::new(())
 }
 
-/// Reads all of a response's body.
+/// Reads a response's whole body.
 pub async fn body(stream: &mut ClientStream) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(mut data) = within(stream.recv_data()).await.unwrap() {

@@ -1,10 +1,10 @@
-//! TLS whose every random choice comes from a seed, for simulations and tests; worthless as protection.
+//! TLS whose every random choice is derived from a seed, for simulations and tests. It provides no security.
 //!
 //! With the same seed, certificate and clock, two runs exchange the same bytes: randoms, key shares (X25519),
 //! tickets and signatures (Ed25519, which has no randomness).
 //!
-//! It is a crate of its own so that nothing which talks to a network can reach it: the library and its users
-//! do not depend on it, whatever else is built with them, and `cargo xtask tidy` sees to it.
+//! It is a separate crate so that no program that uses a network can include it. The library and its users do
+//! not depend on it, whatever else is built with them; `cargo xtask tidy` checks this.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -28,7 +28,8 @@ thread_local! {
     static GENERATOR: RefCell<Option<ChaCha20Rng>> = const { RefCell::new(None) };
 }
 
-/// Seeds the randomness of all deterministic TLS on this thread; before that, it fails.
+/// Seeds the randomness of all deterministic TLS on this thread. Before this call, requests for randomness
+/// fail.
 pub fn seed_thread(seed: u64) {
     GENERATOR.with_borrow_mut(|generator| *generator = Some(ChaCha20Rng::seed_from_u64(seed)));
 }
@@ -40,10 +41,10 @@ fn fill(buf: &mut [u8]) -> Result<(), GetRandomFailed> {
     })
 }
 
-/// Returns a provider that draws from the generator of the thread that it is used on; see [`seed_thread`].
+/// Returns a provider that uses the random number generator of the current thread; see [`seed_thread`].
 ///
-/// Key exchange is X25519 alone and the preferred suite TLS_AES_128_GCM_SHA256, so that flights have one
-/// size.
+/// X25519 is the only key exchange, and TLS_AES_128_GCM_SHA256 is the preferred suite, so that flights always
+/// have the same size.
 pub fn deterministic_provider() -> Arc<CryptoProvider> {
     use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
     Arc::new(CryptoProvider {
@@ -109,15 +110,16 @@ impl ActiveKeyExchange for KeyExchange {
     }
 }
 
-/// Wall time of the lab's epoch, [`Time::ZERO`]: 2023-11-14 22:13:20 UTC, within the certificates' validity.
+/// UNIX time, in seconds, of the lab's epoch [`Time::ZERO`]: 2023-11-14 22:13:20 UTC, within the
+/// certificates' validity.
 const EPOCH_UNIX_SECONDS: u64 = 1_700_000_000;
 
-/// A clock that shows what it was last set to.
+/// A clock that returns the time to which it was last set.
 #[derive(Debug, Default)]
 pub struct VirtualClock(AtomicU64);
 
 impl VirtualClock {
-    /// Returns a clock that shows the lab's epoch.
+    /// Creates a clock that is set to the lab's epoch.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -140,15 +142,16 @@ impl TimeProvider for VirtualClock {
 pub struct Identity {
     /// The certificate.
     pub certificate: CertificateDer<'static>,
-    /// Its key.
+    /// Its private key.
     pub key: PrivateKeyDer<'static>,
 }
 
 impl Identity {
-    /// Returns the identity for host names `names` that `seed` gives, always the same.
+    /// Returns the identity for the host names `names` that is derived from `seed`. The same arguments give
+    /// the same identity.
     ///
     /// # Errors
-    /// If one of the names is none.
+    /// Fails if one of the names is invalid.
     pub fn new(seed: u64, names: &[&str]) -> Result<Self, rcgen::Error> {
         // RFC 8410 §7: PrivateKeyInfo of version 0 with the 32-byte key in an OCTET STRING inside an OCTET
         // STRING
@@ -170,7 +173,7 @@ impl Identity {
     /// Returns a root store that trusts this certificate.
     ///
     /// # Errors
-    /// If the certificate is none, which would be a fault of this crate.
+    /// Fails if the certificate cannot be parsed, which would be a fault of this crate.
     pub fn roots(&self) -> Result<RootCertStore, Error> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone())?;

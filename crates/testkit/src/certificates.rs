@@ -1,20 +1,20 @@
-//! Self-signed certificates as files, for tests of programs.
+//! Self-signed certificates in files, for tests of programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A certificate and its key, in PEM.
+/// Files with a certificate and its private key, in PEM.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The certificate, which is its own authority.
+    /// The self-signed certificate.
     pub cert: PathBuf,
-    /// Its key.
+    /// Its private key.
     pub key: PathBuf,
 }
 
 impl Files {
-    /// Makes a certificate for these names and writes it to `cert.pem` in this directory, its key to
-    /// `key.pem`.
+    /// Creates a certificate for the names `names`. Writes it to `cert.pem` in the directory `dir`, and its
+    /// private key to `key.pem`.
     pub fn new(dir: &Path, names: &[&str]) -> Self {
         let files = Self { cert: dir.join("cert.pem"), key: dir.join("key.pem") };
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

@@ -1,12 +1,12 @@
-//! Replays the fuzz corpora with a stable compiler, so that a fault that fuzzing found is found again.
+//! Replay of the fuzz corpora with a stable compiler, as regression tests for faults that fuzzing has found.
 
 use std::fs;
 use std::path::Path;
 
-/// Runs every file of one target's corpus.
+/// Runs `run` on every file of the corpus of `target`.
 ///
 /// # Panics
-/// If the corpus is empty or absent.
+/// Panics if the corpus is empty or absent.
 pub fn replay(target: &str, run: fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut replayed = 0;

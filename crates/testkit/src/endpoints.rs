@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anabranch::{ClientConfig, Connection, Endpoint, SelfSigned, ServerConfig, TransportConfig, config, tls};
 
-/// Protocols of tests that have none of their own.
+/// Application protocols of tests that need no particular one.
 pub const ALPN: [&str; 1] = ["test"];
 
-/// Time that no test takes on a machine that has ten times as much to do as it can.
+/// Maximum duration of a test, even on a machine with ten times the load that it can handle.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Returns an address of the loopback interface whose port the system chooses.
@@ -28,7 +28,7 @@ pub fn server_config(identity: &SelfSigned, alpn: &str) -> ServerConfig {
     ServerConfig::new(tls)
 }
 
-/// Configurations that trust each other.
+/// Configurations of a client and a server. The client trusts the server.
 #[derive(Debug)]
 pub struct Pair {
     /// The server's certificate.
@@ -47,12 +47,12 @@ impl Default for Pair {
 }
 
 impl Pair {
-    /// Creates a pair whose ends both accept early data.
+    /// Creates a pair that supports early data on both sides.
     pub fn new() -> Self {
         Self::speaking(ALPN[0])
     }
 
-    /// Creates a pair with this application protocol.
+    /// Creates a pair with the application protocol `alpn`.
     pub fn speaking(alpn: &'static str) -> Self {
         let identity = SelfSigned::new(["localhost"]).unwrap();
         let client = config::client(identity.roots().unwrap(), [alpn]).unwrap();
@@ -60,12 +60,12 @@ impl Pair {
         Self { identity, client, server, alpn }
     }
 
-    /// Creates a pair whose ends both have this transport configuration.
+    /// Creates a pair that uses `transport` on both sides.
     pub fn with_transport(transport: TransportConfig) -> Self {
         Self::new().transport(transport)
     }
 
-    /// Gives both ends this transport configuration.
+    /// Sets the transport configuration of both sides.
     #[must_use]
     pub fn transport(mut self, transport: TransportConfig) -> Self {
         let transport = Arc::new(transport);
@@ -74,18 +74,19 @@ impl Pair {
         self
     }
 
-    /// Returns a server with the same certificate that remembers nothing.
+    /// Returns the configuration of another server with the same certificate. It does not accept tickets of
+    /// the first one.
     pub fn another_server(&self) -> ServerConfig {
         server_config(&self.identity, self.alpn)
     }
 
-    /// Binds the client's and the server's endpoint.
+    /// Binds an endpoint for the client and one for the server.
     pub fn endpoints(&self) -> (Endpoint, Endpoint) {
         let server = Endpoint::server(self.server.clone(), loopback()).unwrap();
         (self.client(), server)
     }
 
-    /// Binds a client's endpoint.
+    /// Binds an endpoint for the client.
     pub fn client(&self) -> Endpoint {
         let mut client = Endpoint::client(loopback()).unwrap();
         client.set_default_client_config(self.client.clone());
@@ -93,27 +94,27 @@ impl Pair {
     }
 }
 
-/// Two ends of one connection, and their endpoints.
+/// Both sides of one connection, and their endpoints.
 #[derive(Debug)]
 pub struct Connected {
     /// The client's endpoint.
     pub client: Endpoint,
     /// The server's endpoint.
     pub server: Endpoint,
-    /// The client's end.
+    /// The client's side.
     pub ours: Connection,
-    /// The server's end.
+    /// The server's side.
     pub theirs: Connection,
 }
 
-/// Connects new endpoints.
+/// Creates the endpoints of `pair`, and connects them.
 pub async fn connected(pair: &Pair) -> Connected {
     let (client, server) = pair.endpoints();
     let (ours, theirs) = connect(&client, &server).await;
     Connected { client, server, ours, theirs }
 }
 
-/// Connects `client` to `server`; returns the client's and the server's end.
+/// Connects `client` to `server`. Returns the connection of the client and that of the server.
 pub async fn connect(client: &Endpoint, server: &Endpoint) -> (Connection, Connection) {
     let address = server.local_addr().unwrap();
     let connecting = client.connect(address, "localhost").unwrap();
@@ -122,7 +123,7 @@ pub async fn connect(client: &Endpoint, server: &Endpoint) -> (Connection, Conne
     (ours.unwrap(), theirs)
 }
 
-/// Fails a test that hangs.
+/// Waits for `future`, and panics if it takes longer than [`PATIENCE`].
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("the test hangs")
 }

@@ -1,7 +1,7 @@
 //! Helpers that the tests of several crates share. Only tests depend on this crate.
 //!
-//! A crate's unit tests cannot use a helper that is built on that crate, since its types are then built
-//! twice. Such helpers stay beside the tests.
+//! A crate's unit tests cannot use helpers that depend on that crate, since its types would then exist twice.
+//! Such helpers stay with the tests.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -16,12 +16,12 @@ pub mod packets;
 #[cfg(feature = "seeded")]
 pub mod seeded;
 
-/// Returns the byte of every [`pattern`] at this place.
+/// Returns the byte at offset `at` of every [`pattern`].
 pub fn byte_at(at: usize) -> u8 {
     ((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// Returns bytes that differ from place to place.
+/// Returns `len` bytes that vary with their offset.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(byte_at).collect()
 }

@@ -1,37 +1,37 @@
-//! Packets made by hand, for peers that are none.
+//! Handcrafted packets, for tests that act as a peer without a connection.
 
 use anabranch_tls::{TAG_LEN, initial_keys};
 use anabranch_wire::{ConnectionId, Frame, NewLong, NewNumber, PacketKind, PathId, Side, Version, Writer};
 
-/// A client's Initial.
+/// A client's Initial packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Initial<'a> {
-    /// Its version.
+    /// Its QUIC version.
     pub version: Version,
-    /// Destination, from which its keys follow.
+    /// Destination connection ID, from which the keys are derived.
     pub dcid: &'a ConnectionId,
-    /// Token of a Retry or a NEW_TOKEN frame.
+    /// Token of a Retry packet or a NEW_TOKEN frame.
     pub token: &'a [u8],
     /// Packet number.
     pub pn: u64,
-    /// Frames that come first; the rest is PADDING.
+    /// Frames at the beginning of the payload; PADDING follows.
     pub frames: &'a [Frame<'a>],
-    /// Bytes of the packet, which are a datagram's.
+    /// Length in bytes of the packet, and of its datagram.
     pub size: usize,
 }
 
 impl<'a> Initial<'a> {
-    /// Describes the first packet of a connection, which holds a PING.
+    /// Creates the first packet of a connection, which contains a PING frame.
     pub fn new(dcid: &'a ConnectionId, token: &'a [u8]) -> Self {
         Self { version: Version::V1, dcid, token, pn: 0, frames: &[Frame::Ping], size: 1_200 }
     }
 
-    /// Returns the source connection ID of all these packets.
+    /// Returns the source connection ID that all these packets use.
     pub fn scid() -> ConnectionId {
         ConnectionId::new(&0xc11e_u64.to_be_bytes()).unwrap()
     }
 
-    /// Returns the packet, sealed as RFC 9001 §5 requires.
+    /// Returns the packet, protected as RFC 9001 §5 requires.
     pub fn seal(&self) -> Vec<u8> {
         let format = self.version.format().unwrap();
         let keys = initial_keys(format, self.dcid, Side::Client).local;

@@ -1,4 +1,5 @@
-//! TLS of a client and a server that trust each other, whose choices follow from the seed of their thread.
+//! TLS configurations of a client and a server that trust each other. Their random choices are derived from
+//! the seed of their thread.
 
 use std::sync::Arc;
 
@@ -7,22 +8,22 @@ use anabranch_tls::{ClientConfig, ClientConfigBuilder, ServerConfig, ServerConfi
 
 pub use anabranch_seeded::seed_thread;
 
-/// A server's certificate and the clock that both ends read.
+/// A server's certificate, and the clock that both endpoints use.
 #[derive(Debug)]
 pub struct Trust {
-    /// The certificate and its key, always the same for a name.
+    /// Certificate and private key, always the same for the same name.
     pub identity: Identity,
     /// The clock.
     pub clock: Arc<VirtualClock>,
 }
 
 impl Trust {
-    /// Creates the certificate of a server with this name.
+    /// Creates the certificate of a server with the name `name`.
     pub fn new(name: &str) -> Self {
         Self { identity: Identity::new(1, &[name]).unwrap(), clock: VirtualClock::new() }
     }
 
-    /// Begins the configuration of a client that trusts the certificate.
+    /// Returns the builder of a client's configuration that trusts the certificate.
     pub fn client(&self, alpn: &str) -> ClientConfigBuilder {
         ClientConfig::builder()
             .provider(deterministic_provider())
@@ -31,7 +32,7 @@ impl Trust {
             .alpn([alpn])
     }
 
-    /// Begins the configuration of a server that shows the certificate.
+    /// Returns the builder of a server's configuration that presents the certificate.
     pub fn server(&self, alpn: &str) -> ServerConfigBuilder {
         ServerConfig::builder()
             .provider(deterministic_provider())
@@ -40,7 +41,7 @@ impl Trust {
             .alpn([alpn])
     }
 
-    /// Returns configurations of both ends, without early data.
+    /// Returns the configurations of both endpoints, without early data.
     pub fn pair(&self, alpn: &str) -> (ClientConfig, ServerConfig) {
         (self.client(alpn).build().unwrap(), self.server(alpn).build().unwrap())
     }

@@ -1,4 +1,4 @@
-//! An axum router over HTTP/3, until Ctrl-C: `cargo run --example axum [IP:PORT]`, then `anabranch get
+//! Serves an axum router over HTTP/3 until Ctrl-C: `cargo run --example axum [IP:PORT]`, then `anabranch get
 //! --insecure https://localhost:4433/hello/you -o -`.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! A client that trusts one key instead of authorities, with a verifier of its own, and a server with a
-//! certificate from files: `cargo run --example certificate -- CERTIFICATE.pem KEY.pem`. Without files, a new
-//! self-signed certificate is used.
+//! A client with its own certificate verifier, which trusts one certificate instead of authorities, and a
+//! server with a certificate from files: `cargo run --example certificate -- CERTIFICATE.pem KEY.pem`.
+//! Without files, a new self-signed certificate is used.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use anabranch::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use anabranch::rustls::{CertificateError, DigitallySignedStruct, Error as TlsError, SignatureScheme};
 use anabranch::{ClientConfig, Endpoint, Error, SelfSigned, VarInt, config, tls};
 
-/// Accepts a server by its certificate, whatever names and dates are in it.
+/// Verifier that accepts one certificate, regardless of its names and dates.
 #[derive(Debug)]
 struct Pinned(CertificateDer<'static>, WebPkiSupportedAlgorithms);
 

@@ -1,5 +1,5 @@
-//! Messages that may be lost, as DATAGRAM frames (RFC 9221): `cargo run --example datagrams`. The client asks
-//! the time ten times and shows how long each answer took.
+//! Unreliable messages in DATAGRAM frames (RFC 9221): `cargo run --example datagrams`. The client sends ten
+//! requests, and prints how long each response took.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
-//! A server that echoes what it gets on each stream, and a client that asks it, over the loopback interface:
+//! A server that echoes the data of each stream, and a client that uses it, over the loopback interface:
 //! `cargo run --example echo`.
 
 use anabranch::{Endpoint, Error, Incoming, SelfSigned, VarInt, config};
 
-/// Largest message that is echoed, in bytes.
+/// Maximum length of a message in bytes.
 const MAX_MESSAGE: usize = 64 * 1024;
 
 #[tokio::main]
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Error> {
 
 async fn serve(incoming: Incoming) -> Result<(), Error> {
     let connection = incoming.await?;
-    // Ends with the connection.
+    // The loop ends with the connection.
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
         let message = receive.read_to_end(MAX_MESSAGE).await?;
         send.write_all(&message).await?;

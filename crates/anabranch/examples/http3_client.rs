@@ -1,5 +1,5 @@
 //! Fetches a URL over HTTP/3 and writes it to standard output: `cargo run --example http3_client -- URL
-//! [CERTIFICATE]`. Without a certificate to trust, those of the system are.
+//! [CERTIFICATE]`. Without a certificate to trust, the system's root certificates are trusted.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Keeps two streams of one connection to a path each, over the loopback interface: `cargo run --example
-//! pinned`.
+//! Restricts each of two streams of one connection to its own path, over the loopback interface: `cargo run
+//! --example pinned`.
 
 use anabranch::{
     Connection, Endpoint, Error, MultipathConfig, Route, SelfSigned, TransportConfig, VarInt, config,
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Error> {
     let second = connection.open_path(IpAddr::from([127, 0, 0, 2]), None).await?;
     for path in [first, second] {
         let mut stream = connection.open_uni().await?;
-        // A wish about paths that work: should this one fail, another takes its place.
+        // The restriction applies while the path works. If it fails, another path carries the stream.
         stream.set_route(Route::Only(path));
         stream.write_all(&vec![0; LEN]).await?;
         stream.finish()?;

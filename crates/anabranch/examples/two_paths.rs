@@ -1,19 +1,20 @@
-//! A file over two paths at once (RFC 10069), with the events of the paths, one of which is given up in the
-//! middle: `cargo run --release --example two_paths`. `pinned` keeps streams to a path each.
+//! Transfers a file over two paths at once (RFC 10069), prints the events of the paths, and abandons one path
+//! in the middle: `cargo run --release --example two_paths`. The example `pinned` restricts streams to single
+//! paths.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use anabranch::{Endpoint, Error, MultipathConfig, PathId, SelfSigned, TransportConfig, VarInt, config};
 
-/// Bytes of the file.
+/// Length of the file in bytes.
 const LEN: usize = 50_000_000;
-/// APPLICATION_ABANDON_PATH (RFC 10069 §5).
+/// Error code APPLICATION_ABANDON_PATH (RFC 10069 §5).
 const ABANDON: VarInt = VarInt::from_u32(0x3e);
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    // Both ends have to allow several paths.
+    // Both endpoints must enable multipath.
     let transport = Arc::new(TransportConfig::default().with_multipath(MultipathConfig::default()));
     let identity = SelfSigned::new(["localhost"])?;
     let server_config = identity.server_config(["file"])?.with_transport(Arc::clone(&transport));
@@ -36,8 +37,8 @@ async fn main() -> Result<(), Error> {
             println!("{event:?}");
         }
     });
-    // Linux has all of 127.0.0.0/8 on its loopback interface. `manage_paths` opens a path on each interface
-    // of the host.
+    // On Linux, all addresses of 127.0.0.0/8 belong to the loopback interface. `manage_paths` opens a path on
+    // each interface of the host.
     connection.open_path(IpAddr::from([127, 0, 0, 2]), None).await?;
 
     let (mut file, mut received) = (connection.accept_uni().await?, 0);

@@ -1,5 +1,5 @@
 //! A request in early data (0-RTT, RFC 9001 §4.6): the second connection sends it before the server has
-//! answered: `cargo run --example zero_rtt`. Early data can be replayed by others, so it must not change
+//! responded. `cargo run --example zero_rtt`. An attacker can replay early data, so it must not change
 //! anything.
 
 use anabranch::{Connection, Endpoint, Error, SelfSigned, ServerConfig, VarInt, config, tls};
@@ -7,7 +7,7 @@ use anabranch::{Connection, Endpoint, Error, SelfSigned, ServerConfig, VarInt, c
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let identity = SelfSigned::new(["localhost"])?;
-    // Servers have to allow it.
+    // The server must allow early data.
     let tls = tls::ServerConfig::builder()
         .certificate(vec![identity.certificate().clone()], identity.key())
         .alpn(["question"])
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Error> {
         }
     });
 
-    // The configuration keeps the sessions: the next connection resumes one.
+    // The configuration stores the sessions; the next connection resumes one.
     let client_config = config::client(identity.roots()?, ["question"])?;
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
     for _ in 0..2 {
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Error> {
                 println!("{answer} (early data accepted: {})", accepted.await);
                 connection
             }
-            // Nothing is known of the server yet.
+            // No session of the server is stored yet.
             Err(connecting) => {
                 let connection = connecting.await?;
                 println!("{} (after a handshake)", ask(&connection).await?);

@@ -1,4 +1,4 @@
-//! Connections over the loopback interface: how they begin, move and end.
+//! Connections over the loopback interface: how they begin, migrate and end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use anabranch::{
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-/// Answers every stream with its own bytes until the connection ends.
+/// Echoes every stream until the connection ends.
 fn serve(connection: Connection) {
     tokio::spawn(async move {
         while let Ok((mut send, mut receive)) = connection.accept_bi().await {
@@ -90,7 +90,7 @@ async fn endpoints_close_and_become_idle() {
     within(it.server.wait_idle()).await;
     within(it.client.wait_idle()).await;
     assert_eq!(it.server.open_connections(), 0);
-    // Nobody is let in any longer.
+    // No more clients are accepted.
     let refused = within(connecting(&it.client, &it.server)).await.unwrap_err();
     let ConnectionError::PeerTransport(error) = refused else { panic!("{refused}") };
     assert_eq!(error.code, TransportErrorCode::CONNECTION_REFUSED);
@@ -99,10 +99,11 @@ async fn endpoints_close_and_become_idle() {
     assert!(matches!(it.client.connect(address, "localhost"), Err(ConnectError::EndpointClosed)));
 }
 
-/// Whoever is in a hurry need not wait for the closing period: the peer is told, and that is all.
+/// An application that must end quickly need not wait for the closing period: it is enough to send
+/// CONNECTION_CLOSE.
 #[tokio::test]
 async fn a_close_is_sent_long_before_its_period_is_over() {
-    // Acknowledgments that may wait for so long make a probe timeout of this and more.
+    // With this maximum ACK delay, a probe timeout is at least 5 s.
     let ack = AckConfig::default().with_max_delay(Duration::from_secs(5));
     let it = connected(&Pair::with_transport(TransportConfig::default().with_ack(ack))).await;
     let waiting = tokio::spawn({
@@ -171,7 +172,8 @@ async fn clients_can_be_accepted_after_the_last_handle_is_gone() {
     echo(&ours.unwrap(), b"still there").await;
 }
 
-/// The last thing that keeps an endpoint, and thereby its port, may be a client that nobody has dealt with.
+/// If the last handle of an endpoint is dropped, a client that is neither accepted nor refused keeps the
+/// endpoint and its port.
 #[tokio::test]
 async fn dealing_with_the_last_client_ends_the_endpoint() {
     let (client, server) = Pair::new().endpoints();
@@ -196,7 +198,7 @@ async fn servers_recognize_addresses_by_tokens() {
     let (mut client, server) = pair.endpoints();
     for (round, known) in [false, true, true].into_iter().enumerate() {
         if round == 2 {
-            // Another endpoint, as after a restart, is given what this one has kept.
+            // The tokens are passed to another endpoint, as after a restart.
             let tokens = client.address_tokens();
             client = pair.client();
             tokens.into_iter().for_each(|token| client.add_address_token(token));
@@ -208,7 +210,7 @@ async fn servers_recognize_addresses_by_tokens() {
         let ours = ours.unwrap();
         serve(theirs.unwrap());
         within(ours.confirmed()).await.unwrap();
-        // The token may come after what confirms the handshake.
+        // The token may arrive after the packet that confirms the handshake.
         echo(&ours, b"time for a token").await;
     }
 }
@@ -240,7 +242,7 @@ async fn servers_refuse_and_ignore() {
 
     let ours = connecting(&client, &server);
     within(server.accept()).await.unwrap().ignore();
-    // The client tries again, and is heard then.
+    // The client sends its Initial again, and is then accepted.
     let again = async { server.accept().await.unwrap().await.unwrap() };
     let (ours, _theirs) = within(async { tokio::join!(ours, again) }).await;
     ours.unwrap();
@@ -280,7 +282,7 @@ async fn a_retry_by_policy() {
     ours.unwrap();
 }
 
-/// Connects once, so that the client remembers the server, and once more with early data.
+/// Connects once, so that the client stores a session of the server, and then again with early data.
 async fn early_data(server: &Endpoint, client: &Endpoint) -> (bool, Connection) {
     let (ours, theirs) = connect(client, server).await;
     serve(theirs);
@@ -296,7 +298,7 @@ async fn early_data(server: &Endpoint, client: &Endpoint) -> (bool, Connection) 
     (within(accepted).await, again)
 }
 
-/// On a busy host the handshake may be over before the application comes to ask for early data.
+/// On a busy host the handshake may be complete before the application asks for early data.
 #[tokio::test]
 async fn early_data_may_be_asked_for_late() {
     let pair = Pair::new();
@@ -306,7 +308,7 @@ async fn early_data_may_be_asked_for_late() {
     echo(&ours, b"first").await;
     ours.close(VarInt::ZERO, b"");
     let second = connecting(&client, &server);
-    // The server's handshake is complete once it has the client's last flight.
+    // The server's handshake is complete when it has received the client's last flight.
     let theirs = within(async { server.accept().await.unwrap().await }).await.unwrap();
     within(theirs.handshake_complete()).await.unwrap();
     let (again, accepted) = second.into_0rtt().expect("the server is remembered");
@@ -327,7 +329,7 @@ async fn early_data_is_accepted() {
     assert!(again.handshake_data().resumed);
 }
 
-/// Another server with the same certificate does not know the ticket: the data is sent again, by itself.
+/// Another server with the same certificate cannot use the ticket. The data is sent again automatically.
 #[tokio::test]
 async fn rejected_early_data_is_sent_again() {
     let pair = Pair::new();
@@ -374,7 +376,7 @@ async fn keys_are_updated_under_load() {
             it.ours.update_keys();
         }
     }
-    // The server follows with the first packet under the newest keys.
+    // The server updates its keys on receiving the first packet with the newest keys.
     echo(&it.ours, b"reachable").await;
     assert!(it.theirs.stats().key_updates >= 3);
 }
@@ -393,7 +395,7 @@ async fn a_client_that_is_rebound_goes_on() {
     echo(&it.ours, &pattern(500_000)).await;
 }
 
-/// Moves a client to another socket while data arrives, and looks where both ends think it is.
+/// Moves a client to another socket while data arrives, and checks the address that both endpoints report.
 async fn migrate(pair: &Pair, address: &str) {
     let server = Endpoint::server(pair.server.clone(), loopback()).unwrap();
     let mut client = Endpoint::client(address.parse().unwrap()).unwrap();
@@ -410,7 +412,7 @@ async fn migrate(pair: &Pair, address: &str) {
         echo(&ours, &pattern(100_000)).await;
         assert!(Instant::now() < deadline, "no migration");
     }
-    // There it stays, whatever was still on its way to the old socket.
+    // It stays there, although packets to the old socket may still arrive.
     for _ in 0..20 {
         echo(&ours, &pattern(100_000)).await;
         assert!(there(ours.local_address()) && there(Some(theirs.remote_address())));
@@ -460,7 +462,7 @@ async fn nobody_there_is_a_timeout() {
     assert!(matches!(within(connecting).await.unwrap_err(), ConnectionError::TimedOut(_)));
 }
 
-/// The handshake's timeout is 30 s.
+/// The error must come well before the handshake timeout, which is 30 s.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_closed_port_and_a_missing_way_are_told_at_once() {
@@ -476,7 +478,8 @@ async fn a_closed_port_and_a_missing_way_are_told_at_once() {
     }
 }
 
-/// A server that lost its memory, but not its reset key, tells clients of its former self.
+/// A restarted server that has lost its connections but has the same reset key sends stateless resets to its
+/// clients.
 #[tokio::test]
 async fn a_restarted_server_resets_connections() {
     let pair = Pair::new();
@@ -487,7 +490,7 @@ async fn a_restarted_server_resets_connections() {
     let client = pair.client();
     let (ours, theirs) = connect(&client, &first).await;
     within(ours.confirmed()).await.unwrap();
-    // The first server is deaf from now on: its socket is another one, and it says nothing more.
+    // The first server receives nothing from now on: it moves to another socket and sends nothing more.
     first.rebind(UdpSocket::bind(loopback()).unwrap()).unwrap();
     drop(first);
     std::mem::forget(theirs);
@@ -502,7 +505,8 @@ async fn a_restarted_server_resets_connections() {
 #[tokio::test]
 async fn versions_are_negotiated() {
     let mut pair = Pair::new();
-    // The client begins with v2, the server knows v1 only: Version Negotiation, and once more.
+    // The client begins with v2, and the server supports only v1. After Version Negotiation the client tries
+    // again.
     pair.client = pair.client.with_initial_version(Version::V2);
     pair.server = pair.server.with_transport(TransportConfig::default().with_versions(vec![Version::V1]));
     let it = connected(&pair).await;
@@ -533,7 +537,7 @@ async fn no_version_in_common() {
     assert_eq!(within(connecting(&client, &server)).await.unwrap_err(), ConnectionError::VersionMismatch);
 }
 
-/// Data may be sent by a server before it knows that the client is there.
+/// A server may send data before the client has completed the handshake (0.5-RTT).
 #[tokio::test]
 async fn half_round_trip_data() {
     let pair = Pair::new();
@@ -558,7 +562,7 @@ async fn half_round_trip_data() {
 async fn ipv6_sockets_reach_ipv4_servers() {
     let pair = Pair::new();
     let server = Endpoint::server(pair.server.clone(), loopback()).unwrap();
-    // Where there is no IPv6 there is nothing to test.
+    // Without IPv6 there is nothing to test.
     let Ok(mut client) = Endpoint::client("[::]:0".parse().unwrap()) else { return };
     client.set_default_client_config(pair.client.clone());
     let (ours, theirs) = connect(&client, &server).await;
@@ -583,7 +587,7 @@ async fn wildcard_servers_answer_from_the_address_they_were_asked_at() {
     assert_eq!(theirs.local_address(), Some(address));
 }
 
-/// Nobody waits forever when the runtime goes.
+/// No task waits forever when the runtime shuts down.
 #[test]
 fn a_runtime_that_ends_ends_its_connections() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -626,7 +630,7 @@ async fn traces_are_written() {
     }
 }
 
-/// Connections come and go on all threads at once, and every byte arrives.
+/// Connections begin and end on all threads at once, and every byte arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_connections_at_once() {
     const TASKS: usize = 20;
@@ -665,7 +669,7 @@ async fn many_connections_at_once() {
     assert_eq!((client.open_connections(), server.open_connections()), (0, 0));
 }
 
-/// Settings that contradict the protocol are named before anything is sent.
+/// Settings that contradict the protocol are reported before anything is sent.
 #[tokio::test]
 async fn settings_are_checked_before_anything_begins() {
     let pair = Pair::with_transport(TransportConfig::default().with_active_connection_id_limit(1));

@@ -1,4 +1,4 @@
-//! Large bodies over the loopback interface, in a process of their own, whose memory is watched.
+//! Large bodies over the loopback interface. They have their own process, whose memory use is measured.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use std::convert::Infallible;
@@ -12,13 +12,14 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Frame;
 
-/// Bytes in each direction.
+/// Number of bytes in each direction.
 const TOTAL: usize = 200_000_000;
 const PIECE: usize = 64 * 1024;
-/// Maximum memory for send buffers and windows of both ends: 16 MiB or 24 MiB, each once or twice.
+/// Maximum memory growth in bytes, for the send buffers and windows of both endpoints: 16 MiB or 24 MiB, each
+/// once or twice.
 const MAX_GROWTH: usize = 112 << 20;
 
-/// A large body that takes no memory.
+/// A large body that uses no memory.
 struct Repeated {
     piece: Bytes,
     left: usize,
@@ -39,7 +40,7 @@ impl http_body::Body for Repeated {
     }
 }
 
-/// Resident memory of this process, in bytes.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,6 +1,6 @@
-//! Events reported to `tracing`. It remembers for each event whether any subscriber wants it, over all
-//! threads of a process. That may go wrong for an event that happens for the first time while a subscriber
-//! comes or goes. So this is a process of its own, with one test.
+//! Events that are reported to `tracing`. For all threads of a process together, `tracing` caches whether any
+//! subscriber has enabled an event. The cache may be wrong for an event that occurs for the first time while
+//! a subscriber is installed or removed. This file therefore is a separate process with a single test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use anabranch::{Endpoint, MultipathConfig, SelfSigned, TransportConfig, VarInt, config};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines of a subscriber.
+/// Output of a subscriber.
 #[derive(Clone, Debug, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -33,8 +33,8 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// Runs a connection of two paths, from the first packet to its end, all on this thread, and returns the
-/// lines logged.
+/// Runs a connection with two paths from its first packet to its end, all on this thread, and returns the
+/// logged lines.
 fn told(filter: &str) -> Vec<String> {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
@@ -68,7 +68,7 @@ async fn play() {
     serving.await.unwrap();
 }
 
-/// One after the other, with different filters.
+/// The runs with different filters follow one another in one test.
 #[test]
 fn connections_and_paths_are_told_in_their_spans() {
     assert_eq!(told("off"), [""; 0]);
@@ -92,7 +92,7 @@ fn connections_and_paths_are_told_in_their_spans() {
     assert!(has("INFO", "client", Some(1), "anabranch::path: opening"), "{lines:#?}");
     assert!(has("INFO", "client", Some(1), "closed code=62 reason="), "{lines:#?}");
     assert!(!lines.iter().any(|line| line.starts_with("DEBUG")), "{lines:#?}");
-    // Both ends know the connection by the same name.
+    // Both endpoints use the same name for the connection.
     let ids: std::collections::BTreeSet<_> =
         lines.iter().filter_map(|line| line.split("connection{id=").nth(1)?.split(' ').next()).collect();
     assert_eq!(ids.len(), 1, "{lines:#?}");

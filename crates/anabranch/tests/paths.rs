@@ -35,7 +35,7 @@ fn sent(connection: &Connection) -> Vec<(u32, u64)> {
     connection.paths().iter().map(|path| (path.id.0, path.bytes_sent)).collect()
 }
 
-/// Waits for the next event except changes of a path's status, which depend on the machine.
+/// Waits for the next event, skipping changes of a path's status, which depend on the machine.
 async fn happens(events: &mut PathEvents) -> Option<PathEvent> {
     loop {
         match within(events.next()).await {
@@ -45,7 +45,7 @@ async fn happens(events: &mut PathEvents) -> Option<PathEvent> {
     }
 }
 
-/// Waits for the next event except those that only say that a path is being opened.
+/// Waits for the next event, also skipping those that report the opening of a path.
 async fn happens_to_open(events: &mut PathEvents) -> Option<PathEvent> {
     loop {
         match happens(events).await {
@@ -55,7 +55,7 @@ async fn happens_to_open(events: &mut PathEvents) -> Option<PathEvent> {
     }
 }
 
-/// Sends `data` one way and checks what arrives.
+/// Sends `data` in one direction, and checks that it arrives.
 async fn transfer(from: &Connection, to: &Connection, data: Vec<u8>) {
     let expected = data.clone();
     let receiving = async { to.accept_uni().await.unwrap().read_to_end(data.len()).await.unwrap() };
@@ -80,7 +80,7 @@ async fn both_ends_have_to_want_several_paths() {
 
 #[tokio::test]
 async fn both_paths_carry_data() {
-    // The default prefers the faster path, which on the loopback interface is a matter of luck.
+    // The default scheduler prefers the faster path, which on the loopback interface is a matter of chance.
     let config = MultipathConfig::default().with_scheduler("round-robin".parse().unwrap());
     let it = opened(Pair::with_transport(TransportConfig::default().with_multipath(config))).await;
     assert!(it.ours.is_multipath() && it.theirs.is_multipath());
@@ -143,7 +143,7 @@ async fn sockets_go_with_their_paths() {
     let it = two_paths().await;
     let bound = it.ours.paths()[1].tuple.local;
     assert!(std::net::UdpSocket::bind(bound).is_err(), "the path's");
-    // A second path over the same socket leads elsewhere.
+    // A second path over the same socket would have the same four-tuple, so it is refused.
     let shared = within(it.ours.open_path(bound, None)).await.unwrap_err();
     assert!(matches!(shared, OpenPathError::Refused(anabranch::PathRefusal::Exists)), "{shared}");
     it.ours.abandon_path(PathId(1), VarInt::from_u32(0)).unwrap();
@@ -153,7 +153,7 @@ async fn sockets_go_with_their_paths() {
         }
     };
     within(free).await;
-    // And with the connection.
+    // The same holds when the connection ends.
     within(it.ours.open_path(bound, None)).await.unwrap();
     it.ours.close(VarInt::from_u32(0), b"");
     within(it.client.wait_idle()).await;
@@ -185,7 +185,7 @@ async fn addresses_that_no_path_can_begin_or_end_at() {
     let v6: SocketAddr = "[::1]:4433".parse().unwrap();
     let mixed = within(it.ours.open_path(second(), Some(v6))).await;
     assert!(matches!(mixed, Err(OpenPathError::Unreachable { .. })));
-    // Nobody is there.
+    // Nobody responds at this address.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let remote = silent.local_addr().unwrap();
     let unanswered = within(it.ours.open_path(second(), Some(remote))).await;
@@ -205,7 +205,8 @@ async fn a_manager_opens_what_its_policy_says() {
     let ports: std::collections::BTreeSet<u16> =
         it.ours.paths().iter().map(|path| path.tuple.local.port()).collect();
     assert_eq!(ports.len(), 3, "a port each");
-    // One that dies comes back after a while, the application's decisions are respected.
+    // A path that the server abandons as unstable is opened again after a while. One that the application
+    // abandons is not.
     it.theirs.abandon_path(PathId(1), VarInt::from_u32(0x3e76)).unwrap();
     assert_eq!(
         happens_to_open(&mut events).await,
@@ -220,13 +221,14 @@ async fn a_manager_opens_what_its_policy_says() {
     let quiet = tokio::time::timeout(Duration::from_secs(2), happens_to_open(&mut events)).await;
     assert!(quiet.is_err(), "{quiet:?}");
     manager.stop();
-    // It keeps no connection open.
+    // The manager does not keep the connection open.
     let _manager = it.ours.manage_paths(PathPolicy::default());
     drop(it.ours);
     assert!(within(it.theirs.closed()).await.to_string().contains('0'));
 }
 
-/// The server is known by its IPv4 address; its IPv6 address is announced, and gets a path.
+/// The client connects to the server's IPv4 address. The server announces its IPv6 address, which gets a
+/// path.
 #[tokio::test]
 async fn a_client_that_came_by_ipv4_finds_the_ipv6_address() {
     let Ok(v6) = std::net::UdpSocket::bind("[::1]:0") else { return };

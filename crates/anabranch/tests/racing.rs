@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anabranch::paths::{ATTEMPT_DELAY, MAX_ATTEMPTS};
 
-/// Well under a second, on a machine that has other things to do.
+/// Well under a second, but enough for a busy machine.
 const SOON: Duration = Duration::from_millis(900);
 
-/// Somebody who never answers.
+/// A socket that never responds.
 struct Hole(UdpSocket);
 
 impl Hole {
@@ -28,7 +28,7 @@ impl Hole {
         self.0.local_addr().unwrap()
     }
 
-    /// Lengths of the datagrams that have fallen into it.
+    /// Returns the lengths of the datagrams that have arrived.
     fn swallowed(&self) -> Vec<usize> {
         let mut buffer = [0; 2048];
         std::iter::from_fn(|| self.0.recv(&mut buffer).ok()).collect()
@@ -39,8 +39,8 @@ fn from(local: impl Into<IpAddr>, remote: SocketAddr) -> Candidate {
     Candidate { local: Some(LocalAddress::from(local.into())), remote }
 }
 
-/// Connects and says how long that took; the server accepts everybody but those from `ignored`, whose
-/// addresses it gives.
+/// Connects, and returns how long that took. The server ignores clients from the address `ignored`; the last
+/// value has the addresses of the ignored attempts.
 async fn race(
     pair: &Pair,
     client: &Endpoint,
@@ -111,7 +111,7 @@ async fn a_server_address_that_stays_silent_is_passed_over() {
     let swallowed = hole.swallowed();
     assert!(!swallowed.is_empty() && swallowed.iter().all(|len| *len >= 1200), "{swallowed:?}");
     works(&ours, &theirs).await;
-    // The other attempt is gone once it has said so.
+    // The other attempt disappears once it has sent its CONNECTION_CLOSE.
     until(|| client.open_connections() == 1).await;
     works(&ours, &theirs).await;
 }
@@ -161,7 +161,8 @@ async fn what_cannot_be_sent_is_not_waited_for() {
     let pair = Pair::new();
     let (client, server) = pair.endpoints();
     let address = server.local_addr().unwrap();
-    // No address of this host, and none that anything can leave for from a loopback address.
+    // The first local address is not on this host. The second remote address cannot be reached from a
+    // loopback address.
     let foreign = from([192, 0, 2, 1], address);
     let nowhere = from([127, 0, 0, 1], "192.0.2.1:443".parse().unwrap());
     let candidates = vec![foreign, nowhere, Candidate::from(address)];
@@ -190,7 +191,7 @@ async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
 
     let none = within(client.connect_any(&pair.client, Vec::new(), "localhost", quick)).await;
     assert!(matches!(none, Err(AttemptError::NoWay)), "{none:?}");
-    // Who does not wait any longer leaves nothing behind.
+    // Dropping the future leaves nothing behind.
     let mut racing = client.connect_any(&pair.client, candidates, "localhost", quick);
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut racing).await.is_err());
     assert!(racing.attempts() > 2, "{racing:?}");
@@ -202,7 +203,7 @@ async fn silence_everywhere_is_a_failure_after_a_bounded_number_of_attempts() {
     assert!(matches!(closed, Err(AttemptError::NotBegun(ConnectError::InvalidRemoteAddress(_)))), "port 0");
 }
 
-/// The first path's socket goes like those of other paths.
+/// The first path's socket is removed with its path, like those of other paths.
 #[tokio::test]
 async fn a_connection_can_leave_where_it_began() {
     let transport = TransportConfig::default().with_multipath(MultipathConfig::default());
@@ -228,7 +229,7 @@ async fn early_data_goes_one_way_only() {
     let candidates = Candidate::to_any_of(&[address, hole.address()]);
     let (ours, theirs, ..) = race(&pair, &client, &server, candidates.clone(), None).await;
     works(&ours, &theirs).await;
-    // The ticket has come with the server's answer by now.
+    // The session ticket has arrived with the server's data by now.
     works(&theirs, &ours).await;
     ours.close(VarInt::from_u32(0), b"");
     let transport = TransportConfig::default().with_handshake_timeout(Duration::from_secs(2));

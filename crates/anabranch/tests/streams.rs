@@ -21,11 +21,11 @@ async fn echo() {
     back.write_all(&heard).await.unwrap();
     drop(back);
     assert_eq!(within(receive.read_to_end(100)).await.unwrap(), b"hello");
-    // The server acknowledged everything, which is not a stop.
+    // The server has acknowledged everything, so `stopped` returns no code.
     assert_eq!(within(send.stopped()).await.unwrap(), None);
 }
 
-/// Transfers `len` bytes in both directions at once; run on one and on several threads.
+/// Transfers `len` bytes in both directions at once; called on one and on several threads.
 async fn big_transfer(len: usize) {
     let pair = connected(&Pair::new()).await;
     let data = Bytes::from(pattern(len));
@@ -78,7 +78,7 @@ async fn big_transfer_on_several_threads() {
     big_transfer(20 << 20).await;
 }
 
-/// Checks that bytes lent and bytes taken as `Bytes` lie where they were received, which over VReverso is
+/// Checks that bytes lent and bytes returned as `Bytes` lie where they were received. With VReverso this is
 /// where they were decrypted.
 #[tokio::test]
 async fn bytes_are_taken_from_where_they_are_lent() {
@@ -117,7 +117,7 @@ async fn bytes_are_taken_from_where_they_are_lent() {
     }
 }
 
-/// Far more streams than may be open at the same time.
+/// Opens far more streams than may be open at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_streams() {
     const STREAMS: u32 = 2_000;
@@ -162,7 +162,7 @@ async fn unidirectional_streams_and_tokio_traits() {
         let mut heard = Vec::new();
         AsyncReadExt::read_to_end(&mut receive, &mut heard).await.unwrap();
         assert!(heard == data);
-        // The end stays the end.
+        // A further read at the end returns the end again.
         assert_eq!(receive.read(&mut [0; 1]).await.unwrap(), None);
     };
     within(async { tokio::join!(sending, receiving) }).await;
@@ -178,7 +178,7 @@ async fn codes_of_reset_and_stop_arrive() {
     send.reset(VarInt::from_u32(17)).unwrap();
     assert_eq!(within(there.read(&mut [0; 1])).await, Err(ReadError::Reset(17)));
 
-    // Dropped without having been read to its end: code 0.
+    // Dropping the stream before its end stops it with code 0.
     drop(receive);
     assert_eq!(within(back.stopped()).await.unwrap(), Some(0));
     assert_eq!(within(back.write(b"more")).await, Err(WriteError::Stopped(0)));
@@ -224,7 +224,7 @@ async fn datagrams() {
     assert_eq!(pair.ours.send_datagram(too_large), Err(SendDatagramError::TooLarge));
     for i in 0..100_u8 {
         pair.ours.send_datagram_wait(Bytes::from(vec![i; 500])).await.unwrap();
-        // The loopback interface loses nothing as long as nobody outruns it.
+        // The loopback interface loses nothing while the receiver keeps up.
         assert_eq!(within(pair.theirs.read_datagram()).await.unwrap(), vec![i; 500]);
     }
 }
@@ -238,7 +238,7 @@ async fn datagrams_can_be_turned_off() {
     assert_eq!(result, Err(SendDatagramError::UnsupportedByPeer));
 }
 
-/// A reader that stops reading stops the writer, and goes on with it.
+/// If the reader pauses, so does the writer; both then continue together.
 #[tokio::test]
 async fn flow_control_holds_a_writer_back() {
     let pair = connected(&Pair::new()).await;
@@ -266,7 +266,7 @@ async fn flow_control_holds_a_writer_back() {
     writing.await.unwrap();
 }
 
-/// The closure runs without the connection's lock: it used to wait for itself forever.
+/// The closure runs without the connection's lock. With the lock, this test would deadlock.
 #[tokio::test]
 async fn who_reads_a_lent_piece_may_use_the_connection() {
     let pair = connected(&Pair::new()).await;
@@ -287,7 +287,7 @@ async fn who_reads_a_lent_piece_may_use_the_connection() {
             all.extend_from_slice(&bytes[..n]);
             n
         };
-        // What a reader leaves is lent again, and other ways of reading go on after it.
+        // Bytes that a reader does not consume are lent again, and other ways of reading continue after them.
         for _ in 0..10 {
             receive.read_with(&mut read).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! Streams read in whatever order their bytes arrive, over a link that reorders and loses.
+//! Out-of-order reading of streams, over a link that reorders and loses datagrams.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use anabranch::{
@@ -13,17 +13,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::net::UdpSocket;
 
-/// Datagrams that the link turns around.
+/// Number of datagrams in a group whose order the link reverses.
 const GROUP: usize = 6;
 
-/// One datagram of so many is lost.
+/// The link loses one in this many datagrams.
 const LOST: usize = 40;
 
-/// Datagrams to the client that are longer than this carry the stream.
+/// Minimum length, exclusive, of the datagrams to the client that carry the stream.
 const LARGE: usize = 1_000;
 
-/// Starts a link between the server and a client, whose first datagram tells its address. Large datagrams
-/// reach the client in groups in reverse order, and some are lost.
+/// Starts a link between the server and one client, whose address it takes from the first datagram. Large
+/// datagrams reach the client in groups in reverse order, and some are lost.
 async fn link(server: SocketAddr) -> SocketAddr {
     let inside = UdpSocket::bind(loopback()).await.unwrap();
     let outside = UdpSocket::bind(loopback()).await.unwrap();
@@ -61,7 +61,7 @@ async fn link(server: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Returns both ends of a connection over [`link`], and their endpoints.
+/// Returns both sides of a connection over [`link`], and their endpoints.
 async fn over_link(transport: TransportConfig, version: Version) -> (Connection, Connection, [Endpoint; 2]) {
     let mut pair = Pair::with_transport(transport.with_versions([version]));
     pair.client = pair.client.with_initial_version(version);
@@ -73,7 +73,8 @@ async fn over_link(transport: TransportConfig, version: Version) -> (Connection,
     (ours.unwrap(), theirs, [client, server])
 }
 
-/// Puts pieces where they belong until there are no more; says how many came before one with a lower offset.
+/// Copies pieces to their offsets until the stream ends. Returns how many of them followed a piece with a
+/// higher offset.
 async fn gather(stream: &mut RecvStream, into: &mut [u8], max: usize) -> usize {
     let (mut filled, mut highest, mut overtaken) = (vec![false; into.len()], 0, 0);
     while let Some(Chunk { offset, bytes, .. }) = stream.read_unordered(max).await.unwrap() {
@@ -92,7 +93,7 @@ async fn gather(stream: &mut RecvStream, into: &mut [u8], max: usize) -> usize {
 async fn pieces_come_as_they_arrive_and_none_is_missing() {
     const LEN: usize = 3_000_000;
     for version in [Version::V1, Version::REVERSO] {
-        // Windows that have to move many times.
+        // Small windows, which must be extended many times.
         let streams = StreamsConfig::default().with_stream_window(200_000).with_stream_window_max(200_000);
         let (ours, theirs, _endpoints) =
             over_link(TransportConfig::default().with_streams(streams), version).await;
@@ -114,7 +115,7 @@ async fn pieces_come_as_they_arrive_and_none_is_missing() {
     }
 }
 
-/// Checks that bytes lent before come first, and that there is then no way back to reading in order.
+/// Bytes that were lent before are returned first. From then on the stream cannot be read in order.
 #[tokio::test]
 async fn reading_in_order_ends_where_the_other_begins() {
     let it = connected(&Pair::new()).await;
@@ -141,7 +142,7 @@ async fn reading_in_order_ends_where_the_other_begins() {
     assert_eq!(within(receive.read_unordered(1)).await, Err(ReadError::Reset(9)));
 }
 
-/// Somebody who waits in a task is woken by a piece behind what is missing.
+/// A waiting task is woken by a piece behind a gap.
 #[tokio::test]
 async fn the_reader_is_woken_and_stops() {
     let it = connected(&Pair::new()).await;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A disk with room for the beginning of a trace.
+/// A disk that fills up during a trace.
 struct Full(usize);
 
 impl Write for Full {
@@ -14,7 +14,7 @@ impl Write for Full {
     }
 }
 
-/// Lines of a subscriber.
+/// Output of a subscriber.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -28,8 +28,8 @@ impl Write for Lines {
     }
 }
 
-/// Returns the lines logged for [`TRACE`] while `happens` runs. Nothing else in this process logs to that
-/// target.
+/// Returns the lines that are logged for [`TRACE`] while `happens` runs. Nothing else in this process logs to
+/// that target.
 fn told(happens: impl FnOnce()) -> Vec<String> {
     let lines = Lines::default();
     let writer = lines.clone();

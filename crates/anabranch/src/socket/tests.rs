@@ -16,7 +16,7 @@ fn batch(socket: &Socket, tuple: FourTuple) -> (Transmit, Vec<u8>) {
     (Transmit { tuple, ecn: Some(Ecn::Ect0), len: contents.len(), segment_size }, contents)
 }
 
-/// Checks the datagrams that arrive at `socket`, until they are as long as `contents`.
+/// Checks the datagrams that arrive at `socket`, until their total length is that of `contents`.
 async fn expect(socket: &Socket, tuple: FourTuple, contents: &[u8]) {
     let mut batch = ReceiveBatch::new();
     let mut received = Vec::new();
@@ -42,14 +42,14 @@ fn errors_that_concern_one_way_only() {
     for code in [100, 101, 113, 99, 1, 19] {
         assert!(is_about_the_way(&io::Error::from_raw_os_error(code)), "{code}");
     }
-    // EMSGSIZE is what probes of the MTU meet, EAGAIN a full socket.
+    // EMSGSIZE occurs with MTU probes, EAGAIN with a full socket.
     #[cfg(target_os = "linux")]
     for code in [90, 11] {
         assert!(!is_about_the_way(&io::Error::from_raw_os_error(code)), "{code}");
     }
 }
 
-/// Nothing else leaves a host without a route to it: TEST-NET-1 from a loopback address.
+/// A loopback address cannot reach TEST-NET-1, which is the only destination without a route on every host.
 #[tokio::test]
 async fn an_address_without_a_way_is_told() {
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -64,7 +64,7 @@ fn sockets() -> (Socket, Socket, SocketAddr) {
     (a, b, b_address)
 }
 
-/// Batches keep datagram borders, marks and addresses, on the wildcard address as well.
+/// Batches keep datagram boundaries, ECN marks and addresses, even on a wildcard socket.
 #[tokio::test]
 async fn a_batch_arrives_as_it_was_sent() {
     let (a, b, b_address) = sockets();

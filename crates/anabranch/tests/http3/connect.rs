@@ -9,7 +9,7 @@ use http::{Method, Request, Response, StatusCode};
 
 use super::support::{Site, full, text, within, written};
 
-/// Answers CONNECT with a tunnel that sends everything back.
+/// Serves CONNECT with a tunnel that echoes everything.
 fn serve_tunnels(site: &Site) {
     site.serve(|request| {
         assert_eq!(request.method(), Method::CONNECT);

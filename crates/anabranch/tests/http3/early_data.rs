@@ -12,7 +12,8 @@ use tokio::net::UdpSocket;
 
 use super::support::{Site, full, text, within};
 
-/// Returns a server that says whether requests are early data, and a client that has a session ticket of it.
+/// Returns a server that reports whether requests are early data, and a client that has a session ticket of
+/// this server.
 async fn acquainted() -> (Site, Client) {
     let site = Site::new();
     site.serve(|request| async move {
@@ -23,7 +24,7 @@ async fn acquainted() -> (Site, Client) {
     let client = Client::builder(endpoint, site.client_config()).early_data(true).build();
     assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "in time");
     let connection = within(client.connection(&site.url("/"))).await.unwrap();
-    // The ticket comes after the handshake.
+    // The ticket arrives after the handshake.
     within(connection.quic().confirmed()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     connection.close();
@@ -74,8 +75,8 @@ async fn a_server_has_unsafe_requests_wait_for_the_handshake() {
     assert!(within(accepted).await);
 }
 
-/// Starts a relay to `server` and returns its address. It forwards datagrams for a short time and nothing
-/// back, as after a replay.
+/// Starts a relay to `server` and returns its address. It forwards datagrams to the server for a short time
+/// and sends none back, as in a replay attack.
 async fn one_way(server: SocketAddr) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -113,7 +114,7 @@ async fn an_unsafe_request_of_a_handshake_that_fails_is_not_answered() {
     let _safe = within(connection.request_without_body(site.get("/"))).await.unwrap();
     let delete = Request::delete(site.url("/")).body(()).unwrap();
     let _unsafe_one = within(connection.request_without_body(delete)).await.unwrap();
-    // The replay's connection is the last one that the server has.
+    // The connection of the simulated replay is the last one of the server.
     tokio::time::sleep(Duration::from_secs(1)).await;
     within(site.endpoint.wait_idle()).await;
     tokio::time::sleep(Duration::from_millis(100)).await;

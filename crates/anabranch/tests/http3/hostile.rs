@@ -1,4 +1,4 @@
-//! Clients that speak HTTP/3 by hand, against a server that reads when it likes.
+//! Clients that write HTTP/3 frames by hand, for a server that reads bodies at its own pace.
 
 use std::future::pending;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use http::Request;
 
 use super::support::{Site, full, within};
 
-/// POST of <https://localhost/>, from the static table.
+/// Header section of a POST request for <https://localhost/>, with entries of the static table.
 const HEADERS: &[u8] = b"\x01\x10\0\0\xd4\xd7\xc1\x50\x09localhost";
 
-/// Opens a connection and its control stream, and sends a request's head.
+/// Opens a connection and its control stream, and sends a request's header section.
 async fn begin(site: &Site) -> (anabranch::Connection, SendStream, SendStream, anabranch::RecvStream) {
     let quic = site.connect_quic().await;
     let mut control = within(quic.open_uni()).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_fault_that_a_reader_finds_ends_the_connection_at_once() {
     });
     let (quic, _control, mut send, _receive) = begin(&site).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    // SETTINGS; with another packet, so that the server owes no acknowledgment later on.
+    // A SETTINGS frame. Another packet follows, so that the server need not send an acknowledgment later.
     send.write_all(b"\x04\0").await.unwrap();
     tokio::task::yield_now().await;
     quic.ping();

@@ -1,4 +1,4 @@
-//! Bodies are handed on from where they were decrypted.
+//! Bodies are delivered from where they were decrypted, without a copy.
 
 use anabranch::http3::{Config, Connection, RecvHalf, SendHalf};
 use anabranch::{Endpoint, TransportConfig, Version};
@@ -9,7 +9,7 @@ use super::support::{Site, within};
 
 const LEN: usize = 2_000_000;
 
-/// Returns both ends of a connection over `version`.
+/// Returns both sides of a connection with the QUIC version `version`.
 async fn pair(version: Version) -> (Connection, Connection) {
     let transport = TransportConfig::default().with_versions(vec![version]);
     let site = Site::with_transport(transport.clone());
@@ -27,7 +27,7 @@ async fn send(mut half: SendHalf, body: Bytes) {
     half.finish().unwrap();
 }
 
-/// Reads a body piece by piece. Each is lent first, and then taken from the same place.
+/// Reads a body piece by piece. Each piece is first lent and then returned, from the same address.
 async fn receive(mut half: RecvHalf) -> Vec<u8> {
     let mut body = Vec::new();
     loop {
@@ -69,8 +69,8 @@ async fn bodies_are_handed_on_without_a_copy_in_client_and_server() {
             assert!(received.placed + received.copied >= LEN as u64, "{version}: {received:?}");
             match version {
                 Version::V1 => assert_eq!(received.placed, 0),
-                // The first packet of a stream finds no buffer, and so do packets that repeat or overtake a
-                // lot.
+                // The first packet of a stream finds no buffer yet. Neither do repeated packets, nor those
+                // that arrive far ahead of others.
                 _ => assert!(received.copied * 20 < received.placed, "{received:?}"),
             }
         }

@@ -1,4 +1,4 @@
-//! Clients that cost more than they may.
+//! Clients that exceed the server's limits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::support::{Site, full, within};
 
-/// Limits that tests need not wait long for.
+/// Limits with short times, for tests.
 fn hasty() -> Limits {
     let soon = Duration::from_millis(300);
     Limits::default().with_min_rate(1_000_000).with_grace(soon).with_stall_timeout(soon)
@@ -103,7 +103,7 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     let connection = site.connect().await;
     let mut receive = within(connection.request_without_body(site.get("/"))).await.unwrap();
     within(receive.response()).await.unwrap();
-    // Nothing is read, so that the server can send no more than the client's window.
+    // The client reads nothing, so the server can send no more than the client's window.
     tokio::time::sleep(hasty().grace() * 3).await;
     let error = loop {
         match within(receive.read_chunk(usize::MAX)).await {
@@ -146,12 +146,12 @@ async fn a_connection_whose_requests_are_answered_is_not_idle() {
 #[tokio::test]
 async fn a_head_that_does_not_come_is_not_waited_for() {
     let site = Site::new();
-    // Each byte of it brings a twentieth of the rate that would excuse it.
+    // Each byte of the header section arrives at a twentieth of the rate that would excuse the delay.
     let limits = Limits::default().with_header_timeout(Duration::from_millis(200)).with_min_rate(2_000);
     site.serve_within(limits, |_| async { Ok(full("done")) });
     let quic = site.connect_quic().await;
     let (mut send, _receive) = within(quic.open_bi()).await.unwrap();
-    // A HEADERS frame of 100 bytes, of which one comes now and then.
+    // A HEADERS frame of 100 bytes, sent one byte at a time.
     send.write_all(&[0x01, 0x40, 100]).await.unwrap();
     let start = Instant::now();
     let code = loop {
@@ -191,7 +191,7 @@ async fn max_connections_at_the_same_time() {
     }
 }
 
-/// Rapid reset (CVE-2023-44487): requests that are reset as soon as they are made.
+/// Rapid reset (CVE-2023-44487): requests that are reset immediately.
 #[tokio::test]
 async fn a_client_that_resets_everything_is_sent_away() {
     let streams = StreamsConfig::default().with_max_bidi(100);
@@ -222,8 +222,8 @@ async fn a_client_that_resets_everything_is_sent_away() {
     assert!(started.load(Ordering::Relaxed) <= 2_000, "{started:?} handlers were started");
 }
 
-/// Returns a client whose connection has a window of 64 KiB for all streams. A slow reader is then like a
-/// slow link: the server chooses what fills it.
+/// Returns a client whose connection has a window of 64 KiB for all streams. A slow reader then resembles a
+/// slow link: the server chooses the data that fills it.
 async fn narrow(site: &Site) -> Connection {
     let streams =
         StreamsConfig::default().with_connection_window(64 << 10).with_connection_window_max(64 << 10);
@@ -233,8 +233,8 @@ async fn narrow(site: &Site) -> Connection {
     Connection::new(within(connecting).await.unwrap(), Config::default())
 }
 
-/// Reads all responses at a low rate, whichever of them comes; says how many bytes of the second one came
-/// before the first one was over.
+/// Reads both responses at a low rate, as their data arrives. Returns how many bytes of the second one had
+/// arrived when the first one was complete.
 async fn read_slowly(responses: &mut [RecvHalf; 2], lens: [usize; 2]) -> usize {
     let mut read = [0; 2];
     let mut before = None;
@@ -257,8 +257,8 @@ async fn read_slowly(responses: &mut [RecvHalf; 2], lens: [usize; 2]) -> usize {
     before.unwrap_or(lens[1])
 }
 
-/// Time in which the server serves another stream is no fault of the client, whatever it says of priorities:
-/// Chromium says `u=0, i` of documents, `i` of what is fetched, `u=1` of scripts.
+/// Time in which the server serves another stream does not count against the client, whatever its priorities.
+/// Chromium sends `u=0, i` for documents, `i` for fetches, `u=1` for scripts.
 #[tokio::test]
 async fn downloads_that_share_a_connection_all_come() {
     const LENS: [usize; 2] = [8_000_000, 800_000];
@@ -270,7 +270,7 @@ async fn downloads_that_share_a_connection_all_come() {
         ([None, None], LENS[1]),
         ([Some("u=0, i"), Some("u=0, i")], LENS[1]),
         ([Some("i"), Some("i")], LENS[1]),
-        // One after the other, and yet the second one does not starve.
+        // The responses are sent one after the other, but the second one does not starve.
         ([Some("u=1"), Some("u=1")], LENS[1] / 10),
         ([Some("u=0, i"), Some("u=1")], 0),
     ] {
@@ -295,7 +295,7 @@ async fn downloads_that_share_a_connection_all_come() {
 }
 
 /// Requests that a client sends one after the other over a slow link do not count as slow while another one
-/// is sent.
+/// is being sent.
 #[tokio::test]
 async fn uploads_that_share_a_connection_all_arrive() {
     let site = Site::new();
@@ -318,7 +318,7 @@ async fn uploads_that_share_a_connection_all_arrive() {
     }
 }
 
-/// A head that has to wait for other things on a slow link is waited for.
+/// The server waits for a header section that is delayed by other data on a slow link.
 #[tokio::test]
 async fn a_head_behind_other_data_is_waited_for() {
     let site = Site::new();
@@ -338,7 +338,8 @@ async fn a_head_behind_other_data_is_waited_for() {
     assert_eq!(send.write(&[0]).await.unwrap(), 1, "the stream was not stopped");
 }
 
-/// Requests beyond `max_handlers` wait for those before them, however long a client leaves those alone.
+/// Requests beyond `max_handlers` wait for earlier ones, even if the client does not read the earlier
+/// responses for long.
 #[tokio::test]
 async fn who_waits_for_a_handler_is_not_to_blame() {
     let site = Site::new();
@@ -353,15 +354,14 @@ async fn who_waits_for_a_handler_is_not_to_blame() {
     for response in [&mut first, &mut second] {
         let mut len = 0;
         while let Some(piece) = within(response.read_chunk(usize::MAX)).await.unwrap() {
-            // The second head came before its content.
+            // `read_chunk` skips the header section of the second response.
             len += piece.len();
         }
         assert_eq!(len, 5_000_000);
     }
 }
 
-/// A connection that is closed because nothing more was asked for takes nothing from a client that has not
-/// read all yet.
+/// If a connection is closed because it was idle, the client can still read data that has arrived.
 #[tokio::test]
 async fn what_has_arrived_can_be_read_after_an_idle_connection_was_closed() {
     let site = Site::new();
@@ -378,7 +378,7 @@ async fn what_has_arrived_can_be_read_after_an_idle_connection_was_closed() {
     assert_eq!(len, 300_000);
 }
 
-/// `idle_timeout` is for connections on which nothing goes on; a response that is read slowly is something.
+/// `idle_timeout` applies to connections without activity. A response that is read slowly counts as activity.
 #[tokio::test]
 async fn a_connection_whose_response_is_read_slowly_is_not_idle() {
     let site = Site::new();

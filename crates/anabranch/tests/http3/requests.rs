@@ -1,4 +1,4 @@
-//! Requests whose bodies are small.
+//! Requests with small bodies.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -144,7 +144,8 @@ async fn a_response_whose_content_is_not_as_long_as_it_says_is_reset() {
     let site = Site::new();
     site.serve(|request: Request<Body>| async move {
         let content = vec![b'x'; request.uri().query().unwrap().parse().unwrap()];
-        // A body that is there is answered at once, one that says nothing of its length is streamed.
+        // A body that is available at once is sent together with the header section. A body of unknown length
+        // is streamed.
         let body = match request.uri().path() {
             "/whole" => Full::<Bytes>::from(content).boxed(),
             _ => StreamedBody(Some(content.into())).boxed(),
@@ -170,7 +171,7 @@ async fn a_response_whose_content_is_not_as_long_as_it_says_is_reset() {
     }
 }
 
-/// A body that does not say how long it is.
+/// A body that does not report its length.
 struct StreamedBody(Option<Bytes>);
 
 impl http_body::Body for StreamedBody {
@@ -244,11 +245,11 @@ async fn other_protocols_are_not_spoken_to() {
     let config = anabranch::config::client(site.identity.roots().unwrap(), ["hq-interop"]).unwrap();
     let error =
         within(anabranch::http3::Client::new(endpoint, config).get(&site.url("/"))).await.unwrap_err();
-    // TLS sees to it.
+    // TLS refuses the connection, because no application protocol matches.
     assert!(matches!(error, Error::ConnectionLost(_)), "{error:?}");
 }
 
-/// Makes a thousand requests at the same time on one connection that allows far fewer streams.
+/// Sends a thousand requests at the same time on one connection, which allows far fewer streams.
 async fn a_thousand_at_once() {
     let site = Site::new();
     site.serve_within(Limits::default().with_max_handlers(64), |request| async move {

@@ -1,4 +1,4 @@
-//! The end of connections in good order, and requests that are made again.
+//! Graceful shutdown of connections, and requests that are sent again.
 
 use anabranch::{ConnectionError, VarInt};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use tokio::sync::{Notify, oneshot};
 
 use super::support::{Site, full, text, within};
 
-/// Starts a server whose requests to "/slow" wait for a notification. Returns the notification, the signal to
-/// shut down, and the server's task.
+/// Starts a server whose requests for "/slow" wait for a notification. Returns the notification, the shutdown
+/// signal, and the server's task.
 fn serve(site: &Site, drain: Duration) -> (Arc<Notify>, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let word = Arc::new(Notify::new());
     let (signal, signalled) = oneshot::channel::<()>();
@@ -41,7 +41,7 @@ async fn what_runs_is_finished_and_nothing_new_begins() {
     let (word, signal, serving) = serve(&site, Duration::from_secs(30));
     let connection = site.connect().await;
     let mut slow = within(connection.request_without_body(site.get("/slow"))).await.unwrap();
-    // The server has it when it has answered a later one.
+    // Once the server has responded to a later request, it has received this one, too.
     let mut quick = within(connection.request_without_body(site.get("/"))).await.unwrap();
     within(quick.response()).await.unwrap();
     signal.send(()).unwrap();
@@ -94,7 +94,7 @@ async fn closing_the_endpoint_ends_the_server() {
     within(serving).await.unwrap();
 }
 
-/// A service that has no room for any request.
+/// A service that never accepts a request.
 #[derive(Clone)]
 struct Full;
 
@@ -141,7 +141,8 @@ async fn the_last_handle_closes_without_an_error() {
     assert!(is_no_error(&end), "{end:?}");
 }
 
-/// Starts a server that rejects the first request on the first connection and answers all others.
+/// Starts a server that rejects the first request and responds to all others. Returns the number of requests
+/// so far.
 fn reject_once(site: &Site) -> Arc<AtomicUsize> {
     let seen = Arc::new(AtomicUsize::new(0));
     let (count, endpoint) = (Arc::clone(&seen), site.endpoint.clone());
@@ -181,7 +182,8 @@ async fn a_rejected_request_is_made_again_with_its_body() {
 async fn a_body_that_cannot_be_sent_again_is_not() {
     let site = Site::new();
     let seen = reject_once(&site);
-    // More than is kept for a second time, and more than flow control lets out before the server decides.
+    // The body is longer than the client keeps, and longer than flow control allows before the server
+    // decides.
     let body = vec![0; 40_000_000];
     let error = within(site.client().post(&site.url("/"), body)).await.unwrap_err();
     assert!(error.is_unprocessed(), "{error:?}");

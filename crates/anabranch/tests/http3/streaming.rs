@@ -1,4 +1,4 @@
-//! Bodies that take their time, trailers, interim responses, and those who give up.
+//! Streamed bodies, trailers, interim responses, and cancelled requests.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -34,7 +34,7 @@ async fn the_response_is_read_while_the_request_is_sent() {
 #[tokio::test]
 async fn trailers_in_both_directions() {
     let site = Site::new();
-    // The request's trailers come back as the response's.
+    // The service returns the request's trailers as the response's.
     site.serve(|request| ready(Ok(Response::new(request.into_body()))));
     let (mut sender, body) = written();
     let request = Request::post(site.url("/")).body(body).unwrap();
@@ -162,8 +162,8 @@ async fn a_server_may_answer_before_it_has_read_a_large_request() {
     assert_eq!(text(within(site.client().request(request)).await.unwrap()).await, "too large");
 }
 
-/// Checks that a client that drops a response leaves nothing behind: the service's future is dropped and its
-/// stream is reset.
+/// If a client drops a response, nothing is left of the request: the service's response body is dropped, and
+/// the stream is reset.
 #[tokio::test]
 async fn dropping_the_response_cancels_the_request() {
     let site = Site::new();
@@ -176,7 +176,7 @@ async fn dropping_the_response_cancels_the_request() {
     within(dropped.notified()).await;
 }
 
-/// Gives one piece and then keeps its readers waiting; tells when it is dropped.
+/// Body of one piece that never ends. Notifies the test when it is dropped.
 struct Endless {
     given: bool,
     told: Arc<Notify>,
@@ -242,7 +242,7 @@ async fn a_body_that_fails_cancels_the_request() {
 async fn a_response_body_that_fails_resets_the_stream() {
     let site = Site::new();
     site.serve(|_| ready(Ok(Response::new(Broken(false)))));
-    // What was sent before may be lost with the stream, the head included.
+    // The reset may discard data that was sent before, including the header section.
     let error = match within(site.client().get(&site.url("/"))).await {
         Ok(mut response) => within(response.body_mut().read_to_end(100)).await.unwrap_err(),
         Err(error) => error,
@@ -250,7 +250,7 @@ async fn a_response_body_that_fails_resets_the_stream() {
     assert!(matches!(error, Error::Reset(Code::INTERNAL_ERROR)), "{error:?}");
 }
 
-/// Gives one piece, then fails.
+/// Body that fails after one piece.
 struct Broken(bool);
 
 impl http_body::Body for Broken {
@@ -282,7 +282,7 @@ async fn a_stream_may_be_reset_with_any_code() {
 #[tokio::test]
 async fn the_more_urgent_response_comes_first() {
     let site = Site::new();
-    // Both fit into the connection's window, so that congestion control alone holds them back.
+    // Both responses fit into the connection's flow control window, so only congestion control limits them.
     site.serve(|_| ready(Ok(full(vec![7; 600_000]))));
     let connection = site.connect().await;
     let mut finished = Vec::new();
@@ -326,7 +326,7 @@ async fn a_client_may_change_a_priority() {
     let trace = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
     let trace = std::fs::read_to_string(trace).unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
-    // The server's trace has the events of HTTP/3 beside those of QUIC, and the priority that it was told.
+    // The server's trace has HTTP/3 events beside those of QUIC, including the priority from the client.
     for expected in ["quic:packet_received", "http3:parameters_set", "http3:priority_updated", "u=1, i"] {
         assert!(trace.contains(expected), "no {expected}");
     }

@@ -1,4 +1,4 @@
-//! A server and a client that trust each other.
+//! A server, and clients that trust it.
 #![allow(unreachable_pub, reason = "other files of the test use it")]
 
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::channel::{Channel, Sender};
 
-/// A body that tests write to.
+/// A body that is written by the test.
 pub type Written = Channel<Bytes, anabranch::Error>;
 
 pub fn written() -> (Sender<Bytes, anabranch::Error>, Written) {
@@ -37,7 +37,7 @@ impl Site {
         Self { identity, endpoint, address }
     }
 
-    /// Has `service` answer.
+    /// Starts a server that responds with `service`.
     pub fn serve<S, F, B>(&self, service: S)
     where
         S: FnMut(Request<Body>) -> F + Clone + Send + 'static,
@@ -78,7 +78,7 @@ impl Site {
         Client::new(endpoint, self.client_config())
     }
 
-    /// Connects only the transport, for a client that may do as it likes above it.
+    /// Opens a QUIC connection without HTTP/3, for tests that write frames by hand.
     pub async fn connect_quic(&self) -> anabranch::Connection {
         let mut endpoint = Endpoint::client(loopback()).unwrap();
         endpoint.set_default_client_config(self.client_config());
@@ -89,7 +89,7 @@ impl Site {
         Connection::new(self.connect_quic().await, Config::default())
     }
 
-    /// Returns a client's connection and the server's end of it.
+    /// Returns the client's and the server's side of a connection.
     pub async fn pair(&self) -> (Connection, Connection) {
         let accepting = async { self.endpoint.accept().await.unwrap().await.unwrap() };
         let (ours, theirs) = within(async { tokio::join!(self.connect(), accepting) }).await;
@@ -101,13 +101,13 @@ impl Site {
     }
 }
 
-/// Reads all of a response's body as text.
+/// Reads a response's whole body as text.
 pub async fn text(response: Response<Body>) -> String {
     let bytes = within(response.into_body().read_to_end(1 << 20)).await.unwrap();
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Creates a response with this body.
+/// Creates a response with the body `body`.
 pub fn full(body: impl Into<Bytes>) -> Response<http_body_util::Full<Bytes>> {
     Response::new(http_body_util::Full::new(body.into()))
 }

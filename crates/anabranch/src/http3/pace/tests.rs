@@ -13,7 +13,7 @@ async fn exhausted(pace: &mut Pace) -> Duration {
     start.elapsed()
 }
 
-/// Waits for `seconds`, after which the peer moves `bytes`.
+/// Waits for `seconds`; then the client sends `bytes`.
 async fn step(pace: &mut Pace, seconds: u64, bytes: usize) {
     let wait = Duration::from_secs(seconds);
     assert!(tokio::time::timeout(wait, exhausted(pace)).await.is_err(), "no patience for {seconds} s");
@@ -52,19 +52,19 @@ async fn haste_earns_no_more_than_the_grace() {
     assert!((10_000..10_010).contains(&waited.as_millis()), "{waited:?}");
 }
 
-/// A client that shares a slow link between its requests sends one of them while another waits.
+/// Bytes that arrive on other streams of the connection count towards the minimum rate of every request.
 #[tokio::test(start_paused = true)]
 async fn what_the_connection_brings_counts_for_every_request() {
     let mut pace = pace();
     let start = Instant::now();
-    // Twice the rate for a minute, all of it on another stream.
+    // Twice the minimum rate for a minute, all of it on another stream.
     let received = || start.elapsed().as_secs().min(60) * 2_000;
     poll_fn(|cx| pace.poll_exhausted(cx, received)).await;
     let waited = start.elapsed().as_secs();
     assert!((60..=80).contains(&waited), "{waited} s");
 }
 
-/// Bytes of the request itself must not be counted twice, as the request's own and as the connection's.
+/// The bytes of a request must not count twice, as its own and as the connection's.
 #[tokio::test(start_paused = true)]
 async fn a_request_earns_its_own_bytes_once() {
     let mut pace = pace();

@@ -11,7 +11,7 @@ fn limits() -> Limits {
     Limits { stall_timeout: TIMEOUT, ..Limits::default() }
 }
 
-/// Returns how long a response that never gets room lasts, while sending stands as `standing` says.
+/// Returns how long a response lasts that never gets room, if `standing` returns the progress of sending.
 async fn lasts(stall: &mut Stall, standing: impl Fn(Instant) -> Standing) -> Option<Duration> {
     let start = Instant::now();
     let wait = poll_fn(|cx| {
@@ -30,11 +30,11 @@ async fn a_client_that_takes_nothing_is_given_up() {
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
     let lasted = lasts(&mut stall, |_| (STALLED, 7)).await.unwrap();
     assert!(lasted >= TIMEOUT && lasted <= TIMEOUT + 3 * MAX_TICK, "{lasted:?}");
-    // What other streams of the connection get does not change that: it has credit for nothing more on this
+    // Acknowledgments on other streams of the connection do not matter: flow control allows no more on this
     // one.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
     assert!(lasts(&mut stall, |start| (STALLED, steps(start, 1))).await.is_some());
-    // Nor does a client help itself that acknowledges nothing.
+    // A client that acknowledges nothing is reset, too.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
     let unacknowledged = SendProgress { buffered: 1_000, credit: 5_000, ..STALLED };
     assert!(lasts(&mut stall, |_| (unacknowledged, 7)).await.is_some());
@@ -54,11 +54,11 @@ async fn time_in_which_other_streams_are_served_does_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn the_slowest_progress_is_progress() {
-    // A byte in 50 seconds, on the stream alone.
+    // One byte in 50 seconds, on this stream only.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
     let slow = |start| (SendProgress { written: steps(start, 50), ..STALLED }, steps(start, 50));
     assert_eq!(lasts(&mut stall, slow).await, None);
-    // Who is given room begins anew.
+    // Progress restarts the timeout.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
     for _ in 0..20 {
         let wait = lasts(&mut stall, |_| (STALLED, 7));
@@ -74,8 +74,8 @@ async fn without_a_timeout_it_waits() {
     assert_eq!(lasts(&mut stall, |_| (STALLED, 7)).await, None);
 }
 
-/// `max_stalled_bytes`: of responses that hold 100 bytes each, those go first that have been stalled for the
-/// longest time.
+/// `max_stalled_bytes`: of responses that hold 100 bytes each, those that have been stalled for the longest
+/// time are reset first.
 #[tokio::test(start_paused = true)]
 async fn under_pressure_the_slowest_go_first() {
     let limits = Limits { max_stalled_bytes: 250, stall_timeout: Duration::ZERO, ..Limits::default() };
@@ -86,7 +86,7 @@ async fn under_pressure_the_slowest_go_first() {
     let watched = poll_fn(|cx| {
         for (index, stall) in stalls.iter_mut().enumerate() {
             let mut so_far = ended.take();
-            // They begin ten seconds apart; the first but one is served now and then.
+            // The responses begin ten seconds apart; the second one makes progress every two seconds.
             let begun = begin.elapsed().as_secs() >= 10 * index as u64;
             let written = if index == 1 { steps(begin, 2) } else { 7 };
             let standing = || Some((SendProgress { written, ..STALLED }, 7));
@@ -96,7 +96,7 @@ async fn under_pressure_the_slowest_go_first() {
             }
             ended.set(so_far);
         }
-        // The next one begins.
+        // Wakes the task for the response that begins next.
         let waker = cx.waker().clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;

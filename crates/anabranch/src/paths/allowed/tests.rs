@@ -18,7 +18,7 @@ fn host() -> Vec<Interface> {
     ]
 }
 
-/// Interface and remote address of each candidate; the system routes by `source`.
+/// Returns the interface and the remote address of each candidate. The system would choose `source`.
 fn candidates(policy: &PathPolicy, source: &str, remotes: &[&str]) -> Vec<(String, String)> {
     let source = source.parse().ok();
     let remotes: Vec<_> = remotes.iter().map(|remote| (remote.parse().unwrap(), source)).collect();
@@ -59,7 +59,7 @@ fn without_names_the_system_comes_first_and_then_what_it_would_not_take() {
     let any = PathPolicy::default();
     are(&candidates(&any, "192.0.2.1", &[V4]), &[("-", V4), ("wlan0", V4)]);
     are(&candidates(&any, "198.51.100.1", &[V4]), &[("-", V4), ("eth0", V4)]);
-    // Through a tunnel, which the policy leaves out, or nobody knows how.
+    // The system would choose a tunnel, which the policy excludes, or it has no route.
     for elsewhere in ["10.99.0.2", ""] {
         are(&candidates(&any, elsewhere, &[V4]), &[("-", V4), ("eth0", V4), ("wlan0", V4)]);
     }

@@ -15,7 +15,8 @@ fn situation(is_usable: bool, route: Option<[u8; 4]>, is_silent: bool) -> Situat
     }
 }
 
-/// The others are opened on other interfaces by somebody else: two paths would end up on one.
+/// A path manager opens paths on the other interfaces. If the last path moved there, two paths would share an
+/// interface.
 #[test]
 fn the_last_path_of_several_stays_where_it_can() {
     let step =

@@ -31,7 +31,7 @@ fn plan(policy: PathPolicy, interfaces: Vec<Interface>) -> Plan {
     plan
 }
 
-/// Returns the interface, local and remote address of each path that is opened.
+/// Returns the slot, the interface, and the local and remote address of each path that is opened.
 fn opened(plan: &mut Plan, now: Time) -> Vec<(u64, String, String, String)> {
     let due = plan.due(now).into_iter().map(|command| match command {
         Command::Open { slot, local, remote, .. } => {
@@ -64,7 +64,7 @@ fn attempts_that_fail_are_repeated_ever_more_rarely() {
     let mut waits = Vec::new();
     for round in 0..9 {
         let slot = only(&mut plan, now);
-        // Half of them cannot be begun, half are not answered.
+        // Even rounds fail before the path is begun; in odd rounds the server does not respond.
         if round % 2 == 0 {
             plan.on_failed(now, slot, String::new());
         } else {
@@ -77,7 +77,7 @@ fn attempts_that_fail_are_repeated_ever_more_rarely() {
         now = next;
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
-    // One that has lived for a while begins anew.
+    // A path that has been open for `STABLE` resets the backoff.
     let slot = only(&mut plan, now);
     plan.on_begun(slot, PathId(20));
     plan.on_opened(now, PathId(20));
@@ -95,7 +95,7 @@ fn what_an_application_abandons_stays_away() {
     assert_eq!(plan.next(), None);
     plan.on_interfaces(at(2), vec![eth(), wlan()]);
     assert_eq!(plan.due(at(1000)), []);
-    // Until the interface comes anew.
+    // The path is opened again once the interface has disappeared and returned.
     plan.on_interfaces(at(3), vec![eth()]);
     plan.on_interfaces(at(4), vec![eth(), wlan()]);
     only(&mut plan, at(4));
@@ -121,7 +121,7 @@ fn paths_follow_their_interfaces() {
     assert_eq!((plan.due(at(100)), plan.next()), (vec![], None), "nothing is tried while it is gone");
     assert_eq!(plan.on_interfaces(at(101), vec![eth(), wlan()]), []);
     only(&mut plan, at(101));
-    // The first path is no exception, and comes back as well.
+    // The same holds for the first path: it is abandoned and opened again.
     let commands = plan.on_interfaces(at(102), vec![wlan()]);
     assert_eq!(commands, [Command::Abandon(PathId(0))]);
     plan.on_interfaces(at(103), vec![eth(), wlan()]);
@@ -133,7 +133,8 @@ fn an_address_that_no_interface_shows_is_left_alone() {
     let mut plan = Plan::new(PathPolicy::default());
     plan.adopt(at(0), PathId(0), "0.0.0.0".parse().unwrap(), server());
     assert_eq!(plan.on_interfaces(at(0), vec![eth()]), []);
-    // It turns out to be eth0's: the path that was begun meanwhile is one too many, but does no harm.
+    // The address turns out to be that of eth0. The path that was begun in the meantime is superfluous, but
+    // harmless.
     plan.adopt(at(1), PathId(0), "192.0.2.1".parse().unwrap(), server());
     assert_eq!(plan.on_interfaces(at(1), vec![eth()]), []);
 }
@@ -146,7 +147,7 @@ fn there_are_never_more_paths_than_the_policy_allows() {
     assert_eq!(plan.due(at(0)).len(), 4);
     plan.on_interfaces(at(1), many);
     assert_eq!(plan.due(at(1)), []);
-    // Nor are more addresses looked at than there can reasonably be.
+    // The number of addresses that are considered is limited, too.
     let crowd: Vec<String> = (0..1000).map(|i| format!("10.0.{}.{}", i / 250, i % 250 + 1)).collect();
     let crowd: Vec<&str> = crowd.iter().map(String::as_str).collect();
     plan.on_interfaces(at(2), vec![interface("eth0", &crowd)]);
@@ -217,7 +218,7 @@ fn every_address_of_the_server_is_used() {
     assert_eq!((found[0].2.as_str(), found[0].3.as_str()), ("2001:db8:1::1", "[2001:db8:9::1]:443"));
     plan.on_begun(found[0].0, PathId(1));
     assert_eq!(plan.set_alternatives(at(2), &[]), [Command::Abandon(PathId(1))], "retired");
-    // Two interfaces share two addresses.
+    // Two interfaces share the server's two addresses.
     let other: SocketAddr = "203.0.113.2:443".parse().unwrap();
     plan.set_alternatives(at(3), &[other]);
     plan.slots.retain(|slot| slot.path() == Some(PathId(0)));

@@ -15,7 +15,7 @@ fn silence_begins_one_attempt_after_the_other() {
     let mut race = race(3);
     assert_eq!((race.due(at(249), 0), race.next()), (None, Some(at(250))));
     assert_eq!((race.due(at(250), 0), race.next()), (Some(1), Some(at(500))));
-    // Who asks late does not catch up: each attempt has its head start.
+    // A late call does not begin several attempts: each one has its head start.
     assert_eq!((race.due(at(700), 0), race.next()), (Some(2), None));
     assert_eq!(race.due(at(9000), 0), None, "there is no other way");
 }
@@ -35,12 +35,12 @@ fn a_failure_begins_the_next_attempt_at_once() {
     race.on_failed(at(10), 0);
     assert_eq!((race.next(), race.due(at(10), 0)), (Some(at(10)), Some(1)));
     assert_eq!(race.next(), Some(at(260)));
-    // What the failed one had heard is no sign of life any longer, in neither direction.
+    // Bytes that the failed attempt had received no longer count.
     assert_eq!(race.due(at(260), 5000), None);
     race.on_failed(at(300), 100);
     assert_eq!(race.due(at(300), 100), Some(2));
     assert_eq!(race.due(at(550), 101), None);
-    // One that comes when the next is overdue does not put it off.
+    // A failure while the next attempt is overdue does not delay it.
     race.on_failed(at(900), 101);
     assert_eq!((race.next(), race.due(at(900), 101), race.next()), (Some(at(800)), Some(3), None));
 }

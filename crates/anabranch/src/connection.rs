@@ -157,7 +157,7 @@ impl Connection {
     /// Polls [`Connection::open_bi`].
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub fn poll_open_bi(&self, cx: &Context<'_>) -> Poll<Result<(SendStream, RecvStream), ConnectionError>> {
         self.poll_open(cx, Dir::Bi).map_ok(|id| self.both_halves(id))
     }
@@ -166,7 +166,7 @@ impl Connection {
     /// [`Connection::open_bi`].
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
         poll_fn(|cx| self.poll_open_uni(cx)).await
     }
@@ -174,7 +174,7 @@ impl Connection {
     /// Polls [`Connection::open_uni`].
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub fn poll_open_uni(&self, cx: &Context<'_>) -> Poll<Result<SendStream, ConnectionError>> {
         self.poll_open(cx, Dir::Uni).map_ok(|id| SendStream::new(self.0.clone(), id))
     }
@@ -194,7 +194,7 @@ impl Connection {
     /// Waits for the next bidirectional stream that the peer opens.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
         poll_fn(|cx| self.poll_accept_bi(cx)).await
     }
@@ -202,7 +202,7 @@ impl Connection {
     /// Polls [`Connection::accept_bi`].
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub fn poll_accept_bi(
         &self,
         cx: &Context<'_>,
@@ -213,7 +213,7 @@ impl Connection {
     /// Waits for the next unidirectional stream that the peer opens.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
         poll_fn(|cx| self.poll_accept_uni(cx)).await
     }
@@ -221,7 +221,7 @@ impl Connection {
     /// Polls [`Connection::accept_uni`].
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub fn poll_accept_uni(&self, cx: &Context<'_>) -> Poll<Result<RecvStream, ConnectionError>> {
         self.poll_accept(cx, Dir::Uni).map_ok(|id| RecvStream::new(self.0.clone(), id))
     }
@@ -273,7 +273,7 @@ impl Connection {
     /// Waits for the peer's next unreliable message.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
         poll_fn(|cx| self.poll_read_datagram(cx)).await
     }
@@ -281,7 +281,7 @@ impl Connection {
     /// Polls [`Connection::read_datagram`].
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub fn poll_read_datagram(&self, cx: &Context<'_>) -> Poll<Result<Bytes, ConnectionError>> {
         self.0.with_state(|state| match state.core.datagrams().recv() {
             Some(message) => Poll::Ready(Ok(message)),
@@ -367,7 +367,7 @@ impl Connection {
     /// §7.5).
     ///
     /// # Errors
-    /// If the handshake is not complete, the connection is closed, or `output` is too long.
+    /// Fails if the handshake is not complete, the connection is closed, or `output` is too long.
     pub fn export_keying_material(
         &self,
         output: &mut [u8],

@@ -74,7 +74,7 @@ impl Incoming {
         self.endpoint.driver.wake();
     }
 
-    /// Refuses the client, and sends it the refusal.
+    /// Refuses the client with CONNECTION_REFUSED.
     pub fn refuse(mut self) {
         self.refuse_inner();
     }

@@ -89,7 +89,7 @@ impl RecvStream {
     /// ```
     ///
     /// # Errors
-    /// Like [`RecvStream::read`].
+    /// Fails as [`RecvStream::read`] does.
     pub async fn read_with(&mut self, read: impl FnMut(&[u8]) -> usize) -> Result<Option<usize>, ReadError> {
         self.in_order()?;
         if self.held.is_empty() {
@@ -161,7 +161,7 @@ impl RecvStream {
     /// Polls [`RecvStream::read_chunk`]. Only the last task that polled is woken.
     ///
     /// # Errors
-    /// Like [`RecvStream::read`].
+    /// Fails as [`RecvStream::read`] does.
     pub fn poll_read_chunk(
         &mut self,
         cx: &Context<'_>,
@@ -199,7 +199,7 @@ impl RecvStream {
     /// ```
     ///
     /// # Errors
-    /// Like [`RecvStream::read`].
+    /// Fails as [`RecvStream::read`] does.
     pub async fn read_unordered(&mut self, max: usize) -> Result<Option<Chunk>, ReadError> {
         poll_fn(|cx| self.poll_read_unordered(cx, max)).await
     }
@@ -207,7 +207,7 @@ impl RecvStream {
     /// Polls [`RecvStream::read_unordered`]. Only the last task that polled is woken.
     ///
     /// # Errors
-    /// Like [`RecvStream::read`].
+    /// Fails as [`RecvStream::read`] does.
     pub fn poll_read_unordered(
         &mut self,
         cx: &Context<'_>,

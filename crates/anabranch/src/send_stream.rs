@@ -48,7 +48,7 @@ impl SendStream {
     /// Polls [`SendStream::write`]. Only the last task that polled is woken.
     ///
     /// # Errors
-    /// Like [`SendStream::write`].
+    /// Fails as [`SendStream::write`] does.
     pub fn poll_write(&mut self, cx: &Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
         self.poll_write_with(cx, |streams, id| streams.write(id, data))
     }
@@ -56,7 +56,7 @@ impl SendStream {
     /// Copies all of `data` into the stream. If the future is dropped early, a part may have been written.
     ///
     /// # Errors
-    /// Like [`SendStream::write`].
+    /// Fails as [`SendStream::write`] does.
     pub async fn write_all(&mut self, mut data: &[u8]) -> Result<(), WriteError> {
         while !data.is_empty() {
             let n = self.write(data).await?;
@@ -68,7 +68,7 @@ impl SendStream {
     /// Sends all of `chunk` without copying it.
     ///
     /// # Errors
-    /// Like [`SendStream::write`].
+    /// Fails as [`SendStream::write`] does.
     pub async fn write_chunk(&mut self, mut chunk: Bytes) -> Result<(), WriteError> {
         while !chunk.is_empty() {
             poll_fn(|cx| self.poll_write_chunk(cx, &mut chunk)).await?;
@@ -80,7 +80,7 @@ impl SendStream {
     /// of `chunk`, and returns their number. Only the last task that polled is woken.
     ///
     /// # Errors
-    /// Like [`SendStream::write`].
+    /// Fails as [`SendStream::write`] does.
     pub fn poll_write_chunk(
         &mut self,
         cx: &Context<'_>,

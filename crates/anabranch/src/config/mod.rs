@@ -59,7 +59,7 @@ pub enum ConfigError {
 /// most preferred first. The client resumes sessions and can send early data.
 ///
 /// # Errors
-/// If TLS refuses the configuration.
+/// Fails if TLS refuses the configuration.
 pub fn client<T: AsRef<[u8]>>(
     roots: RootCertStore,
     alpn: impl IntoIterator<Item = T>,
@@ -73,7 +73,7 @@ pub fn client<T: AsRef<[u8]>>(
 /// can be replayed; see [`anabranch_tls::ServerConfigBuilder`].
 ///
 /// # Errors
-/// If TLS refuses the configuration.
+/// Fails if TLS refuses the configuration.
 pub fn server<T: AsRef<[u8]>>(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

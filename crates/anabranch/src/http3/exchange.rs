@@ -27,7 +27,7 @@ impl Exchange {
         Self { connection, id, conversing: AtomicBool::new(false) }
     }
 
-    /// Calls `read` with the session, which must not need to send anything.
+    /// Calls `read` with the session. `read` must not cause anything to be sent.
     pub(super) fn with_session<R>(&self, read: impl FnOnce(&mut Access<'_>, StreamId) -> R) -> R {
         self.connection.http3(|access| (read(access, self.id), false))
     }

@@ -55,7 +55,7 @@ impl RecvHalf {
     /// Polls [`RecvHalf::response`]. Only the last task that polled is woken.
     ///
     /// # Errors
-    /// Like [`RecvHalf::response`].
+    /// Fails as [`RecvHalf::response`] does.
     pub fn poll_response(&mut self, cx: &Context<'_>) -> Poll<Result<Response<()>, Error>> {
         let poll = self.poll(cx, |access, id| match access.session.response(id) {
             Some(parts) => Ok(Response::from_parts(parts, ())),
@@ -83,7 +83,7 @@ impl RecvHalf {
     /// Polls [`RecvHalf::read_chunk`]. Only the last task that polled is woken.
     ///
     /// # Errors
-    /// Like [`RecvHalf::read_chunk`].
+    /// Fails as [`RecvHalf::read_chunk`] does.
     pub fn poll_read_chunk(&mut self, cx: &Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, Error>> {
         if max == 0 {
             return Poll::Ready(Ok(Some(Bytes::new())));

@@ -53,7 +53,7 @@ impl SendHalf {
     /// Sends a whole response; for servers.
     ///
     /// # Errors
-    /// Like [`SendHalf::send_response`].
+    /// Fails as [`SendHalf::send_response`] does.
     pub async fn send_whole_response(&mut self, response: Response<Bytes>) -> Result<(), Error> {
         let (parts, body) = response.into_parts();
         if body.is_empty() {
@@ -88,7 +88,7 @@ impl SendHalf {
     /// `data`, and returns their number. Only the last task that polled is woken.
     ///
     /// # Errors
-    /// Like [`SendHalf::write`].
+    /// Fails as [`SendHalf::write`] does.
     pub fn poll_write(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<Result<usize, Error>> {
         self.exchange.poll(
             |access, id| {
@@ -116,7 +116,7 @@ impl SendHalf {
     /// Finishes the message: the peer receives the written data, and then the end.
     ///
     /// # Errors
-    /// Like [`SendHalf::write`].
+    /// Fails as [`SendHalf::write`] does.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.act(|access, id| access.session.finish(access.core.streams(), id))?;
         self.over = true;

@@ -109,7 +109,7 @@ async fn the_code_of_a_close_arrives() {
         reason: Bytes::from_static(b"too much"),
     };
     assert_eq!(pair.theirs.close_reason(), Some(expected));
-    // For the endpoint that closes, h3 has no error of its own.
+    // h3 has no error for a close by this endpoint.
     match within(driver.wait_idle()).await {
         ConnectionError::Remote(ConnectionErrorIncoming::Undefined(inner)) => {
             assert_eq!(inner.to_string(), Lost::LocallyClosed.to_string());

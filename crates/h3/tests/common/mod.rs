@@ -20,7 +20,7 @@ pub async fn pair(transport: TransportConfig) -> Connected {
     endpoints::connected(&Pair::speaking("h3").transport(transport)).await
 }
 
-/// Returns a client whose connection is driven until its last request, and a server.
+/// Returns a client and a server. A task drives the client's connection until its last request.
 pub async fn connected() -> (Requests, ServerConnection, Connected) {
     let pair = pair(TransportConfig::default()).await;
     let (mut driver, requests) = h3::client::new(Connection::new(pair.ours.clone())).await.unwrap();

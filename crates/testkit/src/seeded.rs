@@ -1,5 +1,5 @@
-//! TLS configurations of a client and a server that trust each other. Their random choices are derived from
-//! the seed of their thread.
+//! TLS configurations of a server, and of a client that trusts it. Their random choices are derived from the
+//! seed of their thread.
 
 use std::sync::Arc;
 

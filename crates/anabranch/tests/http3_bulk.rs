@@ -15,8 +15,8 @@ use http_body::Frame;
 /// Number of bytes in each direction.
 const TOTAL: usize = 200_000_000;
 const PIECE: usize = 64 * 1024;
-/// Maximum memory growth in bytes, for the send buffers and windows of both endpoints: 16 MiB or 24 MiB, each
-/// once or twice.
+/// Maximum memory growth in bytes. Both endpoints have a send buffer of 16 MiB and a window of 24 MiB, and
+/// some of these bytes may exist twice.
 const MAX_GROWTH: usize = 112 << 20;
 
 /// A large body that uses no memory.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anabranch::paths::{ATTEMPT_DELAY, MAX_ATTEMPTS};
 
-/// Well under a second, but enough for a busy machine.
+/// Maximum duration of a quick attempt: well under a second, but enough for a busy machine.
 const SOON: Duration = Duration::from_millis(900);
 
 /// A socket that never responds.

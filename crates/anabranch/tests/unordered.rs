@@ -19,7 +19,7 @@ const GROUP: usize = 6;
 /// The link loses one in this many datagrams.
 const LOST: usize = 40;
 
-/// Minimum length, exclusive, of the datagrams to the client that carry the stream.
+/// Length in bytes above which a datagram to the client carries stream data.
 const LARGE: usize = 1_000;
 
 /// Starts a link between the server and one client, whose address it takes from the first datagram. Large

@@ -7,7 +7,7 @@ async fn receive(socket: &Socket, batch: &mut ReceiveBatch) {
     std::future::poll_fn(|cx| socket.poll_receive(cx, batch)).await.unwrap();
 }
 
-/// Returns as many datagrams as one batch may have; the last one is shorter.
+/// Returns a batch of up to three datagrams; the last one is shorter.
 fn batch(socket: &Socket, tuple: FourTuple) -> (Transmit, Vec<u8>) {
     let segments = socket.max_segments().min(3);
     let contents: Vec<u8> =

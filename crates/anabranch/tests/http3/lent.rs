@@ -69,7 +69,7 @@ async fn bodies_are_handed_on_without_a_copy_in_client_and_server() {
             assert!(received.placed + received.copied >= LEN as u64, "{version}: {received:?}");
             match version {
                 Version::V1 => assert_eq!(received.placed, 0),
-                // The first packet of a stream finds no buffer yet. Neither do repeated packets, nor those
+                // Packets without a buffer are copied: the first one of a stream, repeated ones, and those
                 // that arrive far ahead of others.
                 _ => assert!(received.copied * 20 < received.placed, "{received:?}"),
             }

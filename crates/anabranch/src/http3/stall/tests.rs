@@ -11,7 +11,8 @@ fn limits() -> Limits {
     Limits { stall_timeout: TIMEOUT, ..Limits::default() }
 }
 
-/// Returns how long a response lasts that never gets room, if `standing` returns the progress of sending.
+/// Returns how long a response lasts that never gets room, with the progress of sending that `standing`
+/// returns.
 async fn lasts(stall: &mut Stall, standing: impl Fn(Instant) -> Standing) -> Option<Duration> {
     let start = Instant::now();
     let wait = poll_fn(|cx| {

@@ -74,7 +74,7 @@ impl Connecting {
         self.connection.as_ref().map_or(0, |connection| connection.0.with_state(received))
     }
 
-    /// Returns whether the host could not send a packet that the handshake needs, and clears that flag.
+    /// Returns whether, since the last call, the host could not send a packet that the handshake needs.
     pub(crate) fn take_unreachable(&self) -> bool {
         let take = |state: &mut State| std::mem::take(&mut state.unreachable);
         self.connection.as_ref().is_some_and(|connection| connection.0.with_state(take))
@@ -113,7 +113,7 @@ impl Future for ZeroRttAccepted {
 }
 
 impl State {
-    /// Polls for the end of the handshake. Returns whether early data was accepted.
+    /// Polls for the end of the handshake. Ready with `true` if early data was accepted.
     fn poll_connected(&mut self, cx: &Context<'_>) -> Poll<Result<bool, ConnectionError>> {
         match self.connected {
             Some(early_data_accepted) => Poll::Ready(Ok(early_data_accepted)),

@@ -50,9 +50,9 @@ pub(crate) struct State {
     /// `true` if a client had keys for early data when the connection began. The keys are discarded when the
     /// handshake is complete, which may be before the application asks for early data.
     pub(crate) offers_early_data: bool,
-    /// Set when the host could not send a packet that the handshake needs.
+    /// `true` once the host could not send a packet that the handshake needs.
     pub(crate) unreachable: bool,
-    /// Set when the handshake has determined the application protocol and the server's name.
+    /// `true` once the handshake has determined the application protocol and the server's name.
     pub(crate) handshake_data: bool,
     /// Tasks that wait for the handshake, or for the end of the connection.
     pub(crate) progress: WakerSet,
@@ -233,8 +233,8 @@ impl State {
         answered | std::mem::take(&mut self.paths.asks)
     }
 
-    /// Sends a PING on a path that has become a backup. If the peer made it one because the path has failed,
-    /// an endpoint that only receives would not notice otherwise.
+    /// Sends a PING on a path that has become a backup. The peer may have made it one because the path has
+    /// failed. An endpoint that only receives would not notice that otherwise.
     fn ask_backup(&mut self, path: PathId, state: PathState) {
         if state == PathState::Backup {
             self.core.ping(path);

@@ -107,7 +107,8 @@ impl EndpointInner {
         connection
     }
 
-    /// Sends a stateless response. If the socket is busy, the response is dropped, as the network might do.
+    /// Sends a stateless response. If the socket is busy, the response is dropped, as if the network had lost
+    /// it.
     pub(crate) fn respond(&self, response: Option<Response>) {
         let Some(Response { transmit, bytes }) = response else { return };
         let socket = Arc::clone(self.driver.sockets().serving(transmit.tuple.local));
@@ -151,7 +152,7 @@ impl Table {
         }
     }
 
-    /// Takes the requests for tasks that are not running yet.
+    /// Returns the requested tasks that are not running yet, and clears the requests.
     pub(crate) fn take_wanted(&mut self) -> Wanted {
         let wanted = std::mem::take(&mut self.wanted);
         let follower = wanted.follower && !std::mem::replace(&mut self.follows, true);

@@ -16,7 +16,8 @@ pub enum ConnectError {
     /// [`Endpoint::set_default_client_config`](crate::Endpoint::set_default_client_config) was not called.
     #[error("the endpoint has no client configuration")]
     NoClientConfig,
-    /// The endpoint's socket cannot send to this address: an IPv6 one from an IPv4 socket, or port 0.
+    /// The endpoint's socket cannot send to this address: the address is IPv6 and the socket is IPv4, or the
+    /// port is 0.
     #[error("the remote address {0} cannot be reached from the endpoint's socket")]
     InvalidRemoteAddress(SocketAddr),
     /// The local address of the connection cannot be bound.

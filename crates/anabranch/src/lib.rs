@@ -128,7 +128,7 @@ pub mod trace {
     pub use anabranch_wire::{Frame, Frames, Time};
 }
 
-/// TLS configurations, for programs that build a [`ClientConfig`] or a [`ServerConfig`] from one of their
+/// TLS configurations, for programs that create a [`ClientConfig`] or a [`ServerConfig`] from one of their
 /// own.
 pub mod tls {
     pub use anabranch_tls::{ClientConfig, ConfigError, ServerConfig, TICKET_KEY_LEN, TicketKeys};

@@ -33,8 +33,8 @@ impl Watchers {
         Self { traces: Traces::from_environment(), ..Self::default() }
     }
 
-    /// Adds all observers to a new connection, and `tells`, which logs its events. `name` names the trace of
-    /// a server's connection. Returns the trace, if one is written.
+    /// Adds all observers to a new connection, including `tells`, which logs its events. `name` names the
+    /// trace of a server's connection. Returns the trace, if one is written.
     pub(crate) fn watch(
         &self,
         now: Time,

@@ -69,8 +69,8 @@ impl RecvStream {
     }
 
     /// Lends received bytes to `read` without copying them. `read` gets a piece that is not empty, and
-    /// returns the number of bytes that it has consumed. This number is also the result. Waits for a piece;
-    /// `None` at the end of the stream.
+    /// returns the number of bytes that it has consumed. This function returns the same number. Waits for a
+    /// piece; `None` at the end of the stream.
     ///
     /// The connection is not blocked while `read` runs, and `read` may use it and its other streams. The peer
     /// gets flow control credit for the whole piece. The next call lends the bytes again that `read` did not
@@ -185,7 +185,8 @@ impl RecvStream {
     ///
     /// The peer gets flow control credit for each piece when it is returned. From the first call on, the
     /// stream can only be read in this way: every other function fails with
-    /// [`ReadError::IllegalOrderedRead`]. A piece is copied unless it begins a block of memory.
+    /// [`ReadError::IllegalOrderedRead`]. A piece is copied unless it lies at the beginning of a block of
+    /// memory.
     ///
     /// ```no_run
     /// use std::os::unix::fs::FileExt;

@@ -3,8 +3,8 @@
 //!
 //! Sockets report such messages only on request (`IP_RECVERR`, ip(7)), and then any call may fail because of
 //! one. They are therefore requested only while connections wait for their server's first packet. Anybody can
-//! forge such messages. They end no connection whose server has responded (RFC 9000 §21.6). If a message
-//! quotes a datagram, the connection must have sent it.
+//! forge such messages. They end no connection whose server has responded (RFC 9000 §21.6). A message that
+//! quotes a datagram counts only if the connection has sent that datagram.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::EndpointInner;
 use crate::socket::{Refusal, Socket};
 
-/// Interval at which the task checks whether connections still wait for an answer.
+/// Interval at which the task checks whether connections still wait for their server's first packet.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Listens for ICMP messages on a socket while connections wait for their server's first packet.

@@ -42,7 +42,7 @@ impl SocketSet {
         self.version += 1;
     }
 
-    /// Adds a socket that is not removed.
+    /// Adds a socket that stays until the endpoint ends.
     pub(crate) fn add(&mut self, socket: Arc<Socket>) {
         self.all.push(socket);
         self.version += 1;

@@ -156,7 +156,7 @@ impl Driver {
         }
         let unheard = self.sockets.iter().filter(|socket| wanted.listener && !socket.set_listened_to(true));
         for socket in unheard {
-            // Enabled before anything is sent: the system does not keep earlier messages.
+            // Enabled before anything is sent: the system does not store messages that arrive earlier.
             socket.report_errors(true);
             tokio::spawn(refusals::listen(Arc::downgrade(&self.endpoint), Arc::clone(socket)));
         }

@@ -123,7 +123,8 @@ impl Sender {
             };
             let at = self.outlet_for(transmit.tuple.local);
             if self.outlets[at].held.is_some() {
-                // A probe from a local address that no path uses yet is dropped, as the network might do.
+                // A probe from a local address that no path uses yet is dropped, as if the network had lost
+                // it.
                 self.spare = Some(buffer);
                 continue;
             }

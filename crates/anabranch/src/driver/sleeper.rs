@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_wire::Time;
 
-/// Delay of a turn beyond which this endpoint counts as having been asleep: no machine is that busy.
+/// Minimum delay of a turn that counts as sleep of this host or process: no machine is that busy.
 const ASLEEP: Duration = Duration::from_secs(2);
 
 /// Detector of sleep. It compares two clocks at the beginning of each turn.

@@ -1,4 +1,4 @@
-//! Timers: the earliest of the deadlines of many connections.
+//! Queue of many connections' deadlines, which finds the earliest one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

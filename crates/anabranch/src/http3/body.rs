@@ -69,7 +69,7 @@ impl Body {
     }
 
     /// Lends the next piece, which is not empty, to `read`, without a copy. `read` returns the number of
-    /// bytes that it has consumed. This number is also the result; `None` at the end.
+    /// bytes that it has consumed, and so does this function; `None` at the end.
     ///
     /// The connection is blocked while `read` runs. `read` should therefore be fast, and must not use the
     /// connection or its requests, or it would deadlock.

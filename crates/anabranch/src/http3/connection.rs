@@ -68,8 +68,8 @@ pub struct Connection {
 pub struct ConnectionInfo {
     /// The client's address.
     pub remote: SocketAddr,
-    /// Local address of the connection's first path, if it has one; on a wildcard socket, initially
-    /// unspecified.
+    /// Local address of the connection's first path, if it has one. On a wildcard socket its IP address is
+    /// initially unspecified.
     pub local: Option<SocketAddr>,
     /// `true` if the request arrived before the handshake was complete, so that it may be a replay (RFC
     /// 8470). Its method is then a safe one: other requests wait until the handshake is complete.
@@ -308,8 +308,8 @@ impl Connection {
         self.quic.0.http3(|access| (access.core.streams().buffered_bytes(), false))
     }
 
-    /// Returns whether all requests are complete, and whether the peer has acknowledged all data and the ends
-    /// of all streams.
+    /// Returns whether all requests are complete, and the peer has acknowledged all data and the ends of all
+    /// streams.
     pub(super) fn is_quiet(&self) -> bool {
         self.quic.0.http3(|access| {
             let streams = access.core.streams();

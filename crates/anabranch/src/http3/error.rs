@@ -90,7 +90,7 @@ impl Error {
     }
 
     /// Returns whether the connection ended without an error: it timed out, this endpoint closed it, or the
-    /// peer closed it without an error code.
+    /// peer closed it with H3_NO_ERROR or code 0.
     pub(super) fn is_farewell(&self) -> bool {
         match self {
             Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => true,

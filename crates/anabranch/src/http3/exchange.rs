@@ -17,8 +17,8 @@ use crate::connection_inner::ConnectionRef;
 pub(super) struct Exchange {
     pub(super) connection: ConnectionRef,
     pub(super) id: StreamId,
-    /// `true` once this endpoint has begun its response. From then on neither side is expected to send
-    /// continuously.
+    /// `true` once this endpoint has begun its response. From then on both sides may wait for each other, so
+    /// no minimum rate applies.
     conversing: AtomicBool,
 }
 

@@ -92,7 +92,7 @@ impl RecvHalf {
     }
 
     /// Lends the next piece of the body, which is not empty, to `read`, without a copy. `read` returns the
-    /// number of bytes that it has consumed. This number is also the result; `None` at the end.
+    /// number of bytes that it has consumed, and so does this function; `None` at the end.
     ///
     /// The connection is blocked while `read` runs. `read` should therefore be fast, and must not use the
     /// connection or its streams, or it would deadlock.
@@ -148,7 +148,7 @@ impl RecvHalf {
     pub(super) fn send_continue(&self) {
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.status = StatusCode::CONTINUE;
-        // A client without this response sends the body after a while, or is gone.
+        // If this fails, the client is gone, or sends the body after a while anyway.
         let _ = self
             .exchange
             .update(|access, id| access.session.respond(access.core.streams(), id, &parts, false));

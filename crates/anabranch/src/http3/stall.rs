@@ -95,7 +95,7 @@ pub(super) struct Stall {
     /// `true` while the response waits for room.
     waiting: bool,
     seen: Option<Standing>,
-    /// Earliest time from which the client may have read nothing.
+    /// Start of the time without progress, as far as known.
     since: Instant,
     entry: Option<(Instant, u64)>,
     evicted: Arc<AtomicBool>,

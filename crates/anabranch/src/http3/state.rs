@@ -84,7 +84,8 @@ impl Tasks {
         self.by_stream.entry(id).or_default().datagrams = Some(cx.waker().clone());
     }
 
-    /// Takes the task that waits for a datagram, so that it polls again: no more datagrams will arrive.
+    /// Removes and returns the task that waits for a datagram. The caller wakes it, because no more datagrams
+    /// will arrive.
     pub(super) fn end_datagrams(&mut self, id: StreamId) -> Option<Waker> {
         self.take(id, |tasks| &mut tasks.datagrams)
     }

@@ -68,7 +68,7 @@ fn is_off() -> bool {
     LevelFilter::current() == LevelFilter::OFF
 }
 
-/// Returns an address with IPv4-mapped IPv6 addresses written as IPv4.
+/// Converts an IPv4-mapped IPv6 address to IPv4, and returns other addresses unchanged.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -167,7 +167,7 @@ impl Log {
             | Event::PathChanged { path, .. }
             | Event::PathState { path, .. }
             | Event::PathAbandoned { path, .. } => self.path_event(core, *path, event),
-            // There may be thousands of stream events a second, and applications know them.
+            // There may be thousands of stream events a second, and applications observe them themselves.
             Event::Stream(_) | Event::DatagramReceived | Event::DatagramsUnblocked => {}
             // Logged by `end`, together with all other reasons for which a connection ends.
             Event::Closed(_) => {}

@@ -54,7 +54,7 @@ impl LocalAddress {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(interface) = &self.interface {
             match socket.bind_device(Some(interface.as_bytes())) {
-                // The source address then decides, which the routing rules of most hosts consider.
+                // The interface then depends on the source address: most hosts route by it.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.strict => {}
                 bound => bound?,
             }

@@ -1,4 +1,4 @@
-//! Decision about the paths that a connection should have, from a [`PathPolicy`], the interfaces, the
+//! Plan of the paths that a connection should have, derived from a [`PathPolicy`], the interfaces, the
 //! server's addresses and the results of earlier attempts. It uses no sockets and no clock.
 //!
 //! Every usable interface gets the number of paths that its rule names. Every address of the server gets at

@@ -174,11 +174,11 @@ impl Default for Usage {
 }
 
 impl PathPolicy {
-    /// Returns the rules for interfaces to use, in order of preference. They may name virtual interfaces. An
-    /// address that a rule names itself gets its own paths, apart from those of its interface. Without rules,
-    /// every interface that leads to a network is used, including point-to-point and mobile ones. This
-    /// excludes containers, virtual machines, private overlays, loopback and link-local addresses; see
-    /// [`PathPolicy::survey`].
+    /// Returns the rules for interfaces to use, in order of preference. They may also name virtual
+    /// interfaces. An address that a rule names itself gets its own paths, apart from those of its interface.
+    /// Without rules, every interface that leads to a network is used, including point-to-point and mobile
+    /// ones. This excludes containers, virtual machines, private overlays, loopback and link-local addresses;
+    /// see [`PathPolicy::survey`].
     pub fn allow(&self) -> &[PathRule] {
         &self.allow
     }
@@ -193,7 +193,7 @@ impl PathPolicy {
         self.max_paths
     }
 
-    /// Adds rules for the interfaces to use, after earlier ones in preference. Interfaces without a rule are
+    /// Adds rules for the interfaces to use; earlier rules have preference. Interfaces without a rule are
     /// then not used.
     #[must_use]
     pub fn allowing(mut self, rules: impl IntoIterator<Item = PathRule>) -> Self {
@@ -249,7 +249,8 @@ impl PathPolicy {
         let named = self.allow.iter().position(|rule| rule.pattern.matches(interface, address));
         let rank = named.ok_or(Unused::NotNamed)?;
         let rule = &self.allow[rank];
-        // A rule with an interface name excludes link-local addresses; a rule must name these themselves.
+        // A rule with an interface name excludes link-local addresses. Only a rule with an address can allow
+        // them.
         if is_link_local(address) && !matches!(&rule.pattern, Pattern::Addresses(_)) {
             return Err(Unused::LinkLocal);
         }

@@ -1,4 +1,4 @@
-//! Decision when the next attempt to reach a server begins (RFC 8305 §5). It uses no sockets and no clock.
+//! Schedule of the attempts to reach a server (RFC 8305 §5). It uses no sockets and no clock.
 //!
 //! One attempt at a time is enough while the server responds. The next attempt begins when nothing has been
 //! received for a while, or at once when an earlier one has failed. Received data restarts the wait, since

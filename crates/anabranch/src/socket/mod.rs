@@ -108,8 +108,8 @@ impl Socket {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes one batch to the kernel. Other failures than those in the result count as packet loss:
-    /// datagrams that exceed the interface's MTU, or full queues.
+    /// Passes one batch to the kernel. Failures that the result does not report count as packet loss, for
+    /// instance full queues, or datagrams that exceed the interface's MTU.
     pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) -> Sent {
         // After a rebinding, the path may still name the address of the previous socket. The kernel then
         // chooses the source address.
@@ -235,8 +235,8 @@ fn obstacle(error: &io::Error) -> Option<i32> {
     error.raw_os_error().filter(|_| is_about_the_way(error))
 }
 
-/// Returns whether the error concerns only this pair of addresses: the interface is down or gone, no route
-/// exists or fits the source address, or a filter blocks the packet.
+/// Returns whether the error concerns only this pair of addresses: the interface is down or gone, there is no
+/// route, or none for the source address, or a filter blocks the packet.
 fn is_about_the_way(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, InvalidInput, NetworkDown, NetworkUnreachable, PermissionDenied,

@@ -29,7 +29,7 @@ use crate::endpoint::Endpoint;
 /// An HTTP/3 client. It sends requests by URL, and keeps their connections for later requests to the same
 /// host and port.
 ///
-/// If a request surely was not processed by the server, the client sends it once more automatically, provided
+/// If the server certainly did not process a request, the client sends it once more automatically, provided
 /// that its body is still available; see [`Error::is_unprocessed`]. Clones are cheap and refer to the same
 /// client.
 ///
@@ -247,8 +247,8 @@ fn add_length<B: http_body::Body>(parts: &mut Parts, upload: &Upload<B>) {
     }
 }
 
-/// Returns whether the request may be sent again: if the server did not process it, or if the method is
-/// idempotent and a reused connection was lost, which may have been dead for long.
+/// Returns whether the request may be sent again. It may if the server did not process it. It also may if its
+/// method is idempotent and a reused connection was lost, since that connection may have been dead before.
 fn may_retry(error: &Error, method: &Method, reused: bool) -> bool {
     let stale = reused && method.is_idempotent() && matches!(error, Error::ConnectionLost(_));
     error.is_unprocessed() || stale

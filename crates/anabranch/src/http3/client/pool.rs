@@ -29,8 +29,8 @@ pub(super) struct Pool {
 pub(super) struct PooledHost {
     pub(super) host: String,
     pub(super) port: u16,
-    /// Connection to the host. It is locked while a connection is opened, so that requests in the meantime
-    /// wait for the same one.
+    /// The kept connection. The lock is held while a connection is opened, so that concurrent requests wait
+    /// for it and use it, too.
     kept: tokio::sync::Mutex<Kept>,
 }
 

@@ -169,8 +169,8 @@ impl Head {
         let bodiless = kind.is_bodiless(status);
         let length = body.size_hint().exact();
         let says_length = match kind {
-            // The length of a HEAD response is stated only if its body has one: the service may have omitted
-            // the content.
+            // For HEAD only a length above 0 is stated. The service may have omitted the content, so 0 does
+            // not tell its length.
             _ if bodiless => kind == Kind::Head && length.is_some_and(|length| length > 0),
             _ => length.is_some(),
         };

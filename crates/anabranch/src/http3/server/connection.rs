@@ -1,8 +1,8 @@
 //! Requests of one connection, on their way to the service and back.
 //!
-//! Requests are accepted in batches. The future that the service returns is polled once at once: most futures
-//! are then ready, and their responses are sent together, under one lock. A future that must wait moves to a
-//! separate task.
+//! Requests are accepted in batches. The future that the service returns is first polled in place: most
+//! futures are ready then, and their responses are sent together, under one lock. A future that must wait
+//! moves to a separate task.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -230,8 +230,8 @@ where
         .await
     }
 
-    /// Returns ready when the service accepts a request, or when the connection has ended, so that no client
-    /// waits any more.
+    /// Returns ready when the service accepts a request, or when the connection has ended and no client waits
+    /// for a response.
     fn poll_service(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match self.service.poll_ready(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),

@@ -150,7 +150,8 @@ impl Socket {
         }
         match sent {
             // Repeated through the runtime, which must know that the socket is full before it can wait for
-            // room. The first call bypasses the runtime, because the runtime takes a new socket for a full one.
+            // room. The first call bypasses the runtime, because the runtime takes a new socket for a full
+            // one.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.io.try_io(Interest::WRITABLE, send)
             }
@@ -158,8 +159,8 @@ impl Socket {
         }
     }
 
-    /// Detects the kernel's features again. An `EINVAL` switches segmentation offload and ECN off permanently,
-    /// but here the source address was the cause.
+    /// Detects the kernel's features again. An `EINVAL` switches segmentation offload and ECN off
+    /// permanently, but here the source address was the cause.
     fn renew_state(&self) {
         if let Ok(state) = UdpSocketState::new(UdpSockRef::from(&self.io)) {
             *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;

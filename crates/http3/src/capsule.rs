@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use crate::message::Malformed;
 use crate::varints::VarintsReader;
 
-/// Longest value of a capsule that is gathered, in bytes.
+/// Maximum length of a capsule's value, in bytes.
 pub const MAX_CAPSULE_VALUE: u64 = 65536;
 
 /// Type of a capsule (RFC 9297 §5.4).
@@ -14,21 +14,21 @@ pub const MAX_CAPSULE_VALUE: u64 = 65536;
 pub struct CapsuleType(pub u64);
 
 impl CapsuleType {
-    /// An HTTP datagram (RFC 9297 §3.5).
+    /// HTTP datagram (RFC 9297 §3.5).
     pub const DATAGRAM: Self = Self(0x0);
 }
 
-/// A whole capsule.
+/// Complete capsule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capsule {
     /// Type of the capsule.
     pub kind: CapsuleType,
-    /// Its value.
+    /// Value of the capsule.
     pub value: Bytes,
 }
 
 impl Capsule {
-    /// Appends the capsule.
+    /// Appends the encoded capsule to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         push_varint(out, self.kind.0);
         push_varint(out, self.value.len() as u64);
@@ -36,8 +36,8 @@ impl Capsule {
     }
 }
 
-/// Takes capsules out of bytes that may be split anywhere. Capsules of types that are not wanted are skipped
-/// and never kept, however long they are.
+/// Incremental parser of capsules. It accepts the content in pieces of any size. It skips capsules of types
+/// that are not wanted, regardless of their length, and buffers none of their bytes.
 #[derive(Clone, Debug)]
 pub struct CapsuleReader {
     wanted: &'static [CapsuleType],
@@ -49,9 +49,9 @@ pub struct CapsuleReader {
 enum State {
     /// Between capsules, or inside a type or a length.
     Head,
-    /// Inside a value that is wanted.
+    /// Inside the value of a wanted capsule.
     Value { kind: CapsuleType, missing: usize, gathered: BytesMut },
-    /// Inside a value that is not.
+    /// Inside the value of a skipped capsule.
     Skip { missing: u64 },
 }
 
@@ -61,13 +61,13 @@ impl CapsuleReader {
         Self { wanted, head: VarintsReader::new(), state: State::Head }
     }
 
-    /// Takes bytes up to the end of the next wanted capsule, or all of them: how many were taken, and the
-    /// capsule.
+    /// Reads up to the end of the next wanted capsule, or all bytes if they do not complete one. Returns the
+    /// number of bytes read, and the capsule if it is complete.
     ///
     /// # Errors
     ///
-    /// A wanted capsule other than DATAGRAM is longer than [`MAX_CAPSULE_VALUE`]. A DATAGRAM capsule that
-    /// long is skipped, as datagrams may be lost (RFC 9297 §3.5).
+    /// Fails if a wanted capsule is longer than [`MAX_CAPSULE_VALUE`]. A DATAGRAM capsule of that length is
+    /// skipped instead, because datagrams may be lost (RFC 9297 §3.5).
     pub fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<Capsule>), Malformed> {
         let mut rest = bytes;
         loop {
@@ -107,7 +107,7 @@ impl CapsuleReader {
     ///
     /// # Errors
     ///
-    /// It ends inside a capsule (RFC 9297 §3.3).
+    /// Fails if the content ends inside a capsule (RFC 9297 §3.3).
     pub const fn end(&self) -> Result<(), Malformed> {
         match self.state {
             State::Head if self.head.is_empty() => Ok(()),

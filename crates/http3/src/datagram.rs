@@ -5,14 +5,15 @@ use bytes::Bytes;
 
 use crate::error::{Code, Error};
 
-/// Largest quarter stream ID: that of the last request stream.
+/// Maximum quarter stream ID: that of the last possible request stream (RFC 9297 §2.1).
 const MAX_QUARTER: u64 = (1 << 60) - 1;
 
-/// Returns the request stream that a datagram belongs to, and the datagram's payload.
+/// Splits the payload of a DATAGRAM frame into the ID of its request stream and the HTTP datagram's payload.
 ///
 /// # Errors
 ///
-/// H3_DATAGRAM_ERROR when the datagram is too short for the quarter stream ID, or no stream can have it.
+/// Returns H3_DATAGRAM_ERROR if the datagram has no complete quarter stream ID, or if the quarter stream ID
+/// exceeds 2^60 - 1.
 pub fn decode_datagram(mut datagram: Bytes) -> Result<(StreamId, Bytes), Error> {
     let mut reader = Reader::new(&datagram, Direction::Forward);
     let quarter = match reader.varint() {
@@ -24,7 +25,7 @@ pub fn decode_datagram(mut datagram: Bytes) -> Result<(StreamId, Bytes), Error> 
     Ok((StreamId::new(Side::Client, Dir::Bi, quarter), datagram.split_off(prefix)))
 }
 
-/// Creates a datagram of the request on `stream`.
+/// Encodes an HTTP datagram of the request on `stream` as the payload of a DATAGRAM frame.
 pub fn encode_datagram(stream: StreamId, payload: &[u8]) -> Bytes {
     let mut datagram = Vec::with_capacity(datagram_overhead(stream) + payload.len());
     push_varint(&mut datagram, stream.index());
@@ -32,7 +33,8 @@ pub fn encode_datagram(stream: StreamId, payload: &[u8]) -> Bytes {
     datagram.into()
 }
 
-/// Returns the number of bytes by which a datagram of the request on `stream` is longer than its payload.
+/// Returns the number of bytes that [`encode_datagram`] adds to a payload: the length of the quarter stream
+/// ID.
 pub const fn datagram_overhead(stream: StreamId) -> usize {
     varint_len(stream.index())
 }

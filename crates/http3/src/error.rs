@@ -1,4 +1,4 @@
-//! Error codes of HTTP/3 and QPACK, and the faults of a peer that end a connection.
+//! Error codes of HTTP/3 and QPACK, and the connection errors that a peer causes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,8 +15,8 @@ impl Code {
         self.0.get()
     }
 
-    /// Creates a code that a peer has sent, which is a variable-length integer; a larger number becomes the
-    /// largest of those.
+    /// Creates a code from the number that a peer sent. A number beyond the range of varints becomes the
+    /// largest varint.
     pub fn from_peer(code: u64) -> Self {
         Self(VarInt::try_from(code).unwrap_or(VarInt::MAX))
     }
@@ -39,7 +39,7 @@ macro_rules! codes {
         impl Code {
             $($(#[$doc])* pub const $name: Self = Self(VarInt::from_u32($value));)*
 
-            /// Returns the name in the registry; `None` for a code that is not in it.
+            /// Returns the code's name in the IANA registry; `None` for an unregistered code.
             pub fn name(self) -> Option<&'static str> {
                 match self.get() {
                     $($value => Some($text),)*
@@ -51,47 +51,47 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The stream or connection ends without a fault.
+    /// Stream or connection closed without an error.
     NO_ERROR = 0x100, "H3_NO_ERROR";
-    /// The peer violated the protocol in a way that no other code names.
+    /// Violation of the protocol for which there is no more specific code.
     GENERAL_PROTOCOL_ERROR = 0x101, "H3_GENERAL_PROTOCOL_ERROR";
-    /// A fault of this end.
+    /// Internal error of this endpoint.
     INTERNAL_ERROR = 0x102, "H3_INTERNAL_ERROR";
-    /// The peer opened a stream that will not be accepted.
+    /// Stream that the endpoint does not accept.
     STREAM_CREATION_ERROR = 0x103, "H3_STREAM_CREATION_ERROR";
-    /// A stream that the connection needs was closed or reset.
+    /// Critical stream that was closed or reset.
     CLOSED_CRITICAL_STREAM = 0x104, "H3_CLOSED_CRITICAL_STREAM";
-    /// A frame that is not permitted in this state or on this stream.
+    /// Frame that is not permitted in the current state or on this stream.
     FRAME_UNEXPECTED = 0x105, "H3_FRAME_UNEXPECTED";
-    /// A frame whose layout or size is wrong.
+    /// Frame with an invalid layout or size.
     FRAME_ERROR = 0x106, "H3_FRAME_ERROR";
-    /// The peer may be generating excessive load.
+    /// Behaviour of the peer that may generate excessive load.
     EXCESSIVE_LOAD = 0x107, "H3_EXCESSIVE_LOAD";
-    /// A stream or push ID used wrongly.
+    /// Invalid use of a stream ID or push ID.
     ID_ERROR = 0x108, "H3_ID_ERROR";
-    /// A fault in a SETTINGS frame.
+    /// Error in the payload of a SETTINGS frame.
     SETTINGS_ERROR = 0x109, "H3_SETTINGS_ERROR";
-    /// The control stream does not begin with SETTINGS.
+    /// Control stream that does not begin with SETTINGS.
     MISSING_SETTINGS = 0x10a, "H3_MISSING_SETTINGS";
-    /// A server rejected the request without processing it.
+    /// Request that the server rejected without processing it.
     REQUEST_REJECTED = 0x10b, "H3_REQUEST_REJECTED";
-    /// The request or its response is not wanted any longer.
+    /// Request or response that is no longer needed.
     REQUEST_CANCELLED = 0x10c, "H3_REQUEST_CANCELLED";
-    /// The stream ended before the request was whole.
+    /// Request stream that ended before the request was complete.
     REQUEST_INCOMPLETE = 0x10d, "H3_REQUEST_INCOMPLETE";
-    /// A malformed HTTP message.
+    /// Malformed HTTP message.
     MESSAGE_ERROR = 0x10e, "H3_MESSAGE_ERROR";
-    /// The connection behind a CONNECT request was reset or closed abnormally.
+    /// TCP connection of a CONNECT request that was reset or closed abnormally.
     CONNECT_ERROR = 0x10f, "H3_CONNECT_ERROR";
-    /// The operation cannot be served over HTTP/3.
+    /// Operation that cannot be served over HTTP/3.
     VERSION_FALLBACK = 0x110, "H3_VERSION_FALLBACK";
-    /// A fault in an HTTP datagram or capsule.
+    /// Error in an HTTP datagram or capsule.
     DATAGRAM_ERROR = 0x33, "H3_DATAGRAM_ERROR";
-    /// A field section that cannot be decoded.
+    /// Field section that cannot be decoded.
     QPACK_DECOMPRESSION_FAILED = 0x200, "QPACK_DECOMPRESSION_FAILED";
-    /// A fault on the encoder stream.
+    /// Error on the encoder stream.
     QPACK_ENCODER_STREAM_ERROR = 0x201, "QPACK_ENCODER_STREAM_ERROR";
-    /// A fault on the decoder stream.
+    /// Error on the decoder stream.
     QPACK_DECODER_STREAM_ERROR = 0x202, "QPACK_DECODER_STREAM_ERROR";
 }
 
@@ -110,18 +110,18 @@ impl fmt::Debug for Code {
     }
 }
 
-/// Fault of the peer; the connection is to be closed with its code.
+/// Error that the peer caused. The session's owner must close the connection with its code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {reason}")]
 pub struct Error {
-    /// Code that the peer receives.
+    /// Error code that is sent to the peer.
     pub code: Code,
-    /// Reason, in words.
+    /// Description of the error, for people.
     pub reason: Cow<'static, str>,
 }
 
 impl Error {
-    /// Creates a fault from its code and its reason.
+    /// Creates an error from its code and its reason.
     pub fn new(code: Code, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { code, reason: reason.into() }
     }

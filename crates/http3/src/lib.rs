@@ -1,4 +1,4 @@
-//! HTTP/3 (RFC 9114) and QPACK (RFC 9204) over a transport connection, without I/O.
+//! HTTP/3 (RFC 9114) and QPACK (RFC 9204) over the streams of a QUIC connection, without I/O.
 #![forbid(unsafe_code)]
 
 pub mod capsule;

@@ -13,32 +13,32 @@ use sfv::{BareItemFromInput, KeyRef};
 /// Name of the header.
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
-/// Urgency of a response, and whether a part of it is of use.
+/// Priority of a response: its urgency, and whether it can be processed incrementally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Priority {
-    /// 0 (most urgent) to 7; above that it counts as 7.
+    /// Urgency from 0 (most urgent) to 7. Larger values count as 7.
     pub urgency: u8,
-    /// `true` if the response can be processed as it arrives.
+    /// `true` if the client can process the response as it arrives.
     pub incremental: bool,
 }
 
 impl Priority {
     const MAX_URGENCY: u8 = 7;
 
-    /// Reads the value of a `priority` header or of a PRIORITY_UPDATE frame. A member that is absent, of
-    /// another type or out of range is at its default, and so are both if the value is no dictionary (RFC
-    /// 9218 §4).
+    /// Parses the value of a `priority` header or of a PRIORITY_UPDATE frame. A member has its default value
+    /// if it is absent, of another type or out of range. Both members do if the value is not a dictionary
+    /// (RFC 9218 §4).
     pub fn parse(value: &[u8]) -> Self {
         sfv::Parser::new(value).parse_dictionary_with_visitor(Members::default()).unwrap_or_default()
     }
 
-    /// Priority of a request whose client states none: responses of one urgency share the connection. RFC
-    /// 9218 §4 prescribes the default values for it, with which responses are served one after the other. But
-    /// a client that states nothing has not asked for one download to wait until the other is over.
+    /// Priority of a request without a `priority` header: urgency 3, incremental. The default of RFC 9218 §4
+    /// is not incremental, so one download would wait for the end of another. A client that sends no priority
+    /// has not asked for that.
     pub const UNSAID: Self = Self { urgency: 3, incremental: true };
 
-    /// Reads the `priority` header of a message; several lines are one list. Without any it is
-    /// [`Self::UNSAID`].
+    /// Parses the `priority` header of a message; several header lines form one list. Returns
+    /// [`Self::UNSAID`] if there is none.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut lines = headers.get_all(PRIORITY).iter();
         let (first, second) = (lines.next(), lines.next());
@@ -68,14 +68,15 @@ impl fmt::Display for Priority {
 }
 
 impl From<Priority> for stream::Priority {
-    /// Levels 0 (urgency 7) to 7 (urgency 0).
+    /// Converts urgencies 7 to 0 to levels 0 to 7.
     fn from(priority: Priority) -> Self {
         let urgency = priority.urgency.min(Priority::MAX_URGENCY);
         Self { level: i32::from(Priority::MAX_URGENCY - urgency), incremental: priority.incremental }
     }
 }
 
-/// Takes the two members that are known from a dictionary. Of members with one name the last counts.
+/// Visitor that reads the two known members of a dictionary. If a member occurs several times, the last one
+/// counts.
 #[derive(Default)]
 struct Members(Priority);
 

@@ -7,7 +7,7 @@ use crate::error::{Code, Error};
 use crate::frame::{FrameType, write_header};
 use crate::stream_type::reserved;
 
-/// Most settings that are taken in one frame, known ones and others.
+/// Maximum number of settings in one frame, unknown ones included.
 pub const MAX_SETTINGS: usize = 64;
 
 const QPACK_MAX_TABLE_CAPACITY: u64 = 0x1;
@@ -16,30 +16,31 @@ const QPACK_BLOCKED_STREAMS: u64 = 0x7;
 const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 const H3_DATAGRAM: u64 = 0x33;
 
-/// Settings of one end. The default holds before the end's SETTINGS frame arrives, and for each setting that
-/// is absent.
+/// Settings of one endpoint. The default applies until its SETTINGS frame arrives, and for each absent
+/// setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes of dynamic table that its QPACK decoder permits.
+    /// Maximum capacity of the dynamic table that its QPACK decoder permits, in bytes.
     pub qpack_max_table_capacity: u64,
-    /// Streams that may wait at its QPACK decoder.
+    /// Maximum number of streams that may be blocked at its QPACK decoder.
     pub qpack_blocked_streams: u64,
-    /// Largest field section that it takes, decoded (RFC 9114 §4.2.2); `None` is no limit.
+    /// Maximum size of a field section that it accepts, in bytes after decoding (RFC 9114 §4.2.2); `None` if
+    /// unlimited.
     pub max_field_section_size: Option<u64>,
     /// `true` if it accepts extended CONNECT.
     pub enable_connect_protocol: bool,
-    /// `true` if it takes HTTP datagrams.
+    /// `true` if it accepts HTTP datagrams.
     pub h3_datagram: bool,
 }
 
 impl Settings {
-    /// Reads the payload of a SETTINGS frame. Unknown settings are ignored.
+    /// Decodes the payload of a SETTINGS frame. Unknown settings are ignored.
     ///
     /// # Errors
     ///
-    /// H3_FRAME_ERROR for a payload that ends inside a setting; H3_SETTINGS_ERROR for a setting that is there
-    /// twice, is one of HTTP/2 (RFC 9114 §7.2.4.1), or is a flag and neither 0 nor 1; H3_EXCESSIVE_LOAD for
-    /// more than [`MAX_SETTINGS`].
+    /// Returns H3_FRAME_ERROR if the payload ends inside a setting. Returns H3_SETTINGS_ERROR if a setting
+    /// occurs twice, belongs to HTTP/2 (RFC 9114 §7.2.4.1), or is a flag with a value other than 0 and 1.
+    /// Returns H3_EXCESSIVE_LOAD if there are more than [`MAX_SETTINGS`].
     pub fn decode(payload: &[u8]) -> Result<Self, Error> {
         let mut settings = Self::default();
         let mut seen = SmallVec::<[u64; 16]>::new();
@@ -60,8 +61,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Appends the payload of a SETTINGS frame; settings at their default are left out. `grease` is any
-    /// number: it chooses the identifier of a reserved setting that peers must ignore (RFC 9114 §7.2.4.1).
+    /// Appends the payload of a SETTINGS frame to `out`. Settings with their default value are omitted.
+    /// `grease` may be any number and selects the reserved setting that is added (RFC 9114 §7.2.4.1).
     pub fn encode(&self, grease: Option<u64>, out: &mut Vec<u8>) {
         let mut write = |identifier, value| {
             push_varint(out, identifier);
@@ -87,7 +88,7 @@ impl Settings {
         }
     }
 
-    /// Appends a SETTINGS frame, its header included.
+    /// Appends a SETTINGS frame, including its header, to `out`.
     pub fn encode_frame(&self, grease: Option<u64>, out: &mut Vec<u8>) {
         let mut payload = Vec::with_capacity(64);
         self.encode(grease, &mut payload);

@@ -1,43 +1,43 @@
-//! Types of unidirectional streams (RFC 9114 §6.2, RFC 9204 §4.2), and numbers reserved for greasing.
+//! Types of unidirectional streams (RFC 9114 §6.2, RFC 9204 §4.2), and the reserved numbers (greasing).
 
 use anabranch_wire::MAX_VARINT;
 
 use crate::varints::VarintsReader;
 
-/// Type of a unidirectional stream with a registered type: the stream's first byte.
+/// Registered type of a unidirectional stream. It is the first byte of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamType(pub u8);
 
 impl StreamType {
-    /// Settings and other control frames; one in each direction.
+    /// Control stream, which carries SETTINGS and other control frames; one in each direction.
     pub const CONTROL: Self = Self(0x0);
-    /// A pushed response, from a server only.
+    /// Push stream, which carries a pushed response; opened by servers only.
     pub const PUSH: Self = Self(0x1);
-    /// Instructions of the QPACK encoder; at most one in each direction.
+    /// QPACK encoder stream; at most one in each direction.
     pub const QPACK_ENCODER: Self = Self(0x2);
-    /// Instructions of the QPACK decoder; at most one in each direction.
+    /// QPACK decoder stream; at most one in each direction.
     pub const QPACK_DECODER: Self = Self(0x3);
 }
 
-/// Gathers the type of a peer's stream, a varint, from bytes that may be split anywhere.
+/// Incremental parser of the type of a peer's stream. It accepts the varint in pieces of any size.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TypeReader(VarintsReader<1>);
 
 impl TypeReader {
-    /// Takes bytes up to the end of the type: how many were taken, and the type once it is whole.
+    /// Reads up to the end of the type. Returns the number of bytes read, and the type once it is complete.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> (usize, Option<u64>) {
         let (taken, kind) = self.0.read(bytes);
         (taken, kind.map(|[kind]| kind))
     }
 }
 
-/// Returns a type or identifier that peers must ignore, 0x1f · N + 0x21 (RFC 9114 §6.2.3, §7.2.4.1, §7.2.8),
-/// for any `number`.
+/// Returns a reserved stream type, frame type or setting identifier, which peers must ignore: 0x1f · N + 0x21
+/// (RFC 9114 §6.2.3, §7.2.4.1, §7.2.8). `number` may have any value.
 pub const fn reserved(number: u64) -> u64 {
     0x1f * (number % ((MAX_VARINT - 0x21) / 0x1f + 1)) + 0x21
 }
 
-/// Returns whether `value` is such a type or identifier (see [`reserved`]).
+/// Returns whether `value` is reserved in the sense of [`reserved`].
 pub const fn is_reserved(value: u64) -> bool {
     value >= 0x21 && (value - 0x21).is_multiple_of(0x1f)
 }

@@ -1,4 +1,4 @@
-//! Events that an observer of a session sees (draft-ietf-quic-qlog-h3-events).
+//! Events that a session reports to its observer (draft-ietf-quic-qlog-h3-events).
 
 use std::fmt;
 
@@ -9,71 +9,71 @@ use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::stream_type::StreamType;
 
-/// Something happened in a session.
+/// Event of a session.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum TraceEvent<'a> {
-    /// SETTINGS of this end or of the peer.
+    /// SETTINGS that this end sent or that the peer sent.
     Parameters {
         /// `true` if this end sent them.
         local: bool,
-        /// Their values.
+        /// Values of the settings.
         settings: &'a Settings,
     },
-    /// It is known what a unidirectional stream carries.
+    /// The type of a unidirectional stream became known.
     StreamType {
         /// The stream.
         id: StreamId,
         /// `true` if this end opened it.
         local: bool,
-        /// Type of the stream; `None` for a type that we do not know.
+        /// Type of the stream; `None` for an unknown type.
         kind: Option<StreamType>,
     },
-    /// A frame was written to a stream; DATA frames before their bytes.
+    /// Frame written to a stream. A DATA frame is reported before its payload is written.
     FrameCreated(FrameTrace<'a>),
-    /// A frame was read, or of a DATA frame its type and length.
+    /// Frame read from a stream. A DATA frame is reported when its header was read.
     FrameParsed(FrameTrace<'a>),
-    /// A request's priority was set (RFC 9218).
+    /// Change of a request's priority (RFC 9218).
     PriorityUpdated {
         /// The request's stream.
         id: StreamId,
-        /// Its priority from now on.
+        /// New priority.
         priority: Priority,
     },
-    /// An HTTP datagram was queued or taken.
+    /// HTTP datagram that this end queued or received.
     Datagram {
         /// The request's stream.
         id: StreamId,
         /// `true` if this end sends it.
         local: bool,
-        /// Bytes of its payload.
+        /// Length of the payload, in bytes.
         len: usize,
     },
 }
 
-/// A frame on a stream.
+/// Frame on a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameTrace<'a> {
     /// The stream.
     pub id: StreamId,
-    /// Type and length.
+    /// Type and length of the frame.
     pub header: FrameHeader,
-    /// Content of the frame, as far as the session looks into it.
+    /// Content of the frame, if the session parses it.
     pub content: FrameContent<'a>,
 }
 
 /// Content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum FrameContent<'a> {
-    /// Bytes of a body, or of an unknown frame.
+    /// Payload of a DATA frame or of an unknown frame.
     Opaque,
-    /// Field lines: name and value. The values of sensitive lines are left out.
+    /// Names and values of field lines. `None` is the value of a sensitive line.
     Fields(&'a [(Vec<u8>, Option<Vec<u8>>)]),
-    /// Frame of the control stream.
+    /// Parsed frame of the control stream.
     Control(&'a ControlFrame),
 }
 
-/// Field lines for an observer.
+/// Field lines that are reported to an observer.
 #[derive(Default)]
 pub(crate) struct FieldTrace(Vec<(Vec<u8>, Option<Vec<u8>>)>);
 
@@ -87,7 +87,7 @@ impl FieldTrace {
     }
 }
 
-/// Sees what happens, in order.
+/// Receiver of a session's events, in order.
 pub trait Observer: Send {
     /// Observes `event`, which happened at `time`.
     fn event(&mut self, time: Time, event: &TraceEvent<'_>);

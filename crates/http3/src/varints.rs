@@ -1,11 +1,11 @@
-//! Varints in a row: what begins each frame, each capsule and each unidirectional stream.
+//! Parser of consecutive varints, as at the beginning of each frame, capsule and unidirectional stream.
 
 use anabranch_wire::{Direction, Reader};
 
-/// Bytes of the two longest varints; nothing here has more than two.
+/// Length of the two longest varints, in bytes. No reader reads more than two.
 const MAX_BYTES: usize = 16;
 
-/// Gathers `N` varints, one or two, from bytes that may be split anywhere.
+/// Incremental parser of `N` varints, one or two. It accepts the bytes in pieces of any size.
 #[derive(Clone, Debug)]
 pub(crate) struct VarintsReader<const N: usize> {
     kept: [u8; MAX_BYTES],
@@ -19,8 +19,8 @@ impl<const N: usize> VarintsReader<N> {
         Self { kept: [0; MAX_BYTES], len: 0 }
     }
 
-    /// Takes bytes up to the end of the last varint. How many were taken, and the varints once they are
-    /// whole; the reader is then ready for the next ones.
+    /// Reads up to the end of the last varint. Returns the number of bytes read, and the varints once they
+    /// are complete. The reader is then ready for the next ones.
     #[inline]
     pub(crate) fn read(&mut self, bytes: &[u8]) -> (usize, Option<[u64; N]>) {
         if self.len == 0
@@ -31,13 +31,13 @@ impl<const N: usize> VarintsReader<N> {
         self.gather(bytes)
     }
 
-    /// Returns whether the next byte is the first one.
+    /// Returns whether no bytes are buffered, so that the next byte is the first of a varint.
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Gathers a varint that arrives in pieces, byte by byte. [`MAX_BYTES`] always hold whole ones, so there
-    /// is room for each byte.
+    /// Reads varints that arrive in pieces, byte by byte. The buffer of [`MAX_BYTES`] never overflows,
+    /// because it can hold the longest complete varints.
     #[cold]
     fn gather(&mut self, bytes: &[u8]) -> (usize, Option<[u64; N]>) {
         for (index, byte) in bytes.iter().enumerate() {
@@ -58,8 +58,8 @@ impl<const N: usize> Default for VarintsReader<N> {
     }
 }
 
-/// Reads the varints at the front of `bytes`, and returns them with their length in bytes; `None` if they do
-/// not end within `bytes`.
+/// Parses the varints at the front of `bytes`, and returns them with their total length in bytes; `None` if
+/// `bytes` is too short.
 fn parse<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
     let mut reader = Reader::new(bytes, Direction::Forward);
     let mut varints = [0; N];

@@ -7,40 +7,41 @@ use crate::error::{Code, Error};
 use crate::priority::Priority;
 use crate::settings::Settings;
 
-/// Longest payload of a control frame that is to be gathered, in bytes. Frames of unknown types are to be
-/// skipped, and may be longer.
+/// Maximum length of a control frame's payload that a reader should buffer, in bytes. Frames of unknown types
+/// are skipped instead of buffered, so they may be longer.
 pub const MAX_CONTROL_PAYLOAD: u64 = 4096;
 
 /// A frame of the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlFrame {
-    /// Limits and features that the sender of the frame accepts.
+    /// Settings of the sender.
     Settings(Settings),
-    /// The first stream ID (from a server) or push ID (from a client) that is not processed any more.
+    /// First stream ID (from a server) or push ID (from a client) that the sender will not process.
     GoAway(u64),
-    /// This push is not wanted or will not come.
+    /// ID of a push that the client does not want, or that the server will not send.
     CancelPush(u64),
-    /// The largest push ID that the server may use.
+    /// Largest push ID that the server may use.
     MaxPushId(u64),
-    /// A new priority for a response.
+    /// New priority of a response.
     PriorityUpdate {
         /// `true` if `element` is a push ID; it is a stream ID otherwise.
         push: bool,
         /// ID of the response.
         element: u64,
-        /// Its priority. A value that is no structured field is the default, as in the header (RFC 9218 §4
-        /// permits both that and an error).
+        /// Priority of the response. An invalid structured field yields the default priority, as in the
+        /// header. RFC 9218 §4 permits this as well as an error.
         priority: Priority,
     },
 }
 
 impl ControlFrame {
-    /// Reads a payload; `None` for a type that is not of a control frame.
+    /// Decodes the payload of a control frame. Returns `None` if frames of type `kind` are not control
+    /// frames.
     ///
     /// # Errors
     ///
-    /// H3_FRAME_ERROR when the fields end before or after the payload does, and what [`Settings::decode`]
-    /// returns.
+    /// Returns H3_FRAME_ERROR if the fields do not fill the payload exactly, and for SETTINGS the errors of
+    /// [`Settings::decode`].
     pub fn decode(kind: FrameType, payload: &[u8]) -> Result<Option<Self>, Error> {
         Ok(Some(match kind {
             FrameType::SETTINGS => Self::Settings(Settings::decode(payload)?),
@@ -60,7 +61,7 @@ impl ControlFrame {
         }))
     }
 
-    /// Appends the frame, its header included.
+    /// Appends the frame, including its header, to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Settings(settings) => settings.encode_frame(None, out),
@@ -79,7 +80,7 @@ impl ControlFrame {
     }
 }
 
-/// Reads a payload that is one varint and nothing else.
+/// Decodes a payload that consists of exactly one varint.
 fn one_varint(payload: &[u8]) -> Result<u64, Error> {
     let mut reader = Reader::new(payload, Direction::Forward);
     match reader.varint() {

@@ -1,4 +1,4 @@
-//! From a message to field lines, pseudo-headers first.
+//! Conversion of HTTP messages to field lines, pseudo-headers first.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use smallvec::SmallVec;
 use super::{InvalidMessage, Protocol, is_connection_specific};
 use crate::qpack::Field;
 
-/// Cookies shorter than this are never indexed: a short one could be guessed by watching how it compresses
-/// (RFC 9204 §7.1.3).
+/// Length below which a cookie is never indexed, in bytes. An attacker who observes the compressed length
+/// could guess a short cookie (RFC 9204 §7.1.3).
 pub(super) const GUESSABLE_COOKIE: usize = 20;
 
-/// Bytes that each line counts for beside its name and value (RFC 9114 §4.2.2).
+/// Bytes that each field line adds to the section's size besides its name and value (RFC 9114 §4.2.2).
 const FIELD_OVERHEAD: u64 = 32;
 
-/// The field lines of a message that is to be sent.
+/// Field lines of an outgoing message.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     pseudo: SmallVec<[(&'static str, Cow<'a, str>); 5]>,
@@ -26,7 +26,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Returns the lines in their order.
+    /// Returns the field lines in the order in which they are sent.
     pub fn iter(&self) -> impl Iterator<Item = Field<'_>> {
         let pseudo = self.pseudo.iter().map(|(name, value)| Field {
             name: name.as_bytes(),
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         pseudo.chain(regular)
     }
 
-    /// Returns the size that a peer's limit is compared with (RFC 9114 §4.2.2), in bytes.
+    /// Returns the section's size in bytes, as defined for SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114 §4.2.2).
     pub fn section_size(&self) -> u64 {
         self.iter().map(|field| (field.name.len() + field.value.len()) as u64 + FIELD_OVERHEAD).sum()
     }
@@ -56,12 +56,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Returns the header section of a request. The scheme is https unless the URI has one; a `host` field takes
-/// the place of the URI's authority and is sent as `:authority` (RFC 9114 §4.3.1).
+/// Returns the header section of a request. The scheme is https if the URI has none. A `host` field replaces
+/// the URI's authority, and is sent as `:authority` (RFC 9114 §4.3.1).
 ///
 /// # Errors
 ///
-/// There is no authority, the fields are connection-specific, or the message is otherwise none of HTTP/3.
+/// Fails if the request has no valid authority, if it has connection-specific fields, or if it cannot be sent
+/// over HTTP/3 for another reason.
 pub fn request_fields(parts: &request::Parts) -> Result<Fields<'_>, InvalidMessage> {
     check_fields(&parts.headers)?;
     let protocol = parts.extensions.get::<Protocol>();
@@ -81,12 +82,12 @@ pub fn request_fields(parts: &request::Parts) -> Result<Fields<'_>, InvalidMessa
     Ok(fields)
 }
 
-/// Returns the header section of a response or interim response. Connection-specific fields are left out
-/// silently, because frameworks add them for HTTP/1.
+/// Returns the header section of a final or interim response. Connection-specific fields are silently left
+/// out, because frameworks add them for HTTP/1.
 ///
 /// # Errors
 ///
-/// Status 101, which HTTP/3 does not have (RFC 9114 §4.5).
+/// Fails for status 101, which does not exist in HTTP/3 (RFC 9114 §4.5).
 pub fn response_fields(parts: &response::Parts) -> Result<Fields<'_>, InvalidMessage> {
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(InvalidMessage("status 101"));
@@ -101,7 +102,7 @@ pub fn response_fields(parts: &response::Parts) -> Result<Fields<'_>, InvalidMes
 ///
 /// # Errors
 ///
-/// The fields are connection-specific.
+/// Fails if there are connection-specific fields.
 pub fn trailer_fields(trailers: &HeaderMap) -> Result<Fields<'_>, InvalidMessage> {
     check_fields(trailers)?;
     Ok(Fields::new(trailers, |_| false))
@@ -133,8 +134,8 @@ fn authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Invali
     Ok(authority)
 }
 
-/// Returns the path with its query. For a URI without a path it is a slash, or the asterisk when OPTIONS asks
-/// about the whole server.
+/// Returns the path with its query. If the URI has no path, it is "/", or "*" for an OPTIONS request about
+/// the whole server.
 fn path<'a>(uri: &'a Uri, method: &Method) -> Cow<'a, str> {
     match uri.path_and_query().map_or("", |path| path.as_str()) {
         "*" if *method == Method::OPTIONS => "*".into(),

@@ -1,4 +1,4 @@
-//! From field lines to a message, checked line by line.
+//! Conversion of field lines to an HTTP message. Each line is checked as it is added.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{COOKIE, HOST};
@@ -7,17 +7,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 
 use super::{Malformed, Protocol, is_connection_specific};
 
-/// Bytes of a block that values are kept in. Messages of usual size share one; as long as one of them is
-/// kept, so is the block.
+/// Size of the memory block that holds field values, in bytes. Several messages of usual size share a block.
+/// It is freed when the last value in it is dropped.
 const BLOCK: usize = 4096;
 
-/// Field lines that a message has room for before its table of headers grows.
+/// Number of field lines for which a message's header map is allocated initially.
 const USUAL_FIELDS: usize = 6;
 
-/// Gathers the lines of one field section, then makes the message of them.
+/// Builder of a message from the lines of one field section.
 ///
-/// After a fault the whole section is lost. Its size and the number of its lines are bounded by whoever
-/// decodes it.
+/// After an error the whole section must be discarded. The QPACK decoder limits the section's size and its
+/// number of lines.
 #[derive(Debug, Default)]
 pub struct FieldGatherer {
     pub(super) method: Option<Method>,
@@ -26,13 +26,13 @@ pub struct FieldGatherer {
     pub(super) path: Option<Bytes>,
     pub(super) protocol: Option<Protocol>,
     status: Option<StatusCode>,
-    /// Set when a regular field was seen: pseudo-headers come before all of them.
+    /// `true` once a regular field was added; pseudo-headers must precede all regular fields.
     is_regular: bool,
     headers: HeaderMap,
-    /// Cookie lines so far, joined (RFC 9114 §4.2.1), and whether one of them was never to be indexed.
+    /// Cookie lines so far, joined (RFC 9114 §4.2.1).
     cookie: Vec<u8>,
     cookie_sensitive: bool,
-    /// Values are slices of one block, which costs less than an allocation for each.
+    /// Block of memory that the values share. This is cheaper than an allocation for each value.
     block: BytesMut,
 }
 
@@ -42,22 +42,23 @@ impl FieldGatherer {
         Self::default()
     }
 
-    /// Creates an empty gatherer with the memory that [`Self::take_block`] returned from another one.
+    /// Creates an empty gatherer that reuses a block from [`Self::take_block`].
     pub fn with_block(block: BytesMut) -> Self {
         Self { block, ..Self::default() }
     }
 
-    /// Takes the rest of the block that holds values, for the next section.
+    /// Returns the unused rest of the block, for the next section's gatherer.
     pub fn take_block(&mut self) -> BytesMut {
         std::mem::take(&mut self.block)
     }
 
-    /// Takes the next line of the section. A line that is never to be indexed becomes a sensitive value, so
-    /// that it stays that when it is forwarded (RFC 9204 §4.5.4).
+    /// Adds the next field line of the section. The value of a never-indexed line is marked as sensitive, so
+    /// that it is not indexed when it is forwarded either (RFC 9204 §4.5.4).
     ///
     /// # Errors
     ///
-    /// Whatever makes the message malformed as far as one line can (RFC 9114 §4.2, §4.3).
+    /// Fails if this line makes the message malformed (RFC 9114 §4.2, §4.3). Other checks need the whole
+    /// section and follow later.
     pub fn add(&mut self, name: &[u8], value: &[u8], never_indexed: bool) -> Result<(), Malformed> {
         match name.strip_prefix(b":") {
             Some(pseudo) => self.add_pseudo(pseudo, value),
@@ -65,11 +66,11 @@ impl FieldGatherer {
         }
     }
 
-    /// Returns the response or interim response of this header section.
+    /// Returns this header section as a final or interim response.
     ///
     /// # Errors
     ///
-    /// Whatever makes it malformed (RFC 9114 §4.1.2, §4.3.2). Status 101 does (§4.5).
+    /// Fails if the response is malformed (RFC 9114 §4.1.2, §4.3.2) or has status 101 (§4.5).
     pub fn into_response(mut self) -> Result<response::Parts, Malformed> {
         if self.has_request_pseudo() {
             return Err(Malformed("a pseudo-header of requests in a response"));
@@ -86,11 +87,11 @@ impl FieldGatherer {
         Ok(parts)
     }
 
-    /// Returns the trailers of this section.
+    /// Returns this section as trailers.
     ///
     /// # Errors
     ///
-    /// Whatever makes them malformed; any pseudo-header does (RFC 9114 §4.3).
+    /// Fails if the trailers are malformed, for example because they contain a pseudo-header (RFC 9114 §4.3).
     pub fn into_trailers(mut self) -> Result<HeaderMap, Malformed> {
         if self.has_request_pseudo() || self.status.is_some() {
             return Err(Malformed("a pseudo-header in trailers"));
@@ -98,7 +99,7 @@ impl FieldGatherer {
         self.take_headers()
     }
 
-    /// Takes the regular fields of a request section, in which there must be no `:status`.
+    /// Returns the regular fields of a request. Fails if the section has `:status`.
     pub(super) fn take_request_headers(&mut self) -> Result<HeaderMap, Malformed> {
         if self.status.is_some() {
             return Err(Malformed(":status in a request"));
@@ -148,7 +149,7 @@ impl FieldGatherer {
         if name == b"cookie" {
             return self.add_cookie(value, sensitive);
         }
-        // `HeaderName` takes a quotation mark, which is no character of a token.
+        // `HeaderName` accepts a quotation mark, which is not allowed in a token.
         let name = match HeaderName::from_lowercase(name) {
             Ok(parsed) if !name.contains(&b'"') => parsed,
             _ => return Err(Malformed("an invalid field name")),
@@ -163,7 +164,7 @@ impl FieldGatherer {
         self.append(name, value, sensitive)
     }
 
-    /// Joins cookie lines. Their characters are checked when the section is complete.
+    /// Appends a cookie line to those before it. The characters are checked when the section is complete.
     fn add_cookie(&mut self, value: &[u8], sensitive: bool) -> Result<(), Malformed> {
         if value.is_empty() {
             return Ok(());
@@ -184,7 +185,7 @@ impl FieldGatherer {
         Ok(())
     }
 
-    /// Takes the regular fields.
+    /// Returns the regular fields, including the joined cookies.
     fn take_headers(&mut self) -> Result<HeaderMap, Malformed> {
         if !self.cookie.is_empty() {
             let cookie = Bytes::from(std::mem::take(&mut self.cookie));

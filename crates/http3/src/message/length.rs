@@ -5,13 +5,13 @@ use http::header::CONTENT_LENGTH;
 
 use super::Malformed;
 
-/// Returns the number of bytes of content that a message must have; `None` if it does not say. Responses that
-/// never have content (to HEAD, with status 204 or 304) declare the length that there would be. In a
-/// successful answer to CONNECT the value has no meaning.
+/// Returns the declared length of a message's content in bytes; `None` without `content-length`. A response
+/// that never has content (to HEAD, or with status 204 or 304) may still declare the length that its content
+/// would have. The caller must ignore the value in a successful response to CONNECT.
 ///
 /// # Errors
 ///
-/// A `content-length` that is no number, or two that differ.
+/// Fails if a `content-length` is not a number, or if two of them differ.
 pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Malformed> {
     let mut length = None;
     for value in headers.get_all(CONTENT_LENGTH) {
@@ -23,7 +23,7 @@ pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Malformed> {
     Ok(length)
 }
 
-/// Digits and nothing else: `str::parse` would take a sign.
+/// Parses a number that consists of digits only; `str::parse` would also accept a sign.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! HTTP messages as field sections (RFC 9114 §4): what peers send is checked, what applications send is
-//! translated.
+//! Conversion between HTTP messages and field sections (RFC 9114 §4). Messages of the peer are validated;
+//! messages of the application are encoded.
 
 mod fields;
 mod gatherer;
@@ -14,17 +14,19 @@ pub use self::gatherer::FieldGatherer;
 pub use self::length::content_length;
 pub use self::protocol::Protocol;
 
-/// The peer's message is malformed, and why: a stream error H3_MESSAGE_ERROR (RFC 9114 §4.1.2).
+/// Reason that the peer's message is malformed, which is a stream error of type H3_MESSAGE_ERROR (RFC 9114
+/// §4.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed message: {0}")]
 pub struct Malformed(pub &'static str);
 
-/// The application's message cannot be sent over HTTP/3, and why.
+/// Reason that the application's message cannot be sent over HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be sent over HTTP/3: {0}")]
 pub struct InvalidMessage(pub &'static str);
 
-/// Returns whether a field describes a connection of HTTP/1 and must not be in HTTP/3 (RFC 9114 §4.2).
+/// Returns whether a field is specific to an HTTP/1 connection and therefore prohibited in HTTP/3 (RFC 9114
+/// §4.2).
 const fn is_connection_specific(name: &[u8]) -> bool {
     matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
 }

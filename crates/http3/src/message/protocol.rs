@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::InvalidMessage;
 
-/// Protocol that an extended CONNECT request asks for, among the request's extensions.
+/// Protocol of an extended CONNECT request. It is stored in the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Protocol(Cow<'static, str>);
 
@@ -23,7 +23,7 @@ impl Protocol {
     ///
     /// # Errors
     ///
-    /// The name is empty, or is no token (RFC 9110 §5.6.2).
+    /// Fails if the name is empty or is not a token (RFC 9110 §5.6.2).
     pub fn new(name: impl Into<Cow<'static, str>>) -> Result<Self, InvalidMessage> {
         let name = name.into();
         if name.is_empty() || !name.bytes().all(is_token) {
@@ -32,7 +32,7 @@ impl Protocol {
         Ok(Self(name))
     }
 
-    /// Reads the name that a peer sent; `None` if it is no token.
+    /// Parses the name that a peer sent; `None` if it is not a token.
     pub(super) fn from_bytes(name: &[u8]) -> Option<Self> {
         let known = [Self::WEBSOCKET, Self::CONNECT_UDP, Self::CONNECT_IP, Self::WEBTRANSPORT];
         match known.into_iter().find(|protocol| protocol.0.as_bytes() == name) {

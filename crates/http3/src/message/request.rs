@@ -1,4 +1,5 @@
-//! Requests: which pseudo-headers they need (RFC 9114 §4.3.1, §4.4; RFC 8441 §4), and the URI they make.
+//! Validation of received requests: the pseudo-headers that they need (RFC 9114 §4.3.1, §4.4; RFC 8441 §4),
+//! and the URI that these form.
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -8,12 +9,12 @@ use http::{HeaderMap, Method, Request, Uri, Version, request, uri};
 use super::{FieldGatherer, Malformed};
 
 impl FieldGatherer {
-    /// Returns the request of this header section. An extended CONNECT has a [`Protocol`](super::Protocol)
-    /// among its extensions; the caller decides whether it is wanted.
+    /// Returns this header section as a request. The extensions of an extended CONNECT request contain its
+    /// [`Protocol`](super::Protocol). The caller decides whether to accept it.
     ///
     /// # Errors
     ///
-    /// Whatever makes it malformed (RFC 9114 §4.1.2, §4.3.1, §4.4).
+    /// Fails if the request is malformed (RFC 9114 §4.1.2, §4.3.1, §4.4).
     pub fn into_request(mut self) -> Result<request::Parts, Malformed> {
         let headers = self.take_request_headers()?;
         let method = self.method.take().ok_or(Malformed("no :method"))?;
@@ -37,7 +38,7 @@ impl FieldGatherer {
         Ok(parts)
     }
 
-    /// Returns the URI of a CONNECT request, which has nothing but an authority.
+    /// Returns the URI of a CONNECT request, which consists of an authority only.
     fn connect_uri(self, headers: &HeaderMap) -> Result<Uri, Malformed> {
         if self.scheme.is_some() || self.path.is_some() {
             return Err(Malformed("CONNECT with :scheme or :path"));
@@ -60,14 +61,14 @@ impl FieldGatherer {
         let mut parts = uri::Parts::default();
         parts.authority = authority(self.authority, headers, needs_authority)?;
         parts.path_and_query = Some(path);
-        // A URI of this type has no scheme without an authority.
+        // `Uri` does not permit a scheme without an authority.
         parts.scheme = parts.authority.is_some().then_some(scheme);
         Uri::from_parts(parts).map_err(|_| Malformed("an invalid URI"))
     }
 }
 
-/// Returns the authority from `:authority` or `host`, which must agree; for http and https (`needed`) there
-/// must be one.
+/// Returns the authority from `:authority` or `host`, which must agree if both are present. If `needed` is
+/// set, for http and https, one of them must be present.
 fn authority(
     pseudo: Option<Bytes>,
     headers: &HeaderMap,
@@ -92,7 +93,7 @@ fn authority(
     Ok(Some(authority))
 }
 
-/// Reads a path that begins with a slash, or the asterisk of OPTIONS.
+/// Parses a path. It must begin with a slash, or be "*" for OPTIONS.
 fn path(value: Bytes, method: &Method) -> Result<PathAndQuery, Malformed> {
     match &value[..] {
         b"/" => return Ok(PathAndQuery::from_static("/")),

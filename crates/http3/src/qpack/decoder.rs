@@ -1,4 +1,4 @@
-//! The decoder (RFC 9204 §2.2).
+//! QPACK decoder (RFC 9204 §2.2).
 
 use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Entry, entry_size};
 use super::instruction::{DecoderInstruction, EncoderInstruction, NameIndex, Pending};
@@ -7,32 +7,32 @@ use super::string::Literal;
 use super::{Decoded, FieldLine, Limits, static_table};
 use crate::{Code, Error};
 
-/// Most bytes for the decoder stream that wait to be taken. A peer that makes more work and gives the stream
-/// no credit is closed with H3_EXCESSIVE_LOAD (RFC 9204 §7.3).
+/// Maximum number of bytes that may be queued for the decoder stream. A peer that causes more instructions
+/// while it blocks the stream by flow control is closed with H3_EXCESSIVE_LOAD (RFC 9204 §7.3).
 pub const MAX_UNSENT_INSTRUCTIONS: usize = 64 * 1024;
 
-/// Turns field sections into field lines.
+/// Decoder of field sections.
 #[derive(Debug)]
 pub struct Decoder {
     table: DynamicTable,
     max_table_capacity: u64,
     max_blocked_streams: u64,
     blocked: Vec<Blocked>,
-    /// Entries that the encoder knows us to have.
+    /// Number of insertions that the decoder has acknowledged to the encoder.
     known_received_count: u64,
     instructions: Vec<u8>,
     pending: Pending,
     scratch: Scratch,
 }
 
-/// A stream that waits for entries.
+/// Stream whose section refers to entries that have not arrived.
 #[derive(Clone, Copy, Debug)]
 struct Blocked {
     stream: u64,
     required_insert_count: u64,
 }
 
-/// Buffers in which Huffman-encoded strings are decoded.
+/// Buffers for the text of Huffman-encoded strings.
 #[derive(Debug, Default)]
 struct Scratch {
     name: Vec<u8>,
@@ -40,8 +40,8 @@ struct Scratch {
 }
 
 impl Decoder {
-    /// Creates a decoder that permits what our SETTINGS say: bytes of dynamic table, and streams that wait
-    /// for it.
+    /// Creates a decoder with the limits of our SETTINGS: the maximum capacity of the dynamic table in bytes,
+    /// and the maximum number of blocked streams.
     pub fn new(max_table_capacity: u64, max_blocked_streams: u64) -> Self {
         Self {
             table: DynamicTable::default(),
@@ -55,8 +55,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes of the peer's encoder stream, split anywhere. What the peer does wrong is
-    /// QPACK_ENCODER_STREAM_ERROR.
+    /// Processes bytes of the peer's encoder stream, in pieces of any size. Returns
+    /// QPACK_ENCODER_STREAM_ERROR if they are invalid.
     pub fn on_encoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Self { table, max_table_capacity, pending, scratch, .. } = self;
         let handled = pending.feed(bytes, |reader| {
@@ -89,9 +89,9 @@ impl Decoder {
         handled.map_err(|reason| Error::new(Code::QPACK_ENCODER_STREAM_ERROR, reason))
     }
 
-    /// Decodes a field section and gives its lines to `sink` in their order. What the peer does wrong is
-    /// QPACK_DECOMPRESSION_FAILED. Lines that were given before an error or before [`Decoded::TooLarge`] are
-    /// void.
+    /// Decodes a field section and passes its lines to `sink` in order. Returns QPACK_DECOMPRESSION_FAILED if
+    /// the section is invalid. After an error or [`Decoded::TooLarge`], the lines passed so far must be
+    /// discarded.
     pub fn decode(
         &mut self,
         stream: u64,
@@ -125,8 +125,8 @@ impl Decoder {
         Ok(Decoded::Complete)
     }
 
-    /// Forgets a stream whose reading is given up and tells the encoder if the table may be in use
-    /// (RFC 9204 §2.2.2.2). Once for each stream is enough; more often does no harm.
+    /// Forgets a stream that is no longer read. Queues a Stream Cancellation if the dynamic table may be in
+    /// use (RFC 9204 §2.2.2.2). Repeated calls for one stream are harmless.
     pub fn cancel(&mut self, stream: u64) {
         self.blocked.retain(|blocked| blocked.stream != stream);
         if self.max_table_capacity > 0 && self.instructions.len() < MAX_UNSENT_INSTRUCTIONS {
@@ -134,16 +134,16 @@ impl Decoder {
         }
     }
 
-    /// Takes a blocked stream whose entries have arrived, each stream once; its section can be decoded now.
+    /// Removes and returns a blocked stream whose entries have all arrived. Its section can now be decoded.
     pub fn take_unblocked(&mut self) -> Option<u64> {
         let insert_count = self.table.insert_count();
         let at = self.blocked.iter().position(|blocked| blocked.required_insert_count <= insert_count)?;
         Some(self.blocked.remove(at).stream)
     }
 
-    /// Returns the bytes for the decoder stream, to be taken by the caller. A call acknowledges the entries
-    /// that have arrived and that no section acknowledged. One call after many packets is therefore cheaper
-    /// than one after each.
+    /// Returns the queue of bytes for the decoder stream; the caller removes what it sends. Each call first
+    /// queues an Insert Count Increment for entries that no section acknowledged. It is therefore cheaper to
+    /// call this once for many packets than after each one.
     pub fn instructions(&mut self) -> &mut Vec<u8> {
         let increment = self.table.insert_count() - self.known_received_count;
         if increment > 0 {
@@ -197,7 +197,7 @@ impl Decoder {
     }
 }
 
-/// The numbers at the beginning of a section.
+/// Encoded field section prefix, decoded.
 #[derive(Clone, Copy, Debug)]
 struct Prefix {
     required_insert_count: u64,
@@ -210,7 +210,7 @@ struct Budget {
     fields: usize,
 }
 
-/// The lines of one section.
+/// Iterator over the lines of one section.
 struct Lines<'a> {
     table: &'a DynamicTable,
     prefix: Prefix,
@@ -271,14 +271,14 @@ impl<'a> Lines<'a> {
         self.relative(6).map(plain)
     }
 
-    /// Returns the entry at an index that is counted back from the base.
+    /// Reads a relative index and returns its entry, counted back from the base.
     fn relative(&mut self, prefix: u32) -> Result<&'a Entry, Fault> {
         let relative = self.reader.integer(prefix)?;
         let absolute = self.prefix.base.checked_sub(relative).and_then(|index| index.checked_sub(1));
         self.entry(absolute)
     }
 
-    /// Returns the entry at an index that is counted forward from the base.
+    /// Reads a post-base index and returns its entry, counted forward from the base.
     fn post_base(&mut self, prefix: u32) -> Result<&'a Entry, Fault> {
         let index = self.reader.integer(prefix)?;
         self.entry(self.prefix.base.checked_add(index))

@@ -1,16 +1,16 @@
-//! The dynamic table (RFC 9204 §3.2), the same for an encoder and a decoder.
+//! Dynamic table (RFC 9204 §3.2) of an encoder or a decoder.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// Overhead of an entry beyond its name and its value (RFC 9204 §3.2.1).
+/// Size of an entry beyond its name and its value, in bytes (RFC 9204 §3.2.1).
 pub(super) const ENTRY_OVERHEAD: u64 = 32;
 
-/// A field line in the table. Duplicates share their bytes.
+/// Field line in the table. Duplicates share its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The name, then the value.
+    /// Name, directly followed by the value.
     line: Bytes,
     name_len: usize,
 }
@@ -33,31 +33,32 @@ impl Entry {
         &self.line[self.name_len..]
     }
 
-    /// Returns the size of the entry.
+    /// Returns the size of the entry, in bytes.
     pub(super) fn size(&self) -> u64 {
         entry_size(self.name(), self.value())
     }
 }
 
-/// Returns the size of a field line, in the table and in a field section (RFC 9204 §3.2.1, RFC 9114 §4.2.2).
+/// Returns the size of a field line in bytes, both in the table and in a field section (RFC 9204 §3.2.1, RFC
+/// 9114 §4.2.2).
 #[inline]
 pub(super) fn entry_size(name: &[u8], value: &[u8]) -> u64 {
     name.len() as u64 + value.len() as u64 + ENTRY_OVERHEAD
 }
 
-/// Field lines, first in, first out. Its memory is bounded by its capacity: each entry counts 32 bytes at
-/// least.
+/// Queue of field lines, oldest first. The capacity bounds its memory, because each entry counts at least 32
+/// bytes.
 #[derive(Debug, Default)]
 pub(super) struct DynamicTable {
     entries: VecDeque<Entry>,
-    /// Number of evicted entries: the absolute index of the oldest one that is left.
+    /// Number of evicted entries, which is the absolute index of the oldest remaining one.
     dropped: u64,
     size: u64,
     capacity: u64,
 }
 
 impl DynamicTable {
-    /// Returns the number of entries ever inserted: the absolute index of the next.
+    /// Returns the number of entries ever inserted, which is the absolute index of the next one.
     #[inline]
     pub(super) fn insert_count(&self) -> u64 {
         self.dropped + self.entries.len() as u64
@@ -72,32 +73,33 @@ impl DynamicTable {
         self.capacity
     }
 
-    /// Returns the capacity that no entry takes.
+    /// Returns the unused capacity, in bytes.
     pub(super) fn free(&self) -> u64 {
         self.capacity - self.size
     }
 
-    /// Returns the entry with this absolute index, unless it was evicted or is not inserted yet.
+    /// Returns the entry at an absolute index; `None` if it was evicted or is not inserted yet.
     #[inline]
     pub(super) fn get(&self, absolute: u64) -> Option<&Entry> {
         self.entries.get(usize::try_from(absolute.checked_sub(self.dropped)?).ok()?)
     }
 
-    /// Returns the entry that lies `relative` places before the absolute index `base` (RFC 9204 §3.2.5).
+    /// Returns the entry at the relative index `relative` before `base`, with its absolute index (RFC 9204
+    /// §3.2.5).
     #[inline]
     pub(super) fn before(&self, base: u64, relative: u64) -> Option<(u64, &Entry)> {
         let absolute = base.checked_sub(relative)?.checked_sub(1)?;
         Some((absolute, self.get(absolute)?))
     }
 
-    /// Changes the capacity; entries that do not fit any longer are evicted.
+    /// Changes the capacity and evicts entries that no longer fit.
     pub(super) fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
         self.shrink(capacity);
     }
 
-    /// Inserts an entry and evicts what it displaces. `false`, and nothing changes, if it is larger than the
-    /// capacity.
+    /// Inserts an entry and evicts the oldest ones to make room. Returns `false` and changes nothing if the
+    /// entry is larger than the capacity.
     #[must_use]
     pub(super) fn insert(&mut self, entry: Entry) -> bool {
         let size = entry.size();

@@ -1,9 +1,8 @@
-//! The encoder (RFC 9204 §2.1): one pass over the field lines of a section.
+//! QPACK encoder (RFC 9204 §2.1). It encodes a section in one pass over the field lines.
 //!
-//! What enters the dynamic table: a line that is seen for the second time within a short memory, and a line
-//! whose name is seen for the second time and stands in no table. Lines that are sensitive or large never do.
-//! A line is referred to when the decoder has it for sure, or when the stream may block; otherwise it is a
-//! literal.
+//! A line enters the dynamic table when it recurs within a short history. It also does when its name recurs
+//! and is in neither table. Sensitive and large lines are never inserted. A section refers to an entry if the
+//! decoder is known to have it, or if the stream may block. All other lines are literals.
 
 use super::Field;
 use super::encoder_table::{EncoderTable, LineHash};
@@ -14,38 +13,39 @@ use super::static_table::{self, Match};
 use super::string;
 use crate::{Code, Error};
 
-/// Most bytes of dynamic table that the encoder uses, whatever the decoder permits.
+/// Maximum capacity of the dynamic table that the encoder uses, in bytes, even if the decoder permits more.
 pub const MAX_ENCODER_TABLE: u64 = 16 * 1024;
 
-/// A line may take this part of the table at the most.
+/// Divisor of the table's capacity that gives the maximum size of an inserted line.
 const MAX_LINE_PART: u64 = 4;
 
-/// Cookies that are shorter could be guessed one by one (RFC 9204 §7.1.3).
+/// Minimum length of an indexed cookie, in bytes. Shorter ones could be guessed (RFC 9204 §7.1.3).
 const MIN_INDEXED_COOKIE: usize = 20;
 
-/// Turns field lines into field sections.
+/// Encoder of field sections.
 #[derive(Debug, Default)]
 pub struct Encoder {
     table: EncoderTable,
     outstanding: Outstanding,
     history: History,
-    /// Twice the decoder's MaxEntries, by which required insert counts wrap (RFC 9204 §4.5.1.1).
+    /// Twice the decoder's MaxEntries: the modulus of encoded required insert counts (RFC 9204 §4.5.1.1).
     full_range: u64,
     known_received_count: u64,
     instructions: Vec<u8>,
     pending: Pending,
-    /// The lines of the section that is being encoded: its prefix is known last.
+    /// Encoded lines of the current section. They are buffered because the prefix, which precedes them, is
+    /// known only after the last line.
     lines: Vec<u8>,
 }
 
 impl Encoder {
-    /// Creates an encoder that has not seen the peer's settings: it uses the static table and literals only.
+    /// Creates an encoder. Until the peer's settings are known, it uses only the static table and literals.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the peer's SETTINGS_QPACK_MAX_TABLE_CAPACITY in bytes and SETTINGS_QPACK_BLOCKED_STREAMS. A
-    /// table that is in use keeps its capacity: a peer must repeat the value that 0-RTT data relied on (RFC
+    /// Sets the peer's SETTINGS_QPACK_MAX_TABLE_CAPACITY (in bytes) and SETTINGS_QPACK_BLOCKED_STREAMS. A
+    /// table in use keeps its capacity, because a peer must repeat the value on which 0-RTT data relied (RFC
     /// 9204 §3.2.3).
     pub fn set_limits(&mut self, max_table_capacity: u64, blocked_streams: u64) {
         self.outstanding.set_max_blocking(blocked_streams);
@@ -62,8 +62,9 @@ impl Encoder {
         instruction::write_capacity(&mut self.instructions, capacity);
     }
 
-    /// Appends the field section of `fields`, prefix included, to `out`. `room`: bytes that the encoder
-    /// stream takes beyond the instructions that wait already; no more are added (RFC 9204 §2.1.3).
+    /// Appends the field section of `fields`, including its prefix, to `out`. `room` is the number of bytes
+    /// that the encoder stream accepts beyond the queued instructions. No more instructions than that are
+    /// queued (RFC 9204 §2.1.3).
     pub fn encode<'a>(
         &mut self,
         stream: u64,
@@ -93,13 +94,13 @@ impl Encoder {
         }
     }
 
-    /// Returns the bytes for the encoder stream; the caller takes them after each call.
+    /// Returns the queue of bytes for the encoder stream. The caller removes them after each call.
     pub fn instructions(&mut self) -> &mut Vec<u8> {
         &mut self.instructions
     }
 
-    /// Takes bytes of the peer's decoder stream, split anywhere. What the peer does wrong is
-    /// QPACK_DECODER_STREAM_ERROR.
+    /// Processes bytes of the peer's decoder stream, in pieces of any size. Returns
+    /// QPACK_DECODER_STREAM_ERROR if they are invalid.
     pub fn on_decoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Self { table, outstanding, known_received_count, pending, .. } = self;
         let handled = pending.feed(bytes, |reader| {
@@ -166,7 +167,8 @@ impl Encoder {
         draft.write_literal(&mut self.lines, reference, name, value, sensitive);
     }
 
-    /// Returns an entry with the line that this section may refer to. The table may gain one.
+    /// Returns the absolute index of an entry with this line to which the section may refer. Inserts or
+    /// duplicates the entry if that is worthwhile.
     fn find_or_insert(&mut self, draft: &mut Draft, line: &FieldLine<'_>) -> Option<u64> {
         let found = self.table.find_line(line.hash, line.name, line.value);
         let newest = match found {
@@ -175,13 +177,14 @@ impl Encoder {
             None if self.is_worth_inserting(line) => self.insert(draft, line),
             None => None,
         };
-        // While the decoder may lack a duplicate, the original serves if the duplicate did not displace it.
+        // A duplicate that may not have reached the decoder cannot be used yet. The original can, unless it
+        // was evicted.
         let original = found.filter(|&absolute| newest.is_some() && self.table.contains(absolute));
         let usable = |absolute: &u64| *absolute < self.known_received_count || draft.may_block;
         newest.filter(usable).or(original.filter(usable))
     }
 
-    /// Returns whether a line is worth inserting: a line that has come again is likely to go on coming.
+    /// Returns whether to insert a line. A line that has recurred is likely to recur again.
     fn is_worth_inserting(&mut self, line: &FieldLine<'_>) -> bool {
         let size = super::dynamic_table::entry_size(line.name, line.value);
         if size > self.table.capacity() / MAX_LINE_PART {
@@ -191,7 +194,7 @@ impl Encoder {
         self.history.has_seen(line.hash.line) || new_name && self.history.has_seen(line.hash.name)
     }
 
-    /// Returns an entry from which this section may take the name.
+    /// Returns the absolute index of an entry whose name the section may use.
     fn usable_name(&self, draft: &Draft, line: &FieldLine<'_>) -> Option<u64> {
         let absolute = self.table.find_name(line.hash, line.name)?;
         let usable = absolute < self.known_received_count || draft.may_block;
@@ -214,7 +217,7 @@ impl Encoder {
         written.then(|| self.table.insert(line.hash, line.name, line.value, index_name))
     }
 
-    /// Inserts a draining entry again.
+    /// Duplicates a draining entry (RFC 9204 §4.3.4).
     fn duplicate(&mut self, draft: &Draft, line: &FieldLine<'_>, absolute: u64) -> Option<u64> {
         if !self.table.has_room(line.name, line.value, draft.evictable_before(self.known_received_count)) {
             return None;
@@ -226,7 +229,7 @@ impl Encoder {
         self.table.duplicate(line.hash, absolute, line.known == Match::None)
     }
 
-    /// Writes an instruction, unless it is longer than the encoder stream's room.
+    /// Queues an instruction if the encoder stream has room for it. Returns whether it did.
     fn instruct(&mut self, draft: &Draft, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let before = self.instructions.len();
         write(&mut self.instructions);
@@ -238,7 +241,7 @@ impl Encoder {
     }
 }
 
-/// A line that the dynamic table may serve.
+/// Field line that may be encoded with the dynamic table.
 struct FieldLine<'a> {
     name: &'a [u8],
     value: &'a [u8],
@@ -247,7 +250,7 @@ struct FieldLine<'a> {
 }
 
 impl Match {
-    /// Returns the index of a line with the name.
+    /// Returns the index of a static entry with the name.
     fn name(self) -> Option<u64> {
         match self {
             Self::Line(index) | Self::Name(index) => Some(index),
@@ -256,29 +259,31 @@ impl Match {
     }
 }
 
-/// Location of a literal's name: an index into the static table, or an entry's absolute index.
+/// Reference to the name of a literal: an index into the static table, or an entry's absolute index.
 #[derive(Clone, Copy)]
 enum NameReference {
     Static(u64),
     Dynamic(u64),
 }
 
-/// The section that is being encoded.
+/// State of the section that is being encoded.
 struct Draft {
-    /// The insert count before the section: what it inserts itself comes after the base.
+    /// Base of the section: the insert count when its encoding began. Entries that it inserts have post-base
+    /// indices.
     base: u64,
-    /// The section may refer to the dynamic table.
+    /// `true` if the section may refer to the dynamic table.
     dynamic: bool,
-    /// The section may refer to entries that the decoder may not have.
+    /// `true` if the section may refer to entries that the decoder may not have.
     may_block: bool,
-    /// Maximum length that the queued instructions may reach.
+    /// Maximum length of the queued instructions, in bytes.
     instructions_end: usize,
     required_insert_count: u64,
     oldest: u64,
 }
 
 impl Draft {
-    /// Entries from here on must stay: the section refers to them, or the decoder may not have them.
+    /// Returns the absolute index of the first entry that must not be evicted. The section refers to later
+    /// entries, or the decoder may not have them.
     fn evictable_before(&self, known_received_count: u64) -> u64 {
         self.oldest.min(known_received_count)
     }
@@ -322,25 +327,25 @@ impl Draft {
     }
 }
 
-/// Hashes of lines and names that were literals lately, in sets that forget the oldest. One that is forgotten
-/// too early only comes later into the table.
+/// Recent literals, as hashes of lines and of names. Each set forgets its least recent hash. A literal that
+/// is forgotten too early is only inserted into the table later.
 #[derive(Debug, Default)]
 struct History {
     sets: Box<[[u32; 4]]>,
 }
 
 impl History {
-    /// Most sets, for a table of 4 KiB or more.
+    /// Maximum number of sets, reached with a table of 4 KiB.
     const MAX_SETS: u64 = 32;
 
-    /// Remembers about as many hashes as the table can have entries: what comes again later than that would
-    /// only displace what comes more often.
+    /// Creates a history of about as many hashes as the table can have entries. A literal that recurs later
+    /// than that would displace entries that recur sooner.
     fn new(capacity: u64) -> Self {
         let sets = (capacity / super::dynamic_table::ENTRY_OVERHEAD / 4).clamp(1, Self::MAX_SETS);
         Self { sets: vec![[0; 4]; sets as usize].into() }
     }
 
-    /// Returns whether the hash was remembered, and remembers it from now on.
+    /// Returns whether the hash was in the history, and adds it.
     fn has_seen(&mut self, hash: u64) -> bool {
         let tag = (hash >> 32) as u32;
         let sets = self.sets.len().max(1);
@@ -352,8 +357,7 @@ impl History {
     }
 }
 
-/// Credentials that are short enough to be found by trying: whoever sees how long sections get could guess
-/// them.
+/// Returns whether a field is a credential that an attacker could guess by observing the length of sections.
 fn is_guessable(name: &[u8], value: &[u8]) -> bool {
     match name {
         b"authorization" | b"proxy-authorization" => true,

@@ -1,4 +1,4 @@
-//! The encoder's view of the dynamic table: finding lines in it, and what may be evicted.
+//! Dynamic table of an encoder, with lookup of lines and protection from eviction.
 
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -7,12 +7,12 @@ use rustc_hash::FxHasher;
 
 use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Entry, entry_size};
 
-/// Slots that a lookup looks at. What they do not hold is not found: a collision costs compression, never
-/// time.
+/// Maximum number of slots that a lookup examines. Entries elsewhere are not found, so a collision costs
+/// compression instead of time.
 const MAX_PROBES: usize = 4;
 
-/// The oldest entries in this part of the capacity are *draining* (RFC 9204 §2.1.1.1): no new reference keeps
-/// them.
+/// Divisor of the capacity that gives the size of the draining part. Its entries, the oldest, get no new
+/// references, so that they can be evicted (RFC 9204 §2.1.1.1).
 const DRAINING_PART: u64 = 8;
 
 /// Hashes of a field line.
@@ -34,17 +34,17 @@ impl LineHash {
     }
 }
 
-/// The dynamic table, an index over it and the references that pin its entries.
+/// Dynamic table with an index over it and with the references that pin entries.
 #[derive(Debug, Default)]
 pub(super) struct EncoderTable {
     table: DynamicTable,
-    /// For each entry, how many outstanding sections have it as the oldest that they refer to. Eviction goes
-    /// from the oldest entry on, so the oldest reference of a section protects the others.
+    /// Number of outstanding sections, for each entry, whose oldest reference is that entry. Entries are
+    /// evicted oldest first, so a section's oldest reference also protects its other references.
     pins: VecDeque<u32>,
     lines: Index,
-    /// Entries by name, those whose name the static table has left out.
+    /// Index by name. Names that are in the static table are left out.
     names: Index,
-    /// Entries before this absolute index are draining.
+    /// Absolute index of the first entry that is not draining.
     draining: u64,
 }
 
@@ -65,31 +65,31 @@ impl EncoderTable {
         self.table.insert_count()
     }
 
-    /// Returns whether the entry was not evicted.
+    /// Returns whether the entry is still in the table.
     pub(super) fn contains(&self, absolute: u64) -> bool {
         self.table.get(absolute).is_some()
     }
 
-    /// Returns whether no new reference should be made to this entry.
+    /// Returns whether the entry is draining and should get no new references.
     pub(super) fn is_draining(&self, absolute: u64) -> bool {
         absolute < self.draining
     }
 
-    /// Returns the newest entry with this name and value that the index knows.
+    /// Returns the newest indexed entry with this name and value.
     #[inline]
     pub(super) fn find_line(&self, hash: LineHash, name: &[u8], value: &[u8]) -> Option<u64> {
         let equal = |entry: &Entry| entry.value() == value && entry.name() == name;
         self.lines.candidates(hash.line).filter(|&at| self.table.get(at).is_some_and(equal)).max()
     }
 
-    /// Returns the newest entry with this name that the index knows.
+    /// Returns the newest indexed entry with this name.
     pub(super) fn find_name(&self, hash: LineHash, name: &[u8]) -> Option<u64> {
         let equal = |entry: &Entry| entry.name() == name;
         self.names.candidates(hash.name).filter(|&at| self.table.get(at).is_some_and(equal)).max()
     }
 
-    /// Returns whether an entry fits if only entries before `keep` to which no outstanding section refers are
-    /// evicted.
+    /// Returns whether an entry fits. Only entries before `keep` to which no outstanding section refers may
+    /// be evicted for it.
     pub(super) fn has_room(&self, name: &[u8], value: &[u8], keep: u64) -> bool {
         let size = entry_size(name, value);
         let mut free = self.table.free();
@@ -102,25 +102,26 @@ impl EncoderTable {
         free >= size
     }
 
-    /// Inserts a line that has room and gives its absolute index. `index_name`: its name is to be found, too.
+    /// Inserts a line and returns its absolute index. The caller has checked that there is room. `index_name`
+    /// is `true` if the entry is added to the index of names, too.
     pub(super) fn insert(&mut self, hash: LineHash, name: &[u8], value: &[u8], index_name: bool) -> u64 {
         self.insert_entry(hash, Entry::new(name, value), index_name)
     }
 
-    /// Inserts an entry again, as the newest; it has room.
+    /// Duplicates an entry as the newest one (RFC 9204 §4.3.4). The caller has checked that there is room.
     pub(super) fn duplicate(&mut self, hash: LineHash, absolute: u64, index_name: bool) -> Option<u64> {
         let entry = self.table.get(absolute)?.clone();
         Some(self.insert_entry(hash, entry, index_name))
     }
 
-    /// Records that an outstanding section refers to this entry and to none before it.
+    /// Records an outstanding section whose oldest reference is this entry.
     pub(super) fn pin(&mut self, absolute: u64) {
         if let Some(pins) = self.pins_of(absolute) {
             *pins += 1;
         }
     }
 
-    /// Records that a section that pinned this entry is outstanding no longer.
+    /// Records that a section that pinned this entry is no longer outstanding.
     pub(super) fn unpin(&mut self, absolute: u64) {
         if let Some(pins) = self.pins_of(absolute) {
             *pins -= 1;
@@ -146,7 +147,8 @@ impl EncoderTable {
         absolute
     }
 
-    /// Lets entries drain until they and the free space are the part of the capacity that is to come free.
+    /// Marks the oldest entries as draining until these entries and the free space reach the draining part of
+    /// the capacity.
     fn advance_draining(&mut self) {
         let mut reclaimed = self.table.free();
         let mut index = self.table.oldest();
@@ -158,11 +160,11 @@ impl EncoderTable {
     }
 }
 
-/// Absolute indices by hash, in a table of fixed size. Indices of entries that are gone stay until they are
-/// overwritten: whoever looks one up compares with the entry.
+/// Hash table of absolute indices, of fixed size. Indices of evicted entries stay until they are overwritten,
+/// so each lookup must compare its result with the entry.
 #[derive(Debug, Default)]
 struct Index {
-    /// One more than the absolute index; 0 is empty. The length is a power of two, or 0.
+    /// Absolute index plus one; 0 is empty. The length is a power of two, or 0.
     slots: Box<[u64]>,
 }
 
@@ -179,7 +181,7 @@ impl Index {
         slots.filter_map(|slot| slot.checked_sub(1))
     }
 
-    /// Overwrites an empty slot, or the one with the oldest entry.
+    /// Stores an index in an empty slot, or else in the slot with the oldest entry.
     fn insert(&mut self, hash: u64, absolute: u64) {
         let mask = self.slots.len().wrapping_sub(1);
         let probes = (0..MAX_PROBES).map(|probe| (hash as usize).wrapping_add(probe) & mask);

@@ -1,26 +1,26 @@
-//! The Huffman code of RFC 7541, Appendix B.
+//! Huffman code of RFC 7541, Appendix B.
 //!
-//! The code is canonical: within one length codes count upwards in the order of the symbols, and the first
-//! code of a length follows the last one of the length before. So the lengths are all there is to write down;
-//! both directions' tables are computed from them by the compiler.
+//! The code is canonical. Codes of one length count upwards in the order of their symbols, and the first code
+//! of a length follows the last code of the previous length. The lengths therefore determine the code. The
+//! tables for both directions are computed from them at compile time.
 
 /// Reason that a string cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HuffmanError {
-    /// EOS within the string, more than seven bits of padding, or padding that is not the beginning of EOS
-    /// (RFC 7541 §5.2).
+    /// EOS within the string, more than seven bits of padding, or padding that is not a prefix of EOS (RFC
+    /// 7541 §5.2).
     Malformed,
-    /// More bytes than the caller takes.
+    /// Text that is longer than the caller's limit.
     TooLong,
 }
 
-/// Returns the number of bytes that `text` takes when it is encoded.
+/// Returns the encoded length of `text`, in bytes.
 pub(super) fn encoded_len(text: &[u8]) -> usize {
     let bits: u64 = text.iter().map(|&byte| u64::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8) as usize
 }
 
-/// Appends the code of `text`.
+/// Appends the encoded `text` to `out`.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut buffer, mut bits) = (0u64, 0u32);
     for &byte in text {
@@ -37,14 +37,14 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the smallest number of bytes that `encoded_len` bytes of code can stand for: the longest code is
-/// of 30 bits, and up to 7 bits pad.
+/// Returns the minimum length of text that is encoded in `encoded_len` bytes. The longest code has 30 bits,
+/// and up to 7 bits are padding.
 pub(super) fn min_decoded_len(encoded_len: usize) -> usize {
     let bits = encoded_len.saturating_mul(8).saturating_sub(7);
     bits.div_ceil(usize::from(LENGTHS[EOS]))
 }
 
-/// Replaces `out` by what `code` stands for, `max` bytes at the most.
+/// Decodes `code` into `out`, which is cleared first. The text may have at most `max` bytes.
 pub(super) fn decode(code: &[u8], max: usize, out: &mut Vec<u8>) -> Result<(), HuffmanError> {
     out.clear();
     if min_decoded_len(code.len()) > max {
@@ -57,7 +57,7 @@ pub(super) fn decode(code: &[u8], max: usize, out: &mut Vec<u8>) -> Result<(), H
         let next = window.peek();
         let (symbol, length) = symbol(next);
         if length > window.len || symbol == EOS {
-            // The padding of a last byte reads as the beginning of EOS.
+            // Padding consists of the first bits of EOS.
             let padding = window.len < 8 && next >> (32 - window.len) == (1 << window.len) - 1;
             return if padding { Ok(()) } else { Err(HuffmanError::Malformed) };
         }
@@ -70,7 +70,7 @@ pub(super) fn decode(code: &[u8], max: usize, out: &mut Vec<u8>) -> Result<(), H
     Ok(())
 }
 
-/// The next bits of a string: the low `len` bits of `bits`.
+/// Next bits of a string: the low `len` bits of `bits`.
 struct Window<'a> {
     bytes: &'a [u8],
     bits: u64,
@@ -78,7 +78,8 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Takes bytes until the longest code is in, or all; says how many bits there are.
+    /// Reads bytes until at least 32 bits are available, or to the end of the string. Returns the number of
+    /// available bits.
     #[inline]
     fn refill(&mut self) -> u32 {
         if self.len < 32 {
@@ -97,7 +98,7 @@ impl Window<'_> {
         self.len
     }
 
-    /// Returns the next 32 bits; ones follow the last bit.
+    /// Returns the next 32 bits. If fewer are left, ones follow.
     #[inline]
     fn peek(&self) -> u32 {
         if self.len >= 32 {
@@ -108,7 +109,7 @@ impl Window<'_> {
     }
 }
 
-/// Returns the symbol that `next` begins with, and its length in bits.
+/// Returns the symbol at the beginning of `next`, and the length of its code in bits.
 #[inline]
 fn symbol(next: u32) -> (usize, u32) {
     let (symbol, length) = SHORT[(next >> 24) as usize];
@@ -120,25 +121,25 @@ fn symbol(next: u32) -> (usize, u32) {
     (usize::from(BY_CODE[rank]), row.length)
 }
 
-/// The symbol that ends no string.
+/// End-of-string symbol, which must not occur in a string.
 const EOS: usize = 256;
 const SYMBOLS: usize = 257;
-/// Codes up to this length are found by one lookup.
+/// Length up to which a code is decoded with one table lookup, in bits.
 const SHORT_BITS: u32 = 8;
-/// The lengths above, from 10 to 30 bits, those that no symbol has left out.
+/// Number of code lengths above [`SHORT_BITS`] that occur. They are between 10 and 30 bits.
 const LONG_LENGTHS: usize = count_long_lengths();
 
-/// The codes of one length, aligned to the highest of 32 bits.
+/// Codes of one length, aligned to the highest of 32 bits.
 #[derive(Clone, Copy)]
 struct Row {
     first: u32,
     last: u32,
     length: u32,
-    /// The first code's place in `BY_CODE`.
+    /// Position of the first code in `BY_CODE`.
     rank: u16,
 }
 
-/// A code's length in bits, by symbol.
+/// Length of each symbol's code, in bits.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -162,9 +163,9 @@ const LENGTHS: [u8; SYMBOLS] = [
 
 /// Symbols in the order of their codes.
 static BY_CODE: [u16; SYMBOLS] = by_code();
-/// Codes by symbol, aligned to the lowest bit.
+/// Code of each symbol, aligned to the lowest bit.
 static CODES: [u32; SYMBOLS] = codes();
-/// Symbol and length by the first eight bits; length 0 where the code is longer.
+/// Symbol and code length for each value of the next eight bits. The length is 0 if the code is longer.
 static SHORT: [(u8, u8); 1 << SHORT_BITS] = short();
 static LONG: [Row; LONG_LENGTHS] = long();
 

@@ -3,16 +3,16 @@
 use super::integer::{self, Fault, Reader};
 use super::string::{self, Literal};
 
-/// Location of a name.
+/// Reference to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameIndex {
-    /// In the static table.
+    /// Index into the static table.
     Static(u64),
-    /// In the dynamic table, counted back from the newest entry.
+    /// Relative index into the dynamic table, counted back from the newest entry.
     Relative(u64),
 }
 
-/// An instruction for the decoder's dynamic table.
+/// Instruction of the encoder to the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EncoderInstruction<'a> {
     SetCapacity(u64),
@@ -22,7 +22,8 @@ pub(super) enum EncoderInstruction<'a> {
 }
 
 impl<'a> EncoderInstruction<'a> {
-    /// Reads an instruction; a string that decodes to more than `max` bytes is refused before it is there.
+    /// Reads an instruction. A string that must decode to more than `max` bytes is rejected before all of it
+    /// has arrived.
     pub(super) fn read(reader: &mut Reader<'a>, max: usize) -> Result<Self, Fault> {
         let string = |reader: &mut Reader<'a>, prefix| {
             Literal::read(reader, prefix, max)?
@@ -64,7 +65,7 @@ pub(super) fn write_duplicate(out: &mut Vec<u8>, relative: u64) {
     integer::write(out, 0, 5, relative);
 }
 
-/// Instruction of a decoder to the encoder.
+/// Instruction of the decoder to the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecoderInstruction {
     SectionAcknowledgment { stream: u64 },
@@ -90,15 +91,15 @@ impl DecoderInstruction {
     }
 }
 
-/// Bytes of a stream that are not a whole instruction yet. They stay few: the readers above refuse what could
-/// grow.
+/// Buffer for the bytes of an incomplete instruction. It stays small, because the readers above reject
+/// instructions that could become long.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     bytes: Vec<u8>,
 }
 
 impl Pending {
-    /// Hands the stream's whole instructions to `handle`, which reads one at a time, and keeps the rest.
+    /// Passes complete instructions to `handle`, one for each call, and buffers the rest.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -115,14 +116,14 @@ impl Pending {
         Ok(())
     }
 
-    /// Returns the number of bytes that wait.
+    /// Returns the number of buffered bytes.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// Handles whole instructions and says how many bytes they were.
+/// Handles complete instructions and returns their total length, in bytes.
 fn run(
     bytes: &[u8],
     handle: &mut impl FnMut(&mut Reader<'_>) -> Result<(), Fault>,

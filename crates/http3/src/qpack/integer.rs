@@ -1,22 +1,22 @@
-//! Prefixed integers (RFC 7541 §5.1, RFC 9204 §4.1.1) and the reader that all other formats are read with.
+//! Prefixed integers (RFC 7541 §5.1, RFC 9204 §4.1.1), and the reader of all QPACK formats.
 
-/// The largest integer that QPACK has to carry, 2^62 - 1.
+/// Largest integer that QPACK must support, 2^62 - 1.
 pub(super) const MAX_INTEGER: u64 = (1 << 62) - 1;
 
-/// Most bytes that may follow an integer's first byte: nine carry 62 bits, and one more may be a zero for
-/// nothing.
+/// Maximum number of bytes after an integer's first byte. Nine bytes carry 62 bits; one more is tolerated if
+/// it adds nothing.
 pub(super) const MAX_CONTINUATION: usize = 10;
 
-/// Reason that nothing can be read.
+/// Reason that nothing could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The bytes end too early. On a stream the rest may still come; in a field section it is an error.
+    /// End of the bytes. On a stream the rest may still arrive; in a field section this is an error.
     Incomplete,
-    /// The bytes cannot be right, whatever follows.
+    /// Bytes that are invalid regardless of what follows.
     Malformed(&'static str),
 }
 
-/// The bytes that are still to be read.
+/// Reader of bytes in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
@@ -27,18 +27,18 @@ impl<'a> Reader<'a> {
         Self { bytes }
     }
 
-    /// Returns the number of bytes left.
+    /// Returns the number of unread bytes.
     pub(super) fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns the next byte without consuming it: it holds the bits that say what follows.
+    /// Returns the next byte, whose high bits give the format, without consuming it.
     #[inline]
     pub(super) fn peek(&self) -> Result<u8, Fault> {
         self.bytes.first().copied().ok_or(Fault::Incomplete)
     }
 
-    /// Takes the next `len` bytes.
+    /// Reads the next `len` bytes.
     #[inline]
     pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], Fault> {
         let (taken, rest) = self.bytes.split_at_checked(len).ok_or(Fault::Incomplete)?;
@@ -46,8 +46,8 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Reads an integer from the low `prefix` bits of the next byte, and from the bytes after it if these
-    /// bits do not suffice.
+    /// Reads an integer with a prefix of `prefix` bits: the low bits of the next byte, and further bytes if
+    /// the prefix does not suffice.
     #[inline]
     pub(super) fn integer(&mut self, prefix: u32) -> Result<u64, Fault> {
         let (&first, rest) = self.bytes.split_first().ok_or(Fault::Incomplete)?;
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends `value` with a prefix of `prefix` bits; `flags` are the bits above it.
+/// Appends `value` with a prefix of `prefix` bits. `flags` are the bits above the prefix.
 #[inline]
 pub(super) fn write(out: &mut Vec<u8>, flags: u8, prefix: u32, value: u64) {
     let limit = low_bits(prefix);
@@ -94,7 +94,7 @@ pub(super) fn write(out: &mut Vec<u8>, flags: u8, prefix: u32, value: u64) {
     out.push(rest as u8);
 }
 
-/// Returns a byte whose low `count` bits are set; `count` is 1 to 8.
+/// Returns a byte whose low `count` bits are set; `count` must be 1 to 8.
 const fn low_bits(count: u32) -> u8 {
     0xff >> (8 - count)
 }
@@ -109,7 +109,7 @@ mod tests {
         Reader::new(bytes).integer(prefix)
     }
 
-    /// RFC 7541 §C.1.
+    /// Examples of RFC 7541 §C.1.
     #[test]
     fn examples() {
         for (prefix, value, bytes) in

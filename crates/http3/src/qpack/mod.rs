@@ -1,7 +1,8 @@
 //! Field compression for HTTP/3 (RFC 9204).
 //!
-//! [`Encoder`] and [`Decoder`] are the two halves of one end. Each gives the bytes for a stream of its own
-//! (`instructions`) and takes the bytes of the peer's other half; who calls moves them.
+//! An endpoint has one [`Encoder`] and one [`Decoder`]. Each returns the bytes for its own unidirectional
+//! stream from `instructions`, and processes the bytes of the peer's opposite stream. The caller transfers
+//! these bytes.
 
 mod decoder;
 mod dynamic_table;
@@ -17,47 +18,47 @@ mod string;
 pub use decoder::{Decoder, MAX_UNSENT_INSTRUCTIONS};
 pub use encoder::{Encoder, MAX_ENCODER_TABLE};
 
-/// A field line to encode.
+/// Field line to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Its name, in lower case.
+    /// Name, in lower case.
     pub name: &'a [u8],
-    /// Its value.
+    /// Value.
     pub value: &'a [u8],
-    /// Never to be indexed, here or by anybody on the way (RFC 9204 §7.1.3).
+    /// `true` if neither this endpoint nor an intermediary may index the line (RFC 9204 §7.1.3).
     pub sensitive: bool,
 }
 
-/// A field line that was decoded.
+/// Decoded field line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldLine<'a> {
-    /// Its name, as it came.
+    /// Name as received, without validation.
     pub name: &'a [u8],
-    /// Its value.
+    /// Value as received, without validation.
     pub value: &'a [u8],
-    /// Whoever forwards the line must not index it (RFC 9204 §4.5.4).
+    /// `true` if an intermediary must not index the line when it forwards it (RFC 9204 §4.5.4).
     pub never_indexed: bool,
 }
 
-/// Limits on a field section that is decoded.
+/// Limits on a decoded field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of its lines when they are decoded: name, value and 32 for each (RFC 9114 §4.2.2).
+    /// Maximum size in bytes after decoding: name, value and 32 bytes for each line (RFC 9114 §4.2.2).
     pub max_size: u64,
-    /// Lines.
+    /// Maximum number of lines.
     pub max_fields: usize,
 }
 
 /// Result of decoding a field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// All lines were given.
+    /// All lines were passed to the caller.
     Complete,
-    /// The dynamic table lacks entries that are still to come; nothing was given. To be decoded again when
-    /// [`Decoder::take_unblocked`] names its stream.
+    /// The section refers to entries that have not arrived. No line was passed to the caller, who must decode
+    /// the section again when [`Decoder::take_unblocked`] returns its stream.
     Blocked,
-    /// The lines exceed the limits. Some may have been given; the rest is not looked at and the peer is told
-    /// that the stream is cancelled.
+    /// The section exceeds the limits. Some lines may have been passed to the caller. The rest is ignored,
+    /// and a Stream Cancellation is queued for the peer.
     TooLarge,
 }
 

@@ -1,31 +1,30 @@
-//! Field sections that refer to the dynamic table and that the decoder has not acknowledged (RFC 9204 §2.1.1,
-//! §2.1.2).
+//! Outstanding field sections: those that refer to the dynamic table and that the decoder has not
+//! acknowledged (RFC 9204 §2.1.1, §2.1.2).
 
 use std::collections::VecDeque;
 
-/// Most sections that are remembered; further ones do not refer to the dynamic table.
+/// Maximum number of outstanding sections. Further sections do not refer to the dynamic table.
 pub(super) const MAX_OUTSTANDING_SECTIONS: usize = 1024;
 
-/// Most streams that are let block, whatever the decoder permits.
+/// Maximum number of streams that may block, even if the decoder permits more.
 pub(super) const MAX_BLOCKING_STREAMS: usize = 64;
 
-/// A section that refers to the dynamic table.
+/// Section that refers to the dynamic table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) stream: u64,
-    /// One more than the newest entry that it refers to.
+    /// Absolute index of the newest entry to which the section refers, plus one.
     pub(super) required_insert_count: u64,
-    /// The oldest entry that it refers to.
+    /// Absolute index of the oldest entry to which the section refers.
     pub(super) oldest: u64,
 }
 
-/// The outstanding sections and the streams that they may block.
+/// Outstanding sections, and the streams that they may block.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
-    /// In the order of their streams, and in the order of sending within a stream.
+    /// Outstanding sections, ordered by stream, and by time of sending within a stream.
     sections: VecDeque<Section>,
-    /// Streams that wait at the decoder if the encoder stream's bytes are late, and the insert count they
-    /// wait for.
+    /// Streams that may block at the decoder, each with the insert count that unblocks it.
     blocking: Vec<(u64, u64)>,
     max_blocking: usize,
 }
@@ -48,7 +47,8 @@ impl Outstanding {
             || self.blocking.iter().any(|(blocking, _)| *blocking == stream)
     }
 
-    /// Remembers a section that has room. `known_received_count` is what the decoder has for sure.
+    /// Adds a section for which there is room. The decoder is known to have `known_received_count`
+    /// insertions.
     pub(super) fn push(&mut self, section: Section, known_received_count: u64) {
         let at = self.sections.partition_point(|other| other.stream <= section.stream);
         self.sections.insert(at, section);
@@ -62,19 +62,20 @@ impl Outstanding {
         }
     }
 
-    /// Records that the decoder has this many entries: sections that need no more do not block.
+    /// Records that the decoder has `count` insertions. Sections that need no more can no longer block.
     pub(super) fn on_known_received(&mut self, count: u64) {
         self.blocking.retain(|(_, required)| *required > count);
     }
 
-    /// Takes the earliest section of a stream.
+    /// Removes and returns the earliest outstanding section of a stream.
     pub(super) fn acknowledge(&mut self, stream: u64) -> Option<Section> {
         let at = self.sections.partition_point(|section| section.stream < stream);
         self.sections.get(at).filter(|section| section.stream == stream)?;
         self.sections.remove(at)
     }
 
-    /// Takes all sections of a stream, one at a time.
+    /// Removes and returns one section of a cancelled stream. The caller repeats this until `None` is
+    /// returned.
     pub(super) fn cancel(&mut self, stream: u64) -> Option<Section> {
         self.blocking.retain(|(blocking, _)| *blocking != stream);
         self.acknowledge(stream)

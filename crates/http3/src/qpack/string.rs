@@ -3,17 +3,17 @@
 use super::huffman;
 use super::integer::{self, Fault, Reader};
 
-/// A string as it came.
+/// String as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Literal<'a> {
-    /// The Huffman code is in use.
+    /// `true` if the string is Huffman-encoded.
     pub(super) huffman: bool,
     pub(super) bytes: &'a [u8],
 }
 
 impl<'a> Literal<'a> {
-    /// Reads a string whose flag and length take the low `prefix` bits of the next byte. A string that is
-    /// longer than `max` bytes is `None` as soon as its length is known, whether it is there or not.
+    /// Reads a string whose Huffman flag and length occupy the low `prefix` bits of the next byte. Returns
+    /// `None` if the text must exceed `max` bytes, as soon as the length is known.
     #[inline]
     pub(super) fn read(reader: &mut Reader<'a>, prefix: u32, max: usize) -> Result<Option<Self>, Fault> {
         let huffman = reader.peek()? >> (prefix - 1) & 1 == 1;
@@ -25,8 +25,8 @@ impl<'a> Literal<'a> {
         Ok(Some(Self { huffman, bytes: reader.take(len)? }))
     }
 
-    /// Returns the string's text, which is in `scratch` when it had to be decoded; `None` if it is longer
-    /// than `max` bytes.
+    /// Returns the string's text; `None` if it is longer than `max` bytes. Huffman-encoded text is decoded
+    /// into `scratch`.
     #[inline]
     pub(super) fn text<'b>(self, max: usize, scratch: &'b mut Vec<u8>) -> Result<Option<&'b [u8]>, Fault>
     where
@@ -45,8 +45,8 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// Appends `text`, with the Huffman code where that is shorter. The flag and the length take the low `prefix`
-/// bits of the first byte, `flags` are the bits above.
+/// Appends `text`, Huffman-encoded if that is shorter. The Huffman flag and the length occupy the low
+/// `prefix` bits of the first byte; `flags` are the bits above.
 pub(super) fn write(out: &mut Vec<u8>, flags: u8, prefix: u32, text: &[u8]) {
     let len = huffman::encoded_len(text);
     if len < text.len() {
@@ -79,7 +79,7 @@ mod tests {
     fn length_is_judged_before_the_string_is_there() {
         assert_eq!(Literal::read(&mut Reader::new(&[11]), 8, 10), Ok(None));
         assert_eq!(Literal::read(&mut Reader::new(&[10]), 8, 10), Err(Fault::Incomplete));
-        // Eleven bytes of Huffman code are three bytes of text at least.
+        // Eleven bytes of Huffman code are at least three bytes of text.
         assert_eq!(Literal::read(&mut Reader::new(&[0x80 | 11]), 8, 2), Ok(None));
         assert_eq!(Literal::read(&mut Reader::new(&[0x80 | 11]), 8, 3), Err(Fault::Incomplete));
     }

@@ -1,4 +1,4 @@
-//! RFC 9204, Appendix B, byte for byte at the decoder, and what encoder and decoder are together.
+//! Examples of RFC 9204, Appendix B, byte for byte at the decoder, and tests of encoder and decoder together.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +29,7 @@ fn encode(encoder: &mut Encoder, stream: u64, lines: &Lines, room: usize) -> Vec
     out
 }
 
-/// RFC 9204 §B.1 to §B.5.
+/// Replays the examples of RFC 9204 §B.1 to §B.5.
 #[test]
 fn appendix_b() {
     let mut decoder = Decoder::new(220, 1);
@@ -66,18 +66,18 @@ fn appendix_b() {
     decoder.on_encoder_stream(&[&[0x81, 0x0d][..], b"custom-value2"].concat()).unwrap();
     let expected = lines(&[("custom-key", "custom-value2")]);
     assert_eq!(decode(&mut decoder, 16, &[0x06, 0x00, 0x80]), (Decoded::Complete, expected));
-    // The first entry was evicted, its duplicate was not.
+    // The first entry was evicted; its duplicate was not.
     let gone = decoder.decode(20, &[0x06, 0x00, 0x84], &LIMITS, &mut |_| {});
     assert_eq!(gone.unwrap_err().code, crate::Code::QPACK_DECOMPRESSION_FAILED);
 }
 
-/// Two ends and the three kinds of streams between them, each with a delay of its own.
+/// Encoder, decoder and the three kinds of streams between them. Each stream is delayed independently.
 struct Network {
     encoder: Encoder,
     decoder: Decoder,
     encoder_stream: VecDeque<u8>,
     decoder_stream: VecDeque<u8>,
-    /// Sections by stream that did not arrive yet or that wait for entries.
+    /// Sections by stream that have not arrived or that are blocked.
     sections: BTreeMap<u64, (Vec<u8>, Lines)>,
     blocked: usize,
 }
@@ -107,7 +107,7 @@ impl Network {
         self.sections.insert(stream, (section, list));
     }
 
-    /// `count` bytes of the encoder stream arrive; streams that they unblock are decoded.
+    /// Delivers `count` bytes of the encoder stream, and decodes the streams that they unblock.
     fn instruct(&mut self, count: usize) {
         let count = count.min(self.encoder_stream.len());
         let bytes: Vec<u8> = self.encoder_stream.drain(..count).collect();
@@ -196,8 +196,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever arrives when, every section decodes to what was sent, and neither end finds fault with the
-    /// other.
+    /// Checks that every section decodes to the lines that were sent, and that neither side reports an error,
+    /// in any order of arrival.
     #[test]
     fn any_order_of_arrival(
         capacity in prop_oneof![Just(0u64), 1..64u64, 64..400u64, Just(4096), Just(1 << 20)],
@@ -234,7 +234,7 @@ proptest! {
     }
 }
 
-/// Returns the lines of a response that recurs; its date changes with `second`.
+/// Returns the lines of a recurring response. Its date varies with `second`.
 fn response(second: usize) -> Lines {
     lines(&[
         (":status", "200"),
@@ -258,8 +258,7 @@ fn repeated_lines_become_one_byte_each() {
     assert_eq!(decode(&mut network.decoder, 100, &section), (Decoded::Complete, response(0)));
 }
 
-/// A table that is too small for all dates that ever were goes on taking new ones, and what is used all the
-/// time stays.
+/// A table that is too small for all dates still accepts new ones, and constantly used lines stay in it.
 #[test]
 fn a_full_table_goes_on_working() {
     let mut network = Network::new(512, 16);

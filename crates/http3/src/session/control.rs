@@ -1,4 +1,4 @@
-//! Control frames: settings, priorities, and the end of a connection in good order (RFC 9114 §5.2, §7.2).
+//! Control frames: settings, priorities and the graceful shutdown of a connection (RFC 9114 §5.2, §7.2).
 
 use anabranch_transport::stream::Streams;
 use anabranch_wire::{Dir, MAX_VARINT, Side, StreamId};
@@ -13,16 +13,16 @@ use crate::settings::Settings;
 use crate::stream_type::{StreamType, reserved};
 use crate::trace::TraceEvent;
 
-/// Priorities that are kept for requests still to come.
+/// Maximum number of priorities that are stored for requests that have not arrived yet.
 const MAX_EARLY_PRIORITIES: usize = 128;
-/// Number that selects the reserved identifiers sent for peers to ignore.
+/// Number that selects the reserved identifiers that peers must ignore.
 const GREASE: u64 = 0xa7a;
-/// The largest ID of a request stream: what a server names while it does not know yet which one will be the
-/// last.
+/// Largest ID of a request stream. A server announces it in GOAWAY while its last request is not known yet
+/// (RFC 9114 §5.2).
 const LAST_REQUEST: StreamId = StreamId::from_u64(MAX_VARINT - 3);
 
-/// Returns the first bytes of our control stream: its type, SETTINGS, and a reserved frame for the peer to
-/// ignore.
+/// Returns the first bytes of our control stream: the stream type, SETTINGS, and with `grease` a frame of a
+/// reserved type.
 pub(super) fn preface(settings: &Settings, grease: bool) -> Vec<u8> {
     let mut out = vec![StreamType::CONTROL.0];
     settings.encode_frame(grease.then_some(GREASE), &mut out);
@@ -33,7 +33,7 @@ pub(super) fn preface(settings: &Settings, grease: bool) -> Vec<u8> {
 }
 
 impl Session {
-    /// Returns the settings of this end.
+    /// Returns the settings that this endpoint announces.
     pub(super) fn local_settings(&self) -> Settings {
         let config = &self.config;
         Settings {
@@ -51,7 +51,7 @@ impl Session {
             (ControlFrame::Settings(settings), _) => self.on_settings(streams, settings),
             (ControlFrame::GoAway(id), Side::Client) => return self.on_server_goaway(streams, id),
             (ControlFrame::GoAway(id), Side::Server) => {
-                // The client names a push; there are none, but the number may only fall.
+                // A client's GOAWAY names a push. Nothing is ever pushed, but the ID must not increase.
                 self.note_goaway(id)?;
             }
             (ControlFrame::CancelPush(_), _) => {
@@ -94,12 +94,13 @@ impl Session {
         Ok(())
     }
 
-    /// Handles the server's GOAWAY: requests from `id` on are not processed (RFC 9114 §5.2).
+    /// Handles the server's GOAWAY: the server does not process requests from `id` on (RFC 9114 §5.2).
     fn on_server_goaway(&mut self, streams: &mut Streams, id: u64) -> Result<(), Error> {
         if !id.is_multiple_of(4) {
             return Err(Error::new(Code::ID_ERROR, "GOAWAY does not name a request"));
         }
-        // An earlier GOAWAY has rejected the later ones: however many come, each request is looked at once.
+        // Requests beyond an earlier GOAWAY are rejected already. Each request is therefore visited only
+        // once, regardless of the number of GOAWAY frames.
         let end = self
             .goaway_received
             .map_or(self.next_request, |before| self.next_request.min(StreamId::from_u64(before)));
@@ -112,7 +113,7 @@ impl Session {
                 request.incoming.abandon(&mut self.qpack, rejected, ReadError::Rejected);
                 request.outgoing.abandon();
                 let code = Code::REQUEST_CANCELLED.get();
-                // Either half may be over.
+                // Either half of the stream may be closed already.
                 let _ = (streams.stop(rejected, code), streams.reset(rejected, code));
                 self.events.push_back(Event::Failed(rejected));
             }
@@ -121,7 +122,7 @@ impl Session {
         Ok(())
     }
 
-    /// Handles a client's change of a request's priority (RFC 9218 §7).
+    /// Handles a client's PRIORITY_UPDATE for a request (RFC 9218 §7).
     fn on_priority(&mut self, streams: &mut Streams, element: u64, priority: Priority) -> Result<(), Error> {
         let id = StreamId::from_u64(element);
         if !element.is_multiple_of(4) || element / 4 >= streams.remote_limit(Dir::Bi) {
@@ -139,8 +140,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets the order in which this end sends what belongs to requests; a client tells the server, which
-    /// decides the order of the responses (RFC 9218).
+    /// Sets a request's priority: the order in which this endpoint sends the data of its requests. A client
+    /// also sends PRIORITY_UPDATE, because the server decides the order of the responses (RFC 9218).
     pub fn set_priority(&mut self, streams: &mut Streams, id: StreamId, priority: Priority) {
         let Some(request) = self.requests.get(&id) else { return };
         self.qpack.trace.event(&TraceEvent::PriorityUpdated { id, priority });
@@ -153,16 +154,17 @@ impl Session {
         }
     }
 
-    /// Tells the peer that this connection will end soon, so that it begins nothing new on it. Requests that
-    /// are under way or come nevertheless are served until [`Self::shutdown`].
+    /// Announces to the peer that the connection will be shut down, so that it makes no new requests.
+    /// Requests in progress, and those that still arrive, are served until [`Self::shutdown`].
     pub fn announce_shutdown(&mut self, streams: &mut Streams) {
         if self.goaway_sent.is_none() {
             self.go_away(streams, LAST_REQUEST);
         }
     }
 
-    /// Takes no more requests, and tells the peer which ones those are. Call it a round trip after
-    /// [`Self::announce_shutdown`]; [`Self::open_requests`] tells when all are over.
+    /// Stops accepting requests, and sends the ID of the first request that is rejected (GOAWAY). Call it one
+    /// round trip after [`Self::announce_shutdown`]. All requests are complete when [`Self::open_requests`]
+    /// returns 0.
     pub fn shutdown(&mut self, streams: &mut Streams) {
         let first = self.next_request;
         if self.goaway_sent.is_none_or(|sent| first < sent) {
@@ -170,14 +172,15 @@ impl Session {
         }
     }
 
-    /// Returns whether the peer has announced that it takes, or makes, no requests from now on.
+    /// Returns whether the peer has sent GOAWAY: a server then accepts no further requests, and a client
+    /// makes none.
     pub fn is_going_away(&self) -> bool {
         self.goaway_received.is_some()
     }
 
     fn go_away(&mut self, streams: &mut Streams, first: StreamId) {
         self.goaway_sent = Some(first);
-        // A client names the first push that it does not take.
+        // A client names the first push that it does not accept.
         let id = if self.side.is_server() { first.as_u64() } else { 0 };
         self.send_control(streams, &ControlFrame::GoAway(id));
     }

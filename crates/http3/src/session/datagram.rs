@@ -1,4 +1,4 @@
-//! HTTP datagrams (RFC 9297): DATAGRAM frames that belong to a request.
+//! HTTP datagrams (RFC 9297) in DATAGRAM frames. Each belongs to a request.
 
 use anabranch_transport::datagram::{Datagrams, SendDatagramError};
 use anabranch_wire::StreamId;
@@ -12,15 +12,17 @@ use crate::datagram::{datagram_overhead, decode_datagram, encode_datagram};
 use crate::error::{Code, Error};
 use crate::trace::TraceEvent;
 
-/// Datagrams of a request that wait to be taken; the oldest are dropped.
+/// Maximum number of received datagrams that are queued for a request. When it is exceeded, the oldest is
+/// dropped.
 const MAX_WAITING_DATAGRAMS: usize = 128;
-/// Maximum cost of the waiting datagrams of all requests together, in bytes; more are dropped on arrival.
+/// Maximum cost of the queued datagrams of all requests together, in bytes. Further datagrams are dropped on
+/// arrival.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 impl Session {
-    /// Takes over DATAGRAM frames that have arrived. The client may have opened `max_requests` streams so
-    /// far, see [`Streams::remote_limit`](anabranch_transport::stream::Streams::remote_limit); only a server
-    /// looks at that.
+    /// Handles received DATAGRAM frames. `max_requests` is the number of streams that the client may have
+    /// opened so far, see [`Streams::remote_limit`](anabranch_transport::stream::Streams::remote_limit). A
+    /// client ignores it.
     pub fn on_datagrams(&mut self, datagrams: &mut Datagrams, max_requests: u64) {
         while let Some(datagram) = datagrams.recv() {
             if !self.config.h3_datagram {
@@ -28,7 +30,7 @@ impl Session {
                 return self.note(Err(Error::new(Code::DATAGRAM_ERROR, reason)));
             }
             match decode_datagram(datagram) {
-                // RFC 9297 §2.1: no stream can have been opened that it belongs to.
+                // RFC 9297 §2.1: the stream ID is above the limit that the client was given.
                 Ok((id, _)) if self.side.is_server() && id.index() >= max_requests => {
                     let reason = "a datagram of a request beyond the limit";
                     return self.note(Err(Error::new(Code::ID_ERROR, reason)));
@@ -40,8 +42,8 @@ impl Session {
     }
 
     fn on_datagram(&mut self, id: StreamId, payload: Bytes) {
-        // One that comes before its request, or after its end, is dropped as it might be on the way (RFC 9297
-        // §2.1).
+        // A datagram that arrives before its request or after the request's end is dropped, as RFC 9297 §2.1
+        // permits.
         let request = self.requests.get_mut(&id).filter(|request| request.incoming.end.is_none());
         let Some(request) = request else { return };
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: false, len: payload.len() });
@@ -57,25 +59,25 @@ impl Session {
         }
     }
 
-    /// Takes the next datagram of this request.
+    /// Removes and returns the next received datagram of this request.
     pub fn recv_datagram(&mut self, id: StreamId) -> Option<Bytes> {
         let payload = self.requests.get_mut(&id)?.datagrams.pop_front()?;
         self.waiting_bytes -= cost(&payload);
         Some(payload)
     }
 
-    /// Removes a request with the datagrams that wait.
+    /// Removes a request with its queued datagrams.
     pub(super) fn remove(&mut self, id: StreamId) -> Option<Request> {
         let request = self.requests.remove(&id)?;
         self.waiting_bytes -= request.datagrams.iter().map(cost).sum::<usize>();
         Some(request)
     }
 
-    /// Sends a datagram that belongs to this request; it may be lost, and is if this end has nothing more to
-    /// send on the request's stream (RFC 9297 §2.1).
+    /// Sends an HTTP datagram for this request. The datagram may be lost. It is dropped if the sending half
+    /// of the request's stream is closed (RFC 9297 §2.1).
     ///
     /// # Errors
-    /// If the peer takes none, or none of that size, or the queue is full.
+    /// Fails if the peer does not support datagrams, if the payload is too large, or if the queue is full.
     pub fn send_datagram(
         &mut self,
         datagrams: &mut Datagrams,
@@ -93,8 +95,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the length of the longest payload that [`Self::send_datagram`] takes now; `None` if the peer
-    /// takes none.
+    /// Returns the current maximum length of a payload for [`Self::send_datagram`]; `None` if the peer does
+    /// not support datagrams.
     pub fn max_datagram_len(&self, datagrams: &Datagrams, id: StreamId) -> Option<usize> {
         let len = datagrams.max_len().filter(|_| self.takes_datagrams())?;
         len.checked_sub(datagram_overhead(id))
@@ -105,7 +107,7 @@ impl Session {
     }
 }
 
-/// Returns the number of bytes of memory that a waiting datagram takes.
+/// Returns the memory that a queued datagram occupies, in bytes.
 fn cost(payload: &Bytes) -> usize {
     payload.len() + size_of::<Bytes>()
 }

@@ -1,4 +1,4 @@
-//! Requests that were begun and do not come on.
+//! Rejection of requests whose header section does not arrive in time.
 
 use anabranch_transport::stream::Streams;
 use anabranch_wire::StreamId;
@@ -7,13 +7,14 @@ use super::Session;
 use crate::error::Code;
 
 impl Session {
-    /// Returns the first request that the client has not begun; for servers.
+    /// Returns the ID of the first request that the client has not begun; for servers.
     pub fn next_request(&self) -> StreamId {
         self.next_request
     }
 
-    /// Rejects requests before `first` that were begun but whose heads have not arrived; for servers. Called
-    /// now and then with an earlier [`Self::next_request`], it bounds how long a client may take for a head.
+    /// Rejects requests before `first` whose header sections have not arrived; for servers. The caller
+    /// periodically passes an earlier result of [`Self::next_request`]. Its period then limits the time that
+    /// a client may take to send a header section.
     pub fn expire_heads(&mut self, streams: &mut Streams, first: StreamId) {
         while self.heads_expected < first.min(self.next_request) {
             let id = self.heads_expected;

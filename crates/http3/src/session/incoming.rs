@@ -1,4 +1,5 @@
-//! The receiving half of a request stream: frames, as far as the application has read (RFC 9114 §4.1).
+//! Receiving half of a request stream: the frames, which are parsed only as the application reads (RFC 9114
+//! §4.1).
 
 use anabranch_transport::stream::{self, Streams};
 use anabranch_wire::StreamId;
@@ -9,53 +10,54 @@ use crate::error::{Code, Error};
 use crate::frame::{FrameHeader, FrameType, HeaderReader};
 use crate::trace::FrameContent;
 
-/// Frames in a row that bring nothing: of unknown types, or DATA without bytes.
+/// Maximum number of consecutive frames without effect: frames of unknown types, or empty DATA frames.
 const MAX_IDLE_FRAMES: u32 = 256;
 
 /// Phase of a message, which determines the frames that are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// HEADERS, the message's head.
+    /// Only HEADERS is allowed, with the message's header section.
     Head,
-    /// DATA, or HEADERS with trailers.
+    /// DATA is allowed, or HEADERS with trailers.
     Body,
-    /// DATA only: behind a successful CONNECT (RFC 9114 §4.4).
+    /// Only DATA is allowed, after a successful CONNECT (RFC 9114 §4.4).
     Tunnel,
-    /// Nothing but the end.
+    /// No frame is allowed after the trailers.
     Trailed,
 }
 
-/// Position of reading within the frames.
+/// Position of the parser within the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In a frame's type and length.
+    /// In the type and length of a frame.
     Header,
-    /// In a field section, with so many bytes to come.
+    /// In a field section, of which `left` bytes are missing.
     Section { left: u64 },
-    /// The field section is whole and waits for the peer's encoder stream.
+    /// After a complete field section that waits for the peer's encoder stream.
     Blocked,
-    /// In a DATA frame.
+    /// In a DATA frame, of which `left` bytes are unread.
     Data { left: u64 },
-    /// In a frame of no interest.
+    /// In a frame that is skipped, of which `left` bytes are unread.
     Skip { left: u64 },
 }
 
-/// The receiving half.
+/// Receiving half of a request stream.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) phase: Phase,
     state: State,
     header: HeaderReader,
-    /// A field section that did not arrive in one piece, or is blocked.
+    /// Buffered bytes of a field section that did not arrive in one piece, or that is blocked.
     section: Vec<u8>,
-    /// Number of content bytes that content-length declares.
+    /// Length of the content that content-length declares, in bytes.
     pub(super) expected: Option<u64>,
-    /// Bytes of the DATA frames so far, announced ones included.
+    /// Total length of the DATA frames so far, in bytes, including the whole current frame.
     received: u64,
     idle_frames: u32,
-    /// The transport has told of the stream's end, which it does once, while a section was blocked.
+    /// `true` if the transport reported the end of the stream while a section was blocked. It reports the end
+    /// only once.
     has_ended: bool,
-    /// Reason that there is nothing more to read.
+    /// Reason that nothing more can be read.
     pub(super) end: Option<ReadError>,
 }
 
@@ -64,17 +66,17 @@ pub(super) struct Incoming {
 pub(super) enum Progress {
     /// A field section was decoded.
     Section(Section),
-    /// A field section is beyond the limits.
+    /// A field section exceeds the limits.
     TooLarge,
-    /// At a byte of the body.
+    /// A byte of the content can be read.
     Body,
     /// Nothing more has arrived.
     Blocked,
-    /// See [`Incoming::end`].
+    /// Nothing more can be read, see [`Incoming::end`].
     End,
 }
 
-/// State that reading a request stream needs beside its own.
+/// Session state that reading a request stream needs.
 pub(super) struct Context<'a> {
     pub(super) streams: &'a mut Streams,
     pub(super) qpack: &'a mut Qpack,
@@ -97,8 +99,8 @@ impl Incoming {
         }
     }
 
-    /// Ends reading. The peer's encoder learns that sections of this stream will not be decoded, including
-    /// those that did not arrive (RFC 9204 §2.2.2.2).
+    /// Ends reading. Queues a Stream Cancellation for the peer's encoder: sections of this stream will not be
+    /// decoded, including those that have not arrived (RFC 9204 §2.2.2.2).
     pub(super) fn abandon(&mut self, qpack: &mut Qpack, id: StreamId, why: ReadError) {
         if self.end.is_none() {
             qpack.cancel(id);
@@ -107,7 +109,7 @@ impl Incoming {
         }
     }
 
-    /// Reads on, up to a decoded field section, a byte of the body, or the end.
+    /// Reads up to a decoded field section, a byte of the content, or the end.
     pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Result<Progress, Fault> {
         while self.end.is_none() {
             let progress = match self.state {
@@ -137,7 +139,7 @@ impl Incoming {
             Err(error) => return self.interrupted(cx, error).map(Some),
         };
         let (n, header) = self.header.read(bytes);
-        // The stream was readable a moment ago.
+        // Cannot fail, because the stream was just readable.
         let _ = cx.streams.consume(cx.id, n);
         match header {
             Some(header) => self.on_frame(cx, header),
@@ -145,7 +147,7 @@ impl Incoming {
         }
     }
 
-    /// Handles the start of a frame, and checks that the frame is allowed there.
+    /// Handles a frame header, and checks that the frame is allowed in this phase.
     fn on_frame(&mut self, cx: &mut Context<'_>, header: FrameHeader) -> Result<Option<Progress>, Fault> {
         let FrameHeader { kind, len } = header;
         if kind != FrameType::HEADERS {
@@ -190,7 +192,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Gathers a field section; one that lies there in one piece is decoded where it lies.
+    /// Reads a field section. A section that has arrived in one piece is decoded in place; others are
+    /// buffered.
     fn read_section(&mut self, cx: &mut Context<'_>, left: u64) -> Result<Option<Progress>, Fault> {
         if left == 0 {
             return self.decode_gathered(cx);
@@ -214,7 +217,7 @@ impl Incoming {
         Ok(None)
     }
 
-    /// Decodes a section that was blocked, unless the stream was reset in the meantime.
+    /// Retries to decode a blocked section, unless the stream was reset in the meantime.
     fn retry(&mut self, cx: &mut Context<'_>) -> Result<Option<Progress>, Fault> {
         match cx.streams.peek(cx.id) {
             Err(error @ stream::ReadError::Reset(_)) => return self.interrupted(cx, error).map(Some),
@@ -260,19 +263,20 @@ impl Incoming {
         }
     }
 
-    /// Handles the transport's lack of bytes, which is temporary or final.
+    /// Handles the reason that the transport returned no bytes, which may be temporary or final.
     fn interrupted(&mut self, cx: &mut Context<'_>, error: stream::ReadError) -> Result<Progress, Fault> {
         let is_head = self.phase == Phase::Head;
         let why = match error {
             stream::ReadError::Blocked => return Ok(Progress::Blocked),
             stream::ReadError::Closed if !self.has_ended => ReadError::Closed,
-            // Frames can only be read in order, and nothing else is done here.
+            // Cannot happen: nothing here reads out of order.
             stream::ReadError::Unordered => ReadError::Closed,
             stream::ReadError::Finished | stream::ReadError::Closed => {
                 self.end = Some(self.on_end(cx.is_server)?);
                 return Ok(Progress::End);
             }
-            // A server that has answered has processed the request, whatever it says.
+            // A server that has begun its response has processed the request, even if it resets the stream
+            // with H3_REQUEST_REJECTED.
             stream::ReadError::Reset(code)
                 if !cx.is_server && is_head && Code::from_peer(code) == Code::REQUEST_REJECTED =>
             {
@@ -284,7 +288,7 @@ impl Incoming {
         Ok(Progress::End)
     }
 
-    /// Checks that the message is whole when the stream has ended.
+    /// Checks that the message is complete when the stream ends.
     fn on_end(&self, is_server: bool) -> Result<ReadError, Fault> {
         if self.state != State::Header || !self.header.is_empty() {
             return Err(Error::new(Code::FRAME_ERROR, "the stream ends within a frame").into());
@@ -307,7 +311,7 @@ impl Incoming {
         }
     }
 
-    /// Counts `n` bytes of the body that have been read.
+    /// Records that `n` bytes of the content were read.
     pub(super) fn on_read(&mut self, n: usize) {
         if let State::Data { left } = &mut self.state {
             *left = left.saturating_sub(n as u64);

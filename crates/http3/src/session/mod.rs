@@ -1,9 +1,9 @@
-//! One HTTP/3 connection (RFC 9114) over the streams of a transport connection.
+//! HTTP/3 connection (RFC 9114) over the streams of a transport connection.
 //!
-//! A [`Session`] stands beside a transport connection and never owns it: each call is lent the connection's
-//! [`Streams`] or [`Datagrams`], and whoever drives the connection hands every [`StreamEvent`] to
-//! [`Session::on_event`]. What the session reads it reads with `peek`, `consume` and `take`, so that bodies
-//! stay where the transport put them, and under its flow control, until the application asks for them.
+//! A [`Session`] does not own the transport connection. Each call borrows the connection's [`Streams`] or
+//! [`Datagrams`], and the owner passes every [`StreamEvent`] to [`Session::on_event`]. The session reads with
+//! `peek`, `consume` and `take`. Content therefore stays in the transport's buffers, subject to its flow
+//! control, until the application reads it.
 
 mod control;
 mod datagram;
@@ -33,14 +33,14 @@ use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::trace::{Observer, TraceEvent};
 
-/// Requests that the peer may give up or spoil before they were answered, beyond those that were answered
-/// (CVE-2023-44487, CVE-2025-8671).
+/// Maximum number of requests that the peer may cancel or spoil before the response, beyond the number of
+/// requests that were answered (CVE-2023-44487, CVE-2025-8671).
 const MAX_EARLY_RESETS: u32 = 1_000;
 
-/// One HTTP/3 connection.
+/// HTTP/3 connection.
 ///
-/// After any call, look at [`Self::take_fault`]: if it gives something, the connection is to be closed with
-/// that; and drain [`Self::poll_event`].
+/// After each call, the owner must drain [`Self::poll_event`] and check [`Self::take_fault`]. If that returns
+/// an error, the owner must close the connection with it.
 #[derive(Debug)]
 pub struct Session {
     side: Side,
@@ -51,25 +51,26 @@ pub struct Session {
     unidirectional: Unidirectional,
     qpack: Qpack,
     requests: Requests,
-    /// Server: requests to be accepted.
+    /// Server: requests that the application has not accepted yet.
     ready: VecDeque<(StreamId, http::request::Parts)>,
-    /// Server: priorities of requests that are still to come.
+    /// Server: priorities of requests that have not arrived yet.
     early_priorities: BTreeMap<StreamId, Priority>,
-    /// The lowest request ID that was not seen yet.
+    /// Lowest request ID that has not been used yet.
     next_request: StreamId,
-    /// Server: requests below have their heads, or are gone.
+    /// Server: first request whose header section may be missing. Earlier requests have theirs or no longer
+    /// exist.
     heads_expected: StreamId,
-    /// Requests from this one on are not taken any longer.
+    /// ID in the GOAWAY that this endpoint sent. A server rejects requests from this ID on.
     goaway_sent: Option<StreamId>,
-    /// Requests from this one on are not taken by the peer.
+    /// ID in the GOAWAY that the peer sent. A server rejects requests from this ID on.
     goaway_received: Option<u64>,
     max_push_id: Option<u64>,
-    /// Cost of the datagrams that wait to be taken.
+    /// Cost of the received datagrams that are queued, in bytes.
     waiting_bytes: usize,
     early_resets: u32,
     events: VecDeque<Event>,
     fault: Option<Error>,
-    /// Reused for every message that is sent.
+    /// Buffer that is reused for every message that is sent.
     scratch: Vec<u8>,
 }
 
@@ -99,23 +100,23 @@ impl Session {
         }
     }
 
-    /// Has everything that happens told to `observer`. For the time of what follows see [`Self::set_time`].
+    /// Sets the observer of the session's events. Their time is set by [`Self::set_time`].
     pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
         self.qpack.trace.set_observer(observer);
     }
 
-    /// Returns whether there is an observer, so that [`Self::set_time`] matters.
+    /// Returns whether an observer is set, so that calls of [`Self::set_time`] have an effect.
     pub fn is_observed(&self) -> bool {
         self.qpack.trace.is_on()
     }
 
-    /// Sets the time of the events that the observer sees next.
+    /// Sets the time of the next events for the observer.
     pub fn set_time(&mut self, now: Time) {
         self.qpack.trace.set_time(now);
     }
 
-    /// Starts the session: opens this end's streams and takes those that the peer has opened already. A
-    /// client may call this before the handshake is complete if it sends early data.
+    /// Starts the session: opens this endpoint's unidirectional streams, and handles streams that the peer
+    /// has already opened. A client that sends early data may call this before the handshake is complete.
     pub fn start(&mut self, streams: &mut Streams) {
         let settings = self.local_settings();
         self.qpack.trace.event(&TraceEvent::Parameters { local: true, settings: &settings });
@@ -127,7 +128,7 @@ impl Session {
         }
     }
 
-    /// Takes over an event of the transport's streams.
+    /// Handles an event of the transport's streams.
     pub fn on_event(&mut self, streams: &mut Streams, event: StreamEvent) {
         let result = match event {
             StreamEvent::Opened(Dir::Uni) => self.on_uni_opened(streams),
@@ -194,27 +195,27 @@ impl Session {
         Ok(())
     }
 
-    /// Takes the next event, oldest first.
+    /// Removes and returns the oldest event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Takes the peer's fault over which the connection is to be closed; it is returned only once.
+    /// Removes and returns the error with which the connection must be closed.
     pub fn take_fault(&mut self) -> Option<Error> {
         self.fault.take()
     }
 
-    /// Returns the peer's SETTINGS, once they have arrived.
+    /// Returns the peer's SETTINGS; `None` until they arrive.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.peer_settings.as_ref()
     }
 
-    /// Requests that are not over, accepted or not.
+    /// Returns the number of open requests, accepted or not.
     pub fn open_requests(&self) -> usize {
         self.requests.len()
     }
 
-    /// Keeps the first fault.
+    /// Stores the error of `result`, unless an earlier error is stored.
     fn note(&mut self, result: Result<(), Error>) {
         if let Err(error) = result {
             self.fault.get_or_insert(error);

@@ -1,4 +1,4 @@
-//! The sending half of a stream: what flow control does not let out yet.
+//! Sending half of a request stream, with a queue of bytes that flow control has blocked.
 
 use std::collections::VecDeque;
 
@@ -10,31 +10,32 @@ use super::types::WriteError;
 use crate::error::Code;
 use crate::frame::{FrameType, header_len, write_header};
 
-/// Bytes of a DATA frame that are promised at once when the window is all but empty.
+/// Minimum length of a DATA frame, in bytes, even if flow control credit is nearly exhausted.
 const MIN_PROMISE: u64 = 1;
 
 /// Progress of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
-    /// Interim heads may come, and the head has to.
+    /// The header section has not been sent. Interim responses may precede it.
     Head,
-    /// The body, or the bytes of a tunnel.
+    /// The content, or the bytes of a tunnel, are being sent.
     Body,
     /// Nothing more will be sent.
     Over,
 }
 
-/// The sending half of a stream. What was begun is written to its end: a frame's header promises its bytes.
+/// Sending half of a request stream. A frame that was begun is always completed, because its header declares
+/// its length.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) state: Sending,
-    /// Bytes that did not fit; the application adds none while there are any.
+    /// Bytes that flow control has blocked. The application adds none while the queue is not empty.
     queue: VecDeque<Bytes>,
-    /// The stream ends after the queue.
+    /// `true` if the stream ends after the queue.
     finish: bool,
-    /// The application waits for room.
+    /// `true` if the application waits for flow control credit.
     pub(super) waiting: bool,
-    /// The peer does not want the rest.
+    /// Error code of the peer's STOP_SENDING.
     pub(super) stopped: Option<Code>,
 }
 
@@ -43,12 +44,12 @@ impl Outgoing {
         Self { state: Sending::Head, queue: VecDeque::new(), finish: false, waiting: false, stopped: None }
     }
 
-    /// Returns whether all bytes given so far have gone to the transport.
+    /// Returns whether the transport has accepted all bytes.
     pub(super) fn is_flushed(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Copies `bytes` into the stream, and what does not fit into the queue.
+    /// Copies `bytes` into the stream. Bytes without flow control credit are queued.
     pub(super) fn push(&mut self, streams: &mut Streams, id: StreamId, bytes: &[u8]) {
         let written = if self.queue.is_empty() { streams.write(id, bytes) } else { Ok(0) };
         match written {
@@ -65,7 +66,8 @@ impl Outgoing {
         self.flush(streams, id);
     }
 
-    /// Takes as much of `data` into DATA frames as there is room for, at least one byte.
+    /// Moves bytes from the front of `data` into a DATA frame: as many as flow control permits, but at least
+    /// one. Returns their number.
     pub(super) fn write(
         &mut self,
         streams: &mut Streams,
@@ -97,32 +99,32 @@ impl Outgoing {
         Ok(n)
     }
 
-    /// Finishes the message, which is whole: the stream ends once everything is written.
+    /// Ends the complete message. The stream is finished once everything is written.
     pub(super) fn finish(&mut self, streams: &mut Streams, id: StreamId) {
         self.state = Sending::Over;
         self.finish = true;
         self.flush(streams, id);
     }
 
-    /// Writes what there is room for.
+    /// Writes queued bytes until flow control blocks.
     pub(super) fn flush(&mut self, streams: &mut Streams, id: StreamId) {
         while let Some(front) = self.queue.front_mut() {
             match streams.write_bytes(id, front) {
                 Ok(_) if front.is_empty() => _ = self.queue.pop_front(),
                 Ok(_) | Err(stream::WriteError::Blocked) => {
-                    // A part was taken: asks for the event that says when the rest may follow.
+                    // A partial write makes the transport report when it can continue.
                     return;
                 }
                 Err(error) => return self.close(error),
             }
         }
         if std::mem::take(&mut self.finish) {
-            // Fails when the peer has stopped the stream, which is as good an end.
+            // Fails if the peer has stopped the stream, which has then ended anyway.
             let _ = streams.finish(id);
         }
     }
 
-    /// Gives up: nothing more is written.
+    /// Discards the queue; nothing more is written.
     pub(super) fn abandon(&mut self) {
         self.state = Sending::Over;
         self.queue.clear();
@@ -136,7 +138,7 @@ impl Outgoing {
         self.abandon();
     }
 
-    /// Checks that the message is at `state`.
+    /// Checks that the message's progress is `state`.
     pub(super) fn check(&self, state: Sending) -> Result<(), WriteError> {
         match self.stopped {
             Some(code) => Err(WriteError::Stopped(code)),

@@ -1,4 +1,4 @@
-//! QPACK within a session: the two tables, the streams that keep them in step, and decoded sections as HTTP
+//! QPACK within a session: encoder and decoder, their streams, and the conversion of decoded sections to HTTP
 //! messages.
 
 use anabranch_transport::stream::Streams;
@@ -15,35 +15,35 @@ use crate::settings::Settings;
 use crate::stream_type::StreamType;
 use crate::trace::{FieldTrace, Tracer};
 
-/// Bytes of decoder instructions that do not wait for other data to go with.
+/// Length of decoder instructions, in bytes, from which they are sent without waiting for other data.
 const WORTH_A_PACKET: usize = 64;
 
-/// Field sections in both directions.
+/// Encoder and decoder of field sections, with their streams.
 pub(super) struct Qpack {
     encoder: Encoder,
     decoder: Decoder,
     limits: Limits,
-    /// Our streams of instructions; `None` until the peer allows them.
+    /// Our QPACK encoder and decoder streams; `None` until the peer's stream limit allows them.
     pub(super) encoder_stream: Option<StreamId>,
     pub(super) decoder_stream: Option<StreamId>,
-    /// The decoder has more to tell than section acknowledgments.
+    /// `true` if the decoder has instructions other than section acknowledgments.
     is_urgent: bool,
-    /// Memory for the values of sections to come.
+    /// Memory for the field values of later sections.
     block: BytesMut,
-    /// Reused for every section that is encoded.
+    /// Buffer that is reused for every section that is encoded.
     section: Vec<u8>,
-    /// Here because whatever reads and writes frames has this at hand.
+    /// Observer. It is stored here because all code that reads and writes frames can access this struct.
     pub(super) trace: Tracer,
 }
 
-/// A field section, as far as it can be decoded.
+/// Result of decoding a field section.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack, for one call")]
 pub(super) enum Section {
-    /// All of it; whether it is a message is still to be seen.
+    /// Decoded fields, not yet checked as a message; an error if a line made the message malformed.
     Fields(Result<FieldGatherer, Malformed>),
-    /// It refers to entries that are still on the way.
+    /// Section that refers to entries that have not arrived.
     Blocked,
-    /// It is beyond what this end takes.
+    /// Section that exceeds this endpoint's limits.
     TooLarge,
 }
 
@@ -62,19 +62,19 @@ impl Qpack {
         }
     }
 
-    /// Returns the length of the longest *encoded* section that may still be within the limits: encoding adds
-    /// less to a line than the 32 bytes that its decoded size counts.
+    /// Returns the maximum length of an *encoded* section that may be within the limits, in bytes. The
+    /// encoding adds fewer bytes to a line than the 32 that its decoded size includes.
     pub(super) fn max_section(&self) -> u64 {
         self.limits.max_size
     }
 
-    /// Takes the peer's limits on this end's encoder.
+    /// Applies the peer's limits to this endpoint's encoder.
     pub(super) fn on_settings(&mut self, streams: &mut Streams, settings: &Settings) {
         self.encoder.set_limits(settings.qpack_max_table_capacity, settings.qpack_blocked_streams);
         self.flush_encoder(streams);
     }
 
-    /// Begins our stream of instructions: its type comes first, before queued instructions.
+    /// Begins our encoder or decoder stream: writes the stream type, then the queued instructions.
     pub(super) fn begin_stream(&mut self, streams: &mut Streams, kind: StreamType) {
         let (id, instructions) = match kind {
             StreamType::QPACK_ENCODER => (self.encoder_stream, self.encoder.instructions()),
@@ -86,7 +86,7 @@ impl Qpack {
         }
     }
 
-    /// Appends a field section for `stream` to `out`.
+    /// Appends an encoded field section for `stream` to `out`.
     fn encode<'a>(
         &mut self,
         streams: &mut Streams,
@@ -112,7 +112,7 @@ impl Qpack {
         let mut section = std::mem::take(&mut self.section);
         section.clear();
         self.encode(streams, stream, fields.iter(), &mut section);
-        // A backlog that is too long is noticed when more arrives.
+        // If the backlog is too long, a later call reports it.
         let _ = self.flush_decoder(streams);
         let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
         write_header(header.kind, header.len, frames);
@@ -150,43 +150,44 @@ impl Qpack {
         })
     }
 
-    /// Sections of `stream` that were not decoded will not be.
+    /// Queues a Stream Cancellation: the remaining sections of `stream` will not be decoded.
     pub(super) fn cancel(&mut self, stream: StreamId) {
         self.is_urgent = true;
         self.decoder.cancel(stream.as_u64());
     }
 
-    /// Handles bytes of the peer's encoder stream.
+    /// Processes bytes of the peer's encoder stream.
     pub(super) fn on_encoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.is_urgent = true;
         self.decoder.on_encoder_stream(bytes)
     }
 
-    /// Handles bytes of the peer's decoder stream.
+    /// Processes bytes of the peer's decoder stream.
     pub(super) fn on_decoder_stream(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.encoder.on_decoder_stream(bytes)
     }
 
-    /// Takes a stream whose section can be decoded now.
+    /// Removes and returns a stream whose section can now be decoded.
     pub(super) fn take_unblocked(&mut self) -> Option<StreamId> {
         self.decoder.take_unblocked().map(StreamId::from_u64)
     }
 
-    /// Sends what the encoder has to tell.
+    /// Writes the encoder's pending instructions to the encoder stream.
     pub(super) fn flush_encoder(&mut self, streams: &mut Streams) {
         if let Some(id) = self.encoder_stream {
             flush(streams, id, self.encoder.instructions());
         }
     }
 
-    /// Sends what the decoder has to tell, but a few section acknowledgments wait for whatever this end says
-    /// next: they are not worth a packet of their own, and the peer's encoder can do without for a while.
+    /// Writes the decoder's pending instructions, unless they are only a few section acknowledgments. These
+    /// are not worth a packet of their own and wait for other data, because the peer's encoder does not need
+    /// them at once.
     pub(super) fn flush_decoder_if_due(&mut self, streams: &mut Streams) -> Result<(), Error> {
         let due = self.is_urgent || self.decoder.instructions().len() >= WORTH_A_PACKET;
         if due { self.flush_decoder(streams) } else { Ok(()) }
     }
 
-    /// Sends what the decoder has to tell.
+    /// Writes the decoder's pending instructions to the decoder stream.
     pub(super) fn flush_decoder(&mut self, streams: &mut Streams) -> Result<(), Error> {
         self.is_urgent = false;
         let waiting = self.decoder.instructions();
@@ -210,7 +211,7 @@ fn flush(streams: &mut Streams, id: StreamId, instructions: &mut Vec<u8>) {
     if instructions.is_empty() {
         return;
     }
-    // A stopped stream is noticed by the event that says so.
+    // A stopped stream is handled when its event arrives.
     if let Ok(n) = streams.write(id, instructions) {
         instructions.drain(..n);
     }

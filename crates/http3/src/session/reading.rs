@@ -1,4 +1,4 @@
-//! Messages of the peer: heads, bodies, trailers.
+//! Reading of the peer's messages: header sections, content and trailers.
 
 use anabranch_transport::stream::{self, Streams};
 use anabranch_wire::StreamId;
@@ -15,12 +15,13 @@ use crate::error::{Code, Error};
 use crate::message::{FieldGatherer, Malformed, Protocol, content_length};
 use crate::priority::Priority;
 
-/// Interim responses that wait to be taken.
+/// Maximum number of interim responses that wait for the application.
 const MAX_INTERIM: usize = 16;
 
 impl Session {
-    /// Takes the head of the next request; for servers. Its ID serves to answer the request and to read its
-    /// body; [`Self::release`] it in the end.
+    /// Returns the header section of the next request, with the request's ID; for servers. The ID is needed
+    /// to read the content and to respond. The application must [`release`](Self::release) the request in the
+    /// end.
     pub fn accept(&mut self) -> Option<(StreamId, http::request::Parts)> {
         while let Some((id, parts)) = self.ready.pop_front() {
             if let Some(request) = self.requests.get_mut(&id) {
@@ -31,24 +32,25 @@ impl Session {
         None
     }
 
-    /// Takes the next head of the response: interim heads (1xx) first, then the response's own; for clients.
+    /// Returns the next header section of the response: interim responses (1xx) first, then the final
+    /// response; for clients.
     pub fn response(&mut self, id: StreamId) -> Option<http::response::Parts> {
         self.requests.get_mut(&id)?.heads.pop_front()
     }
 
-    /// Takes the trailers, once reading the body has returned [`ReadError::Finished`].
+    /// Returns the trailers. They are available once reading the content has returned
+    /// [`ReadError::Finished`].
     pub fn trailers(&mut self, id: StreamId) -> Option<HeaderMap> {
         self.requests.get_mut(&id)?.trailers.take()
     }
 
-    /// Returns the reason that there is nothing more to read of the peer's message; `None` while there may be
-    /// more.
+    /// Returns the reason that nothing more of the peer's message can be read; `None` if there may be more.
     pub fn read_end(&self, id: StreamId) -> Option<ReadError> {
         self.requests.get(&id).map_or(Some(ReadError::Closed), |request| request.incoming.end)
     }
 
-    /// Returns whether the peer's message has ended and no trailers wait to be taken. If nothing was read,
-    /// the message is a head and nothing else.
+    /// Returns whether the peer's message has ended and there are no unread trailers. If nothing was read,
+    /// the message consists of a header section only.
     pub fn is_read_to_end(&self, id: StreamId) -> bool {
         let request = self.requests.get(&id);
         request.is_some_and(|request| {
@@ -56,17 +58,18 @@ impl Session {
         })
     }
 
-    /// Lends the next bytes of the body from the buffer that holds them: never empty, not necessarily all.
+    /// Borrows the next bytes of the content from the transport's buffer. They are never empty, but may not
+    /// be all that have arrived.
     ///
     /// # Errors
-    /// If there are none, see [`ReadError`].
+    /// Fails if no bytes are available, see [`ReadError`].
     pub fn peek<'s>(&mut self, streams: &'s mut Streams, id: StreamId) -> Result<&'s [u8], ReadError> {
         let left = self.read_body(streams, id)?;
         let bytes = streams.peek(id).unwrap_or_default();
         Ok(&bytes[..bytes.len().min(left)])
     }
 
-    /// Drops `n` of the lent bytes as read.
+    /// Consumes `n` of the borrowed bytes.
     pub fn consume(&mut self, streams: &mut Streams, id: StreamId, n: usize) {
         if let Some(request) = self.requests.get_mut(&id) {
             let n = n.min(request.incoming.left_in_frame());
@@ -76,10 +79,11 @@ impl Session {
         }
     }
 
-    /// Takes bytes of the body, at most `max` and not empty unless `max` is 0, without copying them.
+    /// Returns the next bytes of the content without copying them: at most `max`, and at least one unless
+    /// `max` is 0.
     ///
     /// # Errors
-    /// If there are none, see [`ReadError`].
+    /// Fails if no bytes are available, see [`ReadError`].
     pub fn take(&mut self, streams: &mut Streams, id: StreamId, max: usize) -> Result<Bytes, ReadError> {
         let left = self.read_body(streams, id)?;
         let bytes = streams.take(id, max.min(left)).unwrap_or_default();
@@ -89,7 +93,7 @@ impl Session {
         Ok(bytes)
     }
 
-    /// Reads on to the body's next byte; gives how many bytes its DATA frame has.
+    /// Reads up to the next byte of the content. Returns the number of unread bytes in its DATA frame.
     fn read_body(&mut self, streams: &mut Streams, id: StreamId) -> Result<usize, ReadError> {
         let progress = self.read(streams, id);
         let flushed = self.qpack.flush_decoder_if_due(streams);
@@ -102,13 +106,13 @@ impl Session {
         }
     }
 
-    /// Stops reading the peer's message, of which the application does not want the rest.
+    /// Stops reading the peer's message (STOP_SENDING), because the application does not need the rest.
     pub fn stop(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         if let Some(request) = self.requests.get_mut(&id)
             && request.incoming.end.is_none()
         {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
-            // Fails if all of it has arrived, which is as well.
+            // Fails if everything has arrived already, which is fine.
             let _ = streams.stop(id, code.get());
             let flushed = self.qpack.flush_decoder_if_due(streams);
             self.note(flushed);
@@ -120,7 +124,7 @@ impl Session {
         self.next_request = self.next_request.max(StreamId::from_u64(id.as_u64() + 4));
         if self.goaway_sent.is_some_and(|first| id >= first) {
             let code = Code::REQUEST_REJECTED.get();
-            // A stream that was just opened can be stopped and reset.
+            // Cannot fail, because the stream was just opened.
             let _ = (streams.stop(id, code), streams.reset(id, code));
             self.early_priorities.remove(&id);
             self.qpack.cancel(id);
@@ -138,7 +142,7 @@ impl Session {
             return;
         }
         if request.is_delivered && request.is_accepted {
-            // Whoever reads the body reads on.
+            // The application continues to read when it handles the event.
             self.events.push_back(Event::Readable(id));
             return;
         }
@@ -147,9 +151,9 @@ impl Session {
             && !request.is_released
         {
             match request.incoming.end {
-                // The latter has been told.
+                // The application was already informed of a malformed message.
                 None | Some(ReadError::Finished | ReadError::Malformed(_)) => {}
-                // Nobody has to know of a request that was given up so early.
+                // The application does not know a request that failed before it was accepted.
                 Some(_) if !request.is_accepted => self.forget(streams, id, Code::REQUEST_CANCELLED),
                 Some(_) if !request.is_delivered => self.events.push_back(Event::Failed(id)),
                 Some(_) => {}
@@ -157,7 +161,7 @@ impl Session {
         }
     }
 
-    /// Charges for a request that was given up, or is of no use, before it was answered (rapid reset).
+    /// Counts a request that the peer cancelled or spoiled before the response (rapid reset).
     pub(super) fn charge(&mut self, id: StreamId) {
         if self.side.is_server()
             && let Some(request) = self.requests.get_mut(&id)
@@ -176,18 +180,18 @@ impl Session {
         }
     }
 
-    /// Drops a request that the application does not know of.
+    /// Drops a request that the application has not accepted.
     pub(super) fn forget(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         if let Some(mut request) = self.remove(id) {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
             self.ready.retain(|(ready, _)| *ready != id);
-            // Either half may be over.
+            // Either half of the stream may be closed already.
             let _ = (streams.stop(id, code.get()), streams.reset(id, code.get()));
         }
     }
 
-    /// Reads on to the body's next byte, the end, or as far as bytes have arrived; takes heads and trailers
-    /// on the way.
+    /// Reads up to the next byte of the content, the end, or the last byte that has arrived. Stores header
+    /// sections and trailers on the way.
     fn read(&mut self, streams: &mut Streams, id: StreamId) -> Progress {
         loop {
             let Some(request) = self.requests.get_mut(&id) else { return Progress::Blocked };
@@ -222,8 +226,8 @@ impl Session {
         }
     }
 
-    /// Ends both halves because the peer's message is malformed. The application learns of it if it knows of
-    /// the request.
+    /// Closes both halves of the stream because the peer's message is malformed. The application is informed
+    /// if it has accepted the request.
     fn fail(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         self.charge(id);
         let Some(request) = self.requests.get_mut(&id) else { return };
@@ -232,12 +236,13 @@ impl Session {
         }
         request.incoming.abandon(&mut self.qpack, id, ReadError::Malformed(code));
         request.outgoing.abandon();
-        // Either half may be over.
+        // Either half of the stream may be closed already.
         let _ = (streams.stop(id, code.get()), streams.reset(id, code.get()));
         self.events.push_back(Event::Failed(id));
     }
 
-    /// Handles a decoded field section; its kind follows from the sections before it.
+    /// Handles a decoded field section. The message's phase determines whether it is a header section or
+    /// trailers.
     fn on_section(
         &mut self,
         streams: &mut Streams,
@@ -288,8 +293,8 @@ impl Session {
         Ok(())
     }
 
-    /// Handles a section beyond our limits. A server answers a request with HTTP's status for that (RFC 6585
-    /// §5); any other message is lost.
+    /// Handles a field section that exceeds our limits. A server responds to a request with status 431 (RFC
+    /// 6585 §5). For any other message the stream is reset.
     fn on_too_large(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), Fault> {
         let is_head = self.requests.get(&id).is_some_and(|request| !request.is_delivered);
         if !self.side.is_server() || !is_head {
@@ -298,14 +303,14 @@ impl Session {
         let (mut parts, ()) = http::Response::new(()).into_parts();
         parts.status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         self.charge(id);
-        // If it cannot be sent, the client does without.
+        // If the response cannot be sent, the client gets none.
         let _ = self.respond(streams, id, &parts, true);
         self.release(streams, id);
         Ok(())
     }
 }
 
-/// Handles a head of a response (RFC 9114 §4.1).
+/// Handles the header section of a response (RFC 9114 §4.1).
 fn on_response(request: &mut Request, parts: http::response::Parts) -> Result<(), Fault> {
     if parts.status.is_informational() {
         if request.heads.len() >= MAX_INTERIM {
@@ -319,7 +324,8 @@ fn on_response(request: &mut Request, parts: http::response::Parts) -> Result<()
         }
         let length = content_length(&parts.headers)?;
         incoming.expected = match incoming.phase {
-            // content-length speaks of what there would be (RFC 9110 §8.6).
+            // Without content, content-length declares the length that the content would have (RFC 9110
+            // §8.6).
             _ if !may_have_content(&request.method, parts.status) => Some(0),
             Phase::Tunnel => None,
             _ => length,

@@ -1,4 +1,4 @@
-//! A request and its response on their stream.
+//! Request and response on one stream.
 
 use std::collections::VecDeque;
 
@@ -15,26 +15,25 @@ use crate::priority::Priority;
 pub(super) struct Request {
     pub(super) incoming: Incoming,
     pub(super) outgoing: Outgoing,
-    /// On a server, once its head has arrived.
+    /// Method of the request. On a server it is valid once the header section has arrived.
     pub(super) method: Method,
-    /// Client: heads of the response that wait to be taken.
+    /// Client: header sections of the response that the application has not taken yet.
     pub(super) heads: VecDeque<http::response::Parts>,
     pub(super) trailers: Option<HeaderMap>,
     pub(super) datagrams: VecDeque<Bytes>,
-    /// Server: what the client said of its priority with a PRIORITY_UPDATE, which goes before the header
-    /// (RFC 9218 §7).
+    /// Server: priority from the client's PRIORITY_UPDATE, which overrides the header (RFC 9218 §7).
     pub(super) priority: Option<Priority>,
-    /// Server: it counts among those that were given up before they were answered.
+    /// Server: `true` if the request was counted as cancelled or spoiled before the response.
     pub(super) is_charged: bool,
-    /// The application has a handle, or had one.
+    /// `true` if the application has, or had, a handle to the request.
     pub(super) is_accepted: bool,
-    /// Server: whether the response may have content.
+    /// Server: `true` if the response may have content.
     pub(super) sends_content: bool,
-    /// Number of content bytes still to be written according to this end's content-length.
+    /// Number of content bytes that must still be written according to this endpoint's content-length.
     pub(super) promised: Option<u64>,
-    /// The application knows of the peer's message.
+    /// `true` if the peer's header section has arrived and was passed on for the application.
     pub(super) is_delivered: bool,
-    /// The application has no handle any longer.
+    /// `true` if the application has released its handle.
     pub(super) is_released: bool,
 }
 
@@ -57,7 +56,7 @@ impl Request {
         }
     }
 
-    /// Checks that `more` bytes of content do not exceed this end's content-length.
+    /// Checks that `more` bytes of content do not exceed this endpoint's content-length.
     pub(super) fn check_more(&self, more: usize) -> Result<(), InvalidMessage> {
         match self.promised {
             Some(promised) if promised < more as u64 => Err(UNTRUE_LENGTH),
@@ -66,15 +65,15 @@ impl Request {
     }
 }
 
-/// Error for a body that was not sent because it would make the message malformed (RFC 9114 §4.1.2).
+/// Error for content that was not sent because it would make the message malformed (RFC 9114 §4.1.2).
 const UNTRUE_LENGTH: InvalidMessage = InvalidMessage("the content is not as long as content-length says");
 
-/// Returns the length that `content-length` declares for the content that this end is to send.
+/// Returns the length that `content-length` declares for the content that this endpoint sends.
 pub(super) fn promised_length(headers: &HeaderMap) -> Result<Option<u64>, InvalidMessage> {
     content_length(headers).map_err(|Malformed(why)| InvalidMessage(why))
 }
 
-/// Checks that `written` bytes are the declared length.
+/// Checks that `written` equals the number of bytes that content-length still requires.
 pub(super) fn check_written(promised: Option<u64>, written: usize) -> Result<(), InvalidMessage> {
     match promised {
         Some(promised) if promised != written as u64 => Err(UNTRUE_LENGTH),
@@ -85,7 +84,7 @@ pub(super) fn check_written(promised: Option<u64>, written: usize) -> Result<(),
 /// Returns whether a response to `method` may have content (RFC 9110 §6.4.1).
 pub(super) fn may_have_content(method: &Method, status: StatusCode) -> bool {
     match status {
-        // What follows is a tunnel.
+        // A tunnel follows.
         _ if method == Method::CONNECT && status.is_success() => true,
         StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => false,
         _ => method != Method::HEAD,

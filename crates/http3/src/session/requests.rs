@@ -1,4 +1,4 @@
-//! The requests of a session, found by their stream.
+//! Requests of a session, by stream.
 
 use anabranch_wire::StreamId;
 use rustc_hash::FxHashMap;
@@ -6,10 +6,11 @@ use slab::Slab;
 
 use super::request::Request;
 
-/// Requests by stream. They are large and come and go, so they stay where they are put, and their places are
-/// used again.
+/// Map of requests by stream. Requests are large and are frequently added and removed. They are therefore
+/// never moved, and their slots are reused.
 ///
-/// A fast hash without a secret will do: the transport bounds how many streams the peer has open.
+/// A fast hash without a secret key suffices, because the transport limits the number of the peer's open
+/// streams.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     keys: FxHashMap<StreamId, usize>,
@@ -29,7 +30,7 @@ impl Requests {
         self.keys.get(id).map(|key| &mut self.slots[*key])
     }
 
-    /// Puts a request in whose stream has none.
+    /// Inserts a request. Its stream must not have one.
     pub(super) fn insert(&mut self, id: StreamId, request: Request) {
         let key = self.slots.insert(request);
         self.keys.insert(id, key);

@@ -1,57 +1,57 @@
-//! Events and errors that users of a session see.
+//! Events and errors for users of a session.
 
 use anabranch_wire::StreamId;
 
 use crate::error::Code;
 use crate::message::InvalidMessage;
 
-/// Something happened. Each event tells of a change, once; the state itself is asked for with the methods of
-/// [`Session`](super::Session).
+/// Event of a session. Each event reports a change once. The methods of [`Session`](super::Session) return
+/// the state itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer's SETTINGS have arrived.
     Settings,
-    /// Server: there are requests; [`accept`](super::Session::accept) them until there are no more.
+    /// Server: requests have arrived. Call [`accept`](super::Session::accept) until it returns `None`.
     Request,
-    /// Client: the head of a response has arrived, an interim one perhaps; take them with
+    /// Client: the header section of a final or interim response has arrived. Get it with
     /// [`response`](super::Session::response).
     Response(StreamId),
-    /// Reading the body gives something: bytes, the end or an error. Not repeated until reading was
+    /// The content can be read: bytes, the end or an error. The event may be repeated only after reading was
     /// [`Blocked`](ReadError::Blocked).
     Readable(StreamId),
-    /// Writing, which was [`Blocked`](WriteError::Blocked), may go on.
+    /// Writing can continue after it was [`Blocked`](WriteError::Blocked).
     Writable(StreamId),
-    /// The peer does not want the rest of what this end sends.
+    /// The peer has stopped reading this endpoint's message (STOP_SENDING).
     Stopped(StreamId, Code),
-    /// The message that the peer sent is of no use; reading tells why.
+    /// The peer's message is unusable. Reading it returns the reason.
     Failed(StreamId),
-    /// An HTTP datagram arrived for this request.
+    /// An HTTP datagram has arrived for this request.
     Datagram(StreamId),
-    /// Client: requests may be made again, after one was [`Blocked`](RequestError::Blocked).
+    /// Client: requests can be made again after one was [`Blocked`](RequestError::Blocked).
     Available,
-    /// The peer will not take or make requests any longer.
+    /// The peer has sent GOAWAY. It will accept no further requests (server) or make none (client).
     GoingAway,
 }
 
-/// Reason that nothing was read of a body.
+/// Reason that nothing of the content was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Nothing has arrived; [`Event::Readable`] will tell.
+    /// Nothing has arrived. [`Event::Readable`] follows.
     #[error("nothing to read now")]
     Blocked,
-    /// The message is whole: everything has been read, trailers may be there.
+    /// The message is complete and all of its content was read. Trailers may be available.
     #[error("the message has ended")]
     Finished,
-    /// The peer gave up sending.
+    /// The peer reset the stream.
     #[error("reset by the peer: {0}")]
     Reset(Code),
-    /// The peer's message breaks the rules of HTTP; the stream was ended with this code.
+    /// The peer's message violates HTTP. The stream was closed with this code.
     #[error("malformed message: {0}")]
     Malformed(Code),
-    /// The server did not process the request; it may be made again (RFC 9114 §4.1.1, §5.2).
+    /// The server did not process the request, which may be repeated (RFC 9114 §4.1.1, §5.2).
     #[error("rejected by the server before it was processed")]
     Rejected,
-    /// There is no such request, or its reading was stopped.
+    /// The request does not exist, or reading was stopped.
     #[error("the stream is closed for reading")]
     Closed,
 }
@@ -59,13 +59,14 @@ pub enum ReadError {
 /// Reason that nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// No room now; [`Event::Writable`] will tell.
+    /// Flow control permits nothing now. [`Event::Writable`] follows.
     #[error("no room for more now")]
     Blocked,
-    /// The peer does not want the rest.
+    /// The peer has stopped reading (STOP_SENDING).
     #[error("stopped by the peer: {0}")]
     Stopped(Code),
-    /// There is no such request, or its sending half is over or not that far.
+    /// The request does not exist, or the call does not match the progress of its message. For example, the
+    /// message has ended, or its header section was not sent yet.
     #[error("the stream is closed for writing")]
     Closed,
     /// The message cannot be sent over HTTP/3.
@@ -76,23 +77,24 @@ pub enum WriteError {
 /// Reason that no request was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The server allows no more requests now; [`Event::Available`] will tell.
+    /// The server's stream limit permits no further requests now. [`Event::Available`] follows.
     #[error("the server allows no more requests now")]
     Blocked,
-    /// The server takes no more requests on this connection (RFC 9114 §5.2).
+    /// This connection accepts no further requests, because one of the endpoints has sent GOAWAY (RFC 9114
+    /// §5.2).
     #[error("the server is going away")]
     GoingAway,
-    /// The request cannot be sent over HTTP/3, or not before the peer's SETTINGS are known.
+    /// The request cannot be sent over HTTP/3, or not until the peer's SETTINGS arrive.
     #[error(transparent)]
     Invalid(#[from] InvalidMessage),
 }
 
-/// Consequence of a fault in a peer's bytes.
+/// Error in the peer's bytes, by its scope.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The connection is to be closed.
+    /// Connection error: the connection must be closed.
     Connection(crate::Error),
-    /// The stream is to be given up with this code.
+    /// Stream error: the stream must be reset and stopped with this code.
     Stream(Code),
 }
 

@@ -1,4 +1,4 @@
-//! Unidirectional streams: ours, and what the peer's carry (RFC 9114 §6.2).
+//! Unidirectional streams of this endpoint, and those of the peer with their contents (RFC 9114 §6.2).
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,26 @@ use crate::frame::{ControlFrame, FrameHeader, FrameType, HeaderReader, MAX_CONTR
 use crate::stream_type::{StreamType, TypeReader};
 use crate::trace::{FrameContent, TraceEvent};
 
-/// Control frames that may wait while the peer gives the control stream no credit.
+/// Maximum length of queued control frames, in bytes, while the peer grants the control stream no flow
+/// control credit.
 const MAX_CONTROL_BACKLOG: usize = 16 * 1024;
-/// Control frames of unknown types in a row.
+/// Maximum number of consecutive control frames of unknown types.
 const MAX_IDLE_FRAMES: u32 = 256;
 
-/// Streams of one direction only.
+/// Unidirectional streams of both endpoints.
 #[derive(Debug, Default)]
 pub(super) struct Unidirectional {
-    /// Ours, once the peer allows it.
+    /// Our control stream; `None` until the peer's stream limit allows it.
     control: Option<StreamId>,
-    /// Bytes still to be written to it.
+    /// Bytes that still must be written to our control stream.
     backlog: Vec<u8>,
-    /// The peer's streams whose type is not known yet; the transport bounds their number.
+    /// Peer's streams whose type is not known yet. The transport bounds their number.
     untyped: BTreeMap<StreamId, TypeReader>,
     peer: PeerStreams,
     reader: ControlReader,
 }
 
-/// The peer's streams that the connection needs.
+/// Critical streams of the peer.
 #[derive(Debug, Default)]
 struct PeerStreams {
     control: Option<StreamId>,
@@ -37,27 +38,28 @@ struct PeerStreams {
     decoder: Option<StreamId>,
 }
 
-/// Frames of the peer's control stream.
+/// Parser of the frames on the peer's control stream.
 #[derive(Debug, Default)]
 struct ControlReader {
     header: HeaderReader,
     frame: Option<FrameHeader>,
-    /// Bytes of the frame so far, unless it is skipped.
+    /// Payload of the current frame so far; empty if the frame is skipped.
     payload: Vec<u8>,
-    /// Bytes of the frame to come.
+    /// Bytes of the current frame that have not arrived.
     left: u64,
     has_settings: bool,
     idle_frames: u32,
 }
 
 impl Unidirectional {
-    /// Opens our streams as far as the peer allows; `preface` is what the control stream begins with.
+    /// Opens our streams that the peer's limit allows. `preface` contains the first bytes of the control
+    /// stream.
     pub(super) fn open(&mut self, streams: &mut Streams, qpack: &mut Qpack, preface: &[u8]) {
         if self.control.is_none()
             && let Some(id) = streams.open(Dir::Uni)
         {
             self.control = Some(id);
-            // Frames that were queued before go behind the stream's type and the settings.
+            // Frames may have been queued already; the stream type and SETTINGS precede them.
             self.backlog.splice(0..0, preface.iter().copied());
             qpack.trace.event(&TraceEvent::StreamType { id, local: true, kind: Some(StreamType::CONTROL) });
         }
@@ -104,14 +106,14 @@ impl Unidirectional {
 
     fn flush(&mut self, streams: &mut Streams) {
         if let (Some(id), false) = (self.control, self.backlog.is_empty())
-            // A stopped stream is noticed by the event that says so.
+            // A stopped stream is handled when its event arrives.
             && let Ok(n) = streams.write(id, &self.backlog)
         {
             self.backlog.drain(..n);
         }
     }
 
-    /// Continues to send if `id` is one of our streams, since it has room again.
+    /// Continues to write if `id` is one of our streams, because it has flow control credit again.
     pub(super) fn on_writable(
         &mut self,
         streams: &mut Streams,
@@ -128,7 +130,7 @@ impl Unidirectional {
         Ok(())
     }
 
-    /// Handles the peer's stop of `id`; stopping one of our streams is a connection error.
+    /// Handles the peer's STOP_SENDING for `id`. For one of our streams it is a connection error.
     pub(super) fn on_stopped(&self, qpack: &Qpack, id: StreamId) -> Result<(), Error> {
         if [self.control, qpack.encoder_stream, qpack.decoder_stream].contains(&Some(id)) {
             return Err(Error::new(Code::CLOSED_CRITICAL_STREAM, "a critical stream was stopped"));
@@ -141,7 +143,8 @@ impl Unidirectional {
         self.untyped.insert(id, TypeReader::default());
     }
 
-    /// Reads what has arrived on `id`, up to the end of a control frame if that is one.
+    /// Reads the bytes that have arrived on `id`. On the control stream, stops after the next complete frame
+    /// and returns it.
     pub(super) fn read(
         &mut self,
         streams: &mut Streams,
@@ -179,7 +182,7 @@ impl Unidirectional {
                 Ok(bytes) => bytes,
                 Err(stream::ReadError::Blocked) => return Ok(()),
                 Err(_) => {
-                    // A stream may end before it says what it is (RFC 9114 §6.2).
+                    // A stream may end before its type has arrived (RFC 9114 §6.2).
                     self.untyped.remove(&id);
                     return Ok(());
                 }
@@ -221,15 +224,15 @@ impl Unidirectional {
                 false => Error::new(Code::ID_ERROR, "a push stream although no push is allowed"),
             });
         } else {
-            // RFC 9114 §6.2.3: unknown types are no fault; nobody reads them.
+            // RFC 9114 §6.2.3: a stream of an unknown type is no error; it is not read.
             let _ = streams.stop(id, Code::STREAM_CREATION_ERROR.get());
         }
         Ok(())
     }
 }
 
-/// Hands the bytes of a stream that must not end to `read`, which says how many it took, until it gives a
-/// frame.
+/// Passes the bytes of a critical stream to `read` until that returns a frame. `read` also returns the number
+/// of bytes that it has consumed.
 fn read_critical(
     streams: &mut Streams,
     id: StreamId,
@@ -242,7 +245,7 @@ fn read_critical(
             Err(_) => return Err(Error::new(Code::CLOSED_CRITICAL_STREAM, "a critical stream was closed")),
         };
         let (n, frame) = read(bytes)?;
-        // The stream was readable a moment ago.
+        // Cannot fail, because the stream was just readable.
         let _ = streams.consume(id, n);
         if frame.is_some() {
             return Ok(frame);
@@ -250,11 +253,12 @@ fn read_critical(
     }
 }
 
-/// Priority of the streams that the connection itself needs, above those of requests.
+/// Priority of the critical streams, above that of requests.
 const CRITICAL: stream::Priority = stream::Priority { level: i32::MAX, incremental: false };
 
 impl ControlReader {
-    /// Reads up to the end of the first frame that means something: how many bytes were taken, and the frame.
+    /// Reads up to the end of the first frame of a known type. Returns the number of bytes read, and the
+    /// frame if it is complete.
     fn read(
         &mut self,
         qpack: &mut Qpack,
@@ -295,7 +299,7 @@ impl ControlReader {
         }
     }
 
-    /// Handles the start of a frame, and checks that the frame is allowed there (RFC 9114 §7.2).
+    /// Handles a frame header, and checks that the frame is allowed here (RFC 9114 §7.2).
     fn begin(&mut self, header: FrameHeader) -> Result<(), Error> {
         let FrameHeader { kind, len } = header;
         if !std::mem::replace(&mut self.has_settings, true) {

@@ -1,4 +1,4 @@
-//! Messages of this end: heads, bodies, trailers.
+//! Writing of this endpoint's messages: header sections, content and trailers.
 
 use anabranch_transport::stream::Streams;
 use anabranch_wire::{Dir, StreamId};
@@ -15,11 +15,12 @@ use crate::message::{Fields, InvalidMessage, Protocol, request_fields, response_
 use crate::trace::FrameContent;
 
 impl Session {
-    /// Makes a request; for clients. With `end` it has neither body nor trailers. [`Event::Response`]
-    /// announces the response. [`Self::release`] the request in the end.
+    /// Makes a request; for clients. If `end` is set, it has neither content nor trailers.
+    /// [`Event::Response`] announces the response. The application must [`release`](Self::release) the
+    /// request in the end.
     ///
     /// # Errors
-    /// If the request cannot be sent, or not now.
+    /// Fails if the request is invalid or cannot be sent now.
     pub fn request(
         &mut self,
         streams: &mut Streams,
@@ -35,7 +36,7 @@ impl Session {
             return Err(InvalidMessage("the server has not announced extended CONNECT").into());
         }
         self.check_size(&fields)?;
-        // Behind CONNECT there is no content.
+        // CONNECT has no content.
         let promised = if parts.method == Method::CONNECT { None } else { promised_length(&parts.headers)? };
         if end {
             check_written(promised, 0)?;
@@ -55,12 +56,12 @@ impl Session {
         Ok(id)
     }
 
-    /// Answers with a head; for servers. Interim heads (1xx) may come before it. With `end` there are neither
-    /// body nor trailers. If a response has no content, to HEAD for instance, bodies are taken and dropped
-    /// (RFC 9110 §6.4.1).
+    /// Sends the header section of a response; for servers. Interim responses (1xx) may precede it. If `end`
+    /// is set, it has neither content nor trailers. If the response must not have content, for instance
+    /// because it is to HEAD, content is accepted and dropped (RFC 9110 §6.4.1).
     ///
     /// # Errors
-    /// If it cannot be sent. It is never [`WriteError::Blocked`].
+    /// Fails if the response cannot be sent, but never with [`WriteError::Blocked`].
     pub fn respond(
         &mut self,
         streams: &mut Streams,
@@ -100,11 +101,11 @@ impl Session {
         result
     }
 
-    /// Answers with head, body and end in one call, for small bodies that are available; for servers. An
-    /// empty body counts as none.
+    /// Sends a whole response in one call: header section, content and end; for servers. It is intended for
+    /// small bodies that are available at once. An empty body means no content.
     ///
     /// # Errors
-    /// If it cannot be sent. It is never [`WriteError::Blocked`].
+    /// Fails if the response cannot be sent, but never with [`WriteError::Blocked`].
     pub fn respond_whole(
         &mut self,
         streams: &mut Streams,
@@ -137,12 +138,12 @@ impl Session {
         Ok(())
     }
 
-    /// Sends bytes of the body, as many as there is room for and at least one unless `data` is empty, without
-    /// copying them: they are split off `data`.
+    /// Sends content without copying it: splits off as many bytes of `data` as flow control permits, and at
+    /// least one unless `data` is empty. Returns their number.
     ///
     /// # Errors
-    /// If none can be sent, or not now; or if that makes more than content-length promises, which spoils the
-    /// message: [`Self::reset`] it.
+    /// Fails if nothing can be sent, or not now. Also fails if `data` exceeds the declared content-length.
+    /// The message is then malformed, and the application must [`reset`](Self::reset) it.
     pub fn write(
         &mut self,
         streams: &mut Streams,
@@ -166,7 +167,7 @@ impl Session {
     /// Ends the message with trailers.
     ///
     /// # Errors
-    /// If they cannot be sent. It is never [`WriteError::Blocked`].
+    /// Fails if the trailers cannot be sent, but never with [`WriteError::Blocked`].
     pub fn write_trailers(
         &mut self,
         streams: &mut Streams,
@@ -192,7 +193,8 @@ impl Session {
     /// Ends the message.
     ///
     /// # Errors
-    /// If it has ended before, has no head yet, or is shorter than its content-length promises.
+    /// Fails if the message has already ended, has no header section yet, or is shorter than its
+    /// content-length.
     pub fn finish(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), WriteError> {
         let request = self.requests.get_mut(&id).ok_or(WriteError::Closed)?;
         request.outgoing.check(Sending::Body)?;
@@ -201,17 +203,17 @@ impl Session {
         Ok(())
     }
 
-    /// Gives up sending.
+    /// Resets the sending half of the request's stream with `code`.
     pub fn reset(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         if let Some(request) = self.requests.get_mut(&id) {
             request.outgoing.abandon();
-            // Fails if all of it has arrived, which is as well.
+            // Fails if the peer has received everything already, which is fine.
             let _ = streams.reset(id, code.get());
         }
     }
 
-    /// Returns the reason that nothing more can be sent; `None` while something can be sent, or could be if
-    /// there were room.
+    /// Returns the reason that nothing more can be sent; `None` if something can be sent now, or could be
+    /// with more flow control credit.
     pub fn write_end(&self, id: StreamId) -> Option<WriteError> {
         let Some(request) = self.requests.get(&id) else { return Some(WriteError::Closed) };
         match request.outgoing.stopped {
@@ -220,8 +222,8 @@ impl Session {
         }
     }
 
-    /// Releases a request that the application has finished with. The rest of either direction is given up,
-    /// but a finished message is still delivered.
+    /// Releases a request that the application no longer needs. Unfinished directions are reset or stopped; a
+    /// finished message is still delivered.
     pub fn release(&mut self, streams: &mut Streams, id: StreamId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         request.is_released = true;
@@ -230,13 +232,13 @@ impl Session {
             let code = if self.side.is_server() { Code::INTERNAL_ERROR } else { Code::REQUEST_CANCELLED };
             self.reset(streams, id, code);
         }
-        // RFC 9114 §4.1.1: a server that has answered needs no more of the request.
+        // RFC 9114 §4.1.1: a server that has sent its response does not need the rest of the request.
         let code = if self.side.is_server() && is_whole { Code::NO_ERROR } else { Code::REQUEST_CANCELLED };
         self.stop(streams, id, code);
         self.remove_if_over(id);
     }
 
-    /// Continues to send, since the stream has room again.
+    /// Continues to write, because the stream has flow control credit again.
     pub(super) fn on_request_writable(&mut self, streams: &mut Streams, id: StreamId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         request.outgoing.flush(streams, id);
@@ -246,7 +248,7 @@ impl Session {
         self.remove_if_over(id);
     }
 
-    /// Handles a stop by the peer, which does not want the rest; the transport resets the stream.
+    /// Handles the peer's STOP_SENDING. The transport resets the stream.
     pub(super) fn on_request_stopped(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         self.charge(id);
         let Some(request) = self.requests.get_mut(&id) else { return };
@@ -268,8 +270,8 @@ impl Session {
         }
     }
 
-    /// Checks that the peer takes a section of this size; a larger one is not worth sending (RFC 9114
-    /// §4.2.2).
+    /// Checks that the section does not exceed the peer's limit; the peer would probably reject a larger one
+    /// (RFC 9114 §4.2.2).
     fn check_size(&self, fields: &Fields<'_>) -> Result<(), InvalidMessage> {
         let limit = self.peer_settings.as_ref().and_then(|settings| settings.max_field_section_size);
         if limit.is_some_and(|limit| fields.section_size() > limit) {
@@ -293,11 +295,11 @@ impl Session {
     }
 }
 
-/// Error for an interim response without another response after it.
+/// Error for an interim response that is not followed by a final one.
 const INTERIM_END: InvalidMessage = InvalidMessage("an interim response as the only one");
 
-/// Returns the length that `content-length` declares for the content after a response's head. It is `None`
-/// for a tunnel, and if no content follows whatever the field says.
+/// Returns the content length that the `content-length` of a response declares. Returns `None` for a tunnel,
+/// and for a response that never has content.
 fn response_length(request: &Request, parts: &http::response::Parts) -> Result<Option<u64>, InvalidMessage> {
     let is_tunnel = request.method == Method::CONNECT && parts.status.is_success();
     if is_tunnel || parts.status.is_informational() || !may_have_content(&request.method, parts.status) {

@@ -1,7 +1,7 @@
-//! QPACK from file to file, in the format of the QPACK offline interop: records of a stream ID (8 bytes), a
-//! length (4 bytes) and a payload, stream 0 being the encoder stream. Header lists are in QIF: a line for
-//! each field, a tab between name and value, an empty line after each list. `cargo xtask qpack` runs it
-//! against other stacks.
+//! QPACK encoder and decoder for files in the format of the QPACK offline interop. A file consists of
+//! records: a stream ID (8 bytes), a length (4 bytes) and a payload. Stream 0 is the encoder stream. Header
+//! lists are in QIF: a line for each field with a tab between name and value, and an empty line after each
+//! list. `cargo xtask qpack` runs it against other stacks.
 
 use std::error::Error;
 use std::fs;
@@ -36,8 +36,8 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Encodes the lists on streams 1, 2, 3, …. With `acknowledge` the decoder answers each section at once;
-/// otherwise it never answers, and each section stands before the instructions that it needs.
+/// Encodes the lists on streams 1, 2, 3, … If `acknowledge` is set, the decoder acknowledges each section at
+/// once. Otherwise it never does, and each section precedes the instructions that it needs.
 fn encode(lists: &[List], capacity: u64, blocked: u64, acknowledge: bool) -> Outcome<Vec<u8>> {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(capacity, blocked));
     encoder.set_limits(capacity, blocked);
@@ -68,7 +68,7 @@ fn encode(lists: &[List], capacity: u64, blocked: u64, acknowledge: bool) -> Out
     Ok(out)
 }
 
-/// Nothing is too large in a file of one's own.
+/// Limits that permit everything, because the files are trusted.
 const UNLIMITED: Limits = Limits { max_size: u64::MAX, max_fields: usize::MAX };
 
 fn record(out: &mut Vec<u8>, stream: u64, payload: &[u8]) {
@@ -79,7 +79,7 @@ fn record(out: &mut Vec<u8>, stream: u64, payload: &[u8]) {
     }
 }
 
-/// Decodes the sections; the lists come in the order of their streams.
+/// Decodes the sections. Returns the lists in the order of their streams.
 fn decode(mut encoded: &[u8], capacity: u64, blocked: u64) -> Outcome<Vec<List>> {
     let mut decoder = Decoder::new(capacity, blocked);
     let mut lists = std::collections::BTreeMap::new();
@@ -106,7 +106,7 @@ fn decode(mut encoded: &[u8], capacity: u64, blocked: u64) -> Outcome<Vec<List>>
     Ok(lists.into_values().collect())
 }
 
-/// Decodes a section that has come, unless it has to wait on.
+/// Decodes a section that has arrived. It stays in `waiting` while it is blocked.
 fn section(
     decoder: &mut Decoder,
     stream: u64,
@@ -139,7 +139,7 @@ fn from_qif(text: &str) -> Outcome<Vec<List>> {
     lists.map(|list| list.lines().map(line).collect()).collect()
 }
 
-/// Numbers that depend on the seed alone (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -155,8 +155,7 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// Returns the field lines that a browser, a program or a server sends; most of them recur, some are sent
-    /// once.
+    /// Returns field lines of a browser, a program or a server. Most of them recur; some are sent once.
     fn list(&mut self, index: u64) -> List {
         let mut list = if self.below(2) == 0 { self.request() } else { self.response(index) };
         if self.below(8) == 0 {

@@ -7,7 +7,7 @@ fn capsule(kind: CapsuleType, value: &'static [u8]) -> Capsule {
     Capsule { kind, value: Bytes::from_static(value) }
 }
 
-/// Reads all capsules in `pieces`, one after the other.
+/// Reads all capsules in `pieces`, one piece after the other.
 fn read_all<'a>(
     reader: &mut CapsuleReader,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -86,7 +86,7 @@ fn what_is_not_wanted_may_be_of_any_length() {
         assert_eq!(read_all(&mut reader, [&head(kind, len)[..], &[0; 4096]]), Ok(vec![]));
         assert!(matches!(reader.state, State::Skip { missing } if missing == len - 4096));
     }
-    // Behind a datagram that was too long the next capsule is found again.
+    // After an oversized datagram, the reader finds the next capsule.
     let mut reader = CapsuleReader::new(WANTED);
     let long = vec![0; MAX_CAPSULE_VALUE as usize + 1];
     let next = [&head(MINE, 2)[..], b"ok"].concat();

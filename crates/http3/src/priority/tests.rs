@@ -14,19 +14,19 @@ fn members_are_read_leniently() {
         ("u=7, i", priority(7, true)),
         ("i=?1,u=1", priority(1, true)),
         ("u=5, i=?0", priority(5, false)),
-        // Unknown members and parameters mean nothing.
+        // Unknown members and parameters are ignored.
         ("u=2;x=9, i;y, z=(1 2)", priority(2, true)),
-        // Out of range or of another type: the default of that member.
+        // A value that is out of range or of another type is replaced by the member's default.
         ("u=8, i", priority(3, true)),
         ("u=-1, i", priority(3, true)),
         ("u=1.0, i", priority(3, true)),
         ("u=\"1\", i=1", priority(3, false)),
         ("u=(1), i=(?1)", priority(3, false)),
         ("u=999999999999999, i", priority(3, true)),
-        // The last member of a name counts.
+        // The last member with a name counts.
         ("u=1, u=6", priority(6, false)),
         ("u=1, u=9, i, i=?0", priority(3, false)),
-        // No dictionary at all: both defaults.
+        // A value that is not a dictionary yields both defaults.
         ("u=1, i=?2", priority(3, false)),
         ("u=1,", priority(3, false)),
         ("U=1", priority(3, false)),

@@ -1,8 +1,8 @@
 //! QPACK encoder (RFC 9204 §2.1). It encodes a section in one pass over the field lines.
 //!
-//! A line enters the dynamic table when it recurs within a short history. It also does when its name recurs
-//! and is in neither table. Sensitive and large lines are never inserted. A section refers to an entry if the
-//! decoder is known to have it, or if the stream may block. All other lines are literals.
+//! A line enters the dynamic table when it recurs within a short history, or when its name recurs and is in
+//! neither table. Sensitive and large lines are never inserted. A section refers to an entry if the decoder
+//! is known to have it, or if the stream may block. All other lines are literals.
 
 use super::Field;
 use super::encoder_table::{EncoderTable, LineHash};

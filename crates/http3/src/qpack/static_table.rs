@@ -1,24 +1,24 @@
-//! The static table (RFC 9204, Appendix A).
+//! Static table (RFC 9204, Appendix A).
 
 /// Match of a field line in the static table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// Name and value; the index.
+    /// Index of the line that matches in name and value.
     Line(u64),
-    /// The name; the index of its first line.
+    /// Index of the first line whose name matches.
     Name(u64),
-    /// Neither.
+    /// No line matches.
     None,
 }
 
-/// Returns the line with this index.
+/// Returns the line at this index.
 #[inline]
 pub(super) fn get(index: u64) -> Option<(&'static [u8], &'static [u8])> {
     let (name, value) = LINES.get(usize::try_from(index).ok()?)?;
     Some((name.as_bytes(), value.as_bytes()))
 }
 
-/// Looks a field line up: one comparison of names, and one of values for each line that has the name.
+/// Finds a field line. It compares one name, and the values of all lines with that name.
 #[inline]
 pub(super) fn find(name: &[u8], value: &[u8]) -> Match {
     if name.is_empty() {
@@ -40,16 +40,16 @@ pub(super) fn find(name: &[u8], value: &[u8]) -> Match {
 
 const COUNT: usize = 99;
 const SLOTS: usize = 128;
-/// Stands for no index.
+/// Value of an index that is absent.
 const NONE: u8 = u8::MAX;
 
-/// The first line of the name that hashes to a slot. The hash is perfect: no two names share a slot.
+/// Index of the first line for the name that hashes to a slot. The hash is perfect: no two names share a
+/// slot.
 static FIRST: [u8; SLOTS] = first();
-/// The next line with the same name, by index.
+/// Index of the next line with the same name, by index.
 static NEXT: [u8; COUNT] = next();
 
-/// Returns a slot for a name that is not empty. The factors were found by trial; `first` proves that they
-/// work.
+/// Returns the slot of a non-empty name. The factors were found by trial; `first` verifies them.
 #[inline]
 const fn slot(name: &[u8]) -> usize {
     let len = name.len();

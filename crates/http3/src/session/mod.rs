@@ -60,9 +60,9 @@ pub struct Session {
     /// Server: first request whose header section may be missing. Earlier requests have theirs or no longer
     /// exist.
     heads_expected: StreamId,
-    /// ID in the GOAWAY that this endpoint sent. A server rejects requests from this ID on.
+    /// Set once this endpoint has sent GOAWAY. A server rejects requests from this ID on.
     goaway_sent: Option<StreamId>,
-    /// ID in the GOAWAY that the peer sent. A server rejects requests from this ID on.
+    /// ID in the peer's last GOAWAY. A server does not process requests from this ID on.
     goaway_received: Option<u64>,
     max_push_id: Option<u64>,
     /// Cost of the received datagrams that are queued, in bytes.

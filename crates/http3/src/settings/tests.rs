@@ -8,7 +8,7 @@ const FULL: Settings = Settings {
     h3_datagram: true,
 };
 
-/// Creates a payload of identifiers and values.
+/// Encodes identifiers and values as a payload.
 fn payload(settings: impl IntoIterator<Item = (u64, u64)>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (identifier, value) in settings {
@@ -85,7 +85,7 @@ fn flags_are_0_or_1() {
 fn a_payload_that_ends_inside_a_setting_is_a_frame_error() {
     let whole = payload([(0x6, 65536), (0x33, 1)]);
     for end in 1..whole.len() {
-        // Between the two settings it may end.
+        // The payload may end between the two settings.
         let expected = if end == 5 { None } else { Some(Code::FRAME_ERROR) };
         assert_eq!(Settings::decode(&whole[..end]).err().map(|error| error.code), expected, "{end}");
     }

@@ -1,8 +1,8 @@
-//! Properties that must hold for any frames, settings, priorities, capsules, datagrams and field sections of
-//! a peer. Nothing panics, it does not matter where the bytes are split, and everything that was understood
-//! survives being written and read again.
+//! Properties of any received frames, settings, priorities, capsules, datagrams and field sections. Nothing
+//! panics, the result does not depend on where the bytes are split, and everything that was decoded is the
+//! same after it is encoded and decoded again.
 //!
-//! The first byte says where the others are split; each reader gets all of them.
+//! The first byte gives the position at which the other bytes are split. Each reader gets all of them.
 
 use anabranch_http3::capsule::{Capsule, CapsuleReader, CapsuleType, MAX_CAPSULE_VALUE};
 use anabranch_http3::frame::{ControlFrame, FrameHeader, HeaderReader, MAX_CONTROL_PAYLOAD};
@@ -24,7 +24,7 @@ pub(crate) fn run(data: &[u8]) {
     trailers(&lines);
 }
 
-/// Control frames, as a session reads them.
+/// Parser of control frames, as in a session.
 #[derive(Default)]
 struct Frames {
     reader: HeaderReader,
@@ -134,7 +134,7 @@ fn priority(data: &[u8]) {
     assert_eq!(Priority::parse(priority.to_string().as_bytes()), priority);
 }
 
-/// Names that mean something; chance finds few of them.
+/// Names with a meaning. Random bytes would rarely form them.
 const NAMES: [&str; 16] = [
     ":method",
     ":scheme",
@@ -156,8 +156,8 @@ const NAMES: [&str; 16] = [
 
 type Line<'a> = (&'a [u8], &'a [u8]);
 
-/// Lines of a field section: for each a length and that many bytes, once for its name (or the number of a
-/// known name, from 240 on) and once for its value.
+/// Parses the lines of a field section. Name and value are each a length byte and that many bytes. For a
+/// name, a length from 240 on is instead the index of a known name plus 240.
 fn lines(data: &[u8]) -> Vec<Line<'_>> {
     let mut rest = data;
     let mut string = |may_be_known: bool| {
@@ -193,7 +193,7 @@ fn request(lines: &[Line<'_>]) {
     let Ok(mut parts) = gather(lines).and_then(FieldGatherer::into_request) else { return };
     let _ = content_length(&parts.headers);
     assert!(Priority::of(&parts.headers).urgency <= 7);
-    // What has no place in our requests: an authority with user information, or none.
+    // Authorities that are missing or contain user information cannot be sent.
     let Ok(gatherer) = request_fields(&parts).map(|fields| gather_fields(&fields)) else { return };
     let again = gatherer.into_request().unwrap();
     parts.headers.remove("host");

@@ -1,13 +1,13 @@
-//! Properties that must hold for QPACK streams and field sections of any peer, and for any field lines of
-//! ours.
+//! Properties that must hold for any QPACK streams and field sections of a peer, and for any field lines that
+//! we encode.
 //!
-//! The first three bytes choose the table, the allowance and the component under test. The others are a
-//! script: an operation, a length, as many bytes.
+//! The first three bytes select the table's capacity, the limit of blocked streams and the component under
+//! test. The others are a script: for each step an operation, a length and that many bytes.
 
 use anabranch_http3::Code;
 use anabranch_http3::qpack::{Decoded, Decoder, Encoder, Field, FieldLine, Limits, MAX_UNSENT_INSTRUCTIONS};
 
-/// Small enough that a script reaches it.
+/// Limits that are so low that a script reaches them.
 const LIMITS: Limits = Limits { max_size: 2048, max_fields: 16 };
 
 pub(crate) fn run(data: &[u8]) {
@@ -21,7 +21,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Operations with their bytes.
+/// Iterator over the operations of a script, with their bytes.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Iterator for Script<'a> {
@@ -72,7 +72,7 @@ fn wild_encoder(capacity: u64, blocked: u64, script: Script<'_>) {
     }
 }
 
-/// Decodes and checks that what comes out is within the limits.
+/// Decodes a section, and checks that the decoded lines are within the limits.
 fn bounded(decoder: &mut Decoder, stream: u64, section: &[u8]) -> Result<Decoded, Code> {
     let (mut size, mut fields) = (0, 0);
     let mut sink = |line: FieldLine<'_>| {
@@ -104,7 +104,8 @@ fn wild_decoder(capacity: u64, blocked: u64, script: Script<'_>) {
     }
 }
 
-/// Our encoder and our decoder: whatever arrives when, what was encoded is decoded.
+/// Connects our encoder to our decoder, and checks that every section is decoded correctly in any order of
+/// arrival.
 fn both(capacity: u64, blocked: u64, script: Script<'_>) {
     let mut encoder = Encoder::new();
     let mut decoder = Decoder::new(capacity, blocked);
@@ -140,7 +141,7 @@ fn both(capacity: u64, blocked: u64, script: Script<'_>) {
     encoder.on_decoder_stream(&answers).expect("answers of our own");
 }
 
-/// Returns whether a section of `lines` could be decoded.
+/// Decodes a section and checks that it contains `lines`. Returns `false` if it is blocked.
 fn arrive(decoder: &mut Decoder, stream: u64, section: &[u8], lines: &[u8]) -> bool {
     let mut expected = fields(lines);
     let mut sink = |line: FieldLine<'_>| {
@@ -157,7 +158,8 @@ fn arrive(decoder: &mut Decoder, stream: u64, section: &[u8], lines: &[u8]) -> b
     true
 }
 
-/// Field lines in `bytes`: a choice of a name, a choice of a value, and for some choices the value itself.
+/// Parses field lines from `bytes`: for each a choice of the name, a choice of the value, and for some
+/// choices the value itself.
 fn fields(bytes: &[u8]) -> impl Iterator<Item = Field<'_>> {
     const NAMES: [&[u8]; 8] =
         [b":path", b":status", b"cookie", b"x-a", b"x-b", b"a-name-that-stands-in-no-table", b"", b"date"];

@@ -1,7 +1,7 @@
-//! Properties that must hold for a session whose peer writes arbitrary bytes. Nothing panics, the connection
-//! ends with a registered code or goes on, and the state that the peer can pile up stays bounded.
+//! Properties of a session whose peer writes arbitrary bytes. Nothing panics, the connection continues or is
+//! closed with a registered code, and the state that the peer can cause stays bounded.
 //!
-//! The input is a script. Its first byte says which side has the session; the peer then carries out one
+//! The input is a script. Its first byte selects the side that has the session. The peer then carries out one
 //! operation after the other on its streams.
 
 use anabranch_http3::{Config, Event, Session};
@@ -11,13 +11,13 @@ use http::Request;
 
 use crate::pair::{Host, Pair, Setup};
 
-/// Operations of a script that are carried out.
+/// Maximum number of operations that are carried out.
 const MAX_OPERATIONS: usize = 64;
 
-/// Streams that the peer writes to: three unidirectional ones, then two of requests.
+/// Number of streams to which the peer writes: three unidirectional ones, then two request streams.
 const STREAMS: usize = 5;
 
-/// Events of a session that nobody has taken, after a script of this length.
+/// Maximum number of unhandled events of a session after a script of [`MAX_OPERATIONS`] operations.
 const MAX_EVENTS: usize = 16 * MAX_OPERATIONS;
 
 pub(crate) fn run(data: &[u8]) {
@@ -58,7 +58,7 @@ fn ends(pair: &Pair) -> (&Host, &Host) {
     (&pair.client, &pair.server)
 }
 
-/// Carries out one operation of the side without a session; gives what is left of the script.
+/// Carries out one operation of the side without a session. Returns the rest of the script.
 fn operate<'a>(
     pair: &mut Pair,
     side: Side,
@@ -70,7 +70,7 @@ fn operate<'a>(
     let stream = &mut streams[usize::from(operation >> 4) % STREAMS];
     let is_uni = usize::from(operation >> 4) % STREAMS < 3;
     match operation & 0xf {
-        // Bytes, as many as the next byte of the script says.
+        // Write as many bytes as the next byte of the script gives.
         0..=9 => {
             let (len, behind) = script.split_first().unwrap_or((&0, &[]));
             let (bytes, behind) = behind.split_at(behind.len().min(usize::from(*len)));
@@ -80,7 +80,7 @@ fn operate<'a>(
                 *stream = out.open(dir);
             }
             if let Some(id) = *stream {
-                // A stream that was finished or stopped takes nothing.
+                // Writing fails if the stream was finished or stopped.
                 let _ = out.write(id, bytes);
             }
             return behind;
@@ -106,7 +106,7 @@ fn operate<'a>(
     script
 }
 
-/// Whoever has the session uses it as an application would.
+/// Acts as an application on the side that has the session.
 fn answer(host: &mut Host) {
     for event in std::mem::take(&mut host.events) {
         match event {

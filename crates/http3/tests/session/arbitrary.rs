@@ -1,4 +1,4 @@
-//! Whatever two ends do in whatever order, and whatever a peer's bytes become on the way.
+//! Tests with random actions of two endpoints, and with random changes to a peer's bytes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use crate::by_hand::{Duel, REQUEST, RESPONSE, ROLES, data, decoder_stream, encoder_stream, frame, headers};
 use crate::pair::{Host, Pair, Setup, narrow};
 
-/// Numbers from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -23,7 +23,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Below `n`.
+    /// Returns a random number below `n`.
     fn roll(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
@@ -33,21 +33,21 @@ impl Dice {
     }
 }
 
-/// Record of the actions and observations of one end on a request.
+/// Record of one endpoint's actions and observations on a request.
 #[derive(Debug, Default)]
 struct View {
     sent: Vec<u8>,
     has_head: bool,
-    /// The message was ended in good order.
+    /// `true` if the message was completed.
     is_whole: bool,
-    /// This end reset, stopped or released before both messages were over.
+    /// `true` if this endpoint reset, stopped or released the request before both messages were complete.
     meddled: bool,
     is_released: bool,
     received: Vec<u8>,
     end: Option<ReadError>,
 }
 
-/// One end and its requests.
+/// Endpoint with its requests.
 struct End {
     is_client: bool,
     views: BTreeMap<StreamId, View>,
@@ -58,7 +58,7 @@ impl End {
         Self { is_client, views: BTreeMap::new() }
     }
 
-    /// Does something to one of the requests.
+    /// Performs a random action on one of the requests.
     fn act(&mut self, host: &mut Host, dice: &mut Dice) {
         let open: Vec<StreamId> =
             self.views.iter().filter(|(_, view)| !view.is_released).map(|(id, _)| *id).collect();
@@ -187,7 +187,7 @@ fn accept(host: &mut Host, server: &mut End) {
     }
 }
 
-/// Completes everything that can still end in good order, then releases all requests.
+/// Completes every message that can still be completed, then releases all requests.
 fn wind_up(pair: &mut Pair, client: &mut End, server: &mut End, dice: &mut Dice) {
     for _ in 0..200 {
         accept(&mut pair.server, server);
@@ -212,8 +212,8 @@ fn wind_up(pair: &mut Pair, client: &mut End, server: &mut End, dice: &mut Dice)
     pair.pump();
 }
 
-/// Checks that each end has read the bytes that the other has sent, all of them unless one of the ends
-/// meddled.
+/// Checks that `to` has read the bytes that `from` has sent: all of them, unless an endpoint has reset or
+/// stopped.
 fn check(from: &End, to: &End) {
     for (id, view) in &to.views {
         let Some(sender) = from.views.get(id) else { continue };
@@ -227,7 +227,7 @@ fn check(from: &End, to: &End) {
     }
 }
 
-/// 2,400 requests over 60 connections.
+/// Checks 2,400 requests over 60 connections.
 #[test]
 fn two_ends_agree_whatever_they_do() {
     let (mut requests, mut finished) = (0, 0);
@@ -281,7 +281,7 @@ fn two_ends_agree_whatever_they_do() {
     assert!(requests >= 2_400 && finished > requests / 4, "{finished} of {requests} came to their end");
 }
 
-/// Creates a message as a peer may write it: its frames one by one, and its body.
+/// Creates a valid message of the peer. Returns its frames and its content.
 fn message(side: Side, dice: &mut Dice) -> (Vec<Vec<u8>>, Vec<u8>) {
     let mut frames = Vec::new();
     let mut body = Vec::new();
@@ -311,7 +311,7 @@ fn message(side: Side, dice: &mut Dice) -> (Vec<Vec<u8>>, Vec<u8>) {
     (frames, body)
 }
 
-/// 2,000 messages, cut anywhere.
+/// Checks 2,000 valid messages, each split at random positions.
 #[test]
 fn what_is_well_formed_is_read_however_it_is_cut() {
     for side in ROLES {
@@ -370,8 +370,7 @@ fn unidirectional(side: Side, dice: &mut Dice) -> Vec<u8> {
     }
 }
 
-/// 2,000 connections on which something is not as it should be: none panics, and the reason for each end has
-/// a name.
+/// Checks 2,000 connections with damaged bytes: none panics, and each close has a registered code.
 #[test]
 fn what_is_not_well_formed_has_a_name() {
     let mut closed = BTreeMap::new();
@@ -394,7 +393,7 @@ fn what_is_not_well_formed_has_a_name() {
                 let id = duel.message();
                 let mut bytes = message(side, dice).0.concat();
                 if dice.roll(3) == 0 {
-                    // It refers to the dynamic table, too.
+                    // The message refers to the dynamic table, too.
                     bytes = [&b"\x01\x04\x02\0\x80\xd9"[..], &bytes].concat();
                 }
                 spoil(&mut bytes, dice);
@@ -426,6 +425,6 @@ fn what_is_not_well_formed_has_a_name() {
             }
         }
     }
-    // If it were always the same one, little would be tried.
+    // There must be several different codes; otherwise little would be tested.
     assert!(closed.len() >= 6 && closed.values().sum::<i32>() > 300, "{closed:?}");
 }

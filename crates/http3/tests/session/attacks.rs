@@ -1,6 +1,6 @@
-//! Peers that keep to the grammar and mean harm: what they can make a session do is bounded.
+//! Attacks with valid frames: the effect that they have on a session is bounded.
 //!
-//! Bounds that are not public are named in the tests and counted out.
+//! Private limits are repeated here under their names, and the tests reach them exactly.
 
 use std::collections::VecDeque;
 
@@ -14,33 +14,33 @@ use bytes::Bytes;
 use crate::by_hand::{Duel, REQUEST, RESPONSE, ROLES, data, encoder_stream, frame, headers};
 use crate::pair::narrow;
 
-/// `MAX_EARLY_RESETS` of the session.
+/// Copy of the session's `MAX_EARLY_RESETS`.
 const MAX_EARLY_RESETS: usize = 1_000;
-/// `MAX_IDLE_FRAMES` of request and control streams.
+/// Copy of `MAX_IDLE_FRAMES` of request and control streams.
 const MAX_IDLE_FRAMES: usize = 256;
-/// Streams that the transport lets a client open at once.
+/// Number of streams that the transport permits a client to have open at once.
 const AT_ONCE: usize = 128;
 
 /// Way in which a client wastes the server's work.
 #[derive(Clone, Copy, Debug)]
 enum Waste {
-    /// Resets a request before the server sees any of it.
+    /// The client resets a request before the server sees any of it.
     ResetUnseen,
-    /// Resets a request whose handler has begun.
+    /// The client resets a request whose handler has begun.
     ResetBegun,
-    /// Makes a whole request and stops the response.
+    /// The client makes a complete request and stops the response.
     Stop,
-    /// Resets and stops.
+    /// The client resets the request and stops the response.
     Both,
-    /// Has the server reset a request whose handler has begun.
+    /// The client makes the server reset a request whose handler has begun.
     Spoil,
-    /// Sends what is no request.
+    /// The client sends a malformed request.
     Malform,
-    /// Sends more fields than the server takes.
+    /// The client sends more fields than the server accepts.
     TooLarge,
 }
 
-/// Makes and wastes one more request on each stream of `ids`, and returns the number of handlers that were
+/// Makes and wastes one more request on each stream of `ids`. Returns the number of handlers that were
 /// started.
 fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
     let head = match how {
@@ -75,7 +75,7 @@ fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
     }
     duel.pair.pump();
     for id in &begun {
-        // The application notices and lets go.
+        // The application notices the failure and releases the request.
         assert!(duel.victim().is_gone() || !matches!(duel.read(*id).1, ReadError::Blocked));
         if !duel.victim().is_gone() {
             duel.victim().http(|session, streams| session.release(streams, *id));
@@ -90,7 +90,8 @@ fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
     begun.len()
 }
 
-/// Row 12: a million resets cannot come on one connection; [`MAX_EARLY_RESETS`] are the end of it.
+/// Checks row 12 of the attack table: the server closes a connection after [`MAX_EARLY_RESETS`] wasted
+/// requests.
 #[test]
 fn requests_that_are_wasted_end_at_max_early_resets() {
     use Waste::{Both, Malform, ResetBegun, ResetUnseen, Spoil, Stop, TooLarge};
@@ -113,8 +114,8 @@ fn requests_that_are_wasted_end_at_max_early_resets() {
     }
 }
 
-/// Checks that requests given up before the application has accepted them never reach it, and that nothing of
-/// them is kept.
+/// Checks that requests that were cancelled before the application accepted them never reach it, and that no
+/// state of them remains.
 #[test]
 fn requests_that_are_given_up_in_time_start_no_handler() {
     for how in [Waste::ResetBegun, Waste::Stop] {
@@ -130,7 +131,7 @@ fn requests_that_are_given_up_in_time_start_no_handler() {
         assert_eq!(duel.victim().session.as_ref().unwrap().open_requests(), 0, "{how:?}");
         assert_eq!(duel.accept(), None, "{how:?}");
         duel.assert_quiet(&[]);
-        // The next one does.
+        // The next request reaches the application.
         duel.victim().events.clear();
         let id = duel.message();
         duel.send(id, &headers(&REQUEST), true);
@@ -140,7 +141,7 @@ fn requests_that_are_given_up_in_time_start_no_handler() {
     }
 }
 
-/// A client that goes on after the farewell is charged for what has to be rejected.
+/// Checks that the server counts the rejected requests of a client that continues after GOAWAY.
 #[test]
 fn requests_after_the_farewell_end_at_max_early_resets() {
     let mut duel = Duel::against(Side::Server);
@@ -191,7 +192,8 @@ fn answer(duel: &mut Duel, id: StreamId) {
     });
 }
 
-/// Creates a table entry of 4,000 bytes, and HEADERS of 1 KB whose every byte refers to it, which makes 4 MB.
+/// Creates a table entry of 4,000 bytes, and a HEADERS frame of 1 KB that refers to it up to once for each
+/// byte. It would decode to 4 MB.
 fn expansion(head: &[u8], reference: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut instructions = b"\x3f\xe1\x1f\x41a\x7f\xa1\x1e".to_vec();
     instructions.extend([b'v'; 4000]);
@@ -213,10 +215,10 @@ fn status(received: &[u8]) -> String {
     status
 }
 
-/// Row 14: 1 KB becomes at most 64 KiB.
+/// Checks row 14 of the attack table: 1 KB decodes to at most 64 KiB.
 #[test]
 fn sections_that_expand_are_refused_and_the_connection_goes_on() {
-    // Indexed lines; literals that take their name from the table; nothing but small lines, in a number.
+    // Indexed lines; literals with names from the dynamic table; a large number of small lines.
     for reference in [&b"\x80"[..], b"\x40\0", b"\xdd"] {
         let mut duel = Duel::against(Side::Server);
         let (instructions, bomb) = expansion(b"\xd4\xd7\xc1\x50\x0aserver.lab", reference);
@@ -229,7 +231,7 @@ fn sections_that_expand_are_refused_and_the_connection_goes_on() {
             assert_eq!(status(&duel.received(id).0), "431");
             assert_eq!(duel.accept(), None);
         }
-        // Announced is enough.
+        // The length in the frame header suffices for the rejection.
         let id = duel.message();
         duel.send(id, b"\x01\x80\x01\x00\x01", false);
         assert_eq!(status(&duel.received(id).0), "431");
@@ -248,7 +250,7 @@ fn sections_that_expand_are_refused_and_the_connection_goes_on() {
             duel.assert_quiet(&[id]);
         }
     }
-    // Trailers of a response, too.
+    // The same for the trailers of a response.
     let mut duel = Duel::against(Side::Client);
     let (instructions, bomb) = expansion(b"", b"\x80");
     duel.send_uni(&instructions);
@@ -267,7 +269,7 @@ fn frames_that_bring_nothing_end_at_max_idle_frames() {
             {
                 let mut duel = Duel::against(side);
                 let id = duel.message();
-                // What brings something pays for what does not.
+                // A frame with an effect resets the count.
                 let message = [duel.head(), idle.repeat(200), data(b"x"), idle.repeat(count)].concat();
                 duel.send(id, &message, false);
                 duel.read(id);
@@ -285,7 +287,7 @@ fn frames_that_bring_nothing_end_at_max_idle_frames() {
     }
 }
 
-/// MAX_INTERIM: heads wait to be taken, but not for ever more.
+/// Checks MAX_INTERIM, the limit of interim responses that wait for the application.
 #[test]
 fn interim_responses_end_at_max_interim() {
     const MAX_INTERIM: usize = 16;
@@ -298,7 +300,7 @@ fn interim_responses_end_at_max_interim() {
     assert!(duel.victim().events.contains(&Event::Failed(id)));
     assert_eq!(duel.read(id).1, ReadError::Malformed(Code::EXCESSIVE_LOAD));
     duel.assert_quiet(&[id]);
-    // Whoever takes them may have as many as there are.
+    // An application that takes them in time can receive any number.
     let id = duel.message();
     for _ in 0..10 * MAX_INTERIM {
         duel.send(id, &interim, false);
@@ -316,7 +318,7 @@ fn priority_update(id: u64, urgency: u8) -> Vec<u8> {
     frame(0xf0700, &payload)
 }
 
-/// MAX_EARLY_PRIORITIES: what is said of requests still to come is remembered for some of them.
+/// Checks MAX_EARLY_PRIORITIES, the limit of priorities of requests that have not arrived.
 #[test]
 fn early_priorities_end_at_max_early_priorities() {
     const MAX_EARLY_PRIORITIES: u64 = 128;
@@ -326,13 +328,13 @@ fn early_priorities_end_at_max_early_priorities() {
     let control = duel.control;
     let updates = |urgency| (0..200).flat_map(move |n| priority_update(n * 4, urgency)).collect::<Vec<u8>>();
     duel.send(control, &[updates(5), updates(0)].concat(), false);
-    // What was said of requests that are then given up makes room for others.
+    // The priorities of requests that are then cancelled make room for others.
     for _ in 0..100 {
         let id = duel.message();
         duel.reset(id, Code::REQUEST_CANCELLED);
     }
     duel.send(control, &(200..300).flat_map(|n| priority_update(n * 4, 0)).collect::<Vec<u8>>(), false);
-    // Requests of which nothing was said share the connection.
+    // Requests without a priority share the connection.
     let expected = |urgency| Some(Priority { urgency, incremental: urgency == 3 }.into());
     for n in 100..350 {
         let id = duel.message();
@@ -348,7 +350,7 @@ fn early_priorities_end_at_max_early_priorities() {
     assert_eq!(duel.close_code(), None);
 }
 
-/// RFC 9218 §7: an update goes before the header, whenever it comes.
+/// Checks that PRIORITY_UPDATE overrides the header, regardless of the order of arrival (RFC 9218 §7).
 #[test]
 fn a_priority_update_overrules_the_header() {
     let mut duel = Duel::against(Side::Server);
@@ -364,7 +366,8 @@ fn a_priority_update_overrules_the_header() {
     duel.assert_quiet(&[]);
 }
 
-/// MAX_CONTROL_BACKLOG: a peer that gives the control stream no credit is not waited for.
+/// Checks MAX_CONTROL_BACKLOG: a session closes the connection if its control stream gets no flow control
+/// credit.
 #[test]
 fn a_control_stream_without_credit_ends_at_max_control_backlog() {
     const MAX_CONTROL_BACKLOG: usize = 16 * 1024;
@@ -382,7 +385,7 @@ fn a_control_stream_without_credit_ends_at_max_control_backlog() {
     assert!((MAX_CONTROL_BACKLOG..MAX_CONTROL_BACKLOG + 100).contains(&bytes), "{bytes} bytes");
 }
 
-/// The same for the decoder stream, on which each section costs an acknowledgment.
+/// Checks the same for the decoder stream, on which each section causes an acknowledgment.
 #[test]
 fn a_decoder_stream_without_credit_ends_at_max_unsent_instructions() {
     let mut duel = Duel::with(Side::Server, Config::default(), narrow(100));
@@ -397,7 +400,7 @@ fn a_decoder_stream_without_credit_ends_at_max_unsent_instructions() {
             && let Some(id) = duel.accept()
         {
             answer(&mut duel, id);
-            // RFC 9204 §4.4.1: a number with a prefix of 7 bits.
+            // RFC 9204 §4.4.1: an integer with a prefix of 7 bits.
             owed += match id.as_u64() {
                 0..0x7f => 1,
                 0x7f..0xff => 2,
@@ -414,7 +417,7 @@ fn a_decoder_stream_without_credit_ends_at_max_unsent_instructions() {
     assert!(owed + 1000 > MAX_UNSENT_INSTRUCTIONS, "{owed} bytes");
 }
 
-/// MAX_WAITING_DATAGRAMS: the latest wait to be taken.
+/// Checks MAX_WAITING_DATAGRAMS: the latest datagrams are kept.
 #[test]
 fn datagrams_that_wait_end_at_max_waiting_datagrams() {
     const MAX_WAITING_DATAGRAMS: usize = 128;
@@ -436,7 +439,7 @@ fn datagrams_that_wait_end_at_max_waiting_datagrams() {
     }
 }
 
-/// MAX_WAITING_BYTES: all requests share it, and those that are over give their share back.
+/// Checks MAX_WAITING_BYTES: all requests share this limit, and a released request returns its share.
 #[test]
 fn datagrams_that_wait_end_at_max_waiting_bytes() {
     const MAX_WAITING_BYTES: usize = 1024 * 1024;
@@ -453,8 +456,7 @@ fn datagrams_that_wait_end_at_max_waiting_bytes() {
             }
         }
         let session = duel.victim().session.as_mut().unwrap();
-        // The first requests filled it; what is left of them when they are released makes room for the next
-        // ones.
+        // The first requests filled it. Releasing them makes room for the datagrams of the next ones.
         let waiting = ids[1..]
             .iter()
             .map(|id| std::iter::from_fn(|| session.recv_datagram(*id)).count())
@@ -468,7 +470,7 @@ fn datagrams_that_wait_end_at_max_waiting_bytes() {
 #[test]
 fn datagrams_that_belong_to_nothing() {
     for side in ROLES {
-        // Of requests that are not there, or are over: dropped.
+        // Datagrams of requests that do not exist or have ended are dropped.
         let mut duel = Duel::against(side);
         let id = duel.message();
         let head = duel.head();
@@ -480,7 +482,7 @@ fn datagrams_that_belong_to_nothing() {
         duel.pair.pump();
         assert_eq!(duel.victim().session.as_mut().unwrap().recv_datagram(id), None);
         duel.assert_quiet(&[id]);
-        // Of requests that there cannot be.
+        // Datagrams of requests beyond the stream limit.
         let config = Config::default();
         let streams = StreamsConfig::default();
         let transport = TransportConfig::default().with_streams(streams.clone());
@@ -489,9 +491,10 @@ fn datagrams_that_belong_to_nothing() {
         duel.peer().connection().datagrams().send(encode_datagram(last, b"")).unwrap();
         assert_eq!(duel.close_code(), None);
         duel.peer().connection().datagrams().send(encode_datagram(beyond, b"")).unwrap();
-        // Only a server knows how many there can be.
+        // Only a server knows the limit.
         assert_eq!(duel.close_code(), (side == Side::Server).then_some(Code::ID_ERROR));
-        // Without a number: a fault. So is any if we said that we take none.
+        // A datagram without a complete quarter stream ID is an error. So is any datagram if SETTINGS did not
+        // permit them.
         for h3_datagram in [true, false] {
             let mut duel =
                 Duel::with(side, Config::default().with_h3_datagram(h3_datagram), TransportConfig::default());
@@ -502,7 +505,7 @@ fn datagrams_that_belong_to_nothing() {
     }
 }
 
-/// Control frames are handled one by one, and a farewell is told once however often it comes.
+/// Checks that repeated GOAWAY frames are handled one by one but cause only one event.
 #[test]
 fn repeated_goaways_are_one_event() {
     let mut duel = Duel::against(Side::Client);

@@ -1,4 +1,4 @@
-//! QPACK between a session and a peer that writes its instructions by hand (RFC 9204).
+//! Tests of QPACK with a session against a peer whose instructions are written by hand (RFC 9204).
 
 use anabranch_http3::{Code, Config, Event, ReadError};
 use anabranch_transport::TransportConfig;
@@ -6,13 +6,13 @@ use anabranch_wire::{Dir, Side, StreamId};
 
 use crate::by_hand::{Duel, ROLES, data, decoder_stream, encoder_stream, frame};
 
-/// Capacity 220 for the dynamic table.
+/// Instruction that sets the capacity of the dynamic table to 220.
 const CAPACITY: &[u8] = b"\x3f\xbd\x01";
-/// Inserts `x-a: b`.
+/// Instruction that inserts `x-a: b`.
 const INSERT: &[u8] = b"\x43x-a\x01b";
 
-/// Creates a HEADERS frame: the lines of a request or response, then `lines`, behind a prefix with an encoded
-/// required insert count and a base of the same value.
+/// Creates a HEADERS frame: a prefix, the lines of a request or response, then `lines`. `required` is the
+/// encoded required insert count. The base is equal to the required insert count.
 fn section(side: Side, required: u8, lines: &[u8]) -> Vec<u8> {
     let head: &[u8] = match side {
         Side::Server => b"\xd4\xd7\xc1\x50\x0aserver.lab",
@@ -21,7 +21,7 @@ fn section(side: Side, required: u8, lines: &[u8]) -> Vec<u8> {
     frame(0x1, &[&[required, 0], head, lines].concat())
 }
 
-/// Section of a message that waits for `inserts` entries and refers to the newest.
+/// Creates the section of a message that requires `inserts` entries and refers to the newest one.
 fn waiting(side: Side, inserts: u8) -> Vec<u8> {
     section(side, inserts + 1, b"\x80")
 }
@@ -33,7 +33,7 @@ fn is_delivered(duel: &mut Duel, id: StreamId) -> bool {
     }
 }
 
-/// The instructions on the victim's decoder stream since the last call, without the stream's type.
+/// Reader of new instructions on the victim's decoder stream. It skips the stream type.
 struct Instructions {
     stream: StreamId,
 }
@@ -82,7 +82,7 @@ fn instructions_that_are_wrong() {
             duel.send_uni(&decoder_stream(bytes));
             assert_eq!(duel.close_code(), Some(Code::QPACK_DECODER_STREAM_ERROR), "{what} to the {side:?}");
         }
-        // To cancel what is not there is no fault (RFC 9204 §4.4.2).
+        // A cancellation of a stream without sections is no error (RFC 9204 §4.4.2).
         let mut duel = Duel::against(side);
         duel.send_uni(&decoder_stream(b"\x40\x44"));
         assert_eq!(duel.close_code(), None);
@@ -122,7 +122,7 @@ fn sections_wait_for_their_entries_and_go_on_in_their_order() {
         let encoder = duel.send_uni(&encoder_stream(CAPACITY));
         duel.keeps_one_more();
         let ids: Vec<StreamId> = (1..=4).map(|_| duel.message()).collect();
-        // The later ones need less.
+        // The later sections need fewer entries.
         for (id, inserts) in ids.iter().zip([4, 3, 2, 1]) {
             duel.send(*id, &[waiting(side, inserts), data(b"body")].concat(), true);
         }
@@ -133,7 +133,7 @@ fn sections_wait_for_their_entries_and_go_on_in_their_order() {
             duel.send(encoder, INSERT, false);
             assert!(is_delivered(&mut duel, *id));
             assert_eq!(duel.read(*id), (b"body".to_vec(), ReadError::Finished));
-            // A section acknowledgment tells of the entry too.
+            // A section acknowledgment also acknowledges the entry.
             assert_eq!(instructions.take(&mut duel), [0x80 | id.as_u64() as u8]);
         }
         duel.assert_quiet(&ids);
@@ -178,12 +178,13 @@ fn trailers_may_wait_too() {
     }
 }
 
-/// RFC 9204 §2.2.2.2: for whatever is not read to its end the encoder gets a Stream Cancellation, once.
+/// Checks that the encoder gets exactly one Stream Cancellation for each message that is not read to its end
+/// (RFC 9204 §2.2.2.2).
 #[test]
 fn streams_that_are_given_up_are_cancelled() {
     for side in ROLES {
         for behind in [&b""[..], &data(b"body")] {
-            // Reset by the peer while it waits for an entry.
+            // Reset by the peer while the section is blocked.
             let mut duel = Duel::against(side);
             let instructions = Instructions::of(&mut duel);
             let encoder = duel.send_uni(&encoder_stream(CAPACITY));
@@ -199,7 +200,7 @@ fn streams_that_are_given_up_are_cancelled() {
             duel.assert_quiet(&[id]);
             assert_eq!(instructions.take(&mut duel), b"", "nothing after that");
         }
-        // Reset before anything of it was seen: a section may have been lost with it.
+        // Reset before any data arrived: a section may have been lost.
         let mut duel = Duel::against(side);
         let instructions = Instructions::of(&mut duel);
         let id = duel.message();
@@ -207,14 +208,14 @@ fn streams_that_are_given_up_are_cancelled() {
         assert_eq!(instructions.take(&mut duel), [0x40 | id.as_u64() as u8]);
         duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), b"");
-        // Given up by the application in the middle of the body.
+        // Released by the application in the middle of the content.
         let id = duel.message();
         let message = [duel.head(), data(b"body")].concat();
         duel.send(id, &message, false);
         assert!(is_delivered(&mut duel, id));
         duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), [0x40 | id.as_u64() as u8]);
-        // Read to its end: nothing to cancel.
+        // Read to its end, so nothing is cancelled.
         let id = duel.message();
         let message = duel.head();
         duel.send(id, &message, true);
@@ -222,7 +223,7 @@ fn streams_that_are_given_up_are_cancelled() {
         duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), b"");
     }
-    // Rejected by a server that goes away.
+    // Rejected by a server that has sent GOAWAY.
     let mut duel = Duel::against(Side::Server);
     let instructions = Instructions::of(&mut duel);
     duel.victim().http(|session, streams| session.shutdown(streams));

@@ -1,4 +1,4 @@
-//! A session against a peer that writes its bytes by hand.
+//! Setup of a session and a peer whose bytes are written by hand.
 
 use anabranch_http3::frame::{FrameType, write_header};
 use anabranch_http3::qpack::{Encoder, Field};
@@ -10,19 +10,19 @@ use http::Request;
 
 use crate::pair::{Host, Pair, Setup};
 
-/// The lines of a request that nothing is wrong with.
+/// Field lines of a valid request.
 pub(crate) const REQUEST: [(&str, &str); 4] =
     [(":method", "POST"), (":scheme", "https"), (":authority", "server.lab"), (":path", "/")];
-/// The lines of a response that nothing is wrong with.
+/// Field lines of a valid response.
 pub(crate) const RESPONSE: [(&str, &str); 1] = [(":status", "200")];
 
-/// One session, the victim, and a peer without one.
+/// One session (the victim), and a peer without a session.
 pub(crate) struct Duel {
     pub(crate) pair: Pair,
     pub(crate) side: Side,
-    /// The peer's control stream, which has said its SETTINGS.
+    /// The peer's control stream, on which SETTINGS were sent.
     pub(crate) control: StreamId,
-    /// Streams that the victim keeps until the connection ends.
+    /// Number of the peer's streams that exist until the connection ends.
     kept: usize,
 }
 
@@ -57,8 +57,8 @@ impl Duel {
         }
     }
 
-    /// Returns a stream on which the peer is to send a message: a new request, or the response to a request
-    /// that the victim makes.
+    /// Returns a stream for a message of the peer: a new request, or the response to a new request of the
+    /// victim.
     pub(crate) fn message(&mut self) -> StreamId {
         match self.side {
             Side::Server => self.peer().open(Dir::Bi, b"", false),
@@ -66,7 +66,7 @@ impl Duel {
         }
     }
 
-    /// Makes a request without a body; the victim is a client.
+    /// Makes a request without content; the victim must be a client.
     pub(crate) fn request(&mut self, method: &str) -> StreamId {
         let request = Request::builder().method(method).uri("https://server.lab/").body(()).unwrap();
         let parts = request.into_parts().0;
@@ -75,7 +75,8 @@ impl Duel {
         id
     }
 
-    /// Reads the body as far as possible at the victim, unless that has closed the connection.
+    /// Reads the content at the victim until no more has arrived. Returns nothing if the victim has closed
+    /// the connection.
     pub(crate) fn read(&mut self, id: StreamId) -> (Vec<u8>, anabranch_http3::ReadError) {
         match self.victim().is_gone() {
             true => (Vec::new(), anabranch_http3::ReadError::Closed),
@@ -83,32 +84,32 @@ impl Duel {
         }
     }
 
-    /// Writes to a stream and lets everything happen.
+    /// Writes to a stream, then delivers all packets.
     pub(crate) fn send(&mut self, id: StreamId, bytes: &[u8], end: bool) {
         self.peer().write(id, bytes, end);
         self.pair.pump();
     }
 
-    /// Opens a unidirectional stream with these bytes and lets everything happen.
+    /// Opens a unidirectional stream with these bytes, then delivers all packets.
     pub(crate) fn send_uni(&mut self, bytes: &[u8]) -> StreamId {
         let id = self.peer().open(Dir::Uni, bytes, false);
         self.pair.pump();
         id
     }
 
-    /// Resets the peer's half of a stream and lets everything happen.
+    /// Resets the peer's half of a stream, then delivers all packets.
     pub(crate) fn reset(&mut self, id: StreamId, code: Code) {
         self.peer().connection().streams().reset(id, code.get()).unwrap();
         self.pair.pump();
     }
 
-    /// Asks the victim to stop sending on a stream, and lets everything happen.
+    /// Stops the victim's half of a stream (STOP_SENDING), then delivers all packets.
     pub(crate) fn stop(&mut self, id: StreamId, code: Code) {
         self.peer().connection().streams().stop(id, code.get()).unwrap();
         self.pair.pump();
     }
 
-    /// Returns a valid head of a message.
+    /// Returns a valid HEADERS frame for the beginning of a message.
     pub(crate) fn head(&self) -> Vec<u8> {
         match self.side {
             Side::Server => headers(&REQUEST),
@@ -116,12 +117,12 @@ impl Duel {
         }
     }
 
-    /// Accepts the next request at the victim; a client has none.
+    /// Accepts the next request at the victim. Returns `None` if there is none, as on a client.
     pub(crate) fn accept(&mut self) -> Option<StreamId> {
         self.victim().session.as_mut().unwrap().accept().map(|(id, _)| id)
     }
 
-    /// Returns all bytes that the peer has received on a stream so far, and how reading ended.
+    /// Returns all bytes that the peer has received on a stream so far, and the reason that reading ended.
     pub(crate) fn received(&mut self, id: StreamId) -> (Vec<u8>, ReadError) {
         let streams = self.peer().connection().streams();
         let mut received = Vec::new();
@@ -139,8 +140,8 @@ impl Duel {
         self.peer().close_code()
     }
 
-    /// Releases all requests that the application knows of, and checks that nothing of any request is left,
-    /// neither in the session nor in the transport.
+    /// Releases all requests that the application knows, and checks that neither the session nor the
+    /// transport has any state of requests left.
     pub(crate) fn assert_quiet(&mut self, known: &[StreamId]) {
         while let Some(id) = self.accept() {
             self.victim().http(|session, streams| session.release(streams, id));
@@ -155,7 +156,7 @@ impl Duel {
         assert_eq!(self.close_code(), None);
     }
 
-    /// Records that the peer has opened one more unidirectional stream that stays.
+    /// Records that the peer has opened one more unidirectional stream that exists until the connection ends.
     pub(crate) fn keeps_one_more(&mut self) {
         self.kept += 1;
     }
@@ -185,7 +186,7 @@ pub(crate) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
     frame(FrameType::HEADERS.0, &section)
 }
 
-/// Creates the bytes of the peer's QPACK encoder stream, which begins with its type.
+/// Creates the bytes of the peer's QPACK encoder stream, including the stream type.
 pub(crate) fn encoder_stream(instructions: &[u8]) -> Vec<u8> {
     [&[StreamType::QPACK_ENCODER.0], instructions].concat()
 }
@@ -194,5 +195,5 @@ pub(crate) fn decoder_stream(instructions: &[u8]) -> Vec<u8> {
     [&[StreamType::QPACK_DECODER.0], instructions].concat()
 }
 
-/// Both roles of the victim.
+/// Possible roles of the victim.
 pub(crate) const ROLES: [Side; 2] = [Side::Server, Side::Client];

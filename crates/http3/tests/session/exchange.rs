@@ -1,4 +1,4 @@
-//! Requests and responses as they should be.
+//! Tests of valid requests and responses.
 
 use anabranch_http3::{Code, Config, Event, ReadError, RequestError, WriteError};
 use anabranch_transport::TransportConfig;
@@ -23,7 +23,7 @@ fn ok() -> http::response::Parts {
     Response::builder().header("server", "test").body(()).unwrap().into_parts().0
 }
 
-/// Makes the request and gives the server's view of it.
+/// Makes a request. Returns its ID and the header section that the server received.
 fn request(pair: &mut Pair, parts: &http::request::Parts, end: bool) -> (StreamId, http::request::Parts) {
     let id = pair.client.http(|session, streams| session.request(streams, parts, end)).unwrap();
     pair.pump();
@@ -70,7 +70,8 @@ fn a_request_is_answered() {
     assert_eq!((pair.client.closed, pair.server.closed), (None, None));
 }
 
-/// The application gets the transport's own memory, and over VReverso the packets were decrypted right there.
+/// Checks that the application gets the transport's own memory. Over VReverso the packets were even decrypted
+/// in place there.
 #[test]
 fn bodies_are_lent_and_taken_from_where_they_arrived() {
     for version in [Version::V1, Version::REVERSO] {
@@ -202,7 +203,7 @@ fn a_tunnel_carries_bytes_both_ways() {
     let (id, head) = request(&mut pair, &parts, false);
     assert_eq!((head.method, head.uri.to_string()), (Method::CONNECT, "example.org:22".to_owned()));
     let mut parts = ok();
-    // Any 2xx will do, even one that has no content elsewhere.
+    // Any 2xx status opens a tunnel, even one that does not permit content otherwise.
     parts.status = http::StatusCode::NO_CONTENT;
     pair.server.http(|session, streams| session.respond(streams, id, &parts, false)).unwrap();
     assert_eq!(response(&mut pair, id).status, 204);
@@ -263,7 +264,7 @@ fn going_away_lets_requests_finish_and_takes_no_more() {
     let mut pair = Pair::new();
     let (id, _) = request(&mut pair, &get("/"), true);
     pair.server.http(|session, streams| session.announce_shutdown(streams));
-    // Made before the client knows.
+    // This request is made before the client receives GOAWAY.
     let late = pair.client.http(|session, streams| session.request(streams, &get("/late"), true)).unwrap();
     pair.pump();
     assert!(pair.client.events.contains(&Event::GoingAway));
@@ -412,7 +413,7 @@ fn content_is_as_long_as_this_end_says() {
     let untrue = with_length(ok(), "five");
     let (id, _) = request(&mut pair, &get("/"), true);
     pair.server.http(|session, streams| {
-        // Nothing is sent of what would be malformed from the start.
+        // A response that would be malformed from the start is not sent.
         for (parts, body) in [(&head, &b"four"[..]), (&head, b"sixsix"), (&head, b""), (&untrue, b"five")] {
             assert!(is_invalid(&session.respond_whole(streams, id, parts, body)));
         }

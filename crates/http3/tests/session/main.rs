@@ -1,4 +1,4 @@
-//! Sessions over real connections: two of them, or one and a peer that breaks the rules.
+//! Tests of sessions over real connections: two sessions, or one and a peer that violates the protocol.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

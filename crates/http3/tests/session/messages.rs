@@ -1,4 +1,4 @@
-//! Messages that are malformed: they end their stream, with the right code, and nothing of them reaches the
+//! Tests of malformed messages: each resets its stream with the right code and does not reach the
 //! application.
 
 use anabranch_http3::{Code, Config, Event, ReadError};
@@ -9,7 +9,7 @@ use crate::by_hand::{Duel, REQUEST, RESPONSE, ROLES, data, frame, headers};
 
 type Lines<'a> = Vec<(&'a str, &'a str)>;
 
-/// `lines` without those named `name`.
+/// Returns `lines` without those named `name`.
 fn without<'a>(lines: &[(&'a str, &'a str)], name: &str) -> Lines<'a> {
     lines.iter().copied().filter(|line| line.0 != name).collect()
 }
@@ -18,8 +18,8 @@ fn with<'a>(lines: &[(&'a str, &'a str)], more: &[(&'a str, &'a str)]) -> Lines<
     [lines, more].concat()
 }
 
-/// Checks that the peer's message was rejected: its stream has ended with `code`, the application saw nothing
-/// of it, and the connection goes on.
+/// Checks that the peer's message was rejected: its stream was reset with `code`, the application saw nothing
+/// of it, and the connection continues.
 fn assert_spoiled(duel: &mut Duel, id: StreamId, code: Code, what: &str) {
     assert_eq!(duel.close_code(), None, "{what}: the connection is closed");
     match duel.side {
@@ -78,7 +78,7 @@ fn malformed_responses() -> Vec<(&'static str, Lines<'static>)> {
     cases
 }
 
-/// Lines that no section may have.
+/// Lines that no section may contain.
 const LINES: [(&str, &str); 15] = [
     ("X-Upper", "x"),
     ("", "x"),
@@ -113,7 +113,7 @@ fn heads_that_are_malformed() {
             duel.send(id, &headers(&lines), false);
             assert_spoiled(&mut duel, id, Code::MESSAGE_ERROR, what);
         }
-        // And one that is not, on the same connection.
+        // A valid message on the same connection.
         let id = duel.message();
         let head = duel.head();
         duel.send(id, &head, true);
@@ -143,7 +143,7 @@ fn trailers_that_are_malformed() {
             let message = [duel.head(), data(b"body"), headers(&[line])].concat();
             duel.send(id, &message, true);
             assert_eq!(duel.accept().is_some(), side == Side::Server);
-            // The body came before the fault.
+            // The content precedes the error.
             assert_eq!(
                 duel.read(id),
                 (b"body".to_vec(), ReadError::Malformed(Code::MESSAGE_ERROR)),
@@ -167,7 +167,8 @@ fn content_that_is_not_as_long_as_it_says() {
     for side in ROLES {
         let base: &[_] = if side == Side::Server { &REQUEST } else { &RESPONSE };
         let head = headers(&with(base, &[("content-length", "5")]));
-        // What is read of it, and how reading ends. More than promised is never forwarded.
+        // Content, the bytes that are read of it, and the reason that reading ends. Bytes beyond
+        // content-length are never passed on.
         let malformed = ReadError::Malformed(Code::MESSAGE_ERROR);
         let cases: [(Vec<u8>, &[u8], ReadError); 8] = [
             (data(b"12345"), b"12345", ReadError::Finished),
@@ -177,7 +178,7 @@ fn content_that_is_not_as_long_as_it_says() {
             (headers(&[("x", "y")]), b"", malformed),
             (data(b"123456"), b"", malformed),
             ([data(b"12345"), data(b"6")].concat(), b"12345", malformed),
-            // Announced is enough: nobody waits for the rest.
+            // The frame header suffices for the error; the rest need not arrive.
             (b"\x00\xbf\xff\xff\xff123".to_vec(), b"", malformed),
         ];
         let mut duel = Duel::against(side);
@@ -236,7 +237,7 @@ fn a_message_that_ends_before_it_begins() {
             assert_spoiled(&mut duel, id, code, "an empty message");
         }
     }
-    // Interim responses are no response.
+    // Interim responses without a final one.
     let mut duel = Duel::against(Side::Client);
     let id = duel.message();
     duel.send(id, &headers(&[(":status", "103")]), true);

@@ -1,5 +1,5 @@
-//! Two real endpoints back to back in one thread, with sessions on top or with somebody who writes what he
-//! likes.
+//! Two real endpoints that exchange packets in one thread. Each has a session, or the test writes its bytes
+//! by hand.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -19,11 +19,11 @@ use bytes::Bytes;
 /// Name in the server's certificate.
 const SERVER_NAME: &str = "server.test";
 
-/// One side.
+/// One side of the connection.
 pub(crate) struct Host {
     pub(crate) endpoint: Endpoint,
     handle: Option<Handle>,
-    /// `None` for a peer that speaks HTTP/3 by hand.
+    /// `None` for a peer whose HTTP/3 bytes the test writes by hand.
     pub(crate) session: Option<Session>,
     pub(crate) events: VecDeque<Event>,
     /// Events of the transport, for a peer without a session.
@@ -39,7 +39,7 @@ pub(crate) struct Pair {
     pub(crate) server: Host,
 }
 
-/// Setup of a connection: the sides that have a session, and their configurations.
+/// Configuration of a connection. A side without a configuration has no session.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) client: Option<Config>,
@@ -47,7 +47,7 @@ pub(crate) struct Setup {
     pub(crate) transport: TransportConfig,
 }
 
-/// Streams with this window, which never grows.
+/// Returns a configuration whose streams have this flow control window, which never grows.
 pub(crate) fn narrow(window: u64) -> TransportConfig {
     let streams = StreamsConfig::default().with_stream_window(window).with_stream_window_max(window);
     TransportConfig::default().with_streams(streams)
@@ -100,7 +100,7 @@ impl Pair {
             client: host(client, Some(handle), session(Side::Client, setup.client), addresses[0]),
             server: host(server, None, session(Side::Server, setup.server), addresses[1]),
         };
-        // The handshake first: most tests are about what comes after it.
+        // The handshake is completed first, because most tests are about the time after it.
         let sessions = (pair.client.session.take(), pair.server.session.take());
         pair.pump();
         pair.client.raw.clear();
@@ -113,7 +113,7 @@ impl Pair {
         pair
     }
 
-    /// Lets everything happen that will happen by itself within 100 ms.
+    /// Delivers all packets and handles all timers of the next 100 ms.
     pub(crate) fn pump(&mut self) {
         let end = self.now + Duration::from_millis(100);
         loop {
@@ -143,12 +143,12 @@ impl Host {
         self.endpoint.connection(handle).unwrap()
     }
 
-    /// Returns whether the endpoint has forgotten the connection.
+    /// Returns whether the endpoint has dropped the connection.
     pub(crate) fn is_gone(&mut self) -> bool {
         self.handle.is_none_or(|handle| self.endpoint.connection(handle).is_none())
     }
 
-    /// Uses the session and its connection, then takes over what follows.
+    /// Calls `f` with the session and its connection, if there is a session.
     pub(crate) fn with<T>(&mut self, f: impl FnOnce(&mut Session, &mut Connection) -> T) -> Option<T> {
         let mut session = self.session.take()?;
         let result = f(&mut session, self.connection());
@@ -200,14 +200,14 @@ impl Host {
         moved
     }
 
-    /// Returns all of the body that has arrived, and the reason that reading stopped.
+    /// Returns all content that has arrived, and the reason that reading stopped.
     pub(crate) fn read(&mut self, id: StreamId) -> (Vec<u8>, ReadError) {
         self.http(|session, streams| {
             let mut body = Vec::new();
             loop {
                 match session.peek(streams, id) {
                     Ok(bytes) => {
-                        // Not all at once, so that frames are left in the middle.
+                        // Consume half of the bytes, so that reading stops inside frames.
                         let n = bytes.len().div_ceil(2);
                         body.extend_from_slice(&bytes[..n]);
                         session.consume(streams, id, n);
@@ -218,7 +218,7 @@ impl Host {
         })
     }
 
-    // What follows is for a side without a session.
+    // The following functions are for a side without a session.
 
     /// Opens a stream and writes to it.
     pub(crate) fn open(&mut self, dir: Dir, bytes: &[u8], end: bool) -> StreamId {

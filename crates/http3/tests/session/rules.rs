@@ -1,5 +1,5 @@
-//! Rules whose violation closes the connection, with the code for each (RFC 9114 §8.1, RFC 9204 §6), and
-//! input that must be ignored.
+//! Tests of protocol violations that close the connection, with the code for each (RFC 9114 §8.1, RFC 9204
+//! §6), and of input that must be ignored.
 
 use anabranch_http3::frame::MAX_CONTROL_PAYLOAD;
 use anabranch_http3::{Code, Event, MAX_SETTINGS, ReadError, reserved};
@@ -14,7 +14,7 @@ fn varint(value: u64) -> Vec<u8> {
     out
 }
 
-/// Frames of the control stream, behind SETTINGS.
+/// Checks frames on the control stream after SETTINGS.
 #[test]
 fn frames_that_the_control_stream_must_not_have() {
     let twice =
@@ -55,7 +55,7 @@ fn frames_that_the_control_stream_must_not_have() {
             assert_eq!(duel.close_code(), Some(code), "{name} to the {side:?}");
         }
     }
-    // The last element that a request may become is none of these.
+    // The highest possible request ID is no violation.
     let mut duel = Duel::against(Server);
     let control = duel.control;
     duel.send(control, &frame(0xf0700, &varint(127 * 4)), false);
@@ -117,7 +117,7 @@ fn control_frames_are_bounded_by_max_control_payload() {
         push_varint(&mut header, MAX_CONTROL_PAYLOAD + 1);
         duel.send(control, &header, false);
         assert_eq!(duel.close_code(), Some(Code::EXCESSIVE_LOAD));
-        // What is not known is skipped without being kept, however long it is.
+        // A frame of unknown type is skipped without being buffered, regardless of its length.
         let mut duel = Duel::against(side);
         let control = duel.control;
         duel.send(control, &frame(reserved(3), &vec![0; 4 * MAX_CONTROL_PAYLOAD as usize]), false);
@@ -148,7 +148,7 @@ fn critical_streams_must_stay() {
                 );
             }
         }
-        // And ours: the peer must not stop them.
+        // The peer must not stop our critical streams either.
         for nth in 0..3 {
             let mut duel = Duel::against(side);
             let id = (0..=nth)
@@ -158,7 +158,7 @@ fn critical_streams_must_stay() {
             duel.stop(id, Code::NO_ERROR);
             assert_eq!(duel.close_code(), Some(Code::CLOSED_CRITICAL_STREAM), "{nth} of the {side:?}");
         }
-        // A frame that does not end is no excuse.
+        // The same if the stream ends inside a frame.
         let mut duel = Duel::against(side);
         let control = duel.control;
         duel.send(control, b"\x07\x08\x00", true);
@@ -171,7 +171,7 @@ fn streams_that_must_not_be_opened() {
     for side in ROLES {
         for kind in [&b"\0\x04\0"[..], b"\x02", b"\x03"] {
             let mut duel = Duel::against(side);
-            // The control stream is there already.
+            // The control stream exists already.
             for _ in 0..if kind[0] == 0 { 1 } else { 2 } {
                 duel.send_uni(kind);
             }
@@ -187,7 +187,7 @@ fn streams_that_must_not_be_opened() {
     assert_eq!(duel.close_code(), Some(Code::STREAM_CREATION_ERROR));
 }
 
-/// Frames of a request stream, before and behind what they may follow.
+/// Checks frames on a request stream that are not allowed at their position.
 #[test]
 fn frames_that_a_request_must_not_have() {
     for side in ROLES {
@@ -212,7 +212,7 @@ fn frames_that_a_request_must_not_have() {
             let mut duel = Duel::against(side);
             let id = duel.message();
             duel.send(id, &[before, &bytes].concat(), false);
-            // The frames behind the head are looked at when somebody reads that far.
+            // Frames after the header section are parsed only when the application reads.
             duel.read(id);
             assert_eq!(duel.close_code(), Some(code), "{:?} behind {name} to the {side:?}", &bytes[..2]);
         }
@@ -258,7 +258,7 @@ fn what_is_unknown_is_ignored() {
             let stopped = duel.peer().connection().streams().stopped(id);
             assert!(stopped.is_none_or(|code| code == Code::STREAM_CREATION_ERROR.get()));
         }
-        // A stream may end before it has said what it is.
+        // A stream may end before its type is complete.
         for bytes in [&b""[..], b"\x40"] {
             duel.peer().open(Dir::Uni, bytes, true);
             let id = duel.send_uni(bytes);
@@ -319,7 +319,7 @@ fn everything_may_come_byte_by_byte() {
         assert_eq!(duel.read(id), (Vec::new(), ReadError::Finished));
         assert_eq!(body, b"some body");
         assert_eq!(duel.victim().session.as_mut().unwrap().trailers(id).unwrap()["x"], "y");
-        // The streams that a connection needs, too.
+        // The same for critical streams.
         let control = duel.control;
         for byte in [frame(0x7, b"\x40\0"), frame(reserved(4), b"ab")].concat() {
             duel.send(control, &[byte], false);

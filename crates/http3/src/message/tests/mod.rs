@@ -1,4 +1,4 @@
-//! Messages that peers send and messages that applications send.
+//! Tests of received and of sent messages.
 
 mod received;
 mod round_trip;
@@ -6,10 +6,10 @@ mod sent;
 
 use super::{FieldGatherer, Malformed};
 
-/// A line of a field section.
+/// Line of a field section: name and value.
 type Line<'a> = (&'a str, &'a str);
 
-/// Gathers `lines`, none of which may be at fault by itself.
+/// Adds `lines` to a new gatherer. Fails if one of them is invalid.
 fn gather(lines: &[Line<'_>]) -> Result<FieldGatherer, Malformed> {
     let mut gatherer = FieldGatherer::new();
     for (name, value) in lines {

@@ -1,4 +1,4 @@
-//! Messages that peers send: malformed ones (RFC 9114 §4.1.2), and the requests and responses of other
+//! Tests of received messages: malformed ones (RFC 9114 §4.1.2), and requests and responses of other
 //! implementations.
 
 use http::header::{CONTENT_LENGTH, COOKIE, HOST};
@@ -22,12 +22,12 @@ fn trailers(lines: &[Line<'_>]) -> Result<HeaderMap, Malformed> {
     gather(lines)?.into_trailers()
 }
 
-/// Reads a valid request followed by `lines`.
+/// Parses a valid request followed by `lines`.
 fn get_and(lines: &[Line<'_>]) -> Result<request::Parts, Malformed> {
     request(&[&GET, lines].concat())
 }
 
-/// Reads a valid request in which the pseudo-header `name` has another value, or is missing.
+/// Parses a valid request whose pseudo-header `name` has another value, or is missing.
 fn get_with(name: &str, value: Option<&str>) -> Result<request::Parts, Malformed> {
     let others = GET.iter().filter(|line| line.0 != name).copied();
     let lines: Vec<Line<'_>> = others.chain(value.map(|value| (name, value))).collect();
@@ -64,14 +64,14 @@ fn pseudo_headers_are_known_and_in_their_place() {
     for name in [":", ":foo", ":Method", "::path", ":protocol ", ":version"] {
         assert!(request(&[&[(name, "x")], &GET[..]].concat()).is_err(), "{name}");
     }
-    // Late.
+    // Pseudo-header after a regular field.
     for regular in [("accept", "*/*"), ("cookie", "a=b"), ("cookie", "")] {
         let mut lines = GET.to_vec();
         lines.insert(3, regular);
         assert_eq!(request(&lines).unwrap_err(), Malformed("a pseudo-header after a regular field"));
         assert!(response(&[regular, (":status", "200")]).is_err());
     }
-    // Prohibited.
+    // Pseudo-header that is not allowed in this kind of message.
     assert!(request(&[&[(":status", "200")], &GET[..]].concat()).is_err());
     for line in GET.into_iter().chain([(":protocol", "websocket")]) {
         assert!(response(&[(":status", "200"), line]).is_err());

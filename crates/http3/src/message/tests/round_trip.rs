@@ -1,11 +1,11 @@
-//! Messages that are received as they were sent.
+//! Tests that messages are received as they were sent.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use proptest::prelude::*;
 
 use super::super::{FieldGatherer, Fields, request_fields, response_fields, trailer_fields};
 
-/// Fields that neither side treats in a special way: names that are not `te`, `host`, `cookie` and the like.
+/// Returns headers that neither side treats specially, so without names like `te`, `host` and `cookie`.
 fn headers() -> impl Strategy<Value = HeaderMap> {
     let name = prop_oneof!["x-[a-z0-9]{1,40}", "accept|content-type|etag|vary|authorization".boxed()];
     let line = (name, proptest::collection::vec(prop_oneof![32..127u8, 128..=255u8, Just(9)], 0..64));

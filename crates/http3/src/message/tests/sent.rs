@@ -1,4 +1,4 @@
-//! Messages that applications send: their field lines, and messages that cannot be sent.
+//! Tests of sent messages: their field lines, and messages that cannot be sent.
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, request};
 
@@ -19,7 +19,7 @@ fn get(uri: &str) -> request::Parts {
     Request::get(uri).body(()).unwrap().into_parts().0
 }
 
-/// Returns the value of one line of a request that can be sent.
+/// Returns the value of the line `name` of a valid request.
 fn value_of(parts: &request::Parts, name: &str) -> Option<String> {
     let found = lines(&request_fields(parts).unwrap()).into_iter().find(|line| line.0 == name);
     found.map(|line| line.1)

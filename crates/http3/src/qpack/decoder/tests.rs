@@ -1,18 +1,18 @@
-//! Wrong input and its exact code, and the bounds.
+//! Tests of invalid input with its exact error code, and of the decoder's limits.
 
 use super::super::integer::write;
 use super::*;
 
 const LIMITS: Limits = Limits { max_size: 64 * 1024, max_fields: 256 };
 
-/// Creates a decoder with two entries, `a: 1` and `b: 2`, and an allowance of one blocked stream.
+/// Creates a decoder with the entries `a: 1` and `b: 2` that permits one blocked stream.
 fn decoder() -> Decoder {
     let mut decoder = Decoder::new(4096, 1);
     decoder.on_encoder_stream(&[0x3f, 0xe1, 0x1f, 0x41, b'a', 1, b'1', 0x41, b'b', 1, b'2']).unwrap();
     decoder
 }
 
-/// Creates a decoder whose table is empty and has the capacity that is permitted.
+/// Creates a decoder with an empty table that uses its maximum capacity.
 fn decoder_of(capacity: u64) -> Decoder {
     let mut decoder = Decoder::new(capacity, 0);
     let mut instruction = Vec::new();
@@ -80,7 +80,7 @@ fn the_prefix_is_needed_without_a_table_too() {
     assert!(decoder.instructions().is_empty(), "without a table there is nothing to tell");
 }
 
-/// The example of RFC 9204 §4.5.1.1, and what lies around the window.
+/// Checks the example of RFC 9204 §4.5.1.1, and the values at the edges of the window.
 #[test]
 fn required_insert_counts_wrap() {
     let mut decoder = Decoder::new(100, 1);
@@ -118,7 +118,7 @@ fn faults_of_the_encoder_stream() {
     ] {
         let code = decoder().on_encoder_stream(bytes).unwrap_err().code;
         assert_eq!(code, Code::QPACK_ENCODER_STREAM_ERROR, "{what}");
-        // The same, byte by byte: nobody waits for what cannot be right.
+        // The same input byte by byte: an error is reported as soon as the bytes are invalid.
         let mut decoder = decoder();
         let code = bytes.iter().find_map(|byte| decoder.on_encoder_stream(&[*byte]).err());
         assert_eq!(code.map(|error| error.code), Some(Code::QPACK_ENCODER_STREAM_ERROR), "{what}");
@@ -160,7 +160,7 @@ fn streams_beyond_the_allowance_may_not_block() {
     decoder.cancel(0);
     assert_eq!(decoder.decode(4, &blocked, &LIMITS, &mut |_| {}), Ok(Decoded::Blocked));
     decoder.on_encoder_stream(&[0x00]).unwrap();
-    // An unblocked stream does not count even before it is decoded.
+    // A stream that is no longer blocked does not count towards the limit, even before it is decoded.
     assert_eq!(decoder.decode(8, &[5, 0, 0x80], &LIMITS, &mut |_| {}), Ok(Decoded::Blocked));
     assert_eq!((decoder.take_unblocked(), decoder.take_unblocked()), (Some(4), None));
     assert_eq!(decoder.decode(4, &blocked, &LIMITS, &mut |_| {}), Ok(Decoded::Complete));
@@ -170,7 +170,7 @@ fn decode_code_of(decoder: &mut Decoder, stream: u64, section: &[u8]) -> Code {
     decoder.decode(stream, section, &LIMITS, &mut |_| {}).unwrap_err().code
 }
 
-/// Row 14 of the attack table: 1 KB in, at most 64 KiB out, however it is packed.
+/// Checks row 14 of the attack table: 1 KB of input decodes to at most 64 KiB, in every encoding.
 #[test]
 fn expansion_is_bounded() {
     let mut decoder = decoder_of(4096);
@@ -215,7 +215,7 @@ fn limits_are_exact() {
         count(&mut decoder(), &section, &Limits { max_size: sizes[2] - 1, ..exact }).0,
         Decoded::TooLarge
     );
-    // A string that is announced to be larger than what is left is not waited for.
+    // The decoder does not wait for a string whose declared length exceeds the remaining limit.
     assert_eq!(
         count(&mut decoder(), &[0, 0, 0x51, 101], &Limits { max_size: 132, max_fields: 1 }).0,
         Decoded::TooLarge
@@ -226,7 +226,7 @@ fn limits_are_exact() {
 #[test]
 fn pending_instructions_are_bounded() {
     let mut decoder = decoder_of(4096);
-    // The longest name and the longest value whose length can be right: 30 bits for each byte of an entry.
+    // Longest encoded name and value that can still be valid: 30 bits for each byte of an entry.
     let longest = 4064 * 30 / 8;
     let mut insert = Vec::new();
     write(&mut insert, 0x60, 5, longest);
@@ -276,7 +276,7 @@ fn increments_tell_what_no_section_told() {
 #[test]
 fn the_never_indexed_bit_is_passed_on() {
     let mut decoder = decoder();
-    // Static name, dynamic name, literal name, post-base name; each without and with the bit.
+    // Static name, dynamic name, literal name, post-base name; each without and with the never-indexed bit.
     for (plain, never) in [(0x51, 0x71), (0x40, 0x60), (0x21, 0x31), (0x00, 0x08)] {
         for (first, never_indexed) in [(plain, false), (never, true)] {
             let name: &[u8] = if first & 0xe0 == 0x20 { b"n" } else { b"" };

@@ -1,4 +1,4 @@
-//! Wrong input on the decoder stream, the policy, and the bounds.
+//! Tests of invalid input on the decoder stream, of the choice of entries, and of the encoder's limits.
 
 use super::super::outstanding::{MAX_BLOCKING_STREAMS, MAX_OUTSTANDING_SECTIONS};
 use super::*;
@@ -28,7 +28,7 @@ fn encode_with(
     out
 }
 
-/// Lines that are in the table after two sections, acknowledged.
+/// Creates an encoder whose table contains `x-a: 1`, acknowledged by the decoder.
 fn with_entry(blocked_streams: u64) -> Encoder {
     let mut encoder = encoder(blocked_streams);
     encode(&mut encoder, 0, &[("x-a", "1")]);
@@ -116,9 +116,9 @@ fn the_second_sight_inserts() {
     encode(&mut encoder, 0, &[("x-a", "1"), (":path", "X"), (":path", "Z")]);
     assert!(encoder.instructions().is_empty());
     encode(&mut encoder, 4, &[("x-a", "2"), (":path", "X"), (":path", "&")]);
-    // The name for itself, and a line whose name is in the static table.
+    // Two insertions: a name from the dynamic table with a new value, and a name from the static table.
     assert_eq!(*encoder.instructions(), b"\x43x-a\x012\xc1\x01X");
-    // Entries that the decoder may not have are not referred to: no stream may block.
+    // The section refers to no entry that the decoder may lack, because no stream may block.
     assert_eq!(encode(&mut encoder, 8, &[(":path", "X")]), b"\0\0\x51\x01X");
     encoder.on_decoder_stream(&[2]).unwrap();
     assert_eq!(encode(&mut encoder, 8, &[(":path", "X")]), [3, 0, 0x80]);
@@ -173,7 +173,7 @@ fn instructions_stay_within_the_room() {
     assert!(encoder.instructions().is_empty());
     encode_with(&mut encoder, 4, &[("x-a", "1"), ("x-b", "1")], false, 6);
     assert_eq!(*encoder.instructions(), b"\x43x-a\x011");
-    // What was not taken before does not count.
+    // Bytes that were queued before do not count towards the room.
     encode_with(&mut encoder, 5, &[("x-b", "1")], false, 5);
     assert_eq!(encoder.instructions().len(), 6);
     encode_with(&mut encoder, 5, &[("x-b", "1")], false, 6);
@@ -192,7 +192,7 @@ fn blocked_streams_stay_within_the_allowance() {
             let section = encode(&mut encoder, stream, &[("x-a", "1")]);
             blocking += u64::from(section[0] > 0);
         }
-        // Streams that may block already may do so again.
+        // Streams that may already block may refer to such entries again.
         assert_eq!(blocking, 2 * streams);
         encoder.on_decoder_stream(&[1]).unwrap();
         assert!(encode(&mut encoder, 2000, &[("x-a", "1")])[0] > 0);
@@ -223,7 +223,8 @@ fn outstanding_sections_are_bounded() {
     assert_eq!(encode(&mut encoder, 0, &[("x-a", "1")]), [2, 0, 0x80]);
 }
 
-/// RFC 9204 §2.1.1: neither what a section refers to nor what the decoder may not have is evicted.
+/// Checks that entries to which a section refers, and entries that the decoder may lack, are not evicted (RFC
+/// 9204 §2.1.1).
 #[test]
 fn referenced_and_unacknowledged_entries_stay() {
     let mut encoder = Encoder::new();
@@ -248,7 +249,7 @@ fn referenced_and_unacknowledged_entries_stay() {
     assert!(!encoder.table.contains(0) && encoder.table.contains(1));
 }
 
-/// Lines that always come together do not make each other forgotten.
+/// Checks that lines of one section do not displace each other from the history.
 #[test]
 fn every_line_of_a_repeated_section_enters_the_table() {
     let mut encoder = encoder(0);

@@ -1,4 +1,4 @@
-//! Lookups whose keys collide, and evictions.
+//! Tests of lookups with colliding hashes, and of eviction.
 
 use super::*;
 
@@ -31,8 +31,8 @@ fn the_newest_of_equal_lines_is_found() {
     assert_eq!(table.find_line(hash(b"a", b"2"), b"a", b"2"), None);
 }
 
-/// Lines that share one hash: a lookup finds the latest few and looks at no more, and none is mistaken for
-/// another.
+/// Checks lines that share one hash: a lookup finds the latest few, examines no more, and confuses none of
+/// them.
 #[test]
 fn collisions_cost_compression_only() {
     let mut table = EncoderTable::default();

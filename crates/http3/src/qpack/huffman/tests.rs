@@ -1,4 +1,4 @@
-//! Examples of RFC 7541, and what no decoder may take.
+//! Tests of the examples of RFC 7541, and of invalid codes.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn decoded(code: &[u8]) -> Result<Vec<u8>, HuffmanError> {
     decode(code, usize::MAX, &mut out).map(|()| out)
 }
 
-/// The strings of RFC 7541 §C.4 and §C.6.
+/// Strings of RFC 7541 §C.4 and §C.6.
 #[test]
 fn examples() {
     for (text, code) in [
@@ -45,7 +45,7 @@ fn examples() {
     }
 }
 
-/// Codes of Appendix B, one at least of each length.
+/// Checks codes of Appendix B, at least one of each length.
 #[test]
 fn codes_of_the_appendix() {
     for (symbol, code, length) in [
@@ -80,15 +80,15 @@ fn codes_of_the_appendix() {
 #[test]
 fn padding_is_short_and_of_ones() {
     assert_eq!(decoded(&[]), Ok(vec![]));
-    // "a" is 00011, so three ones follow.
+    // "a" is 00011, so the padding is three ones.
     assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
     for wrong in [0b0001_1110, 0b0001_1011, 0b0001_1101] {
         assert_eq!(decoded(&[wrong]), Err(HuffmanError::Malformed), "{wrong:#b}");
     }
-    // Eight bits of padding, alone and after three that are in order.
+    // Padding of eight bits, alone and after three valid bits of padding.
     assert_eq!(decoded(&[0xff]), Err(HuffmanError::Malformed));
     assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(HuffmanError::Malformed));
-    // A code that ends in its middle.
+    // Code that is cut off.
     assert_eq!(decoded(&[0xff, 0xc0]), Err(HuffmanError::Malformed));
 }
 
@@ -99,7 +99,8 @@ fn the_end_of_string_is_not_part_of_it() {
     assert_eq!(decoded(&[0x1f, 0xff, 0xff, 0xff, 0xff, 0x00]), Err(HuffmanError::Malformed));
 }
 
-/// Five bits a byte is the most that a string expands; the limit stops it on the way.
+/// Checks that decoding stops at the limit. The shortest code has 5 bits, so a string expands to at most 8/5
+/// of its length.
 #[test]
 fn expansion_stops_at_the_limit() {
     let zeros = [0; 1000];
@@ -124,7 +125,7 @@ proptest! {
         prop_assert_eq!(decoded(&code), Ok(text));
     }
 
-    /// Whatever decodes is what its text encodes to: there is one code for each text.
+    /// Checks that valid code equals the encoding of its text: each text has exactly one encoding.
     #[test]
     fn there_is_one_code_for_a_text(code in proptest::collection::vec(any::<u8>(), 0..40)) {
         if let Ok(text) = decoded(&code) {

@@ -1,7 +1,6 @@
 //! Names of TLS alerts, which QUIC carries in CRYPTO_ERROR codes.
 
-/// Returns the name that RFC 8446 §6 (RFC 6066, RFC 7301) gives to the alert with this number; `None` if it
-/// has none.
+/// Returns the name of a TLS alert in RFC 8446 §6, RFC 6066 or RFC 7301; `None` if these do not define it.
 pub const fn alert_name(alert: u8) -> Option<&'static str> {
     Some(match alert {
         0 => "close_notify",

@@ -1,14 +1,14 @@
-//! Error codes that end a connection or a path.
+//! Error codes that close a connection or abandon a path.
 
 use core::fmt;
 
 use crate::alert::alert_name;
 
-/// A transport error code (RFC 9000 §20.1, RFC 9368 §8, RFC 10069), a varint on the wire.
+/// Transport error code (RFC 9000 §20.1, RFC 9368 §8, RFC 10069), a varint on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransportErrorCode(pub u64);
 
-/// Names every code once: the constant and what `Display` prints.
+/// Defines each code with its constant and the name that `Display` prints.
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
         impl TransportErrorCode {
@@ -28,52 +28,52 @@ macro_rules! codes {
 codes! {
     /// The connection is closed without an error.
     NO_ERROR = 0x00;
-    /// The endpoint cannot continue for reasons of its own.
+    /// The endpoint has an internal error and cannot continue.
     INTERNAL_ERROR = 0x01;
     /// The server refuses a new connection.
     CONNECTION_REFUSED = 0x02;
-    /// The peer sent more data than the advertised limits allow.
+    /// The peer sent more data than flow control permits.
     FLOW_CONTROL_ERROR = 0x03;
-    /// The peer opened a stream beyond the advertised limit.
+    /// The peer used a stream ID beyond its stream limit.
     STREAM_LIMIT_ERROR = 0x04;
-    /// A frame does not fit the state of its stream.
+    /// A frame is not permitted in the state of its stream.
     STREAM_STATE_ERROR = 0x05;
-    /// A stream's final size changed or lies below data already received.
+    /// The final size of a stream changed, or is below the data already received.
     FINAL_SIZE_ERROR = 0x06;
-    /// A frame is badly formatted.
+    /// The format of a frame is invalid.
     FRAME_ENCODING_ERROR = 0x07;
-    /// Transport parameters are badly formatted, absent, or not allowed.
+    /// Transport parameters have an invalid format or value, or are missing or prohibited.
     TRANSPORT_PARAMETER_ERROR = 0x08;
-    /// The peer issued more connection IDs than the advertised limit.
+    /// The peer issued more connection IDs than active_connection_id_limit permits.
     CONNECTION_ID_LIMIT_ERROR = 0x09;
-    /// The peer broke the protocol in a way without a code of its own.
+    /// The peer violated the protocol in a way for which there is no more specific code.
     PROTOCOL_VIOLATION = 0x0a;
-    /// A client's Initial carries a Retry token that does not verify.
+    /// A client's Initial packet carries an invalid Retry token.
     INVALID_TOKEN = 0x0b;
     /// The application closed the connection during the handshake.
     APPLICATION_ERROR = 0x0c;
-    /// The peer sent more CRYPTO data than can be buffered.
+    /// The peer sent more CRYPTO data than the endpoint can buffer.
     CRYPTO_BUFFER_EXCEEDED = 0x0d;
-    /// A key update was badly made.
+    /// The peer made an invalid key update.
     KEY_UPDATE_ERROR = 0x0e;
     /// The confidentiality or integrity limit of the AEAD is reached.
     AEAD_LIMIT_REACHED = 0x0f;
-    /// The network cannot carry QUIC, for instance datagrams of 1200 bytes.
+    /// The network path does not support QUIC, for instance because of a small MTU.
     NO_VIABLE_PATH = 0x10;
-    /// Version negotiation found a downgrade (RFC 9368 §8).
+    /// Version negotiation detected a downgrade (RFC 9368 §8).
     VERSION_NEGOTIATION_ERROR = 0x11;
     /// The application abandons a path (RFC 10069).
     APPLICATION_ABANDON_PATH = 0x3e;
-    /// There are no resources for a path (RFC 10069).
+    /// The endpoint lacks resources for a path (RFC 10069).
     PATH_RESOURCE_LIMIT_REACHED = 0x3e75;
     /// A path is unstable or performs badly (RFC 10069).
     PATH_UNSTABLE_OR_POOR = 0x3e76;
-    /// There is no connection ID for a path (RFC 10069).
+    /// No connection ID is available for a path (RFC 10069).
     NO_CID_AVAILABLE_FOR_PATH = 0x3e77;
 }
 
 impl TransportErrorCode {
-    /// Returns CRYPTO_ERROR: the handshake failed with this TLS alert (RFC 9001 §4.8).
+    /// Returns the CRYPTO_ERROR code for a handshake that failed with this TLS alert (RFC 9001 §4.8).
     pub const fn crypto(alert: u8) -> Self {
         Self(0x100 | alert as u64)
     }

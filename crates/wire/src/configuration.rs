@@ -1,22 +1,24 @@
-//! Form of all configurations: settings that nobody outside their crate can name in a literal, so that one
-//! more of them breaks no user.
+//! Macro for configuration structs. Their fields are private to the crate, so that an additional setting does
+//! not break users.
 
 use core::fmt;
 
-/// Declares a configuration: each setting once, with its documentation, its getter, its setter and its
-/// default.
+/// Defines a configuration. Each setting has its documentation, its getter, its setter and its default in one
+/// place.
 ///
-/// A setter takes the configuration and gives it back, so that one is written in one expression and shared at
-/// once: `Arc::new(TransportConfig::default().with_grease(false))`. The kinds of settings are
+/// A setter consumes the configuration and returns it. A configuration can therefore be written in one
+/// expression and shared at once: `Arc::new(TransportConfig::default().with_grease(false))`. The kinds of
+/// settings are
 ///
-/// - `copy`: the getter copies;
-/// - `into`: the getter copies, and the setter takes whatever becomes the type: a value where the setting is
-///   an `Option`;
-/// - `lend`: the getter lends what stands behind `->`, and the setter takes whatever becomes the type;
-/// - `option`: the setting is an `Option` of the type, of which the getter lends the inside.
+/// - `copy`: the getter copies the value;
+/// - `into`: the getter copies the value, and the setter accepts everything that converts into the type, such
+///   as a value for an `Option`;
+/// - `lend`: the getter returns a reference to the type after `=>`, and the setter accepts everything that
+///   converts into the setting's type;
+/// - `option`: the setting is an `Option` of the type, and the getter returns an `Option` of a reference.
 ///
-/// `new(argument: Type)` in front of the settings gives the configuration a constructor with these arguments
-/// instead of a [`Default`].
+/// If `new(argument: Type)` precedes the settings, the configuration has a constructor with these arguments
+/// instead of [`Default`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! configuration {
@@ -56,7 +58,7 @@ macro_rules! configuration {
     };
     (@begin $type:ident, [$($argument:ident: $argument_type:ty),+] { $($fields:tt)+ }) => {
         impl $type {
-            /// Begins with the defaults of everything else.
+            /// Creates a configuration with the defaults of all other settings.
             pub fn new($($argument: $argument_type),+) -> Self {
                 Self { $($fields)+ }
             }
@@ -104,7 +106,7 @@ macro_rules! configuration {
     };
 }
 
-/// A setting that contradicts the protocol or another setting.
+/// Setting that contradicts the protocol or another setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidSetting {
     setting: &'static str,
@@ -112,25 +114,25 @@ pub struct InvalidSetting {
 }
 
 impl InvalidSetting {
-    /// Creates the error of a setting that does not keep to this rule.
+    /// Creates the error of a setting that violates this rule.
     pub const fn new(setting: &'static str, rule: &'static str) -> Self {
         Self { setting, rule }
     }
 
-    /// Checks that a setting keeps to a rule.
+    /// Checks that a setting satisfies a rule.
     ///
     /// # Errors
-    /// If it does not.
+    /// Fails if `kept` is `false`.
     pub const fn unless(kept: bool, setting: &'static str, rule: &'static str) -> Result<(), Self> {
         if kept { Ok(()) } else { Err(Self { setting, rule }) }
     }
 
-    /// Returns the setting's name, that of its getter.
+    /// Returns the name of the setting, which is also that of its getter.
     pub const fn setting(&self) -> &'static str {
         self.setting
     }
 
-    /// Returns the rule that it breaks.
+    /// Returns the rule that the setting violates.
     pub const fn rule(&self) -> &'static str {
         self.rule
     }

@@ -1,13 +1,13 @@
-//! Cursors over a packet's payload: one listing of a frame's fields serves both directions.
+//! Cursors over a packet's payload. Each frame lists its fields once for both directions.
 
 use crate::varint::{MAX_VARINT, varint_len};
 
-/// From which end the fields of a frame are read. A wire format has one direction.
+/// Direction in which the fields of a frame are read. Each wire format has one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Front to back (RFC 9000).
     Forward,
-    /// Back to front (VReverso): the type is a frame's last byte. Byte strings are not reversed.
+    /// Back to front (VReverso): a frame's type is its last byte. Byte strings are not reversed.
     Backward,
 }
 
@@ -19,7 +19,7 @@ pub struct Malformed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Takes fields off one end of a byte string.
+/// Reader of fields from one end of a byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -27,7 +27,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes` in `direction`.
+    /// Creates a reader of `bytes` in `direction`.
     #[inline]
     pub const fn new(bytes: &'a [u8], direction: Direction) -> Self {
         Self { rest: bytes, direction }
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// Returns the number of bytes not yet read.
+    /// Returns the number of unread bytes.
     #[inline]
     pub const fn remaining(&self) -> usize {
         self.rest.len()
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         self.direction
     }
 
-    /// Returns the bytes not yet read, without reading them.
+    /// Returns the unread bytes without consuming them.
     #[inline]
     pub const fn peek(&self) -> &'a [u8] {
         self.rest
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// Reads all that is left, in memory order.
+    /// Reads all remaining bytes, in memory order.
     #[inline]
     pub const fn rest(&mut self) -> &'a [u8] {
         let all = self.rest;
@@ -118,14 +118,14 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Reads a varint of any length (RFC 9000 §16); backward ones keep their length in the two low bits of
-    /// the last byte.
+    /// Reads a varint, which need not have the shortest encoding (RFC 9000 §16). A backward varint has its
+    /// length in the two low bits of its last byte.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         self.varint_here()
     }
 
-    /// Reads a varint in a direction that is known at compile time.
+    /// Reads a varint. If the direction is known at compile time, inlining removes the other branch.
     #[inline(always)]
     pub(crate) fn varint_here(&mut self) -> Result<u64, Malformed> {
         match self.direction {
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
             }
             Direction::Backward => {
                 let log2_len = self.rest.last().ok_or(Malformed)? & 0b11;
-                // Read at once, the bytes need no branch on how many there are.
+                // Eight bytes can be read at once, without a branch on the varint's length.
                 if let Some(wide) = self.rest.last_chunk() {
                     let len = 1 << log2_len;
                     self.bytes(len)?;
@@ -164,21 +164,21 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the run of zero bytes that comes next, its length in bytes.
+    /// Reads consecutive zero bytes, and returns their number.
     #[inline]
     pub(crate) fn zeros(&mut self) -> usize {
         let run = match self.direction {
             Direction::Forward => self.rest.iter().take_while(|&&byte| byte == 0).count(),
             Direction::Backward => self.rest.iter().rev().take_while(|&&byte| byte == 0).count(),
         };
-        // A run is never longer than what is left.
+        // Cannot fail, because the run lies within the unread bytes.
         let _ = self.bytes(run);
         run
     }
 }
 
-/// Reads the backward varint at the end of `bytes`, which are fewer than eight, and returns the bytes before
-/// it.
+/// Reads the backward varint at the end of `bytes`, which has fewer than eight bytes. Returns its value and
+/// the bytes before it.
 #[inline(never)]
 fn short_backward(bytes: &[u8], log2_len: u8) -> Result<(u64, &[u8]), Malformed> {
     let mut reader = Reader::new(bytes, Direction::Backward);
@@ -186,21 +186,21 @@ fn short_backward(bytes: &[u8], log2_len: u8) -> Result<(u64, &[u8]), Malformed>
     Ok((value, reader.rest()))
 }
 
-/// Appends frames to a packet's payload.
+/// Writer that appends frames to a packet's payload.
 ///
-/// Frames stand in memory in the order they were written, in both directions: a backward reader meets the
-/// last one first.
+/// In both directions, frames are in memory in the order in which they were written. A backward reader
+/// therefore reads the last frame first.
 #[derive(Debug)]
 pub struct Writer<'a> {
     buf: &'a mut [u8],
     len: usize,
-    /// Bytes at the end that are not to be written to.
+    /// Number of bytes at the end that must stay free.
     aside: usize,
     direction: Direction,
 }
 
 impl<'a> Writer<'a> {
-    /// Writes to the front of `buf`, whose length is the limit.
+    /// Creates a writer to `buf`. It starts at the front, and the length of `buf` is the limit.
     #[inline]
     pub const fn new(buf: &'a mut [u8], direction: Direction) -> Self {
         Self { buf, len: 0, aside: 0, direction }
@@ -218,7 +218,7 @@ impl<'a> Writer<'a> {
         self.len == 0
     }
 
-    /// Returns the number of bytes that still fit.
+    /// Returns the number of bytes that can still be written.
     #[inline]
     pub const fn remaining(&self) -> usize {
         (self.buf.len() - self.len).saturating_sub(self.aside)
@@ -240,7 +240,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Moves all that was written after the first `before` bytes in front of those.
+    /// Moves the bytes written after the first `before` bytes to the front.
     #[inline]
     pub fn lead(&mut self, before: usize) {
         self.buf[..self.len].rotate_left(before);
@@ -258,13 +258,13 @@ impl<'a> Writer<'a> {
         &self.buf[..self.len]
     }
 
-    /// Returns the written bytes for as long as the buffer lives.
+    /// Returns the written bytes with the lifetime of the buffer.
     #[inline]
     pub fn into_written(self) -> &'a mut [u8] {
         &mut self.buf[..self.len]
     }
 
-    /// Returns room for a frame of exactly `size` bytes.
+    /// Reserves space for a frame of exactly `size` bytes.
     #[inline]
     pub(crate) fn region(&mut self, size: usize) -> Result<Region<'_>, Full> {
         if size > self.remaining() {
@@ -276,7 +276,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The place of one frame, whose size was computed before: fields fill it from one end to exactly the other.
+/// Space for one frame of known size. The fields fill it completely, from one end to the other.
 #[derive(Debug)]
 pub(crate) struct Region<'a> {
     free: &'a mut [u8],
@@ -284,7 +284,7 @@ pub(crate) struct Region<'a> {
 }
 
 impl<'a> Region<'a> {
-    /// Returns the next `len` bytes, to be filled in memory order.
+    /// Returns the next `len` bytes, which the caller fills in memory order.
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> &'a mut [u8] {
         let free = core::mem::take(&mut self.free);
@@ -299,13 +299,13 @@ impl<'a> Region<'a> {
         taken
     }
 
-    /// Writes the shortest varint of `value`.
+    /// Writes `value` as a varint of the shortest encoding.
     #[inline]
     pub(crate) fn varint(&mut self, value: u64) {
         self.varint_of(value, varint_len(value));
     }
 
-    /// Writes a varint of `len` bytes (1, 2, 4 or 8) that `value` fits in.
+    /// Writes `value` as a varint of `len` bytes (1, 2, 4 or 8), which must suffice for it.
     #[inline]
     pub(crate) fn varint_of(&mut self, value: u64, len: usize) {
         let value = value.min(MAX_VARINT);

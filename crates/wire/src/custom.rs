@@ -1,23 +1,23 @@
-//! Algorithms that programs bring along: factories with names, and the registries in which names find them.
+//! Custom algorithms of programs: named factories, and the registries that find them by name.
 
 use core::fmt;
 use std::sync::{PoisonError, RwLock};
 
-/// Maximum number of factories that a process registers in one registry.
+/// Maximum number of factories in one registry, for the whole process.
 pub const MAX_REGISTERED: usize = 64;
 
-/// A registry of factories by their names; algorithms that a crate has itself are not in it.
+/// Registry of factories by name. It does not contain a crate's own algorithms.
 #[derive(Debug)]
 pub struct Registry<F: ?Sized + 'static> {
-    /// Noun for the algorithms that the factories make.
+    /// Kind of algorithm that the factories create, as a noun.
     what: &'static str,
     name: fn(&F) -> &'static str,
     factories: RwLock<Vec<&'static F>>,
 }
 
 impl<F: ?Sized> Registry<F> {
-    /// Creates an empty registry. `what` names the kind of algorithm in errors, `name` returns a factory's
-    /// name.
+    /// Creates an empty registry. `what` is the kind of algorithm, for error messages. `name` returns a
+    /// factory's name.
     pub const fn new(what: &'static str, name: fn(&F) -> &'static str) -> Self {
         Self { what, name, factories: RwLock::new(Vec::new()) }
     }
@@ -25,7 +25,8 @@ impl<F: ?Sized> Registry<F> {
     /// Adds a factory.
     ///
     /// # Errors
-    /// If its name is among `taken` or registered, or if [`MAX_REGISTERED`] factories are there.
+    /// Fails if its name is in `taken` or already registered, or if [`MAX_REGISTERED`] factories are
+    /// registered.
     pub fn add(&self, factory: &'static F, taken: &[&str]) -> Result<(), RegisterError> {
         let (what, name) = (self.what, (self.name)(factory));
         let mut factories = self.factories.write().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +40,7 @@ impl<F: ?Sized> Registry<F> {
         Ok(())
     }
 
-    /// Returns the factory of this name.
+    /// Returns the factory with this name.
     pub fn find(&self, name: &str) -> Option<&'static F> {
         let factories = self.factories.read().unwrap_or_else(PoisonError::into_inner);
         factories.iter().copied().find(|known| (self.name)(known) == name)
@@ -50,14 +51,14 @@ impl<F: ?Sized> Registry<F> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// There is an algorithm of this name.
+    /// An algorithm with this name exists already.
     NameTaken {
         /// Kind of algorithm.
         what: &'static str,
-        /// The name.
+        /// Name of the factory.
         name: &'static str,
     },
-    /// [`MAX_REGISTERED`] factories are there.
+    /// [`MAX_REGISTERED`] factories are registered already.
     TooMany {
         /// Kind of algorithm.
         what: &'static str,
@@ -75,8 +76,8 @@ impl fmt::Display for RegisterError {
 
 impl core::error::Error for RegisterError {}
 
-/// Declares the algorithm that a program brings along, as a variant `Custom` of `$algorithm` holds it: a
-/// reference to a factory that is compared by its name, and the registry behind `$algorithm::register`.
+/// Defines the contents of the variant `Custom` of `$algorithm`: a reference to a factory, which is compared
+/// by its name. Also defines `$algorithm::register` and its registry.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! custom {
@@ -111,11 +112,12 @@ macro_rules! custom {
 
         impl $algorithm {
             #[doc = concat!("Registers a ", $what, " under its name, so that [`FromStr`](core::str::FromStr) finds it:")]
-            /// lab plans, profiles and options of commands name it that way. A configuration takes
+            /// lab plans, profiles and command-line options use the name. Registration is optional: a
+            /// configuration accepts
             #[doc = concat!("[`", stringify!($algorithm), "::Custom`] without that.")]
             ///
             /// # Errors
-            /// If the name is taken, or too many were registered.
+            /// Fails if the name is taken, or if too many are registered.
             pub fn register(factory: &'static dyn $factory) -> Result<Self, $crate::RegisterError> {
                 REGISTRY.add(factory, Self::NAMES)?;
                 Ok(Self::Custom($custom(factory)))
@@ -128,8 +130,8 @@ macro_rules! custom {
     };
 }
 
-/// Declares the choice of an algorithm, which has a name on command lines and in plans: those of
-/// `$algorithm`'s own crate, and `Custom` for one that a program brings along. Another name is `$unknown`.
+/// Defines the choice of an algorithm, with names for command lines and plans: the algorithms of
+/// `$algorithm`'s own crate, and `Custom` for one of the program. Parsing any other name returns `$unknown`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! algorithms {
@@ -148,7 +150,7 @@ macro_rules! algorithms {
         }
 
         impl $algorithm {
-            /// The names [`FromStr`](core::str::FromStr) knows.
+            /// Names of the crate's own algorithms, which [`FromStr`](core::str::FromStr) parses.
             pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
 
             /// Returns the algorithm's name.

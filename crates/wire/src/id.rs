@@ -3,17 +3,17 @@
 use core::fmt;
 use core::ops::Deref;
 
-/// End of a connection.
+/// Role of an endpoint in a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// The end that sent the first Initial packet.
+    /// Endpoint that initiates the connection.
     Client,
-    /// The end that answered it.
+    /// Endpoint that accepts the connection.
     Server,
 }
 
 impl Side {
-    /// Returns the other end.
+    /// Returns the role of the peer.
     pub const fn peer(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -32,7 +32,7 @@ impl Side {
     }
 }
 
-/// Direction of a stream: both ends send on it, or only the initiator.
+/// Direction of a stream: both endpoints send on it, or only the initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dir {
     /// Bidirectional.
@@ -41,12 +41,12 @@ pub enum Dir {
     Uni,
 }
 
-/// A stream's identifier (RFC 9000 §2.1): index, direction and initiator in one integer below 2^62.
+/// Stream ID (RFC 9000 §2.1): index, direction and initiator in one integer below 2^62.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(u64);
 
 impl StreamId {
-    /// Returns the `index`-th stream of direction `dir` opened by `initiator`, counted from 0.
+    /// Returns the ID of the `index`-th stream of direction `dir` opened by `initiator`, counted from 0.
     pub const fn new(initiator: Side, dir: Dir, index: u64) -> Self {
         let initiator = match initiator {
             Side::Client => 0,
@@ -59,27 +59,27 @@ impl StreamId {
         Self(index << 2 | dir | initiator)
     }
 
-    /// Returns the stream whose identifier on the wire is `value`.
+    /// Returns the stream ID with the value `value` on the wire.
     pub const fn from_u64(value: u64) -> Self {
         Self(value)
     }
 
-    /// Returns the identifier on the wire.
+    /// Returns the value on the wire.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// Returns the end that opened the stream.
+    /// Returns the endpoint that opens the stream.
     pub const fn initiator(self) -> Side {
         if self.0 & 1 == 0 { Side::Client } else { Side::Server }
     }
 
-    /// Returns whether the stream is bidirectional.
+    /// Returns the direction of the stream.
     pub const fn dir(self) -> Dir {
         if self.0 & 2 == 0 { Dir::Bi } else { Dir::Uni }
     }
 
-    /// Returns the position among the streams of the same initiator and direction, counted from 0.
+    /// Returns the stream's position among those of the same initiator and direction, counted from 0.
     pub const fn index(self) -> u64 {
         self.0 >> 2
     }
@@ -91,12 +91,12 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// A path's identifier (RFC 10069). The path that carried the handshake is 0; an identifier is never reused.
+/// Path ID (RFC 10069). The path of the handshake has ID 0. IDs are never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u32);
 
 impl PathId {
-    /// The path that carried the handshake.
+    /// Path of the handshake.
     pub const ZERO: Self = Self(0);
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for PathId {
     }
 }
 
-/// A packet number space (RFC 9000 §12.3); 0-RTT and 1-RTT packets share `Data`.
+/// Packet number space (RFC 9000 §12.3). 0-RTT and 1-RTT packets share `Data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpaceId {
     /// Initial packets.
@@ -118,14 +118,14 @@ pub enum SpaceId {
 }
 
 impl SpaceId {
-    /// All spaces in the order in which a connection passes through them.
+    /// All spaces in the order in which a connection uses them.
     pub const ALL: [Self; 3] = [Self::Initial, Self::Handshake, Self::Data];
 }
 
-/// The longest connection ID of the versions known here (RFC 9000 §17.2).
+/// Maximum length of a connection ID in the supported versions, in bytes (RFC 9000 §17.2).
 pub const MAX_CID_LEN: usize = 20;
 
-/// A connection ID of 0 to 20 bytes, held inline.
+/// Connection ID of 0 to 20 bytes, stored inline.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     bytes: [u8; MAX_CID_LEN],
@@ -133,7 +133,7 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// Returns whether these are its bytes. Mostly there are eight, which are compared at once.
+    /// Returns whether the connection ID consists of `bytes`. The usual eight bytes are compared at once.
     #[inline]
     pub fn is(&self, bytes: &[u8]) -> bool {
         match <[u8; 8]>::try_from(bytes) {
@@ -142,7 +142,7 @@ impl ConnectionId {
         }
     }
 
-    /// The connection ID without bytes.
+    /// Empty connection ID.
     pub const EMPTY: Self = Self { bytes: [0; MAX_CID_LEN], len: 0 };
 
     /// Copies `bytes`; `None` if there are more than [`MAX_CID_LEN`].
@@ -168,14 +168,14 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// Lowercase hexadecimal, as qlog writes it.
+/// Formats the ID as lowercase hexadecimal digits, as in qlog.
 impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// A stateless reset token (RFC 9000 §10.3); compared in constant time, never printed.
+/// Stateless reset token (RFC 9000 §10.3). It is compared in constant time and never printed.
 #[derive(Clone, Copy)]
 pub struct ResetToken(pub [u8; 16]);
 
@@ -194,7 +194,7 @@ impl fmt::Debug for ResetToken {
     }
 }
 
-/// The ECN codepoint of an IP packet that carries a mark (RFC 3168).
+/// ECN codepoint of an IP packet, other than Not-ECT (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {
@@ -218,13 +218,13 @@ impl Ecn {
     }
 }
 
-/// Totals of received packets by ECN codepoint, as an ACK frame reports them (RFC 9000 §19.3.2).
+/// Total numbers of received packets by ECN codepoint, as in an ACK frame (RFC 9000 §19.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnCounts {
-    /// Packets received with ECT(0).
+    /// Number of packets received with ECT(0).
     pub ect0: u64,
-    /// Packets received with ECT(1).
+    /// Number of packets received with ECT(1).
     pub ect1: u64,
-    /// Packets received with CE.
+    /// Number of packets received with CE.
     pub ce: u64,
 }

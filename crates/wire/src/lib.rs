@@ -1,9 +1,8 @@
-//! The wire formats of QUIC: variable-length integers, frames, packet headers, versions, transport
-//! parameters.
+//! Wire formats of QUIC: variable-length integers, frames, packet headers, versions and transport parameters.
 //!
-//! The crate holds no state and takes no decision. It reads what a peer may have sent, with the error code
-//! the RFCs ask for, and writes what the transport wants to send. Nothing outside of [`version`](Version)
-//! tests a version number.
+//! The crate holds no connection state and makes no decisions. It parses the bytes of a peer, reports errors
+//! with the codes that the RFCs demand, and encodes what the transport sends. Only the module of [`Version`]
+//! contains code for particular versions.
 #![forbid(unsafe_code)]
 
 mod alert;

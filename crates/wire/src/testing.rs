@@ -1,6 +1,6 @@
-//! Helpers that the tests of several files share.
+//! Helpers for the tests of several modules.
 
-/// Returns the bytes of hexadecimal digits, spaces ignored.
+/// Decodes hexadecimal digits; spaces are ignored.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         digits.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).unwrap() as u8).collect();

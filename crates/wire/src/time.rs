@@ -1,17 +1,17 @@
-//! Virtual or real time as the core sees it.
+//! Time of the core, which may be real or simulated.
 
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// An instant: nanoseconds since an epoch that the driver chooses and never changes.
+/// Instant, in nanoseconds since an epoch that the driver chooses and never changes.
 ///
-/// The core never reads a clock. Every entry point takes a `Time`, so that a simulator can run years in
-/// seconds and the same inputs give the same outputs.
+/// The core never reads a clock; the caller passes a `Time` to every entry point. A simulator can therefore
+/// run years in seconds, and the same inputs give the same outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
-    /// The driver's epoch.
+    /// Epoch of the driver.
     pub const ZERO: Self = Self(0);
 
     /// Returns the instant `nanos` nanoseconds after the epoch.
@@ -29,12 +29,12 @@ impl Time {
         Self(millis * 1_000_000)
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Returns the time passed since `earlier`, zero if `earlier` lies in the future.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -43,7 +43,7 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Self;
 
-    /// Saturates at the end of time (584 years after the epoch).
+    /// Adds a duration. Saturates at the last instant, 584 years after the epoch.
     fn add(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))
@@ -68,7 +68,7 @@ impl Sub for Time {
 impl Sub<Duration> for Time {
     type Output = Self;
 
-    /// Saturates at the epoch.
+    /// Subtracts a duration. Saturates at the epoch.
     fn sub(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_sub(nanos))

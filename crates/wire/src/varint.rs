@@ -1,16 +1,16 @@
-//! Variable-length integers (RFC 9000 §16): values and sizes. The cursors read and write them.
+//! Variable-length integers (RFC 9000 §16): their values and sizes. The cursors read and write them.
 
 use core::fmt;
 
-/// The largest value of a varint, 2^62 - 1.
+/// Maximum value of a varint, 2^62 - 1.
 pub const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// An integer that a variable-length field carries, at most 2^62 - 1 (RFC 9000 §16): error codes of
-/// applications among others.
+/// Integer that fits into a varint, at most 2^62 - 1 (RFC 9000 §16). Application error codes have this type,
+/// for example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VarInt(u64);
 
-/// An integer above 2^62 - 1, which no variable-length field carries (RFC 9000 §16).
+/// Integer above 2^62 - 1, which does not fit into a varint (RFC 9000 §16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VarIntTooLarge(pub u64);
 
@@ -23,12 +23,12 @@ impl fmt::Display for VarIntTooLarge {
 impl core::error::Error for VarIntTooLarge {}
 
 impl VarInt {
-    /// The smallest value, 0.
+    /// Smallest value, 0.
     pub const ZERO: Self = Self(0);
-    /// The largest value, 2^62 - 1.
+    /// Largest value, 2^62 - 1.
     pub const MAX: Self = Self(MAX_VARINT);
 
-    /// Creates an integer from one that is small enough in any case.
+    /// Creates a varint from an integer that always fits.
     pub const fn from_u32(value: u32) -> Self {
         Self(value as u64)
     }
@@ -65,8 +65,8 @@ impl fmt::Display for VarInt {
     }
 }
 
-/// Returns the size of `value`'s shortest encoding: 1, 2, 4 or 8 bytes. A value above [`MAX_VARINT`] is the
-/// caller's bug.
+/// Returns the size of the shortest encoding of `value`: 1, 2, 4 or 8 bytes. `value` must not exceed
+/// [`MAX_VARINT`].
 #[inline]
 pub const fn varint_len(value: u64) -> usize {
     debug_assert!(value <= MAX_VARINT);
@@ -78,8 +78,8 @@ pub const fn varint_len(value: u64) -> usize {
     }
 }
 
-/// Appends `value` front to back, as outside of frames in every version. A value above [`MAX_VARINT`] becomes
-/// it.
+/// Appends `value` as a forward varint, which all versions use outside of frames. A value above
+/// [`MAX_VARINT`] is replaced by [`MAX_VARINT`].
 #[inline]
 pub fn push_varint(out: &mut Vec<u8>, value: u64) {
     let value = if value > MAX_VARINT { MAX_VARINT } else { value };

@@ -8,22 +8,24 @@ use crate::cursor::{Direction, Full, Reader, Region, Writer};
 use crate::varint::varint_len;
 use crate::{EcnCounts, PathId};
 
-/// Acknowledged packet numbers, as the frame carries them.
+/// ACK or PATH_ACK frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack<'a> {
-    /// The path of a PATH_ACK.
+    /// Path of a PATH_ACK; `None` for an ACK.
     pub path: Option<PathId>,
-    /// The largest acknowledged packet number.
+    /// Largest acknowledged packet number.
     pub largest: u64,
-    /// Time since `largest` was received, in microseconds >> the sender's ack_delay_exponent.
+    /// Time since `largest` was received, in units of 2^ack_delay_exponent microseconds (the sender's
+    /// exponent).
     pub delay: u64,
-    /// Totals of ECN marks.
+    /// Total numbers of received packets by ECN codepoint.
     pub ecn: Option<EcnCounts>,
     pub(super) blocks: Blocks<'a>,
 }
 
 impl<'a> Ack<'a> {
-    /// Returns the acknowledged ranges, largest first, apart by at least one packet number.
+    /// Returns the acknowledged ranges, largest first. Between two ranges there is at least one packet
+    /// number.
     #[inline]
     pub fn ranges(&self) -> AckRanges<'a> {
         let Blocks { first, rest, direction, .. } = self.blocks;
@@ -44,7 +46,7 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// Iterates over the ranges of an [`Ack`].
+/// Iterator over the ranges of an [`Ack`].
 #[derive(Clone, Debug)]
 pub struct AckRanges<'a> {
     next: Option<RangeInclusive<u64>>,
@@ -58,7 +60,7 @@ impl Iterator for AckRanges<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let range = self.next.take()?;
         if let (Ok(gap), Ok(len)) = (self.rest.varint(), self.rest.varint()) {
-            // The frame was checked as a whole; saturating only spares a panic path.
+            // The whole frame was checked before, so this never saturates; it only avoids a panic path.
             let end = range.start().saturating_sub(gap + 2);
             self.next = Some(end.saturating_sub(len)..=end);
         }
@@ -66,13 +68,13 @@ impl Iterator for AckRanges<'_> {
     }
 }
 
-/// ACK Range Count, First ACK Range and the ACK Ranges, left encoded.
+/// ACK Range Count, First ACK Range and the ACK Ranges, still encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocks<'a> {
-    /// Pairs in `rest`.
+    /// Number of pairs in `rest`.
     count: u64,
     first: u64,
-    /// Pairs of gap and range length.
+    /// Encoded pairs of gap and range length.
     rest: &'a [u8],
     direction: Direction,
     /// Distance from the largest to the smallest acknowledged packet number.
@@ -85,7 +87,7 @@ impl<'a> Field<'a> for Blocks<'a> {
         let (count, first) = (reader.varint()?, reader.varint()?);
         let mut pairs = *reader;
         let mut span = first;
-        // Two bytes per pair at least: the packet's size bounds the loop.
+        // A pair takes at least two bytes, so the packet's size bounds the loop.
         for _ in 0..count {
             let (gap, len) = (pairs.varint()?, pairs.varint()?);
             span = span.saturating_add(gap + 2 + len);
@@ -106,17 +108,17 @@ impl<'a> Field<'a> for Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// Gaps and lengths in turn.
+    /// Returns the gaps and range lengths, alternately.
     fn integers(self) -> impl Iterator<Item = u64> {
         let mut reader = Reader::new(self.rest, self.direction);
         core::iter::from_fn(move || reader.varint().ok())
     }
 }
 
-/// Writes an ACK, or a PATH_ACK if there is a `path`, of as many `ranges` as fit, and returns how many those
-/// are.
+/// Writes an ACK, or a PATH_ACK if `path` is given, with as many `ranges` as fit. Returns their number.
 ///
-/// `ranges` are descending and apart by at least one packet number; without any, nothing is written.
+/// `ranges` must be in descending order, with at least one packet number between two of them. If there are
+/// none, nothing is written.
 pub fn write_ack(
     writer: &mut Writer<'_>,
     path: Option<PathId>,
@@ -155,8 +157,8 @@ pub fn write_ack(
     Ok(count + 1)
 }
 
-/// Returns the number of ranges below `smallest` that fit into `room` together with their count, and the
-/// bytes that they take.
+/// Returns the number of ranges below `smallest` that fit into `room` bytes together with the ACK Range
+/// Count, and their encoded size in bytes.
 fn fitting(smallest: u64, ranges: impl Iterator<Item = RangeInclusive<u64>>, room: usize) -> (usize, usize) {
     let (mut count, mut size) = (0, 0);
     for (gap, len) in pairs(smallest, ranges) {

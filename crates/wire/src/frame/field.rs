@@ -1,4 +1,4 @@
-//! Fields that frames consist of.
+//! Types of the fields in frames.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
@@ -7,21 +7,21 @@ use crate::cursor::{Reader, Region};
 use crate::varint::varint_len;
 use crate::{ConnectionId, EcnCounts, PathId, ResetToken, StreamId};
 
-/// A field of a frame. `write` fills exactly `size` bytes.
+/// Field of a frame. `write` fills exactly `size` bytes.
 pub(super) trait Field<'a>: Copy {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Fault>;
     fn size(self) -> usize;
     fn write(self, region: &mut Region<'_>);
 }
 
-/// Returns the size of a byte string's length: two bytes where one would do, so that writers can fill it in
-/// after the data.
+/// Returns the size of a byte string's length field. It is two bytes even if one would suffice, so that a
+/// writer can fill in the length after the data.
 #[inline]
 pub(super) const fn length_len(len: usize) -> usize {
     if len <= MAX_SHORT_LEN { 2 } else { 4 }
 }
 
-/// The longest byte string whose length takes two bytes.
+/// Maximum length of a byte string whose length field has two bytes.
 pub(super) const MAX_SHORT_LEN: usize = 0x3fff;
 
 impl<'a> Field<'a> for u64 {
@@ -58,7 +58,7 @@ impl<'a> Field<'a> for StreamId {
 
 impl<'a> Field<'a> for PathId {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
-        // RFC 10069: a larger one is above every maximum that can be advertised.
+        // RFC 10069: a larger ID exceeds every maximum that can be announced.
         let path = u32::try_from(reader.varint()?);
         path.map(Self).map_err(|_| Fault::violation("path ID above 2^32 - 1"))
     }
@@ -72,7 +72,7 @@ impl<'a> Field<'a> for PathId {
     }
 }
 
-/// A byte string that does not fit in memory, let alone the packet.
+/// Error for a length that exceeds the address space, and therefore the packet.
 pub(super) const TOO_LONG: Fault = Fault::encoding("length exceeds the packet");
 
 impl<'a> Field<'a> for &'a [u8] {

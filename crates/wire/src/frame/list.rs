@@ -1,4 +1,5 @@
-//! The list of frames: each type code and the order of its fields, once, for reading, writing and sizing.
+//! List of all frames. It defines each type code and the order of its fields once, for reading, writing and
+//! sizing.
 
 use super::ack::Ack;
 use super::field::Field;
@@ -8,7 +9,7 @@ use crate::Dir;
 use crate::cursor::{Reader, Region};
 use crate::varint::varint_len;
 
-/// `type (fields in wire order) [the frame they make]`, where the frame serves both as expression and as
+/// Each entry reads `type (fields in wire order) [frame]`. The frame is used both as an expression and as a
 /// pattern. `without name = value` is a field of the frame that this type does not carry.
 macro_rules! frames {
     ($($kind:literal ($($field:ident),*) [$($frame:tt)+] $(without $absent:ident = $value:literal)?;)*) => {
@@ -30,7 +31,7 @@ macro_rules! frames {
             }
         }
 
-        /// Fills `region`, which has exactly the frame's size.
+        /// Writes `frame` to `region`, which must have exactly the frame's size.
         pub(super) fn write(frame: &Frame<'_>, region: &mut Region<'_>) {
             match *frame {
                 Frame::Padding(run) => region.take(run).fill(0),
@@ -45,7 +46,7 @@ macro_rules! frames {
             }
         }
 
-        /// Reads the fields that follow the type `kind`.
+        /// Reads the fields after the frame type `kind`.
         #[inline]
         pub(super) fn read<'a>(kind: u64, reader: &mut Reader<'a>) -> Result<Frame<'a>, Fault> {
             Ok(match kind {

@@ -19,92 +19,92 @@ use crate::header::PacketKind;
 use crate::varint::varint_len;
 use crate::{ConnectionId, Dir, PathId, ResetToken, StreamId};
 
-/// The largest number of streams of one direction and initiator that an identifier can name (RFC 9000 §4.6).
+/// Maximum number of streams of one type, that is, of one direction and one initiator (RFC 9000 §4.6).
 pub const MAX_STREAM_COUNT: u64 = 1 << 60;
 
-/// A frame, borrowed from the payload that carries it.
+/// Frame, borrowed from the packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// A run of PADDING frames, its length in bytes.
+    /// Run of PADDING frames, with its length in bytes.
     Padding(usize),
     /// PING.
     Ping,
     /// ACK or PATH_ACK.
     Ack(Ack<'a>),
-    /// RESET_STREAM: the sender gives up a stream.
+    /// RESET_STREAM: the sender abandons the stream.
     ResetStream {
-        /// The stream.
+        /// ID of the stream.
         id: StreamId,
-        /// The application's reason.
+        /// Application error code.
         code: u64,
-        /// Bytes of the stream that count against flow control.
+        /// Final size of the stream in bytes, which counts towards flow control.
         final_size: u64,
     },
-    /// STOP_SENDING: the receiver asks the peer to reset a stream.
+    /// STOP_SENDING: the receiver asks the peer to reset the stream.
     StopSending {
-        /// The stream.
+        /// ID of the stream.
         id: StreamId,
-        /// The application's reason.
+        /// Application error code.
         code: u64,
     },
-    /// CRYPTO: a piece of the handshake.
+    /// CRYPTO: bytes of the TLS handshake.
     Crypto {
-        /// Position in the encryption level's handshake stream.
+        /// Offset in the handshake data of the encryption level.
         offset: u64,
-        /// The piece.
+        /// Handshake data.
         data: &'a [u8],
     },
-    /// NEW_TOKEN: for the client's next Initial.
+    /// NEW_TOKEN: a token for a later connection of the client.
     NewToken {
-        /// The token, not empty.
+        /// Token, not empty.
         token: &'a [u8],
     },
     /// STREAM.
     Stream(Stream<'a>),
-    /// MAX_DATA: bytes that may be sent on all streams together.
+    /// MAX_DATA: maximum number of bytes on all streams together.
     MaxData(u64),
     /// MAX_STREAM_DATA.
     MaxStreamData {
-        /// The stream.
+        /// ID of the stream.
         id: StreamId,
-        /// Bytes that may be sent on it.
+        /// Maximum number of bytes on the stream.
         maximum: u64,
     },
     /// MAX_STREAMS.
     MaxStreams {
         /// Direction of the streams.
         dir: Dir,
-        /// Maximum number of streams opened in all, at most [`MAX_STREAM_COUNT`].
+        /// Cumulative maximum number of streams, at most [`MAX_STREAM_COUNT`].
         maximum: u64,
     },
-    /// DATA_BLOCKED: the connection limit at which the sender is blocked.
+    /// DATA_BLOCKED: limit of the connection at which the sender is blocked.
     DataBlocked(u64),
     /// STREAM_DATA_BLOCKED.
     StreamDataBlocked {
-        /// The stream.
+        /// ID of the stream.
         id: StreamId,
-        /// The limit at which its sender is blocked.
+        /// Limit of the stream at which the sender is blocked.
         maximum: u64,
     },
     /// STREAMS_BLOCKED.
     StreamsBlocked {
         /// Direction of the streams.
         dir: Dir,
-        /// The limit at which no more can be opened, at most [`MAX_STREAM_COUNT`].
+        /// Stream limit at which the sender is blocked, at most [`MAX_STREAM_COUNT`].
         maximum: u64,
     },
     /// NEW_CONNECTION_ID or PATH_NEW_CONNECTION_ID.
     NewConnectionId(NewConnectionId),
     /// RETIRE_CONNECTION_ID or PATH_RETIRE_CONNECTION_ID.
     RetireConnectionId {
-        /// The path of a PATH_RETIRE_CONNECTION_ID.
+        /// Path of a PATH_RETIRE_CONNECTION_ID; `None` for a RETIRE_CONNECTION_ID.
         path: Option<PathId>,
-        /// The sequence number given when the ID was issued.
+        /// Sequence number of the retired connection ID.
         sequence: u64,
     },
-    /// PATH_CHALLENGE: to be returned.
+    /// PATH_CHALLENGE, with the data that the peer must return.
     PathChallenge([u8; 8]),
-    /// PATH_RESPONSE: a challenge returned.
+    /// PATH_RESPONSE, with the data of the challenge.
     PathResponse([u8; 8]),
     /// CONNECTION_CLOSE.
     ConnectionClose(ConnectionClose<'a>),
@@ -112,125 +112,126 @@ pub enum Frame<'a> {
     HandshakeDone,
     /// DATAGRAM (RFC 9221).
     Datagram {
-        /// The application's message.
+        /// Data of the application.
         data: &'a [u8],
     },
     /// ACK_FREQUENCY (draft-ietf-quic-ack-frequency).
     AckFrequency {
-        /// Newer frames have larger numbers.
+        /// Sequence number. A frame with a larger number is newer.
         sequence: u64,
-        /// Ack-eliciting packets that may be received without an acknowledgment.
+        /// Number of ack-eliciting packets that the peer may receive without sending an ACK.
         threshold: u64,
-        /// Requested maximum acknowledgment delay in microseconds.
+        /// Requested maximum acknowledgment delay, in microseconds.
         max_ack_delay_us: u64,
-        /// Out-of-order distance that makes an acknowledgment immediate; 0 turns that off.
+        /// Reordering distance from which the peer must acknowledge immediately; 0 disables this.
         reordering_threshold: u64,
     },
     /// IMMEDIATE_ACK (draft-ietf-quic-ack-frequency).
     ImmediateAck,
     /// PATH_ABANDON (RFC 10069).
     PathAbandon {
-        /// The path.
+        /// ID of the path.
         path: PathId,
-        /// The reason.
+        /// Error code.
         code: u64,
     },
     /// PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP (RFC 10069).
     PathStatus {
-        /// The path.
+        /// ID of the path.
         path: PathId,
-        /// `true` if it may be used freely, or only if nothing else works.
+        /// `true` if the path may be used freely; `false` for a backup path.
         available: bool,
-        /// Newer statuses of a path have larger numbers.
+        /// Sequence number for the path. A status with a larger number is newer.
         sequence: u64,
     },
-    /// MAX_PATH_ID (RFC 10069): the largest path ID the peer may use, at most 2^32 - 1.
+    /// MAX_PATH_ID (RFC 10069): largest path ID that the peer may use, at most 2^32 - 1.
     MaxPathId(u64),
-    /// PATHS_BLOCKED (RFC 10069): the limit at which no path can be opened, at most 2^32 - 1.
+    /// PATHS_BLOCKED (RFC 10069): maximum path ID at which the sender is blocked, at most 2^32 - 1.
     PathsBlocked(u64),
-    /// PATH_CIDS_BLOCKED (RFC 10069): the peer lacks connection IDs for a path.
+    /// PATH_CIDS_BLOCKED (RFC 10069): the sender lacks connection IDs for a path.
     PathCidsBlocked {
-        /// The path.
+        /// ID of the path.
         path: PathId,
-        /// The next sequence number it expects.
+        /// Next sequence number that the sender expects.
         next_sequence: u64,
     },
-    /// ALTERNATIVE_V4_ADDRESS (draft-munizaga-quic-alternative-server-address): the server can be reached
-    /// there as well.
+    /// ALTERNATIVE_V4_ADDRESS (draft-munizaga-quic-alternative-server-address): an additional address of the
+    /// server.
     AlternativeV4Address {
         /// Flags of the address.
         flags: AddressFlags,
-        /// Newer words about one address have larger numbers.
+        /// Sequence number. A frame with a larger number is newer.
         sequence: u64,
-        /// The address.
+        /// Address and port.
         address: SocketAddrV4,
     },
-    /// ALTERNATIVE_V6_ADDRESS, likewise.
+    /// ALTERNATIVE_V6_ADDRESS, the same for IPv6.
     AlternativeV6Address {
         /// Flags of the address.
         flags: AddressFlags,
-        /// Newer words about one address have larger numbers.
+        /// Sequence number. A frame with a larger number is newer.
         sequence: u64,
-        /// The address.
+        /// Address and port.
         address: SocketAddrV6,
     },
 }
 
-/// The flags of ALTERNATIVE_V4_ADDRESS and ALTERNATIVE_V6_ADDRESS; unused bits are ignored.
+/// Flags of ALTERNATIVE_V4_ADDRESS and ALTERNATIVE_V6_ADDRESS. Unused bits are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressFlags {
-    /// The server would rather be reached there.
+    /// `true` if the server prefers this address.
     pub preferred: bool,
-    /// The address is not the server's any longer.
+    /// `true` if the server no longer has this address.
     pub retire: bool,
 }
 
 /// NEW_CONNECTION_ID (RFC 9000 §19.15) or PATH_NEW_CONNECTION_ID (RFC 10069).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewConnectionId {
-    /// The path of a PATH_NEW_CONNECTION_ID.
+    /// Path of a PATH_NEW_CONNECTION_ID; `None` for a NEW_CONNECTION_ID.
     pub path: Option<PathId>,
-    /// Sequence number of this ID.
+    /// Sequence number of this connection ID.
     pub sequence: u64,
-    /// IDs below this sequence number are to be retired; at most `sequence`.
+    /// Sequence number before which the peer must retire connection IDs; at most `sequence`.
     pub retire_prior_to: u64,
-    /// The ID, 1 to 20 bytes.
+    /// Connection ID of 1 to 20 bytes.
     pub cid: ConnectionId,
-    /// The stateless reset token that goes with it.
+    /// Stateless reset token of the connection ID.
     pub token: ResetToken,
 }
 
 /// CONNECTION_CLOSE (RFC 9000 §19.19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionClose<'a> {
-    /// `true` if the application closes (type 0x1d), not QUIC.
+    /// `true` if the application closes the connection (type 0x1d), `false` if QUIC does.
     pub application: bool,
-    /// A [`TransportErrorCode`], or the application's code.
+    /// [`TransportErrorCode`], or the application's error code.
     pub code: u64,
-    /// Type of the frame that caused the error; 0 if unknown or if the application closes.
+    /// Type of the frame that caused the error; 0 if unknown, or if the application closes the connection.
     pub frame_type: u64,
-    /// For people, UTF-8 by intention.
+    /// Reason for people. It should be UTF-8.
     pub reason: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// Returns the type code with which the frame is written.
+    /// Returns the type code that is written for this frame.
     pub fn kind(&self) -> u64 {
         list::kind(self)
     }
 
-    /// Returns the size of the frame in bytes, the same in both directions.
+    /// Returns the size of the frame in bytes, which is the same in both directions.
     pub fn size(&self) -> usize {
         list::size(self)
     }
 
-    /// Returns whether the peer has to acknowledge a packet that holds this frame (RFC 9000 §13.2).
+    /// Returns whether the peer must acknowledge a packet with this frame (RFC 9000 §13.2).
     #[inline]
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Frame::Padding(_) | Frame::Ack(_) | Frame::ConnectionClose(_))
     }
 
-    /// Returns whether a packet of only such frames does not move the connection to its path (RFC 9000 §9.1).
+    /// Returns whether this is a probing frame. A packet with only probing frames does not migrate the
+    /// connection (RFC 9000 §9.1).
     #[inline]
     pub const fn is_probing(&self) -> bool {
         matches!(
@@ -239,8 +240,8 @@ impl<'a> Frame<'a> {
         )
     }
 
-    /// Returns whether a packet of this kind may hold the frame (RFC 9000 §12.4 table 3 and §12.5); if not,
-    /// PROTOCOL_VIOLATION.
+    /// Returns whether the frame is permitted in a packet of this kind (RFC 9000 §12.4 table 3 and §12.5). If
+    /// not, receiving it is a PROTOCOL_VIOLATION.
     #[inline]
     pub const fn allowed_in(&self, packet: PacketKind) -> bool {
         match packet {
@@ -252,7 +253,7 @@ impl<'a> Frame<'a> {
                 _ => false,
             },
             PacketKind::ZeroRtt => match self {
-                // RFC 10069: multipath frames are for 1-RTT packets only.
+                // RFC 10069: multipath frames are permitted in 1-RTT packets only.
                 Frame::NewConnectionId(issued) => issued.path.is_none(),
                 Frame::Padding(_)
                 | Frame::Ping
@@ -276,7 +277,7 @@ impl<'a> Frame<'a> {
 }
 
 impl Writer<'_> {
-    /// Appends `frame` whole, or nothing.
+    /// Appends the whole `frame`, or nothing if there is no room.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Full> {
         list::write(frame, &mut self.region(frame.size())?);
@@ -287,15 +288,15 @@ impl Writer<'_> {
 /// Error in a packet's frames, which closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameError {
-    /// The code to close with.
+    /// Error code of the CONNECTION_CLOSE.
     pub code: TransportErrorCode,
-    /// Type of the offending frame; 0 if it could not be read.
+    /// Type of the invalid frame; 0 if it could not be read.
     pub frame_type: u64,
-    /// For people.
+    /// Reason for people.
     pub reason: &'static str,
 }
 
-/// A [`FrameError`] before the frame's type is added.
+/// [`FrameError`] without the type of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fault {
     code: TransportErrorCode,
@@ -318,7 +319,7 @@ impl From<Malformed> for Fault {
     }
 }
 
-/// The frames of one decrypted payload. Ends after the first error.
+/// Iterator over the frames of a decrypted payload. It ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     reader: Reader<'a>,
@@ -326,29 +327,30 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Reads `payload` in `direction`. A payload without frames gives one error (RFC 9000 §12.4).
+    /// Creates an iterator over the frames of `payload` in `direction`. An empty payload yields one error
+    /// (RFC 9000 §12.4).
     #[inline]
     pub const fn new(payload: &'a [u8], direction: Direction) -> Self {
         Self { reader: Reader::new(payload, direction), without_frames: payload.is_empty() }
     }
 
-    /// Returns the number of bytes of the payload that have not been read.
+    /// Returns the number of unread bytes of the payload.
     #[inline]
     pub const fn remaining(&self) -> usize {
         self.reader.remaining()
     }
 
-    /// Returns whether all of the payload has been read.
+    /// Returns whether the whole payload has been read.
     #[inline]
     pub const fn is_over(&self) -> bool {
         self.reader.is_empty()
     }
 
-    /// Reads the next frame if it is a STREAM frame, as most are; otherwise, and also if it cannot be read,
-    /// nothing is read, and the iterator tells what is there.
+    /// Returns the next frame if it is a valid STREAM frame, the most frequent case. Otherwise consumes
+    /// nothing; the iterator then returns the frame or the error.
     #[inline(always)]
     pub fn next_stream(&mut self) -> Option<Stream<'a>> {
-        // Each copy knows its direction, and does not ask for it field by field.
+        // Each call is compiled for its direction, so that reading a field does not check it.
         let (stream, reader) = match self.reader.direction() {
             Direction::Forward => leading_stream(self.reader.peek(), Direction::Forward)?,
             Direction::Backward => leading_stream(self.reader.peek(), Direction::Backward)?,
@@ -361,7 +363,7 @@ impl<'a> Frames<'a> {
     fn read(&mut self) -> Result<Frame<'a>, FrameError> {
         let before = self.reader.remaining();
         let kind = self.reader.varint().map_err(|fault| Fault::from(fault).of(0))?;
-        // RFC 9000 §12.4: a frame type takes the shortest encoding.
+        // RFC 9000 §12.4: a frame type has the shortest encoding.
         if before - self.reader.remaining() != varint_len(kind) {
             return Err(Fault::violation("frame type is not in its shortest encoding").of(kind));
         }
@@ -371,7 +373,8 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Returns the STREAM frame that `payload` begins with in this direction, and the rest of the payload.
+/// Returns the STREAM frame that comes first in this direction, and the rest of the payload. Returns `None`
+/// for other frames and for invalid ones.
 #[inline(always)]
 fn leading_stream(payload: &[u8], direction: Direction) -> Option<(Stream<'_>, Reader<'_>)> {
     let mut reader = Reader::new(payload, direction);
@@ -407,13 +410,13 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Returns whether data at `offset` ends where a stream may end.
+/// Returns whether the end of `data` at `offset` is a permitted stream offset (RFC 9000 §19.8).
 #[inline]
 const fn is_within(offset: u64, data: &[u8]) -> bool {
     offset + data.len() as u64 <= crate::MAX_VARINT
 }
 
-/// Checks the rules on a frame's values that need nothing but the frame.
+/// Checks a frame's values, as far as this requires no state of the connection.
 #[inline]
 fn check(frame: &Frame<'_>) -> Result<(), Fault> {
     match frame {
@@ -436,7 +439,7 @@ fn check(frame: &Frame<'_>) -> Result<(), Fault> {
         Frame::MaxPathId(path) | Frame::PathsBlocked(path) if *path > u64::from(u32::MAX) => {
             Err(Fault::violation("path ID above 2^32 - 1"))
         }
-        // draft-ietf-quic-ack-frequency: as for the parameter max_ack_delay, below 2^14 ms.
+        // draft-ietf-quic-ack-frequency: the delay must be below 2^14 ms, like the parameter max_ack_delay.
         Frame::AckFrequency { max_ack_delay_us, .. } if *max_ack_delay_us >= (1 << 14) * 1000 => {
             Err(Fault::violation("requested acknowledgment delay of 2^14 ms or more"))
         }

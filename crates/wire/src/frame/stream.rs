@@ -1,7 +1,8 @@
-//! Frames that carry application or handshake data: STREAM (RFC 9000 §19.8), CRYPTO, DATAGRAM.
+//! Frames that carry data of the application or of the handshake: STREAM (RFC 9000 §19.8), CRYPTO and
+//! DATAGRAM.
 //!
-//! STREAM is always written with offset and length. That costs a byte on a stream's first frame and keeps one
-//! shape in both directions.
+//! STREAM frames are always written with offset and length. This costs one byte in a stream's first frame,
+//! but all frames have the same layout.
 
 use super::Fault;
 use super::field::{Field, MAX_SHORT_LEN, TOO_LONG, length_len};
@@ -9,33 +10,33 @@ use crate::StreamId;
 use crate::cursor::{Full, Reader, Region, Writer};
 use crate::varint::varint_len;
 
-/// STREAM.
+/// STREAM frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream<'a> {
-    /// The stream.
+    /// ID of the stream.
     pub id: StreamId,
-    /// Position of `data` in the stream.
+    /// Offset of `data` in the stream.
     pub offset: u64,
     /// `true` if the stream ends with `data`.
     pub fin: bool,
-    /// The data, possibly empty.
+    /// Data, possibly empty.
     pub data: &'a [u8],
 }
 
-/// STREAM's types: the first, and bits that change it.
+/// First type of STREAM frames, and the bits of a type.
 pub(super) const FIRST: u64 = 0x08;
 const OFF: u64 = 0x04;
 const LEN: u64 = 0x02;
 const FIN: u64 = 0x01;
-/// The last of STREAM's types.
+/// Last type of STREAM frames.
 pub(super) const LAST: u64 = FIRST | OFF | LEN | FIN;
 
 const CRYPTO: u64 = 0x06;
 const DATAGRAM: u64 = 0x31;
-/// DATAGRAM without a length.
+/// Type of a DATAGRAM frame without a length, which extends to the end of the packet.
 pub(super) const DATAGRAM_TO_THE_END: u64 = 0x30;
 
-/// Returns the type with which a STREAM frame is written.
+/// Returns the type that is written for a STREAM frame.
 #[inline]
 pub(super) const fn kind(fin: bool) -> u64 {
     FIRST | OFF | LEN | fin as u64
@@ -43,7 +44,7 @@ pub(super) const fn kind(fin: bool) -> u64 {
 
 #[inline(always)]
 pub(super) fn read<'a>(kind: u64, reader: &mut Reader<'a>) -> Result<Stream<'a>, Fault> {
-    // What `Field` reads, but in a direction that is known when this is compiled.
+    // Equivalent to reading with `Field`, but compiled for a known direction.
     let id = StreamId::from_u64(reader.varint_here()?);
     let offset = if kind & OFF != 0 { reader.varint_here()? } else { 0 };
     let data = if kind & LEN != 0 {
@@ -81,7 +82,7 @@ fn fill_data(region: &mut Region<'_>, len: usize, fill: impl FnOnce(&mut [u8])) 
     fill(region.take(len));
 }
 
-/// Writes a STREAM frame whose `len` bytes of data `fill` supplies, or nothing.
+/// Appends a STREAM frame with `len` bytes of data, which `fill` writes. Appends nothing if there is no room.
 #[inline]
 pub fn write_stream(
     writer: &mut Writer<'_>,
@@ -96,14 +97,14 @@ pub fn write_stream(
     Ok(())
 }
 
-/// Returns the most data for which [`write_stream`] fits into `remaining` bytes; 0 also if no frame fits at
-/// all.
+/// Returns the maximum length of data for which [`write_stream`] fits into `remaining` bytes; 0 also if no
+/// frame fits.
 #[inline]
 pub fn max_stream_len(remaining: usize, id: StreamId, offset: u64) -> usize {
     max_data_len(remaining, 1 + id.size() + varint_len(offset))
 }
 
-/// Writes a CRYPTO frame whose `len` bytes of data `fill` supplies, or nothing.
+/// Appends a CRYPTO frame with `len` bytes of data, which `fill` writes. Appends nothing if there is no room.
 pub fn write_crypto(
     writer: &mut Writer<'_>,
     offset: u64,
@@ -117,13 +118,14 @@ pub fn write_crypto(
     Ok(())
 }
 
-/// Returns the most data for which [`write_crypto`] fits into `remaining` bytes; 0 also if no frame fits at
-/// all.
+/// Returns the maximum length of data for which [`write_crypto`] fits into `remaining` bytes; 0 also if no
+/// frame fits.
 pub fn max_crypto_len(remaining: usize, offset: u64) -> usize {
     max_data_len(remaining, 1 + varint_len(offset))
 }
 
-/// Writes a DATAGRAM frame whose `len` bytes of data `fill` supplies, or nothing.
+/// Appends a DATAGRAM frame with `len` bytes of data, which `fill` writes. Appends nothing if there is no
+/// room.
 pub fn write_datagram(writer: &mut Writer<'_>, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), Full> {
     let mut region = writer.region(1 + length_len(len) + len)?;
     region.varint(DATAGRAM);
@@ -131,14 +133,14 @@ pub fn write_datagram(writer: &mut Writer<'_>, len: usize, fill: impl FnOnce(&mu
     Ok(())
 }
 
-/// Returns the most data for which [`write_datagram`] fits into `remaining` bytes; `None` if not even an
-/// empty message fits.
+/// Returns the maximum length of data for which [`write_datagram`] fits into `remaining` bytes; `None` if not
+/// even an empty frame fits.
 pub fn max_datagram_len(remaining: usize) -> Option<usize> {
     (remaining > length_len(0)).then(|| max_data_len(remaining, 1))
 }
 
-/// Returns the longest byte string that fits into `remaining` bytes together with `before` bytes and its
-/// length.
+/// Returns the maximum length of a byte string that fits into `remaining` bytes, together with its length
+/// field and the `before` bytes that precede it.
 #[inline]
 fn max_data_len(remaining: usize, before: usize) -> usize {
     let room = remaining.saturating_sub(before + length_len(0));

@@ -1,105 +1,106 @@
-//! Fields of headers that have been read, or are to be written.
+//! Fields of received headers, and of headers to write.
 
 use super::{PacketKind, decode_packet_number};
 use crate::{ConnectionId, StreamId};
 
-/// Stream position of a packet's data, for formats whose headers have it
+/// Stream position of a packet's data, to be announced in the header. Only some formats do that
 /// ([`Format::names_stream`](crate::Format::names_stream)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
-    /// The stream.
+    /// ID of the stream.
     pub stream: StreamId,
-    /// The data's offset in it.
+    /// Offset of the data in the stream.
     pub offset: u64,
-    /// Maximum distance from `offset` to the end of the peer's data without a gap.
+    /// Maximum distance between `offset` and the end of the data that the peer has without a gap.
     pub distance: u64,
 }
 
-/// Packet number of a packet that is being written.
+/// Packet number of a packet to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewNumber {
-    /// The packet number.
+    /// Full packet number.
     pub pn: u64,
-    /// Distance to the numbers that the peer knows ([`unacked_numbers`](crate::unacked_numbers)).
+    /// Distance from the packet numbers that the peer is known to have
+    /// ([`unacked_numbers`](crate::unacked_numbers)).
     pub unacked: u64,
-    /// Stream and offset of the packet's data, for formats that name streams.
+    /// Stream and offset of the packet's data, for formats that announce them.
     pub announced: Option<Announced>,
 }
 
-/// Fields of an Initial, 0-RTT or Handshake header that is to be written.
+/// Fields of an Initial, 0-RTT or Handshake header to write.
 #[derive(Clone, Copy, Debug)]
 pub struct NewLong<'a> {
-    /// The packet's kind.
+    /// Kind of the packet.
     pub kind: PacketKind,
     /// Destination connection ID.
     pub dcid: &'a ConnectionId,
     /// Source connection ID.
     pub scid: &'a ConnectionId,
-    /// Token; for Initial packets only.
+    /// Token, for Initial packets only.
     pub token: &'a [u8],
-    /// The packet number; announces stream data in 0-RTT packets only.
+    /// Packet number. Only 0-RTT packets may announce a stream position.
     pub number: NewNumber,
-    /// `true` unless the peer allows greasing the fixed bit (RFC 9287).
+    /// `false` only if the peer permits greasing of the fixed bit (RFC 9287).
     pub fixed_bit: bool,
 }
 
-/// Fields of a 1-RTT header that is to be written.
+/// Fields of a 1-RTT header to write.
 #[derive(Clone, Copy, Debug)]
 pub struct NewShort<'a> {
     /// Destination connection ID.
     pub dcid: &'a ConnectionId,
-    /// The spin bit.
+    /// Spin bit.
     pub spin: bool,
-    /// The key phase bit.
+    /// Key phase bit.
     pub key_phase: bool,
-    /// The packet number.
+    /// Packet number.
     pub number: NewNumber,
-    /// `true` unless the peer allows greasing the fixed bit (RFC 9287).
+    /// `false` only if the peer permits greasing of the fixed bit (RFC 9287).
     pub fixed_bit: bool,
 }
 
-/// Fields under header protection. None of them is authentic before the packet is decrypted.
+/// Fields that header protection covers. They are not authenticated until the packet is decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmasked {
-    /// Bytes of the packet number.
+    /// Length of the packet number, in bytes.
     pub pn_len: usize,
-    /// The packet number's low bits, for [`decode_packet_number`](crate::decode_packet_number).
+    /// Low bits of the packet number, for [`decode_packet_number`](crate::decode_packet_number).
     pub truncated_pn: u64,
-    /// Number of these bits.
+    /// Number of bits in `truncated_pn`.
     pub pn_bits: u32,
-    /// Start of the ciphertext: all before it is associated data.
+    /// Start of the ciphertext. All bytes before it are associated data.
     pub header_len: usize,
-    /// The key phase bit of a short header.
+    /// Key phase bit of a short header.
     pub key_phase: bool,
-    /// `true` if the reserved bits are 0; if not and the packet decrypts, PROTOCOL_VIOLATION (RFC 9000 §17.2,
-    /// §17.3.1).
+    /// `true` if the reserved bits are 0. If they are not and the packet decrypts, this is a
+    /// PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
     pub reserved_ok: bool,
-    /// The spin bit of a short header.
+    /// Spin bit of a short header.
     pub spin: bool,
-    /// Stream position of the packet's data, in formats whose header has it.
+    /// Stream position of the packet's data, for formats that announce it.
     pub placement: Option<Placement>,
 }
 
-/// Stream and low bits of the offset of a packet's data.
+/// Received stream position of a packet's data: the stream, and the low bits of the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// The stream.
+    /// ID of the stream.
     pub stream: StreamId,
     /// Low bits of the offset.
     pub offset_low: u64,
-    /// Number of these bits.
+    /// Number of bits in `offset_low`.
     pub offset_bits: u32,
 }
 
 impl Placement {
-    /// Returns the offset, given the end of what the stream has without a gap: right unless the data is far
-    /// from there.
+    /// Returns the full offset that is closest to `expected`, the end of the stream's data received without a
+    /// gap. The result is correct unless the data is far from there.
     #[inline]
     pub const fn offset(&self, expected: u64) -> u64 {
         decode_packet_number(expected.checked_sub(1), self.offset_low, self.offset_bits)
     }
 
-    /// Returns whether `offset` of `stream` is what was announced, as far as the header tells.
+    /// Returns whether the header announced this stream and the low bits of this offset.
     #[inline]
     pub fn matches(&self, stream: StreamId, offset: u64) -> bool {
         self.stream == stream && self.offset_low == offset & ((1 << self.offset_bits) - 1)

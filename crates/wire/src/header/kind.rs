@@ -2,7 +2,7 @@
 
 use crate::SpaceId;
 
-/// A packet's kind.
+/// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketKind {
     /// Initial.
@@ -13,14 +13,14 @@ pub enum PacketKind {
     Handshake,
     /// Retry.
     Retry,
-    /// 1-RTT, the one with a short header.
+    /// 1-RTT, with a short header.
     OneRtt,
     /// Version Negotiation.
     VersionNegotiation,
 }
 
 impl PacketKind {
-    /// Returns the packet number space; `None` for packets without a number.
+    /// Returns the packet number space; `None` for packets without a packet number.
     #[inline]
     pub const fn space(self) -> Option<SpaceId> {
         match self {

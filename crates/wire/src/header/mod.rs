@@ -1,5 +1,5 @@
-//! Packet headers (RFC 8999, RFC 9000 §17): splitting a datagram into packets and reading what is not
-//! protected.
+//! Packet headers (RFC 8999, RFC 9000 §17): splitting of datagrams into packets, and parsing of the
+//! unprotected fields.
 
 mod fields;
 mod kind;
@@ -25,40 +25,41 @@ use crate::version::Version;
 const LONG: u8 = 0x80;
 const FIXED: u8 = 0x40;
 
-/// Bytes of the integrity tag at the end of a Retry packet (RFC 9001 §5.8).
+/// Length of the integrity tag at the end of a Retry packet, in bytes (RFC 9001 §5.8).
 pub const RETRY_TAG_LEN: usize = 16;
 
-/// One packet of a datagram before its header protection is off. Offsets count from the packet's first byte.
+/// Packet of a datagram before header protection is removed. Offsets count from the packet's first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protected {
-    /// The packet's kind.
+    /// Kind of the packet.
     pub kind: PacketKind,
-    /// The version of a long header.
+    /// Version in a long header.
     pub version: Option<Version>,
     /// Destination connection ID.
     pub dcid: ConnectionId,
     /// Source connection ID; empty for a short header.
     pub scid: ConnectionId,
-    /// Token of an Initial or Retry packet; else empty.
+    /// Token of an Initial or Retry packet; empty for others.
     pub token: Range<usize>,
-    /// Start of the protected packet number; in a Retry its token, in a Version Negotiation the versions.
+    /// Start of the protected packet number, of the token in a Retry packet, or of the versions in a Version
+    /// Negotiation packet.
     pub pn_offset: usize,
     /// End of the packet, where the datagram's next packet starts.
     pub end: usize,
-    /// The bit that is 1 unless the peer may grease it (RFC 9287).
+    /// Fixed bit, which is 1 unless the peer may grease it (RFC 9287).
     pub fixed_bit: bool,
 }
 
-/// Reason that a packet cannot be read. Nothing in it is authentic: it is to be dropped, with all that
-/// follows in the datagram.
+/// Reason that a packet cannot be parsed. Nothing in it is authenticated. The receiver discards it with the
+/// rest of the datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// The header is cut off or breaks the format.
+    /// The header is truncated or invalid.
     Malformed,
-    /// A long header of a version not spoken here (RFC 9000 §5.2.2). The IDs may be longer than a
+    /// The long header has an unsupported version (RFC 9000 §5.2.2). Its connection IDs may be longer than a
     /// [`ConnectionId`].
     UnknownVersion {
-        /// The version.
+        /// Version in the header.
         version: Version,
         /// Position of the destination connection ID.
         dcid: Range<usize>,
@@ -73,26 +74,26 @@ impl From<Malformed> for HeaderError {
     }
 }
 
-/// Fields of a short header that can be read before its protection is off (RFC 9000 §17.3.1).
+/// Fields of a short header that can be read before header protection is removed (RFC 9000 §17.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortHeader<'a> {
     /// Destination connection ID.
     pub dcid: &'a [u8],
     /// Start of the protected packet number.
     pub pn_offset: usize,
-    /// The bit that is 1 unless the peer may grease it (RFC 9287).
+    /// Fixed bit, which is 1 unless the peer may grease it (RFC 9287).
     pub fixed_bit: bool,
 }
 
 impl<'a> ShortHeader<'a> {
-    /// Returns whether `datagram` begins with one.
+    /// Returns whether `datagram` begins with a short header.
     #[inline]
     pub fn leads(datagram: &[u8]) -> bool {
         datagram.first().is_some_and(|first| first & LONG == 0)
     }
 
-    /// Reads the header of `packet`, whose connection ID has `cid_len` bytes; `None` if it is long or cut
-    /// off.
+    /// Parses the short header of `packet`, whose connection ID has `cid_len` bytes. Returns `None` if the
+    /// header is long or truncated.
     #[inline]
     pub fn read(packet: &'a [u8], cid_len: usize) -> Option<Self> {
         let first = *packet.first().filter(|first| **first & LONG == 0)?;
@@ -101,9 +102,10 @@ impl<'a> ShortHeader<'a> {
     }
 }
 
-/// Reads the first packet of `datagram`, whose short headers carry connection IDs of `short_cid_len` bytes.
+/// Parses the header of the first packet of `datagram`. Short headers have connection IDs of `short_cid_len`
+/// bytes.
 ///
-/// Coalesced packets follow at [`Protected::end`] (RFC 9000 §12.2).
+/// The next coalesced packet starts at [`Protected::end`] (RFC 9000 §12.2).
 #[inline]
 pub fn parse_packet(datagram: &[u8], short_cid_len: usize) -> Result<Protected, HeaderError> {
     let first = *datagram.first().ok_or(HeaderError::Malformed)?;
@@ -123,7 +125,7 @@ pub fn parse_packet(datagram: &[u8], short_cid_len: usize) -> Result<Protected, 
     })
 }
 
-/// Reads a position-keeping slice: `len` bytes at the cursor, as a range of the packet.
+/// Reads `len` bytes, and returns their range in a packet of `total` bytes.
 fn take_range(reader: &mut Reader<'_>, total: usize, len: usize) -> Result<Range<usize>, Malformed> {
     let start = total - reader.remaining();
     reader.bytes(len)?;
@@ -144,7 +146,8 @@ fn parse_long(datagram: &[u8], first: u8) -> Result<Protected, HeaderError> {
         None if version == Version::NEGOTIATION => PacketKind::VersionNegotiation,
         None => return Err(HeaderError::UnknownVersion { version, dcid, scid }),
     };
-    // RFC 9000 §17.2: longer IDs are dropped. A Version Negotiation repeats our own, which are never longer.
+    // RFC 9000 §17.2: packets with longer IDs are dropped. A Version Negotiation packet repeats our own IDs,
+    // which are never longer.
     let (Some(dcid), Some(scid)) = (ConnectionId::new(&datagram[dcid]), ConnectionId::new(&datagram[scid]))
     else {
         return Err(HeaderError::Malformed);
@@ -153,7 +156,7 @@ fn parse_long(datagram: &[u8], first: u8) -> Result<Protected, HeaderError> {
     let start = total - reader.remaining();
     let (token, pn_offset, end) = match kind {
         PacketKind::Retry => {
-            // RFC 9000 §17.2.5.2: a Retry with an empty token is dropped.
+            // RFC 9000 §17.2.5.2: a Retry packet with an empty token is discarded.
             let end =
                 total.checked_sub(RETRY_TAG_LEN).filter(|&end| end > start).ok_or(HeaderError::Malformed)?;
             (start..end, start, total)

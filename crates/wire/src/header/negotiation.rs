@@ -1,11 +1,11 @@
-//! Packets without protection: Retry (RFC 9000 §17.2.5) and Version Negotiation (RFC 8999 §6).
+//! Unprotected packets: Retry (RFC 9000 §17.2.5) and Version Negotiation (RFC 8999 §6).
 
 use super::{FIXED, LONG, PacketKind};
 use crate::ConnectionId;
 use crate::version::{Format, Version};
 
-/// Versions of a Version Negotiation packet, from [`Protected::pn_offset`](crate::Protected::pn_offset) on,
-/// that are read.
+/// Maximum number of versions that are read from a Version Negotiation packet. They start at
+/// [`Protected::pn_offset`](crate::Protected::pn_offset).
 pub const MAX_OFFERED_VERSIONS: usize = 64;
 
 /// Appends a Retry packet without its integrity tag. The low bits of `seed` fill the unused bits.
@@ -27,7 +27,8 @@ pub fn write_retry(
 
 /// Appends a Version Negotiation packet that offers `versions`. The low bits of `seed` fill the unused bits.
 ///
-/// `dcid` and `scid` are the source and destination ID of the packet that is answered, of up to 255 bytes.
+/// `dcid` and `scid` are the source and the destination connection ID of the received packet, of up to 255
+/// bytes.
 pub fn write_version_negotiation(
     out: &mut Vec<u8>,
     dcid: &[u8],
@@ -45,8 +46,7 @@ pub fn write_version_negotiation(
     }
 }
 
-/// Returns the versions a Version Negotiation packet offers in its `payload`, at most
-/// [`MAX_OFFERED_VERSIONS`].
+/// Returns the versions in the `payload` of a Version Negotiation packet, at most [`MAX_OFFERED_VERSIONS`].
 pub fn offered_versions(payload: &[u8]) -> impl Iterator<Item = Version> {
     let (versions, _) = payload.as_chunks();
     versions.iter().take(MAX_OFFERED_VERSIONS).map(|bytes| Version(u32::from_be_bytes(*bytes)))

@@ -1,4 +1,5 @@
-//! Writing the headers of protected packets (RFC 9000 §17.2, §17.3) and masking them (RFC 9001 §5.4).
+//! Writing of headers of protected packets (RFC 9000 §17.2, §17.3), and their header protection (RFC 9001
+//! §5.4).
 
 use super::protection::{KEY_PHASE, SPIN, protected_bits};
 use super::{FIXED, LONG, NewLong, NewNumber, NewShort, PacketKind};
@@ -6,26 +7,26 @@ use crate::ConnectionId;
 use crate::varint::varint_len;
 use crate::version::{Format, NumberField};
 
-/// The largest Length a long header is written with: packet number, payload and tag.
+/// Maximum value of a written Length field, in bytes: packet number, payload and tag.
 pub const MAX_LONG_LENGTH: usize = 0x3fff;
 
-/// Bytes of a long header's Length field, whatever its value.
+/// Size of a written Length field in bytes, regardless of its value.
 const LENGTH_LEN: usize = 2;
 
 /// Positions in a packet that is being written. Offsets count from the packet's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The packet's kind.
+    /// Kind of the packet.
     pub kind: PacketKind,
     /// Start of the packet number.
     pub pn_offset: usize,
-    /// Bytes of the packet number.
+    /// Length of the packet number, in bytes.
     pub pn_len: usize,
-    /// Start of the payload: all before it is associated data.
+    /// Start of the payload. All bytes before it are associated data.
     pub header_len: usize,
 }
 
-/// Appends to the front of a slice; `None` once it is full.
+/// Writer of a header to the front of a slice. Its functions return `None` if the slice is full.
 struct Head<'a> {
     buf: &'a mut [u8],
     len: usize,
@@ -45,7 +46,7 @@ impl Head<'_> {
         self.put(cid)
     }
 
-    /// Writes the number field and its length into the first byte.
+    /// Writes the number field, and the length of the packet number into the first byte.
     #[inline]
     fn finish(self, kind: PacketKind, field: &NumberField, number: NewNumber) -> Option<Outgoing> {
         let (pn_offset, buf) = (self.len, self.buf);
@@ -56,7 +57,8 @@ impl Head<'_> {
 }
 
 impl Format {
-    /// Writes a long header without its Length; `None` if `buf` is too short, or the kind has no such header.
+    /// Writes a long header with an empty Length field. Returns `None` if `buf` is too short, or if packets
+    /// of this kind have no such header.
     pub fn write_long(&self, buf: &mut [u8], header: &NewLong<'_>) -> Option<Outgoing> {
         let NewLong { kind, dcid, scid, token, number, fixed_bit } = *header;
         let mut head = Head { buf, len: 0 };
@@ -86,28 +88,28 @@ impl Format {
         head.finish(kind, self.number(kind), number)
     }
 
-    /// Returns the bytes of frames that a packet with this header needs, for its sample among others (RFC
-    /// 9001 §5.4.2).
+    /// Returns the minimum number of bytes of frames after this header, which the sample among others
+    /// requires (RFC 9001 §5.4.2).
     #[inline]
     pub fn min_payload(&self, outgoing: &Outgoing) -> usize {
         let field = self.number(outgoing.kind);
         field.sample_offset.saturating_sub(outgoing.header_len - outgoing.pn_offset).max(field.min_payload)
     }
 
-    /// Sets the Length of a long header to what `packet` has after it, the tag included: at most
-    /// [`MAX_LONG_LENGTH`]. Does nothing to a short header.
+    /// Sets the Length of a long header to the number of bytes of `packet` after it, including the tag. They
+    /// must not exceed [`MAX_LONG_LENGTH`]. Does nothing to a short header.
     pub fn set_length(&self, packet: &mut [u8], outgoing: &Outgoing) {
         if outgoing.kind == PacketKind::OneRtt {
             return;
         }
         let length = packet.len() - outgoing.pn_offset;
         debug_assert!(length <= MAX_LONG_LENGTH, "a long-header packet is at most a datagram of a handshake");
-        // A varint of two bytes, RFC 9000 §16.
+        // Varint of two bytes (RFC 9000 §16).
         let varint = 0x4000 | length as u16 & MAX_LONG_LENGTH as u16;
         packet[outgoing.pn_offset - LENGTH_LEN..outgoing.pn_offset].copy_from_slice(&varint.to_be_bytes());
     }
 
-    /// Puts the mask onto the header of `packet`, the last step before sending.
+    /// Applies the mask of header protection to `packet`, as the last step before sending.
     #[inline]
     pub fn mask(&self, packet: &mut [u8], outgoing: &Outgoing, mask: &[u8; 16]) {
         packet[0] ^= mask[0] & protected_bits(packet[0]);

@@ -1,9 +1,9 @@
-//! Packet numbers on the wire (RFC 9000 §17.1, appendix A).
+//! Encoding of packet numbers (RFC 9000 §17.1, appendix A).
 
 use crate::varint::MAX_VARINT;
 
-/// Returns how many numbers up to `pn` the peer may not know, if it has acknowledged `largest_acked` (RFC
-/// 9000 A.2).
+/// Returns the number of packet numbers up to `pn` that the peer may not have received, if it has
+/// acknowledged `largest_acked` (RFC 9000 A.2).
 #[inline]
 pub const fn unacked_numbers(pn: u64, largest_acked: Option<u64>) -> u64 {
     match largest_acked {
@@ -12,11 +12,12 @@ pub const fn unacked_numbers(pn: u64, largest_acked: Option<u64>) -> u64 {
     }
 }
 
-/// Bytes, 1 to 4, with which a packet number is unambiguous to a peer whose largest one is at most `unacked`
-/// away (RFC 9000 A.2).
+/// Returns the encoded length of a packet number in bytes, 1 to 4. The peer can decode it if its largest
+/// received number is at most `unacked` away (RFC 9000 A.2).
 #[inline]
 pub const fn packet_number_len(unacked: u64) -> usize {
-    // Twice as many numbers as are unacknowledged: ceil(log2(unacked)) + 1 bits.
+    // The encoding must distinguish twice as many numbers as are unacknowledged: ceil(log2(unacked)) + 1
+    // bits.
     let bits = u64::BITS - unacked.saturating_sub(1).leading_zeros() + 1;
     match bits.div_ceil(8) {
         bytes @ 0..=4 => bytes as usize,
@@ -24,10 +25,10 @@ pub const fn packet_number_len(unacked: u64) -> usize {
     }
 }
 
-/// Returns the packet number closest to the one after `largest` whose low `bits` are `truncated` (RFC 9000
-/// A.3).
+/// Returns the packet number with the low `bits` of `truncated` that is closest to the successor of `largest`
+/// (RFC 9000 A.3).
 ///
-/// `largest` is the largest number of the space that was received and authenticated.
+/// `largest` is the largest packet number of the space in a successfully decrypted packet.
 #[inline]
 pub const fn decode_packet_number(largest: Option<u64>, truncated: u64, bits: u32) -> u64 {
     let expected = match largest {
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 9000 A.2 and A.3.
+    /// Examples of RFC 9000 A.2 and A.3.
     #[test]
     fn vectors() {
         assert_eq!(packet_number_len(unacked_numbers(0xac_5c02, Some(0xab_e8b3))), 2);
@@ -67,7 +68,8 @@ mod tests {
         assert_eq!(decode_packet_number(None, 255, 8), 255);
     }
 
-    /// The window reaches from half below the expected number, exclusive, to half above it, inclusive.
+    /// Checks that the window extends from half its size below the expected number (exclusive) to half above
+    /// it (inclusive).
     #[test]
     fn edges_of_the_window() {
         for pn in [1000 - 127, 1000, 1000 + 128] {
@@ -84,7 +86,8 @@ mod tests {
     }
 
     proptest! {
-        /// The largest number that the peer has seen lies between what was acknowledged and what is sent.
+        /// Checks that decoding reverses truncation if the peer's largest number is between the acknowledged
+        /// and the sent one.
         #[test]
         fn decoding_reverses_truncation(acked in 0..MAX_VARINT / 2, ahead in 1..1u64 << 31, seen in 0..u64::MAX) {
             let pn = acked + ahead;

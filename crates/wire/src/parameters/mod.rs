@@ -1,4 +1,4 @@
-//! Transport parameters (RFC 9000 §18), which travel in the TLS handshake.
+//! Transport parameters (RFC 9000 §18), which the TLS handshake carries.
 
 mod value;
 
@@ -11,19 +11,20 @@ use crate::varint::{MAX_VARINT, push_varint};
 use crate::{ConnectionId, ResetToken, Side};
 use value::Value;
 
-/// The smallest max_udp_payload_size, and the size that every path must carry (RFC 9000 §14, §18.2).
+/// Minimum max_udp_payload_size, and the UDP payload size that every path must support, in bytes (RFC 9000
+/// §14, §18.2).
 pub const MIN_UDP_PAYLOAD: u64 = 1200;
-/// The largest ack_delay_exponent (RFC 9000 §18.2).
+/// Maximum ack_delay_exponent (RFC 9000 §18.2).
 pub const MAX_ACK_DELAY_EXPONENT: u64 = 20;
-/// The first max_ack_delay that is too large, in milliseconds (RFC 9000 §18.2).
+/// Lowest invalid max_ack_delay, in milliseconds (RFC 9000 §18.2).
 pub const ACK_DELAY_LIMIT: u64 = 1 << 14;
 
-/// Reason that transport parameters are refused; the connection closes with [`ParameterError::code`].
+/// Reason that transport parameters are rejected. The connection is closed with [`ParameterError::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterError {
-    /// TRANSPORT_PARAMETER_ERROR.
+    /// Always TRANSPORT_PARAMETER_ERROR.
     pub code: TransportErrorCode,
-    /// For people.
+    /// Reason for people.
     pub reason: &'static str,
 }
 
@@ -39,10 +40,10 @@ impl From<Malformed> for ParameterError {
     }
 }
 
-/// Lists every parameter once: identifier, who may send it, field, default.
+/// Defines every parameter once: identifier, permitted sender, field, type and default.
 macro_rules! parameters {
     ($($(#[$doc:meta])* $id:literal from $from:ident: $field:ident: $type:ty = $default:expr;)*) => {
-        /// Transport parameters of one end. Absent parameters have the RFCs' defaults.
+        /// Transport parameters of one endpoint. Absent parameters have the RFCs' defaults.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct TransportParameters {
             $($(#[$doc])* pub $field: $type,)*
@@ -54,7 +55,7 @@ macro_rules! parameters {
             }
         }
 
-        /// Identifiers, and whether clients may send them.
+        /// Identifiers, with the endpoints that may send them.
         const LIST: &[(u64, Sender)] = &[$(($id, Sender::$from)),*];
 
         impl TransportParameters {
@@ -87,60 +88,65 @@ enum Sender {
 }
 
 parameters! {
-    /// The Destination Connection ID of the client's first Initial (RFC 9000 §7.3).
+    /// Destination Connection ID of the client's first Initial packet (RFC 9000 §7.3).
     0x00 from Server: original_destination_connection_id: Option<ConnectionId> = None;
-    /// Milliseconds of silence after which the connection is gone; 0 for never.
+    /// Idle timeout, in milliseconds; 0 disables it.
     0x01 from Both: max_idle_timeout: u64 = 0;
-    /// Reset token of the connection ID used in the handshake.
+    /// Stateless reset token of the connection ID that the server used in the handshake.
     0x02 from Server: stateless_reset_token: Option<ResetToken> = None;
-    /// Bytes of UDP payload that are accepted, at least [`MIN_UDP_PAYLOAD`].
+    /// Maximum UDP payload that the sender accepts, in bytes; at least [`MIN_UDP_PAYLOAD`].
     0x03 from Both: max_udp_payload_size: u64 = 65527;
-    /// Bytes that may be sent on all streams together.
+    /// Initial limit of data on all streams together, in bytes.
     0x04 from Both: initial_max_data: u64 = 0;
-    /// Bytes that may be sent on a bidirectional stream that the sender of this parameter opens.
+    /// Initial limit of data on each bidirectional stream that the sender of this parameter opens, in bytes.
     0x05 from Both: initial_max_stream_data_bidi_local: u64 = 0;
-    /// Bytes that may be sent on a bidirectional stream that the receiver of this parameter opens.
+    /// Initial limit of data on each bidirectional stream that the receiver of this parameter opens, in
+    /// bytes.
     0x06 from Both: initial_max_stream_data_bidi_remote: u64 = 0;
-    /// Bytes that may be sent on a unidirectional stream.
+    /// Initial limit of data on each unidirectional stream, in bytes.
     0x07 from Both: initial_max_stream_data_uni: u64 = 0;
-    /// Bidirectional streams that may be opened.
+    /// Initial maximum number of bidirectional streams that the receiver of this parameter may open.
     0x08 from Both: initial_max_streams_bidi: u64 = 0;
-    /// Unidirectional streams that may be opened.
+    /// Initial maximum number of unidirectional streams that the receiver of this parameter may open.
     0x09 from Both: initial_max_streams_uni: u64 = 0;
     /// Exponent of the delay in ACK frames, at most [`MAX_ACK_DELAY_EXPONENT`].
     0x0a from Both: ack_delay_exponent: u64 = 3;
-    /// Milliseconds by which acknowledgments are delayed at most, below [`ACK_DELAY_LIMIT`].
+    /// Maximum delay of acknowledgments, in milliseconds; below [`ACK_DELAY_LIMIT`].
     0x0b from Both: max_ack_delay: u64 = 25;
-    /// `true` if the peer must not migrate to another local address during or after the handshake.
+    /// `true` if the peer must not migrate actively on the address that the handshake used (RFC 9000 §18.2).
     0x0c from Both: disable_active_migration: bool = false;
-    /// Address at which the server wants to be reached after the handshake.
+    /// Address to which the server wants the client to migrate after the handshake.
     0x0d from Server: preferred_address: Option<PreferredAddress> = None;
-    /// Connection IDs that are stored, at least 2; under RFC 10069 for each path.
+    /// Maximum number of the peer's connection IDs that the sender stores, at least 2; under RFC 10069, for
+    /// each path.
     0x0e from Both: active_connection_id_limit: u64 = 2;
-    /// The Source Connection ID of the sender's first Initial (RFC 9000 §7.3).
+    /// Source Connection ID of the sender's first Initial packet (RFC 9000 §7.3).
     0x0f from Both: initial_source_connection_id: Option<ConnectionId> = None;
-    /// The Source Connection ID of the Retry, if one was sent (RFC 9000 §7.3).
+    /// Source Connection ID of the Retry packet, if the server sent one (RFC 9000 §7.3).
     0x10 from Server: retry_source_connection_id: Option<ConnectionId> = None;
-    /// Version negotiation, authenticated (RFC 9368 §3).
+    /// Versions of the sender, for authenticated version negotiation (RFC 9368 §3).
     0x11 from Both: version_information: Option<VersionInformation> = None;
-    /// Bytes of a DATAGRAM frame that is accepted, type and length included (RFC 9221 §3); 0 for none.
+    /// Maximum size of a DATAGRAM frame that the sender accepts, in bytes, including type and length; 0 for
+    /// no support (RFC 9221 §3).
     0x20 from Both: max_datagram_frame_size: u64 = 0;
-    /// The largest path ID that may be used (RFC 10069); `None` turns multipath off.
+    /// Initial maximum path ID (RFC 10069); `None` if multipath is not supported.
     0x3e from Both: initial_max_path_id: Option<u32> = None;
-    /// `true` if the fixed bit may be anything (RFC 9287).
+    /// `true` if the peer may set the fixed bit to any value (RFC 9287).
     0x2ab2 from Both: grease_quic_bit: bool = false;
-    /// Multipath with a single packet number space, not part of RFC 10069: 1 for yes, and nothing else.
+    /// Support for multipath with a single packet number space, which is not part of RFC 10069. The only
+    /// permitted value is 1.
     0x29e3_d19e from Both: single_number_space: Option<u64> = None;
-    /// Microseconds by which acknowledgments can be delayed at least (draft-ietf-quic-ack-frequency).
+    /// Minimum delay of acknowledgments that the sender supports, in microseconds
+    /// (draft-ietf-quic-ack-frequency).
     0xff04_de1b from Both: min_ack_delay: Option<u64> = None;
-    /// `true` if a client understands further addresses of the server
+    /// `true` if a client supports alternative server addresses
     /// (draft-munizaga-quic-alternative-server-address).
     0xff_0969_d85c from Client: alternative_address: bool = false;
 }
 
 impl TransportParameters {
-    /// Appends the parameters that differ from their defaults, and if there is a `grease` seed a reserved one
-    /// (RFC 9000 §18.1).
+    /// Appends the parameters that differ from their defaults. If `grease` is given, it selects a reserved
+    /// parameter that is added (RFC 9000 §18.1).
     pub fn encode(&self, out: &mut Vec<u8>, grease: Option<u64>) {
         self.encode_changed(out);
         if let Some(seed) = grease {
@@ -150,7 +156,7 @@ impl TransportParameters {
         }
     }
 
-    /// Reads what `sender` declared.
+    /// Decodes the parameters that `sender` sent.
     pub fn decode(sender: Side, bytes: &[u8]) -> Result<Self, ParameterError> {
         let mut parameters = Self::default();
         let mut seen = [false; LIST.len()];
@@ -193,12 +199,12 @@ impl TransportParameters {
         // draft-ietf-quic-ack-frequency §3
         let min_ack_delay = self.min_ack_delay.unwrap_or(0);
         require(min_ack_delay <= self.max_ack_delay * 1000, "min_ack_delay is above max_ack_delay")?;
-        // What another value would mean was only ever drafted (draft-ietf-quic-multipath-01 §3).
+        // Other values were defined only in drafts (draft-ietf-quic-multipath-01 §3).
         require(
             self.single_number_space.is_none_or(|value| value == 1),
             "single number space with a value but 1",
         )?;
-        // RFC 9368 §3: a client's available versions include the chosen one.
+        // RFC 9368 §3: a client's available versions include the chosen version.
         if let (Side::Client, Some(versions)) = (sender, &self.version_information) {
             require(versions.available.contains(&versions.chosen), "the chosen version is not available")?;
         }

@@ -1,4 +1,4 @@
-//! Values that transport parameters consist of.
+//! Types of the values of transport parameters.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
@@ -8,32 +8,34 @@ use crate::varint::push_varint;
 use crate::version::Version;
 use crate::{ConnectionId, ResetToken};
 
-/// Available versions that are kept of what the peer lists; the first are those it prefers.
+/// Maximum number of a peer's available versions that are stored. The first ones, which the peer prefers, are
+/// kept.
 pub const MAX_AVAILABLE_VERSIONS: usize = 32;
 
-/// preferred_address (RFC 9000 §18.2).
+/// Value of preferred_address (RFC 9000 §18.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreferredAddress {
-    /// Over IPv4.
+    /// IPv4 address.
     pub v4: Option<SocketAddrV4>,
-    /// Over IPv6.
+    /// IPv6 address.
     pub v6: Option<SocketAddrV6>,
-    /// The connection ID to use there, of sequence number 1; not empty.
+    /// Connection ID for this address, with sequence number 1; not empty.
     pub cid: ConnectionId,
-    /// Its stateless reset token.
+    /// Stateless reset token of the connection ID.
     pub token: ResetToken,
 }
 
-/// version_information (RFC 9368 §3).
+/// Value of version_information (RFC 9368 §3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionInformation {
-    /// The version in use.
+    /// Chosen Version: the version in use.
     pub chosen: Version,
-    /// From a client: what the connection may change to, preferred first. From a server: what is deployed.
+    /// Available Versions. From a client: versions that are compatible with its first flight, most preferred
+    /// first. From a server: its Fully Deployed Versions (RFC 9368 §3).
     pub available: Vec<Version>,
 }
 
-/// The value of a parameter. Readers are given the value alone; what they leave over is an error.
+/// Value of a transport parameter. `read` gets exactly the bytes of the value; unread bytes are an error.
 pub(super) trait Value: Sized {
     fn read(reader: &mut Reader<'_>) -> Result<Self, ParameterError>;
     fn write(&self, out: &mut Vec<u8>);
@@ -109,7 +111,7 @@ impl Value for PreferredAddress {
         require(cid_len > 0, "preferred_address without a connection ID")?;
         let cid = ConnectionId::new(reader.bytes(cid_len.into())?);
         Ok(Self {
-            // RFC 9000 §18.2: all zero stands for an address that is not given.
+            // RFC 9000 §18.2: an address and port of zeros mean that no address is given.
             v4: (*v4.ip() != Ipv4Addr::UNSPECIFIED || v4.port() != 0).then_some(v4),
             v6: (*v6.ip() != Ipv6Addr::UNSPECIFIED || v6.port() != 0).then_some(v6),
             cid: cid.ok_or(ParameterError::new("connection ID of more than 20 bytes"))?,

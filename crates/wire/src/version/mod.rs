@@ -1,4 +1,4 @@
-//! Wire formats. A version is one file here and one line in the registry below.
+//! Wire formats. Each version has one file here and one line in the registry below.
 
 mod number;
 
@@ -9,11 +9,11 @@ use core::fmt;
 use crate::cursor::Direction;
 use crate::header::PacketKind;
 
-/// A version number (RFC 9000 §15), known or not.
+/// Version number (RFC 9000 §15), supported or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u32);
 
-/// Lists the versions spoken here, in descending preference.
+/// Defines the supported versions, most preferred first.
 macro_rules! registry {
     ($($(#[$doc:meta])* $name:ident => $module:ident;)*) => {
         $(mod $module;)*
@@ -21,10 +21,10 @@ macro_rules! registry {
         impl Version {
             $($(#[$doc])* pub const $name: Self = $module::FORMAT.version;)*
 
-            /// All versions spoken here, in descending preference.
+            /// All supported versions, most preferred first.
             pub const SUPPORTED: &'static [Self] = &[$(Self::$name),*];
 
-            /// Returns the version's wire format; `None` if it is not spoken here.
+            /// Returns the version's wire format; `None` if it is not supported.
             #[inline]
             pub const fn format(self) -> Option<&'static Format> {
                 match self {
@@ -46,51 +46,52 @@ registry! {
 }
 
 impl Version {
-    /// The version field of a Version Negotiation packet (RFC 8999 §6).
+    /// Version field of a Version Negotiation packet (RFC 8999 §6).
     pub const NEGOTIATION: Self = Self(0);
 
-    /// Returns whether the number is reserved to force version negotiation (RFC 9000 §15).
+    /// Returns whether the number is reserved to exercise version negotiation (RFC 9000 §15).
     pub const fn is_greased(self) -> bool {
         self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a
     }
 
-    /// Returns one of the reserved numbers.
+    /// Returns a reserved version number, which `seed` selects.
     pub const fn grease(seed: u32) -> Self {
         Self(seed & 0xf0f0_f0f0 | 0x0a0a_0a0a)
     }
 }
 
-/// Eight hexadecimal digits, as qlog writes it.
+/// Formats the version as eight hexadecimal digits, as in qlog.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", self.0)
     }
 }
 
-/// All in which versions differ.
+/// Wire format: everything that differs between versions.
 #[derive(Debug)]
 pub struct Format {
-    /// The version.
+    /// Version number.
     pub version: Version,
-    /// From which end frames are read.
+    /// Direction in which frames are read.
     pub direction: Direction,
     /// Salt of the Initial secrets (RFC 9001 §5.2).
     pub initial_salt: [u8; 20],
-    /// HKDF labels without the "tls13 " prefix.
+    /// HKDF labels without the prefix "tls13 ".
     pub labels: Labels,
     /// Key of the Retry integrity tag (RFC 9001 §5.8).
     pub retry_key: [u8; 16],
     /// Nonce of the Retry integrity tag.
     pub retry_nonce: [u8; 12],
-    /// Packet types of the two type bits of a long header.
+    /// Kinds of packets by the two type bits of a long header.
     pub(crate) long_types: [PacketKind; 4],
-    /// Field that header protection covers after the first byte, in Initial and Handshake packets.
+    /// Number field of Initial and Handshake packets: the part after the first byte that header protection
+    /// covers.
     pub(crate) handshake_number: NumberField,
-    /// The same in 0-RTT and 1-RTT packets.
+    /// Number field of 0-RTT and 1-RTT packets.
     pub(crate) data_number: NumberField,
-    /// Headers of 0-RTT and 1-RTT packets name the stream and the offset of the packet's data. Stream 0 then
-    /// means that there is none, so that it cannot be used; a packet has one STREAM frame at most, before all
-    /// others and beside no DATAGRAM.
+    /// `true` if the headers of 0-RTT and 1-RTT packets contain the stream and the offset of the packet's
+    /// data. In such headers stream 0 means that there is no data, so stream 0 cannot be used. A packet then
+    /// has at most one STREAM frame, which precedes all other frames, and no DATAGRAM frame together with it.
     pub names_stream: bool,
 }
 
@@ -99,16 +100,16 @@ pub struct Format {
 pub struct Labels {
     /// AEAD key.
     pub key: &'static str,
-    /// AEAD nonce base.
+    /// Initialization vector, which forms the AEAD nonce.
     pub iv: &'static str,
     /// Header protection key.
     pub hp: &'static str,
-    /// Next traffic secret.
+    /// Traffic secret of the next key phase.
     pub ku: &'static str,
 }
 
 impl Format {
-    /// Returns the value of a long header's two type bits for `kind`.
+    /// Returns the value of the two type bits in a long header of this kind.
     pub(crate) fn long_type(&self, kind: PacketKind) -> Option<u8> {
         self.long_types.iter().position(|&listed| listed == kind).map(|bits| bits as u8)
     }

@@ -1,41 +1,43 @@
-//! Field that header protection covers after the first byte: the packet number, and in some formats more.
+//! Number field: the part of the header after the first byte that header protection covers. It contains the
+//! packet number, and in some formats more.
 
 use crate::header::{NewNumber, Unmasked, packet_number_len};
 
-/// Reads and writes the protected field that follows the destination connection ID or the Length.
+/// Format of the number field, which follows the destination connection ID or the Length.
 #[derive(Debug)]
 pub(crate) struct NumberField {
-    /// Start of the sample, from the start of the field.
+    /// Distance from the start of the field to the start of the sample, in bytes.
     pub(crate) sample_offset: usize,
-    /// Bytes of mask: one for the first byte, the others for the longest field.
+    /// Length of the mask in bytes: one for the first byte, the others for the longest field.
     pub(crate) mask_len: usize,
-    /// Bytes of frames that a packet has at least, however long the field is.
+    /// Minimum length of the frames in a packet, in bytes, regardless of the field's length.
     pub(crate) min_payload: usize,
-    /// Takes the mask, whose first byte has been used, off the front of `field`.
+    /// Removes the mask from the front of `field` and parses the field. The mask's first byte is for the
+    /// first byte of the header and is skipped.
     pub(crate) unmask: fn(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked,
     /// Writes the field to the front of `buf`; `None` if it does not fit.
     pub(crate) write: fn(buf: &mut [u8], number: NewNumber) -> Option<Lengths>,
 }
 
-/// Bytes before a number field.
+/// Header before the number field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Front {
-    /// The packet's first byte, unmasked.
+    /// First byte of the packet, unmasked.
     pub(crate) first: u8,
-    /// Start of the field.
+    /// Length of the header before the field, in bytes.
     pub(crate) len: usize,
 }
 
-/// Lengths of a number field's parts.
+/// Lengths of a number field and of its packet number, in bytes.
 #[derive(Debug)]
 pub(crate) struct Lengths {
     pub(crate) pn_len: usize,
-    /// Bytes of the whole field.
+    /// Length of the whole field.
     pub(crate) len: usize,
 }
 
 impl NumberField {
-    /// A packet number alone (RFC 9000 §17.1, RFC 9001 §5.4).
+    /// Field that contains only a packet number (RFC 9000 §17.1, RFC 9001 §5.4).
     pub(crate) const PLAIN: Self =
         Self { sample_offset: 4, mask_len: 5, min_payload: 0, unmask: unmask_plain, write: write_plain };
 }

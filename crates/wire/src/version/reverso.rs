@@ -1,11 +1,11 @@
-//! QUIC VReverso: frames are read from a packet's end, and the headers of data packets say where the data
-//! belongs, so that a receiver can decrypt it right there (`docs/vreverso.md`).
+//! QUIC VReverso. Frames are read from the end of a packet. The headers of data packets contain the stream
+//! position of the data, so that a receiver can decrypt it directly to its destination (`docs/vreverso.md`).
 //!
 //! ```text
 //! Packet Number (1-4) | Stream ID (1-4) | Offset (1-4)
 //! ```
-//! The two top bits of the packet number give the length of the stream ID, those of the stream ID the length
-//! of the offset.
+//! The two top bits of the packet number give the length of the stream ID. The two top bits of the stream ID
+//! give the length of the offset.
 
 use super::number::{Front, Lengths};
 use super::{Format, NumberField, Version, v1};
@@ -28,23 +28,23 @@ pub(super) const FORMAT: Format = Format {
     ..v1::FORMAT
 };
 
-/// The longest number field.
+/// Maximum length of the number field, in bytes.
 const MAX_FIELD: usize = 12;
 
-/// Bytes of frames that a data packet holds at least, PADDING included.
+/// Minimum length of the frames in a data packet, in bytes, including PADDING.
 const MIN_PAYLOAD: usize = 12;
 
-/// Offsets take at least that many bytes, save that of a packet without data.
+/// Minimum length of the offset in a packet with data, in bytes.
 const MIN_OFFSET_LEN: usize = 2;
 
-/// Stream IDs from here on cannot be named by a header.
+/// First stream ID that is too large for a header.
 const STREAM_ID_END: u64 = 1 << 30;
 
 fn unmask(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked {
     let pn_len = front.pn_len();
     let (Some(field), Some((_, mask))) = (field.first_chunk_mut(), mask.split_first_chunk::<1>()) else {
-        // It is long enough for a sample behind the longest field; what is not is found too short for this
-        // header.
+        // Cannot happen, because the packet has a sample after the longest field. Otherwise the returned
+        // header length would exceed the packet.
         return front.unmasked(MAX_FIELD, 0, value_bits(pn_len), None);
     };
     let (masked, mask) = (Wide::of(field), Wide::of(mask.first_chunk().unwrap_or(&[0; MAX_FIELD])));
@@ -53,7 +53,7 @@ fn unmask(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked {
     let (offset_len, stream) = split(rest.take(stream_len), stream_len);
     let offset_low = rest.take(offset_len);
     let len = pn_len + stream_len + offset_len;
-    // What follows the field is ciphertext and stays.
+    // The bytes after the field are ciphertext and stay unchanged.
     let covered = &COVERED[len % COVERED.len()];
     let unmasked =
         Wide { high: masked.high ^ mask.high & covered.high, low: masked.low ^ mask.low & covered.low };
@@ -63,7 +63,7 @@ fn unmask(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked {
     front.unmasked(len, truncated_pn, value_bits(pn_len), if stream == 0 { None } else { Some(placement) })
 }
 
-/// The bytes of the longest field, from the top of two numbers.
+/// Bytes of the longest field, aligned to the top of two integers.
 #[derive(Clone, Copy)]
 struct Wide {
     high: u64,
@@ -84,7 +84,7 @@ impl Wide {
         bytes
     }
 
-    /// Takes `len` bytes, one to four, off the front.
+    /// Removes and returns the first `len` bytes, one to four.
     fn take(&mut self, len: usize) -> u64 {
         let bits = 8 * len;
         let value = self.high >> (64 - bits);
@@ -94,7 +94,8 @@ impl Wide {
     }
 }
 
-/// Ones where a field is, by its length; there are more than lengths, so that none needs to be checked.
+/// Masks that cover a field, by the field's length. The table has more entries than there are lengths, so
+/// that the index needs no check.
 static COVERED: [Wide; 16] = {
     let mut covered = [Wide { high: 0, low: 0 }; 16];
     let mut len = 1;
@@ -128,24 +129,25 @@ fn write(buf: &mut [u8], number: NewNumber) -> Option<Lengths> {
     Some(Lengths { pn_len, len })
 }
 
-/// Bits of a field of `len` bytes whose two top bits are a length.
+/// Returns the number of value bits in a part of `len` bytes, whose two top bits are a length.
 const fn value_bits(len: usize) -> u32 {
     8 * len as u32 - 2
 }
 
-/// Takes a field of `len` bytes apart: the length of the next field, and the value.
+/// Splits a part of `len` bytes into the length of the next part and the value.
 const fn split(field: u64, len: usize) -> (usize, u64) {
     let bits = value_bits(len);
     ((field >> bits) as usize + 1, field & ((1 << bits) - 1))
 }
 
-/// Puts the low bits of `value` and the length of the next field into a field of `len` bytes.
+/// Joins the length of the next part and the low bits of `value` to a part of `len` bytes.
 const fn join(next_len: usize, value: u64, len: usize) -> u64 {
     let bits = value_bits(len);
     (next_len as u64 - 1) << bits | value & ((1 << bits) - 1)
 }
 
-/// Returns the size of a packet number in bytes, as in RFC 9000 A.2 but for the two bits.
+/// Returns the length of a packet number in bytes. It follows RFC 9000 A.2, with two more bits for the length
+/// of the stream ID.
 const fn pn_len(unacked: u64) -> usize {
     let bits = u64::BITS - unacked.saturating_sub(1).leading_zeros() + 1;
     match (bits + 2).div_ceil(8) {
@@ -154,7 +156,7 @@ const fn pn_len(unacked: u64) -> usize {
     }
 }
 
-/// Returns the size of a stream ID, which is not truncated, in bytes.
+/// Returns the length of a stream ID in bytes. Stream IDs are not truncated.
 const fn stream_len(stream: u64) -> usize {
     let mut len = 1;
     while stream >> value_bits(len) != 0 {
@@ -163,8 +165,8 @@ const fn stream_len(stream: u64) -> usize {
     len
 }
 
-/// Returns the size of an offset that a peer expects at most `distance` away: less than half of the values
-/// that its bytes distinguish.
+/// Returns the length of an offset in bytes. The peer expects an offset that is at most `distance` away,
+/// which must be less than half of the number of values.
 const fn offset_len(distance: u64) -> usize {
     let mut len = MIN_OFFSET_LEN;
     while len < 4 && distance >= 1 << (8 * len - 1) {

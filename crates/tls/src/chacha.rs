@@ -1,17 +1,19 @@
-//! One block of ChaCha20 (RFC 8439 §2.3), for header protection.
+//! ChaCha20 block function (RFC 8439 §2.3), for header protection.
 //!
-//! aws-lc-rs gives five bytes of keystream and a packet format may mask more of them, so the block function
-//! is here. It has no table and no branch on the key: constant time by construction.
+//! aws-lc-rs returns five bytes of keystream, but a packet format may mask more of them, so the block
+//! function is implemented here. It has no table and no branch that depends on the key, so it runs in
+//! constant time.
 
-/// "expand 32-byte k".
+/// The text "expand 32-byte k".
 const CONSTANTS: Row = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-/// Four words; operating on whole rows lets the compiler use vector registers.
+/// Row of four words. Operations on whole rows let the compiler use vector registers.
 type Row = [u32; 4];
 
 /// Returns the first 16 bytes of the keystream block for `counter` and `nonce`.
 ///
-/// A sample of header protection is a counter (4 bytes, little endian) followed by a nonce (RFC 9001 §5.4.4).
+/// A header protection sample consists of the counter (4 bytes, little endian) and the nonce (RFC 9001
+/// §5.4.4).
 pub(crate) fn keystream(key: &[u8; 32], sample: &[u8; 16]) -> [u8; 16] {
     let (low, high) = key.split_at(16);
     let start = [CONSTANTS, row(low), row(high), row(sample)];
@@ -70,7 +72,7 @@ mod tests {
     use crate::suite::Suite;
     use aws_lc_rs::aead::quic;
 
-    /// RFC 8439 §2.3.2.
+    /// Checks the test vector of RFC 8439 §2.3.2.
     #[test]
     fn block_function_vector() {
         let key: [u8; 32] = core::array::from_fn(|i| u8::try_from(i).unwrap());

@@ -1,37 +1,39 @@
-//! Parts of a ClientHello that a server reads before it makes a session (RFC 8446 §4.1.2).
+//! Parser of the parts of a ClientHello that a server needs before it creates a session (RFC 8446 §4.1.2).
 //!
 //! The version and the server's own transport parameters depend on the client's version_information (RFC
-//! 9368), yet a TLS session needs the parameters when it is made. Nothing read here is authenticated: the
-//! handshake does that later.
+//! 9368), but a TLS session needs the transport parameters when it is created. The parsed values are not
+//! authenticated; the handshake authenticates them later.
 
 use core::str;
 
-/// Longest ClientHello that is waited for; hellos with post-quantum key shares and a ticket stay below 4 kB.
+/// Maximum length of a ClientHello, in bytes. ClientHellos with post-quantum key shares and a ticket are
+/// shorter than 4 kB.
 pub const MAX_CLIENT_HELLO_LEN: usize = 16 * 1024;
 
-/// Most extensions that are looked at; real hellos carry about twenty.
+/// Maximum number of extensions that are parsed. Typical ClientHellos have about twenty.
 const MAX_EXTENSIONS: usize = 128;
 
-/// Content of the Initial level so far.
+/// Result of parsing the handshake bytes of the Initial level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientHello<'a> {
-    /// The beginning of a ClientHello; more bytes are needed.
+    /// Beginning of a ClientHello; more bytes are needed.
     Incomplete,
-    /// A whole ClientHello with transport parameters.
+    /// Complete ClientHello with transport parameters.
     Parameters(HelloOffer<'a>),
-    /// Not a ClientHello of a QUIC client; close with CRYPTO_ERROR `0x100 + alert`.
+    /// Anything but a valid ClientHello of a QUIC client. Close the connection with CRYPTO_ERROR `0x100 +
+    /// alert`.
     Malformed {
-        /// The TLS alert (RFC 8446 §6).
+        /// TLS alert (RFC 8446 §6).
         alert: u8,
     },
 }
 
-/// Offer of a client, as far as a server needs it before a session exists.
+/// Part of a client's offer that a server needs before a session exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelloOffer<'a> {
-    /// The encoded transport parameters (RFC 9001 §8.2).
+    /// Encoded transport parameters (RFC 9001 §8.2).
     pub parameters: &'a [u8],
-    /// The host name of Server Name Indication (RFC 6066 §3).
+    /// Host name of the Server Name Indication (RFC 6066 §3).
     pub server_name: Option<&'a str>,
     alpn: &'a [u8],
 }
@@ -44,7 +46,7 @@ impl<'a> HelloOffer<'a> {
     }
 }
 
-/// Reads the handshake bytes of the Initial level from their beginning.
+/// Parses the handshake bytes of the Initial level from their beginning.
 pub fn client_hello_parameters(hello: &[u8]) -> ClientHello<'_> {
     match parse(hello) {
         Ok(Some(offer)) => ClientHello::Parameters(offer),
@@ -64,7 +66,7 @@ const ALPN: u16 = 16;
 const QUIC_TRANSPORT_PARAMETERS: u16 = 0x39;
 
 fn parse(hello: &[u8]) -> Result<Option<HelloOffer<'_>>, u8> {
-    // The type alone refuses everything that is not a ClientHello, before anything is waited for.
+    // The first byte suffices to reject anything that is not a ClientHello.
     if hello.first().is_some_and(|&kind| kind != CLIENT_HELLO) {
         return Err(UNEXPECTED_MESSAGE);
     }
@@ -78,7 +80,7 @@ fn parse(hello: &[u8]) -> Result<Option<HelloOffer<'_>>, u8> {
     offer(extensions).map(Some)
 }
 
-/// Skips to the extensions, which must end the message.
+/// Returns the extensions, which must be the last part of the message.
 fn extensions(body: &[u8]) -> Option<&[u8]> {
     let mut body = Cursor(body);
     body.take(2)?; // legacy_version
@@ -110,19 +112,20 @@ fn offer(extensions: &[u8]) -> Result<HelloOffer<'_>, u8> {
         return Err(DECODE_ERROR);
     }
     Ok(HelloOffer {
-        // RFC 9001 §8.2: without the extension, close with missing_extension
+        // RFC 9001 §8.2: without the extension, the connection is closed with missing_extension.
         parameters: parameters.ok_or(MISSING_EXTENSION)?,
         server_name,
         alpn: alpn.unwrap_or_default(),
     })
 }
 
-/// Sets the value of an extension, of which there MUST NOT be more than one (RFC 8446 §4.2).
+/// Sets the value of an extension, which must not occur twice (RFC 8446 §4.2).
 fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), u8> {
     slot.replace(value).map_or(Ok(()), |_| Err(ILLEGAL_PARAMETER))
 }
 
-/// Returns the host name of a list of names, of which only one of type host_name is defined (RFC 6066 §3).
+/// Returns the host name in a server name list. Only the name type host_name is defined, and it must not
+/// occur twice (RFC 6066 §3).
 fn host_name(data: &[u8]) -> Option<&str> {
     let mut data = Cursor(data);
     let mut list = Cursor(data.vector16()?);
@@ -131,8 +134,8 @@ fn host_name(data: &[u8]) -> Option<&str> {
     str::from_utf8(name).ok().filter(|name| !name.is_empty() && list.0.is_empty() && data.0.is_empty())
 }
 
-/// Returns the protocol names of a list of non-empty names (RFC 7301 §3.1), checked here so that
-/// [`HelloOffer::alpn`] cannot fail.
+/// Returns the contents of a list of protocol names (RFC 7301 §3.1). All names are checked here to be
+/// non-empty and complete, so that [`HelloOffer::alpn`] cannot fail.
 fn protocol_names(data: &[u8]) -> Option<&[u8]> {
     let mut data = Cursor(data);
     let list = data.vector16().filter(|_| data.0.is_empty())?;
@@ -143,7 +146,7 @@ fn protocol_names(data: &[u8]) -> Option<&[u8]> {
     Some(list)
 }
 
-/// Bytes that are left to read.
+/// Reader of the remaining bytes.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -159,13 +162,13 @@ impl<'a> Cursor<'a> {
         Some(u16::from_be_bytes(bytes))
     }
 
-    /// Reads a vector whose length takes one byte.
+    /// Reads a vector with a length of one byte.
     fn vector8(&mut self) -> Option<&'a [u8]> {
         let len = self.take(1)?[0];
         self.take(usize::from(len))
     }
 
-    /// Reads a vector whose length takes two bytes.
+    /// Reads a vector with a length of two bytes.
     fn vector16(&mut self) -> Option<&'a [u8]> {
         let len = self.u16()?;
         self.take(usize::from(len))

@@ -9,8 +9,7 @@ use crate::Suite;
 use crate::chacha;
 use crate::hkdf::Secret;
 
-/// The key that makes header protection masks of one direction and one level; a key update does not change
-/// it.
+/// Header protection key of one direction and one encryption level. A key update does not change it.
 pub struct HeaderKey(Cipher);
 
 #[expect(
@@ -36,9 +35,9 @@ impl HeaderKey {
         Self(Cipher::Aes(key.and_then(EncryptingKey::ecb).expect("a key of the cipher's length")))
     }
 
-    /// Returns the mask for a packet whose ciphertext holds `sample` at the place that its version names.
+    /// Returns the mask for a packet with this `sample` of its ciphertext.
     ///
-    /// RFC 9001 uses the first five bytes; a version may use up to all sixteen.
+    /// RFC 9001 uses the first five bytes of the mask. Another version may use up to all sixteen.
     #[inline]
     pub fn mask(&self, sample: &[u8; 16]) -> [u8; 16] {
         let mut mask = [*sample];
@@ -46,7 +45,7 @@ impl HeaderKey {
         mask[0]
     }
 
-    /// Turns the samples of a batch into masks, in place: with AES a third of the time per packet.
+    /// Replaces a batch of samples by their masks. With AES, this takes a third of the time for each packet.
     #[expect(clippy::expect_used, reason = "whole blocks cannot fail")]
     pub fn masks(&self, samples: &mut [[u8; 16]]) {
         match &self.0 {
@@ -65,7 +64,7 @@ impl HeaderKey {
     }
 }
 
-/// Says which cipher, never the key.
+/// Formats the name of the cipher, never the key.
 impl fmt::Debug for HeaderKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {

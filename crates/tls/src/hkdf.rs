@@ -7,10 +7,10 @@ use zeroize::Zeroize;
 
 use crate::Suite;
 
-/// Longest traffic secret: the output of SHA-384.
+/// Maximum length of a traffic secret in bytes: the output of SHA-384.
 const MAX_SECRET_LEN: usize = 48;
 
-/// A traffic secret; erased when dropped, never printed.
+/// Traffic secret. It is erased when it is dropped, and never printed.
 #[derive(Clone)]
 pub(crate) struct Secret {
     bytes: [u8; MAX_SECRET_LEN],
@@ -18,7 +18,7 @@ pub(crate) struct Secret {
 }
 
 impl Secret {
-    /// Copies a secret; `None` if it is longer than any hash of TLS 1.3 makes it.
+    /// Copies a secret; `None` if it is longer than the output of any hash in TLS 1.3.
     pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
         let mut secret = Self { bytes: [0; MAX_SECRET_LEN], len: bytes.len() };
         secret.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -31,14 +31,14 @@ impl Secret {
         expand_label(&prk, label, out);
     }
 
-    /// Returns the secret of the same length under `label`.
+    /// Derives the secret for `label`, which has the same length.
     pub(crate) fn derive(&self, suite: Suite, label: &str) -> Self {
         let mut next = Self { bytes: [0; MAX_SECRET_LEN], len: self.len };
         self.expand_label(suite, label, &mut next.bytes[..self.len]);
         next
     }
 
-    /// Returns the secret itself, for vectors.
+    /// Returns the bytes of the secret, for tests.
     #[cfg(test)]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -57,7 +57,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// HKDF-Expand-Label(prk, label, "", out.len()).
+/// Computes HKDF-Expand-Label(prk, label, "", out.len()).
 #[expect(
     clippy::expect_used,
     reason = "labels and lengths are constants of the protocol, within HKDF's limits"
@@ -66,12 +66,12 @@ pub(crate) fn expand_label(prk: &Prk, label: &str, out: &mut [u8]) {
     const PREFIX: &[u8] = b"tls13 ";
     let len = u16::try_from(out.len()).expect("a key is short").to_be_bytes();
     let label_len = [u8::try_from(PREFIX.len() + label.len()).expect("a label is short")];
-    // HkdfLabel: length, label, and an empty context.
+    // HkdfLabel: length, label and an empty context.
     let info: [&[u8]; 5] = [&len, &label_len, PREFIX, label.as_bytes(), &[0]];
     prk.expand(&info, Length(out.len())).and_then(|okm| okm.fill(out)).expect("at most 255 hashes long");
 }
 
-/// The length of what is expanded, as aws-lc-rs asks for it.
+/// Output length in the form that aws-lc-rs requires.
 struct Length(usize);
 
 impl KeyType for Length {

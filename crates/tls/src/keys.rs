@@ -1,4 +1,4 @@
-//! From secrets to keys, under the labels of a QUIC version (RFC 9001 §5.1, §5.2, §6.1).
+//! Derivation of keys from secrets, with the labels of a QUIC version (RFC 9001 §5.1, §5.2, §6.1).
 
 use anabranch_wire::{ConnectionId, Format, Side};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
@@ -6,12 +6,12 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use crate::hkdf::{Secret, expand_label};
 use crate::{HeaderKey, PacketKey, Suite};
 
-/// Keys that protect the packets of one direction at one level.
+/// Keys that protect the packets of one direction at one encryption level.
 #[derive(Debug)]
 pub struct DirectionKeys {
-    /// Masks headers; stays through key updates.
+    /// Header protection key. A key update does not replace it.
     pub header: HeaderKey,
-    /// Seals or opens packets; replaced by a key update.
+    /// Packet protection key. A key update replaces it.
     pub packet: PacketKey,
 }
 
@@ -24,17 +24,17 @@ impl DirectionKeys {
     }
 }
 
-/// Keys that protect the packets of one level.
+/// Keys that protect the packets of one encryption level.
 #[derive(Debug)]
 pub struct Keys {
-    /// For packets that this end sends.
+    /// Keys for packets that this endpoint sends.
     pub local: DirectionKeys,
-    /// For packets that this end receives.
+    /// Keys for packets that this endpoint receives.
     pub remote: DirectionKeys,
 }
 
-/// Keys of Initial packets, which whoever sees the client's first Destination Connection ID can compute (RFC
-/// 9001 §5.2).
+/// Returns the keys of Initial packets. Anyone who sees the client's first Destination Connection ID can
+/// compute them (RFC 9001 §5.2).
 pub fn initial_keys(format: &Format, dcid: &ConnectionId, side: Side) -> Keys {
     let (client, server) = initial_secrets(format, dcid);
     let (local, remote) = if side.is_client() { (client, server) } else { (server, client) };
@@ -53,10 +53,11 @@ fn initial_secrets(format: &Format, dcid: &ConnectionId) -> (Secret, Secret) {
     (derive("client in"), derive("server in"))
 }
 
-/// The traffic secrets of the Handshake or the 1-RTT level.
+/// Traffic secrets of the Handshake or the 1-RTT level.
 ///
-/// They do not depend on the QUIC version; keys do. So keys are derived late, once the version is negotiated: a
-/// compatible upgrade (RFC 9368 §2.3) changes the labels after the TLS session began.
+/// They do not depend on the QUIC version, but the keys do. Keys are therefore derived only after version
+/// negotiation, because compatible negotiation (RFC 9368 §2.3) changes the labels after the TLS session
+/// began.
 #[derive(Clone, Debug)]
 pub struct Secrets {
     pub(crate) suite: Suite,
@@ -65,12 +66,12 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Returns the negotiated suite.
+    /// Returns the negotiated cipher suite.
     pub const fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// Derives the header and packet keys of the current generation.
+    /// Derives the header and packet keys of the current key phase.
     pub fn keys(&self, format: &Format) -> Keys {
         Keys {
             local: DirectionKeys::derive(self.suite, &self.local, format),
@@ -78,7 +79,7 @@ impl Secrets {
         }
     }
 
-    /// Moves on to the next generation and returns its packet keys, `(local, remote)` (RFC 9001 §6.1).
+    /// Advances to the next key phase and returns its packet keys, `(local, remote)` (RFC 9001 §6.1).
     ///
     /// Header keys do not change.
     pub fn update(&mut self, format: &Format) -> (PacketKey, PacketKey) {
@@ -88,7 +89,7 @@ impl Secrets {
     }
 }
 
-/// The traffic secret of 0-RTT packets; only clients send them.
+/// Traffic secret of 0-RTT packets, which only clients send.
 #[derive(Clone, Debug)]
 pub struct EarlySecret {
     pub(crate) suite: Suite,
@@ -96,12 +97,12 @@ pub struct EarlySecret {
 }
 
 impl EarlySecret {
-    /// Returns the suite of the resumed session.
+    /// Returns the cipher suite of the resumed session.
     pub const fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// Derives header and packet keys: the client's local ones, the server's remote ones.
+    /// Derives the header and packet keys. A client sends with them, and a server receives with them.
     pub fn keys(&self, format: &Format) -> DirectionKeys {
         DirectionKeys::derive(self.suite, &self.secret, format)
     }

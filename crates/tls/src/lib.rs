@@ -1,8 +1,7 @@
 //! TLS 1.3 sessions and packet protection for anabranch.
 //!
-//! Two halves that meet in [`Secrets`]: a [`Session`] runs the handshake over rustls and hands out traffic
-//! secrets; [`Keys`] are derived from them here, under the labels of the QUIC version in use, and protect
-//! packets.
+//! A [`Session`] runs the handshake with rustls and returns traffic secrets ([`Secrets`]). [`Keys`] are
+//! derived from the secrets with the labels of the QUIC version in use, and protect packets.
 #![forbid(unsafe_code)]
 
 mod chacha;
@@ -28,5 +27,5 @@ pub use session::{
 };
 pub use suite::{Suite, TAG_LEN};
 
-/// The TLS library below, for the types that configurations take (certificates, verifiers, key logs).
+/// Underlying TLS library, for the types in configurations (certificates, verifiers, key logs).
 pub use rustls;

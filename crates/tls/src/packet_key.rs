@@ -1,4 +1,4 @@
-//! Packet protection: sealing and opening with an AEAD (RFC 9001 §5.3), on any path (RFC 10069).
+//! Packet protection with an AEAD (RFC 9001 §5.3), on any path (RFC 10069).
 
 use core::fmt;
 
@@ -8,16 +8,16 @@ use aws_lc_rs::aead::{Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use crate::hkdf::Secret;
 use crate::{Suite, TAG_LEN};
 
-/// The key that protects packets of one direction, one level and one key phase.
+/// Key that protects packets of one direction, one encryption level and one key phase.
 ///
-/// The caller's part of the AEAD's contract: no packet number is sealed twice on the same path.
+/// The caller must never seal two packets with the same packet number on the same path.
 pub struct PacketKey {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     suite: Suite,
 }
 
-/// A packet did not verify: corrupted, forged, or sealed with another key.
+/// Error for a packet that fails authentication: it is damaged, forged, or sealed with another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("packet failed authentication")]
 pub struct OpenError;
@@ -39,15 +39,16 @@ impl PacketKey {
         Self::new(suite, key, iv)
     }
 
-    /// Returns the suite, for its limits.
+    /// Returns the cipher suite, which determines the usage limits.
     pub const fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// Seals a packet in place: `packet` is header, plaintext and [`TAG_LEN`] bytes of room for the tag.
+    /// Seals a packet in place. `packet` consists of the header, the plaintext and [`TAG_LEN`] bytes for the
+    /// tag.
     ///
     /// # Panics
-    /// If `packet` is shorter than its header and the tag.
+    /// Panics if `packet` is shorter than its header and the tag.
     #[expect(clippy::expect_used, reason = "the AEAD refuses only payloads of gigabytes")]
     pub fn seal(&self, path: PathId, pn: u64, header_len: usize, packet: &mut [u8]) {
         let (header, payload) = packet.split_at_mut(header_len);
@@ -57,13 +58,13 @@ impl PacketKey {
         tag.copy_from_slice(sealed.expect("a packet is short").as_ref());
     }
 
-    /// Seals from two places without a copy: the payload is `data` (application memory, say) followed by
-    /// `footer`.
+    /// Seals a packet whose payload is in two places, without copying it first. The payload consists of
+    /// `data`, for example memory of the application, and `footer`.
     ///
-    /// `packet` is a written header followed by room for the data, the footer and the tag.
+    /// `packet` consists of the complete header and the space for the data, the footer and the tag.
     ///
     /// # Panics
-    /// If `packet` does not hold exactly `header_len`, `data`, `footer` and the tag.
+    /// Panics if `packet` does not have exactly the length of the header, `data`, `footer` and the tag.
     #[expect(clippy::expect_used, reason = "lengths are the caller's contract")]
     pub fn seal_from(
         &self,
@@ -81,10 +82,9 @@ impl PacketKey {
             .expect("room for data, footer and tag");
     }
 
-    /// Opens a packet in place; on success the plaintext is `packet[header_len..][..len]` for the returned
-    /// `len`.
+    /// Opens a packet in place. Returns the length of the plaintext, which begins at `packet[header_len..]`.
     ///
-    /// On failure the payload is destroyed, so a packet can be opened in place with one key only.
+    /// A failure destroys the payload, so only one key can be tried on it.
     pub fn open(
         &self,
         path: PathId,
@@ -97,11 +97,12 @@ impl PacketKey {
         plaintext.map(|plaintext| plaintext.len()).map_err(|_| OpenError)
     }
 
-    /// Opens `sealed` (ciphertext and tag) into `out`, which is [`TAG_LEN`] bytes shorter; `sealed` stays as
-    /// it was.
+    /// Opens `sealed` (ciphertext and tag) into `out`, which must be [`TAG_LEN`] bytes shorter. `sealed` is
+    /// not changed.
     ///
-    /// On failure the content of `out` is unspecified (it may be zeroes or untrue plaintext): a caller that
-    /// lends received bytes must have saved them. Lengths that do not fit fail before `out` is touched.
+    /// After a failure the content of `out` is unspecified (zeros, or plaintext that was not authenticated).
+    /// A caller whose `out` contains received bytes must therefore save them before. If the lengths do not
+    /// match, the call fails without changing `out`.
     pub fn open_into(
         &self,
         path: PathId,
@@ -124,16 +125,18 @@ impl PacketKey {
     }
 }
 
-/// Says which suite, never the key.
+/// Formats the cipher suite, never the key.
 impl fmt::Debug for PacketKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PacketKey").field(&self.suite).finish()
     }
 }
 
-/// Returns the AEAD nonce: the IV, exclusive-or path ID (32 bits) and packet number (62 bits in the last 64).
+/// Returns the AEAD nonce: the IV, exclusive-or the path ID (32 bits) and the packet number (62 bits in the
+/// last 64).
 ///
-/// RFC 10069, "Nonce"; with path 0 it is the nonce of RFC 9001 §5.3, which serves every level below 1-RTT.
+/// RFC 10069 defines it under "Nonce". With path ID 0 it equals the nonce of RFC 9001 §5.3, which all
+/// encryption levels below 1-RTT use.
 #[inline]
 pub fn nonce(iv: &[u8; NONCE_LEN], path: PathId, pn: u64) -> [u8; NONCE_LEN] {
     let [a, b, c, d, low @ ..] = *iv;

@@ -1,18 +1,18 @@
-//! The Retry Integrity Tag (RFC 9001 §5.8).
+//! Retry Integrity Tag (RFC 9001 §5.8).
 
 use anabranch_wire::{ConnectionId, Format};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use crate::TAG_LEN;
 
-/// Computes the tag that ends a Retry packet; `retry_without_tag` is the packet from its first byte up to the
-/// tag.
+/// Computes the tag at the end of a Retry packet. `retry_without_tag` is the packet from its first byte up to
+/// the tag.
 ///
-/// It proves that the sender saw the client's first Destination Connection ID. Compare it to a received tag
-/// in any way: the key is public.
+/// The tag proves that the sender of the Retry has seen the client's first Destination Connection ID. A
+/// comparison with a received tag need not run in constant time, because the key is public.
 #[expect(clippy::expect_used, reason = "key and nonce are constants of the version with the right lengths")]
 pub fn retry_tag(format: &Format, original_dcid: &ConnectionId, retry_without_tag: &[u8]) -> [u8; TAG_LEN] {
-    // Retry Pseudo-Packet: ODCID length, ODCID, the Retry packet without its tag; all of it is associated
+    // Retry Pseudo-Packet: ODCID length, ODCID, and the Retry packet without its tag. All of it is associated
     // data.
     let mut pseudo = Vec::with_capacity(1 + original_dcid.len() + retry_without_tag.len());
     pseudo.push(u8::try_from(original_dcid.len()).expect("at most 20 bytes"));

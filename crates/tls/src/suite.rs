@@ -1,12 +1,12 @@
-//! The AEAD algorithms that protect packets, and how much each may be used.
+//! AEAD algorithms of packet protection, and their usage limits.
 
 use aws_lc_rs::{aead, hkdf};
 use rustls::{CipherSuite, SupportedCipherSuite};
 
-/// Bytes that sealing adds to a payload; the same for every suite of TLS 1.3 used here.
+/// Number of bytes that sealing adds to a payload. It is the same for every supported cipher suite.
 pub const TAG_LEN: usize = 16;
 
-/// A TLS 1.3 cipher suite as packet protection sees it: an AEAD, a header cipher and a hash.
+/// TLS 1.3 cipher suite: an AEAD, a cipher for header protection and a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Suite {
@@ -19,18 +19,18 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Returns the number of packets that may be sealed with one key (RFC 9001 §6.6); a key update must come
-    /// before.
+    /// Returns the maximum number of packets that may be sealed with one key (RFC 9001 §6.6). The key must be
+    /// updated before.
     pub const fn confidentiality_limit(self) -> u64 {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 1 << 23,
-            // "greater than the number of possible packets (2^62)": never reached.
+            // RFC 9001: "greater than the number of possible packets (2^62)", so it is never reached.
             Self::ChaCha20Poly1305 => 1 << 62,
         }
     }
 
-    /// Returns the number of packets of a connection that may fail to open, over all keys, before it must end
-    /// (RFC 9001 §6.6).
+    /// Returns the maximum number of packets that may fail authentication in a connection, over all keys. The
+    /// connection must then be closed (RFC 9001 §6.6).
     pub const fn integrity_limit(self) -> u64 {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 1 << 52,
@@ -43,7 +43,7 @@ impl Suite {
         TAG_LEN
     }
 
-    /// Returns the length of the AEAD's key and of the header protection key in bytes.
+    /// Returns the length of the AEAD key in bytes, which is also that of the header protection key.
     pub(crate) const fn key_len(self) -> usize {
         match self {
             Self::Aes128Gcm => 16,
@@ -66,7 +66,7 @@ impl Suite {
         }
     }
 
-    /// Returns the suite that rustls negotiated; `None` for one that this crate cannot protect packets with.
+    /// Returns the suite that rustls negotiated; `None` if packet protection does not support it.
     pub(crate) fn from_rustls(suite: SupportedCipherSuite) -> Option<Self> {
         match suite.suite() {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(Self::Aes128Gcm),

@@ -1,11 +1,11 @@
-//! Sessions whose randomness and time are seeded repeat themselves to the byte: simulations rest on that.
+//! Checks that sessions with seeded randomness and time give the same bytes again, as simulations require.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use anabranch_testkit::seeded::{Trust, seed_thread};
 use anabranch_tls::Session;
 use anabranch_wire::Time;
 
-/// Returns all bytes of two handshakes, the second one resumed.
+/// Returns all bytes of two handshakes, the second of which resumes the first.
 fn transcript(seed: u64) -> Vec<Vec<u8>> {
     seed_thread(seed);
     let trust = Trust::new("server.test");

@@ -13,7 +13,7 @@ fn extension(kind: u16, data: &[u8]) -> Vec<u8> {
     [&kind.to_be_bytes()[..], &vector16(data)].concat()
 }
 
-/// Returns a ClientHello with these extensions and nothing unusual.
+/// Returns a valid ClientHello with these extensions.
 fn hello(extensions: &[Vec<u8>]) -> Vec<u8> {
     let mut body = vec![3, 3];
     body.extend([0xab; 32]);
@@ -66,7 +66,7 @@ fn name_and_protocols_are_optional() {
     assert_eq!((offer.parameters, offer.server_name, offer.alpn().count()), (&[][..], None, 0));
 }
 
-/// Bytes arrive in any pieces; what follows the hello is not its business.
+/// Checks that every prefix is incomplete, and that bytes after the ClientHello are ignored.
 #[test]
 fn every_prefix_is_incomplete_and_a_suffix_is_ignored() {
     let mut bytes = usual();
@@ -77,7 +77,7 @@ fn every_prefix_is_incomplete_and_a_suffix_is_ignored() {
     assert_eq!(offer(&bytes).parameters, b"parameters");
 }
 
-/// The hello of RFC 9001 appendix A.2.
+/// Parses the ClientHello of RFC 9001 appendix A.2.
 #[test]
 fn reads_a_hello_of_another_implementation() {
     let bytes = crate::hex::hex(
@@ -149,7 +149,7 @@ fn malformed_extensions_are_refused() {
     }
 }
 
-/// Inner lengths that contradict the outer one.
+/// Checks bodies whose inner lengths contradict the outer length.
 #[test]
 fn a_cut_body_is_refused() {
     let whole = usual();

@@ -1,4 +1,4 @@
-//! RFC 9001 appendix A and RFC 9369 appendix A.
+//! Test vectors of RFC 9001 appendix A and RFC 9369 appendix A.
 
 use anabranch_wire::{ConnectionId, Format, PathId, Side, Version};
 
@@ -7,7 +7,7 @@ use crate::hex::{hex, hex_array};
 use crate::hkdf::Secret;
 use crate::{EarlySecret, HeaderKey, PacketKey, Suite, TAG_LEN, retry_tag};
 
-/// The CRYPTO frame of the client's Initial packet, the same in both RFCs.
+/// CRYPTO frame of the client's Initial packet, which is the same in both RFCs.
 const CLIENT_CRYPTO: &str = "
     060040f1010000ed0303ebf8fa56f129 39b9584a3896472ec40bb863cfd3e868 04fe3a47f06a2b69484c000004130113
     02010000c000000010000e00000b6578 616d706c652e636f6dff01000100000a 00080006001d00170018001000070005
@@ -23,21 +23,21 @@ const SERVER_PAYLOAD: &str = "
 const CHACHA_SECRET: &str = "9ac312a7f877468ebe69422748ad00a1 5443f18203a07d6060f688f30f21632b";
 const CHACHA_PN: u64 = 654_360_564;
 
-/// Vectors of the appendices for one version.
+/// Test vectors of one version.
 struct Vectors {
     version: Version,
-    /// Secret, key, IV, header protection key.
+    /// Secret, key, IV and header protection key.
     client: [&'static str; 4],
     server: [&'static str; 4],
     client_header: &'static str,
     client_masked: &'static str,
     client_sample: &'static str,
-    /// The tag covers header and payload, so it stands for the 1200 bytes.
+    /// Tag of the client's packet. It covers header and payload, so the test need not contain all 1200 bytes.
     client_tag: &'static str,
     server_header: &'static str,
     server_packet: &'static str,
     retry: &'static str,
-    /// Key, IV, header protection key, next secret, packet.
+    /// Key, IV, header protection key, next secret and packet.
     chacha: [&'static str; 5],
 }
 
@@ -121,7 +121,7 @@ fn chacha_secret() -> Secret {
     Secret::new(&hex(CHACHA_SECRET)).unwrap()
 }
 
-/// Seals and masks as a sender does; the packet number's length is in the first byte.
+/// Seals a packet and protects its header. The first byte contains the length of the packet number.
 fn protect(keys: &DirectionKeys, pn: u64, header: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut packet = [header, payload, &[0; TAG_LEN]].concat();
     keys.packet.seal(PathId::ZERO, pn, header.len(), &mut packet);
@@ -220,7 +220,7 @@ fn key_update_moves_both_secrets_and_keeps_header_keys() {
     let (local, remote) = secrets.update(format);
     assert_eq!(secrets.local.as_bytes(), hex(V1.chacha[3]), "quic ku");
 
-    // Keys returned by the update are those of the secrets as they are now, and none of the old ones.
+    // The updated keys equal those derived from the updated secrets, and differ from the old keys.
     let after = secrets.keys(format);
     for (updated, now, old) in
         [(&local, &after.local, &before.local), (&remote, &after.remote, &before.remote)]

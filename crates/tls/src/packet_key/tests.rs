@@ -18,21 +18,21 @@ fn sealed(key: &PacketKey, path: PathId, pn: u64, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// RFC 10069, "Nonce".
+/// Checks the test vector of RFC 10069, "Nonce".
 #[test]
 fn multipath_nonce_vector() {
     let iv = hex_array("6b26114b9cba2b63a9e8dd4f");
     assert_eq!(nonce(&iv, PathId(3), 54_321), hex_array("6b2611489cba2b63a9e8097e"));
 }
 
-/// RFC 9001 §5.3, appendix A.5: path 0 changes nothing.
+/// Checks that path ID 0 does not change the nonce (RFC 9001 §5.3, appendix A.5).
 #[test]
 fn nonce_of_path_zero_is_that_of_rfc_9001() {
     let iv = hex_array("e0459b3474bdd0e44a41c144");
     assert_eq!(nonce(&iv, PathId::ZERO, 654_360_564), hex_array("e0459b3474bdd0e46d417eb0"));
 }
 
-/// The largest values do not touch each other's bytes.
+/// Checks that the largest path ID and packet number affect different bytes.
 #[test]
 fn nonce_keeps_path_and_number_apart() {
     let number = nonce(&[0; 12], PathId::ZERO, (1 << 62) - 1);
@@ -89,9 +89,8 @@ fn every_flipped_bit_is_noticed() {
     }
 }
 
-/// A failed `open_into` keeps its promise: the sealed bytes are borrowed immutably and can be tried again
-/// with another key, and nothing outside of `out` changes. The content of `out` is not promised, so it is not
-/// looked at.
+/// Checks that `sealed` can be opened with another key after a failed `open_into`, and that nothing outside
+/// of `out` changes. The content of `out` is unspecified, so it is not checked.
 #[test]
 fn a_failed_open_into_can_be_repeated_with_another_key() {
     for suite in SUITES {
@@ -107,11 +106,11 @@ fn a_failed_open_into_can_be_repeated_with_another_key() {
     }
 }
 
-/// Bytes beside the place of a packet stay as they are, whether it opens or not, at every length around the
-/// ciphers' blocks.
+/// Checks that bytes around a packet never change, whether it opens or not, for all lengths around the
+/// cipher's block sizes.
 #[test]
 fn nothing_is_written_beside_the_place() {
-    // Odd, so that places are not aligned.
+    // An odd length, so that packets are not aligned.
     const CANARY: [u8; 61] = [0xc5; 61];
     let between = |len: usize| [&CANARY[..], &vec![0xee; len], &CANARY].concat();
     let intact = |around: &[u8]| around.starts_with(&CANARY) && around.ends_with(&CANARY);
@@ -155,7 +154,7 @@ fn lengths_that_do_not_fit_fail_before_anything_is_written() {
     }
 }
 
-/// RFC 9001 §6.6.
+/// Checks the limits of RFC 9001 §6.6.
 #[test]
 fn limits() {
     assert_eq!(Suite::Aes128Gcm.confidentiality_limit(), 1 << 23);

@@ -1,4 +1,4 @@
-//! A client's TLS configuration.
+//! TLS configuration of a client.
 
 use std::sync::Arc;
 
@@ -14,33 +14,34 @@ use super::settings::common_settings;
 use super::tickets::{ClientTickets, VersionTickets};
 use super::{ConfigError, check_suites, default_provider};
 
-/// Servers whose tickets a client remembers, by default and per QUIC version.
+/// Default maximum number of servers, for each QUIC version, whose tickets a client stores.
 pub(super) const DEFAULT_REMEMBERED_SERVERS: usize = 256;
 
 /// Configuration that a client's sessions share; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     pub(super) inner: Arc<rustls::ClientConfig>,
-    /// `None`: the wrapped rustls configuration brings its own store, which knows no QUIC versions.
+    /// `None` if the wrapped rustls configuration has its own store, which does not distinguish QUIC
+    /// versions.
     tickets: Option<Arc<ClientTickets>>,
     version: Version,
 }
 
 impl ClientConfig {
-    /// Starts a configuration: TLS 1.3, no trust yet.
+    /// Returns a builder of a configuration for TLS 1.3 that trusts no server yet.
     pub fn builder() -> ClientConfigBuilder {
         ClientConfigBuilder::new()
     }
 
-    /// Returns the same configuration for a connection that begins in `version`; v1 unless said otherwise.
+    /// Returns the same configuration for connections that begin in `version`; the default is version 1.
     ///
-    /// Tickets are kept apart by version (RFC 9369 §5).
+    /// Tickets are stored separately for each version (RFC 9369 §5).
     #[must_use]
     pub fn for_version(&self, version: Version) -> Self {
         Self { version, ..self.clone() }
     }
 
-    /// Returns the same configuration, never offering 0-RTT.
+    /// Returns the same configuration without 0-RTT.
     #[must_use]
     pub fn without_early_data(&self) -> Self {
         let mut inner = rustls::ClientConfig::clone(&self.inner);
@@ -48,17 +49,17 @@ impl ClientConfig {
         Self { inner: Arc::new(inner), ..self.clone() }
     }
 
-    /// Returns the view of the tickets that a new connection gets.
+    /// Returns the ticket store for a new connection.
     pub(super) fn version_tickets(&self) -> Option<Arc<VersionTickets>> {
         let tickets = Arc::clone(self.tickets.as_ref()?);
         Some(VersionTickets::new(tickets, self.version))
     }
 }
 
-/// Wraps a rustls configuration as it is, with its own session store.
+/// Wraps a rustls configuration unchanged, with its own session store.
 ///
-/// Such a store is not told QUIC versions apart: use it with one version, or build with
-/// [`ClientConfig::builder`].
+/// That store does not distinguish QUIC versions. Use it with one version only, or build the configuration
+/// with [`ClientConfig::builder`].
 impl TryFrom<Arc<rustls::ClientConfig>> for ClientConfig {
     type Error = ConfigError;
 
@@ -68,14 +69,14 @@ impl TryFrom<Arc<rustls::ClientConfig>> for ClientConfig {
     }
 }
 
-/// Trust of a client.
+/// Trust of a client in servers.
 #[derive(Debug)]
 enum Trust {
     Roots(RootCertStore),
     Verifier(Arc<dyn ServerCertVerifier>),
 }
 
-/// Collects a [`ClientConfig`].
+/// Builder of a [`ClientConfig`].
 #[derive(Debug)]
 pub struct ClientConfigBuilder {
     provider: Option<Arc<CryptoProvider>>,
@@ -109,28 +110,29 @@ impl ClientConfigBuilder {
         self
     }
 
-    /// Trusts whom `verifier` trusts.
+    /// Trusts servers whose certificates `verifier` accepts.
     #[must_use]
     pub fn verifier(mut self, verifier: Arc<dyn ServerCertVerifier>) -> Self {
         self.trust = Some(Trust::Verifier(verifier));
         self
     }
 
-    /// Presents this certificate to servers that ask for one.
+    /// Presents this certificate to servers that request one.
     #[must_use]
     pub fn certificate(mut self, chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Self {
         self.identity = Some((chain, key));
         self
     }
 
-    /// Returns whether to offer 0-RTT when a ticket allows it.
+    /// Sets whether to offer 0-RTT if a ticket permits it.
     #[must_use]
     pub fn early_data(mut self, enabled: bool) -> Self {
         self.early_data = enabled;
         self
     }
 
-    /// Sets the number of servers whose tickets are remembered (per QUIC version); 0 turns resumption off.
+    /// Sets the maximum number of servers, for each QUIC version, whose tickets are stored; 0 disables
+    /// resumption.
     #[must_use]
     pub fn remembered_servers(mut self, servers: usize) -> Self {
         self.remembered_servers = servers;
@@ -139,7 +141,7 @@ impl ClientConfigBuilder {
 
     common_settings!();
 
-    /// Checks and finishes.
+    /// Checks the settings and creates the configuration.
     pub fn build(self) -> Result<ClientConfig, ConfigError> {
         let provider = self.provider.unwrap_or_else(default_provider);
         check_suites(&provider)?;
@@ -156,7 +158,7 @@ impl ClientConfigBuilder {
         config.alpn_protocols = self.alpn;
         config.enable_early_data = self.early_data;
         config.key_log = self.key_log;
-        // Replaced per connection by a view of `tickets`, if there are any.
+        // If there are `tickets`, each connection replaces this by its own store.
         config.resumption = Resumption::disabled();
         let tickets = (self.remembered_servers > 0).then(|| ClientTickets::new(self.remembered_servers));
         Ok(ClientConfig { inner: Arc::new(config), tickets, version: Version::V1 })

@@ -3,26 +3,26 @@
 use rustls::AlertDescription;
 use rustls::quic::Connection;
 
-/// A configuration that cannot serve QUIC.
+/// Error of a configuration that cannot be used for QUIC.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A client was built without roots and without a verifier.
+    /// A client has neither root certificates nor a certificate verifier.
     #[error("a client needs root certificates or a certificate verifier")]
     NoTrust,
-    /// A server was built without a certificate and without a resolver.
+    /// A server has neither a certificate nor a certificate resolver.
     #[error("a server needs a certificate with its key, or a certificate resolver")]
     NoCertificate,
-    /// The crypto provider has no suite of TLS 1.3, or one that packets cannot be protected with.
+    /// The crypto provider has no TLS 1.3 cipher suite, or has one that packet protection does not support.
     #[error("the crypto provider must offer TLS 1.3 suites, and only AES-GCM and ChaCha20-Poly1305 ones")]
     Suites,
-    /// Early data together with stateless tickets: replays could not be told from first arrivals.
+    /// A server has early data and stateless tickets, with which it could not detect replays.
     #[error("early data needs the session cache: a ticketer cannot refuse a replayed ticket")]
     EarlyDataWithTicketer,
     /// The server's name is neither a host name nor an IP address.
     #[error("`{0}` is neither a host name nor an IP address")]
     ServerName(String),
-    /// Something that the TLS library refuses.
+    /// The TLS library rejects the configuration.
     #[error("{0}")]
     Tls(String),
 }
@@ -33,30 +33,30 @@ impl From<rustls::Error> for ConfigError {
     }
 }
 
-/// Kind of reason that a handshake failed.
+/// Kind of a handshake failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsErrorKind {
-    /// The peer's certificate was missing or not accepted.
+    /// The peer's certificate was missing or rejected.
     Certificate,
-    /// No application protocol in common (RFC 9001 §8.1).
+    /// There is no common application protocol (RFC 9001 §8.1).
     ApplicationProtocol,
-    /// The peer broke the protocol, or has nothing in common with us.
+    /// The peer violated the protocol, or supports nothing in common with this endpoint.
     Peer,
-    /// This end failed.
+    /// This endpoint failed.
     Internal,
 }
 
-/// A failed handshake; the connection closes with CRYPTO_ERROR (RFC 9001 §4.8).
+/// Failed handshake. The connection is closed with CRYPTO_ERROR (RFC 9001 §4.8).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct TlsError {
-    /// The TLS alert (RFC 8446 §6).
+    /// TLS alert (RFC 8446 §6).
     pub alert: u8,
-    /// Kind of failure.
+    /// Kind of the failure.
     pub kind: TlsErrorKind,
-    /// For people.
+    /// Reason for people.
     pub reason: String,
 }
 
@@ -77,7 +77,7 @@ impl TlsError {
     }
 }
 
-/// Returns the alert of an error for which rustls raised none.
+/// Returns the alert for an error for which rustls has chosen none.
 fn alert_of(error: &rustls::Error) -> AlertDescription {
     use rustls::Error;
     match error {

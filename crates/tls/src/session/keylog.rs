@@ -1,8 +1,8 @@
-//! Takes traffic secrets out of rustls through its key log.
+//! Extraction of traffic secrets from rustls through its key log.
 //!
-//! rustls hands out finished keys and fixes their labels when a session is made; a compatible version upgrade
-//! changes the labels later. The key log sees the secrets themselves, so each session gets a key log of its
-//! own that keeps them and forwards to the configured one.
+//! rustls returns finished keys, whose labels are fixed when the session is created. Compatible version
+//! negotiation changes the labels later. The key log receives the secrets themselves. Each session therefore
+//! has its own key log, which stores the secrets and forwards them to the configured key log.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use rustls::KeyLog;
 use crate::hkdf::Secret;
 use crate::{Secrets, Suite};
 
-/// The key log of one session.
+/// Key log of one session.
 pub(super) struct SecretTap {
     forward: Arc<dyn KeyLog>,
     caught: Mutex<Caught>,
 }
 
-/// Secrets that the session has not picked up yet, by NSS label.
+/// Secrets that the session has not taken yet, by their labels in the NSS key log format.
 #[derive(Default)]
 struct Caught {
     early: Option<Secret>,
@@ -61,13 +61,13 @@ impl SecretTap {
         Some(secrets(side, suite, caught.client_traffic.take()?, caught.server_traffic.take()?))
     }
 
-    /// Returns whether the handshake's secrets exist and were not taken.
+    /// Returns whether the handshake secrets exist and were not taken yet.
     pub(super) fn has_handshake(&self) -> bool {
         self.caught().server_handshake.is_some()
     }
 
-    /// Locks the caught secrets. Nothing panics while the lock is held, so a poisoned one holds no broken
-    /// state.
+    /// Locks the stored secrets. Nothing panics while the lock is held, so a poisoned lock cannot hide an
+    /// inconsistent state.
     fn caught(&self) -> MutexGuard<'_, Caught> {
         self.caught.lock().unwrap_or_else(PoisonError::into_inner)
     }

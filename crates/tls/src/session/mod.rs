@@ -1,4 +1,5 @@
-//! A TLS 1.3 handshake as QUIC carries it (RFC 9001 §4): bytes in, bytes and secrets out.
+//! TLS 1.3 handshake for QUIC (RFC 9001 §4). It consumes the peer's handshake bytes, and produces handshake
+//! bytes and secrets.
 
 mod client;
 mod error;
@@ -27,7 +28,7 @@ use crate::{EarlySecret, Secrets, Suite};
 use keylog::SecretTap;
 use tickets::{VersionSessions, VersionTicketer, VersionTickets};
 
-/// The handshake moved on: what is written next belongs to a new encryption level.
+/// Change of the encryption level. The bytes written after it belong to the new level.
 #[derive(Debug)]
 pub enum KeyChange {
     /// Handshake packets can be protected.
@@ -36,34 +37,34 @@ pub enum KeyChange {
     OneRtt(Secrets),
 }
 
-/// One connection's TLS session.
+/// TLS session of one connection.
 ///
-/// Feed it the CRYPTO bytes of the peer in order with [`read`](Self::read); after creation and after every
-/// read, call [`write`](Self::write) until it returns `None`.
+/// Pass the peer's CRYPTO data to [`read`](Self::read), in order. After creation and after every read, call
+/// [`write`](Self::write) until it returns `None`.
 pub struct Session {
     connection: Connection,
     side: Side,
     tap: Arc<SecretTap>,
-    /// 0-RTT's secret until the caller picks it up.
+    /// Secret of 0-RTT packets, until the caller takes it.
     early: Option<EarlySecret>,
     early_data: EarlyData,
-    /// A client's tickets, to be told the negotiated version.
+    /// Tickets of a client, which must know the negotiated version.
     tickets: Option<Arc<VersionTickets>>,
 }
 
 /// State of 0-RTT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EarlyData {
-    /// A client did not offer it.
+    /// The client did not offer it.
     NotOffered,
-    /// A client offered it and waits; a server has not read the ClientHello.
+    /// The client has offered it and has no answer, or the server has not read the ClientHello.
     Unknown,
     Accepted,
     Rejected,
 }
 
 impl Session {
-    /// Returns a client's session; its ClientHello waits to be written.
+    /// Creates a client's session. Its ClientHello can be written at once.
     ///
     /// `params` are the encoded transport parameters.
     pub fn client(config: &ClientConfig, server_name: &str, params: Vec<u8>) -> Result<Self, ConfigError> {
@@ -76,7 +77,7 @@ impl Session {
         if let Some(tickets) = &tickets {
             inner.resumption = Resumption::store(Arc::clone(tickets) as _);
         }
-        // The version given to rustls chooses labels of keys that are never used.
+        // This version only affects the labels of keys that are never used.
         let connection = quic::ClientConnection::new(Arc::new(inner), quic::Version::V1, name, params)?;
         let mut session = Self {
             connection: connection.into(),
@@ -86,15 +87,16 @@ impl Session {
             early_data: EarlyData::NotOffered,
             tickets,
         };
-        // rustls reports the suite of the resumed session as the negotiated one until the server has spoken,
-        // and early data must be protected with that suite (RFC 8446 §4.2.11): so the secret is taken now.
+        // Until the ServerHello arrives, rustls reports the cipher suite of the resumed session as the
+        // negotiated one. Early data must be protected with that suite (RFC 8446 §4.2.11), so the secret is
+        // taken now.
         if session.catch_early_secret() {
             session.early_data = EarlyData::Unknown;
         }
         Ok(session)
     }
 
-    /// Returns a server's session, which waits for a ClientHello.
+    /// Creates a server's session, which waits for a ClientHello.
     ///
     /// `params` are the encoded transport parameters.
     pub fn server(config: &ServerConfig, params: Vec<u8>) -> Result<Self, ConfigError> {
@@ -115,22 +117,24 @@ impl Session {
         })
     }
 
-    /// Sets the version that the server has negotiated on a client: new tickets belong to that one (RFC 9369
-    /// §5).
+    /// Sets the version that the server has negotiated; for clients. New tickets belong to this version (RFC
+    /// 9369 §5).
     pub fn set_version(&mut self, version: Version) {
         if let Some(tickets) = &self.tickets {
             tickets.set_version(version);
         }
     }
 
-    /// Refuses 0-RTT on a server, whatever the ticket says; only before the ClientHello is read.
+    /// Rejects 0-RTT even if the ticket permits it; for servers. This must be called before the ClientHello
+    /// is read.
     pub fn reject_early_data(&mut self) {
         if let (Connection::Server(server), EarlyData::Unknown) = (&mut self.connection, self.early_data) {
             server.reject_early_data();
         }
     }
 
-    /// Takes the peer's handshake bytes, in order; bytes of different encryption levels in different calls.
+    /// Reads the peer's handshake bytes, which must be in order. Each call may contain bytes of one
+    /// encryption level only.
     pub fn read(&mut self, data: &[u8]) -> Result<(), TlsError> {
         self.connection.read_hs(data).map_err(|error| TlsError::new(&error, &self.connection))?;
         if self.early_data == EarlyData::Unknown {
@@ -139,10 +143,10 @@ impl Session {
         Ok(())
     }
 
-    /// Appends handshake bytes that belong to the current encryption level, then says whether that level
-    /// changes.
+    /// Appends handshake bytes of the current encryption level to `out`. Returns the keys of the next level
+    /// if the level changes after these bytes.
     ///
-    /// Call again after a change: there may be bytes for the new level.
+    /// After a change, call this again: there may be bytes for the new level.
     #[expect(
         clippy::expect_used,
         reason = "rustls logs both secrets of a level before it announces the level"
@@ -160,13 +164,13 @@ impl Session {
         })
     }
 
-    /// Returns the secret of 0-RTT packets, once: on a client after creation if it may send them, on a server
-    /// after the ClientHello was read if it accepts them.
+    /// Returns the secret of 0-RTT packets, only once. A client has it after creation if it may send 0-RTT. A
+    /// server has it after it has read the ClientHello, if it accepts 0-RTT.
     pub fn early_secret(&mut self) -> Option<EarlySecret> {
         self.early.take()
     }
 
-    /// Returns whether 0-RTT was accepted; `None` as long as that is open, and on a client that did not offer
+    /// Returns whether 0-RTT was accepted; `None` if this is not decided yet, or if the client did not offer
     /// it.
     pub fn early_data_accepted(&self) -> Option<bool> {
         match self.early_data {
@@ -178,8 +182,8 @@ impl Session {
 
     /// Returns the peer's encoded transport parameters.
     ///
-    /// A client that resumes has the remembered ones, for 0-RTT, until the server's EncryptedExtensions are
-    /// read. Authenticated only when the handshake is complete.
+    /// If a client resumes a session, these are the stored parameters for 0-RTT, until the server's
+    /// EncryptedExtensions are read. They are authenticated only once the handshake is complete.
     pub fn peer_parameters(&self) -> Option<&[u8]> {
         self.connection.quic_transport_parameters()
     }
@@ -194,7 +198,7 @@ impl Session {
         self.connection.alpn_protocol()
     }
 
-    /// Returns the host name that the client asked for, on a server.
+    /// Returns the host name that the client requested; for servers.
     pub fn server_name(&self) -> Option<&str> {
         match &self.connection {
             Connection::Client(_) => None,
@@ -202,7 +206,7 @@ impl Session {
         }
     }
 
-    /// Returns the peer's certificate chain, its own certificate first.
+    /// Returns the peer's certificate chain, beginning with its own certificate.
     pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         self.connection.peer_certificates()
     }
@@ -212,7 +216,8 @@ impl Session {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Fills `out` with keying material for the application (RFC 8446 §7.5); needs a complete handshake.
+    /// Fills `out` with exported keying material for the application (RFC 8446 §7.5). The handshake must be
+    /// complete.
     pub fn export_keying_material(
         &self,
         out: &mut [u8],
@@ -223,7 +228,8 @@ impl Session {
         exported.map(drop).map_err(|error| TlsError::internal(&error))
     }
 
-    /// Returns the negotiated suite; on a resuming client the resumed one until the server has spoken.
+    /// Returns the negotiated cipher suite. If a client resumes a session, this is the suite of that session
+    /// until the ServerHello is read.
     pub fn suite(&self) -> Option<Suite> {
         self.connection.negotiated_cipher_suite().and_then(Suite::from_rustls)
     }
@@ -233,7 +239,8 @@ impl Session {
             Connection::Client(client) if client.is_early_data_accepted() => EarlyData::Accepted,
             Connection::Client(_) if !self.is_handshaking() => EarlyData::Rejected,
             Connection::Client(_) => EarlyData::Unknown,
-            // The secret is logged for every resumption; rustls keeps it only if it accepts early data.
+            // The key log receives the secret for every resumption, but rustls has keys only if it accepts
+            // early data.
             Connection::Server(server) if server.zero_rtt_keys().is_some() => EarlyData::Accepted,
             Connection::Server(_) if self.tap.has_handshake() => EarlyData::Rejected,
             Connection::Server(_) => EarlyData::Unknown,
@@ -259,16 +266,17 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Returns the suites of rustls with AES-128-GCM first: it costs less per byte than AES-256-GCM, its SHA-256
-/// less per handshake than SHA-384, and it is as strong as the X25519 key exchange that it rests on.
+/// Returns the rustls provider with AES-128-GCM as the preferred cipher suite. AES-128-GCM costs less for
+/// each byte than AES-256-GCM, and SHA-256 costs less for each handshake than SHA-384. The suite is as strong
+/// as the X25519 key exchange.
 fn default_provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    // Stable: the others keep their order.
+    // The sort is stable, so the others keep their order.
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }
 
-/// Checks that packets can be protected with every suite of TLS 1.3 that could be negotiated.
+/// Checks that packet protection supports every TLS 1.3 cipher suite of the provider.
 fn check_suites(provider: &CryptoProvider) -> Result<(), ConfigError> {
     let mut suites = provider.cipher_suites.iter().filter(|suite| suite.tls13().is_some()).peekable();
     let usable = suites.peek().is_some() && suites.all(|&suite| Suite::from_rustls(suite).is_some());

@@ -1,4 +1,4 @@
-//! A server's TLS configuration.
+//! TLS configuration of a server.
 
 use std::sync::Arc;
 
@@ -13,14 +13,16 @@ use rustls::{KeyLog, NoKeyLog};
 use super::settings::common_settings;
 use super::{ConfigError, check_suites, default_provider};
 
-/// Number of tickets that a server with stateless ones sends. A client uses one up with each try, also while
-/// the server that it waits for is away.
+/// Number of tickets that a server with stateless tickets sends. A client uses one for each attempt, even
+/// while the server is unreachable.
 const STATELESS_TICKETS: usize = 4;
 
-/// Sessions that a server remembers by default; a session is some 200 bytes and serves once.
+/// Default maximum number of sessions that a server stores. A session takes about 200 bytes and is used only
+/// once.
 const DEFAULT_REMEMBERED_SESSIONS: usize = 4096;
 
-/// QUIC counts early data by its own flow control: the ticket says "any amount" (RFC 9001 §4.6.1).
+/// Value of max_early_data_size, which permits any amount. QUIC limits early data by its own flow control
+/// (RFC 9001 §4.6.1).
 const QUIC_EARLY_DATA: u32 = 0xffff_ffff;
 
 /// Configuration that a server's sessions share; cheap to clone.
@@ -31,12 +33,12 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// Starts a configuration: TLS 1.3, no certificate yet.
+    /// Returns a builder of a configuration for TLS 1.3 that has no certificate yet.
     pub fn builder() -> ServerConfigBuilder {
         ServerConfigBuilder::new()
     }
 
-    /// Returns the same configuration for a connection that negotiated `version`; v1 unless said otherwise.
+    /// Returns the same configuration for connections that negotiated `version`; the default is version 1.
     ///
     /// Tickets are issued for and accepted in this version only (RFC 9369 §5).
     #[must_use]
@@ -45,14 +47,14 @@ impl ServerConfig {
     }
 }
 
-/// Wraps a rustls configuration as it is.
+/// Wraps a rustls configuration unchanged.
 impl TryFrom<Arc<rustls::ServerConfig>> for ServerConfig {
     type Error = ConfigError;
 
     fn try_from(inner: Arc<rustls::ServerConfig>) -> Result<Self, ConfigError> {
         check_suites(inner.crypto_provider())?;
-        // rustls checks the rest (TLS 1.3 enabled, early data all or nothing) when a connection is made, so
-        // make one.
+        // rustls checks the rest (TLS 1.3 enabled, size of early data) when a connection is created, so one
+        // is created here.
         rustls::quic::ServerConnection::new(Arc::clone(&inner), rustls::quic::Version::V1, Vec::new())?;
         Ok(Self { inner, version: Version::V1 })
     }
@@ -65,7 +67,7 @@ enum Identity {
     Resolver(Arc<dyn ResolvesServerCert>),
 }
 
-/// Collects a [`ServerConfig`].
+/// Builder of a [`ServerConfig`].
 #[derive(Debug)]
 pub struct ServerConfigBuilder {
     provider: Option<Arc<CryptoProvider>>,
@@ -108,30 +110,30 @@ impl ServerConfigBuilder {
         self
     }
 
-    /// Asks clients for certificates and judges them by `verifier`.
+    /// Requests certificates from clients and verifies them with `verifier`.
     #[must_use]
     pub fn client_verifier(mut self, verifier: Arc<dyn ClientCertVerifier>) -> Self {
         self.client_verifier = Some(verifier);
         self
     }
 
-    /// Returns whether to accept 0-RTT; needs the session cache, where a ticket serves once, so that replays
-    /// are refused.
+    /// Sets whether to accept 0-RTT. This requires the session cache, in which a ticket is used only once, so
+    /// that replays are rejected.
     #[must_use]
     pub fn early_data(mut self, enabled: bool) -> Self {
         self.early_data = enabled;
         self
     }
 
-    /// Sets the number of sessions that are remembered for resumption; 0 turns resumption off.
+    /// Sets the maximum number of sessions that are stored for resumption; 0 disables resumption.
     #[must_use]
     pub fn remembered_sessions(mut self, sessions: usize) -> Self {
         self.remembered_sessions = sessions;
         self
     }
 
-    /// Issues stateless tickets in place of remembering sessions; with [`TicketKeys`](super::TicketKeys),
-    /// servers that share keys resume each other's sessions.
+    /// Issues stateless tickets instead of storing sessions. With [`TicketKeys`](super::TicketKeys), servers
+    /// with the same keys can resume each other's sessions.
     #[must_use]
     pub fn ticketer(mut self, ticketer: Arc<dyn ProducesTickets>) -> Self {
         self.ticketer = Some(ticketer);
@@ -140,9 +142,9 @@ impl ServerConfigBuilder {
 
     common_settings!();
 
-    /// Checks and finishes.
+    /// Checks the settings and creates the configuration.
     pub fn build(self) -> Result<ServerConfig, ConfigError> {
-        // rustls accepts early data with stateful resumption only, and would silently refuse it otherwise.
+        // rustls accepts early data with stateful resumption only, and would otherwise silently reject it.
         if self.early_data && self.ticketer.is_some() {
             return Err(ConfigError::EarlyDataWithTicketer);
         }

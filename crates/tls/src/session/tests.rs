@@ -17,7 +17,7 @@ fn no_key_log() -> Arc<dyn KeyLog> {
     Arc::new(rustls::NoKeyLog)
 }
 
-/// A client and a server that know each other.
+/// Configurations of a client and of a server that it trusts.
 struct Pair {
     client: ClientConfig,
     server: ServerConfig,
@@ -65,7 +65,7 @@ impl Pair {
         (End::new(client), End::new(server))
     }
 
-    /// A complete handshake whose tickets the client holds.
+    /// Completes a handshake, after which the client has tickets.
     fn acquaint(&self, version: Version) -> (End, End) {
         let (mut client, mut server) = self.sessions_in(version);
         shake_hands(&mut client, &mut server).unwrap();
@@ -73,7 +73,7 @@ impl Pair {
     }
 }
 
-/// A session with what a connection would keep of it.
+/// Session with the state that a connection would keep.
 struct End {
     session: Session,
     handshake: Option<Secrets>,
@@ -85,7 +85,7 @@ impl End {
         Self { session, handshake: None, one_rtt: None }
     }
 
-    /// All that can be written now, one piece per level.
+    /// Returns all handshake bytes that can be written now, one piece for each encryption level.
     fn write(&mut self) -> Vec<Vec<u8>> {
         let mut flights = Vec::new();
         loop {
@@ -107,7 +107,7 @@ impl End {
     }
 }
 
-/// Exchanges flights until nothing is left to say.
+/// Exchanges flights until neither endpoint writes any more.
 fn shake_hands(client: &mut End, server: &mut End) -> Result<(), TlsError> {
     loop {
         let flights = client.write();
@@ -125,7 +125,8 @@ fn formats() -> [&'static Format; 2] {
     [Version::V1, Version::V2].map(|version| version.format().unwrap())
 }
 
-/// A packet sealed at one end opens at the other, with equal header masks.
+/// Checks that a packet sealed by one endpoint opens at the other, and that their header protection masks are
+/// equal.
 #[track_caller]
 fn assert_connected(sender: &DirectionKeys, receiver: &DirectionKeys) {
     assert_eq!(sender.header.mask(&[9; 16]), receiver.header.mask(&[9; 16]));
@@ -256,7 +257,8 @@ fn a_server_without_early_data_does_not_invite_it() {
     assert_eq!(client.session.early_data_accepted(), None);
 }
 
-/// RFC 8446 §8: a ticket serves once, so a replayed ClientHello brings no early data in.
+/// Checks that a ticket is accepted only once, so that a replayed ClientHello cannot send early data (RFC
+/// 8446 §8).
 #[test]
 fn a_replayed_client_hello_gets_no_early_data() {
     let pair = Pair::new();
@@ -271,7 +273,7 @@ fn a_replayed_client_hello_gets_no_early_data() {
     assert!(replayed.session.early_secret().is_none());
 }
 
-/// RFC 8446 §8.3: a hello that is not fresh brings no early data in.
+/// Checks that a delayed ClientHello cannot send early data (RFC 8446 §8.3).
 #[test]
 fn a_delayed_client_hello_gets_no_early_data() {
     let pair = Pair::new();
@@ -283,7 +285,7 @@ fn a_delayed_client_hello_gets_no_early_data() {
     assert_eq!(server.session.early_data_accepted(), Some(false));
 }
 
-/// RFC 9369 §5, on the client's side: the ticket is not offered.
+/// Checks RFC 9369 §5 for clients: the ticket is not offered.
 #[test]
 fn a_ticket_is_not_offered_in_another_version() {
     let pair = Pair::new();
@@ -296,7 +298,7 @@ fn a_ticket_is_not_offered_in_another_version() {
     assert_eq!(client.session.peer_parameters(), Some(SERVER_PARAMETERS), "still there for its own version");
 }
 
-/// RFC 9369 §5, on the server's side: the ticket is offered but not accepted.
+/// Checks RFC 9369 §5 for servers: the ticket is offered but not accepted.
 #[test]
 fn a_ticket_is_not_accepted_in_another_version() {
     let pair = Pair::new();
@@ -309,7 +311,7 @@ fn a_ticket_is_not_accepted_in_another_version() {
     assert_eq!(client.session.early_data_accepted(), Some(false));
 }
 
-/// RFC 9369 §5: after compatible negotiation, tickets belong to the negotiated version.
+/// Checks that tickets belong to the negotiated version after compatible negotiation (RFC 9369 §5).
 #[test]
 fn tickets_follow_a_compatible_upgrade() {
     let pair = Pair::new();
@@ -369,7 +371,7 @@ fn every_suite_shakes_hands() {
         let pair = Pair { client: client.build().unwrap(), ..pair };
         pair.acquaint(Version::V1);
         let (mut client, mut server) = pair.sessions();
-        // The suite of early data is that of the resumed session, whatever the order of preference.
+        // Early data uses the cipher suite of the resumed session, regardless of the order of preference.
         assert_eq!(client.session.early_secret().unwrap().suite(), suite);
         shake_hands(&mut client, &mut server).unwrap();
         assert_eq!(server.session.suite(), Some(suite));
@@ -378,7 +380,7 @@ fn every_suite_shakes_hands() {
     }
 }
 
-/// RFC 9001 §8.1: alert 120 becomes CRYPTO_ERROR 0x178.
+/// Checks that alert 120 becomes CRYPTO_ERROR 0x178 (RFC 9001 §8.1).
 #[test]
 fn no_common_application_protocol() {
     let identity = Identity::new(7, &[NAME]).unwrap();
@@ -410,7 +412,7 @@ fn a_certificate_that_is_not_trusted_is_recognizable() {
         End::new(Session::client(&config.unwrap(), name, Vec::new()).unwrap())
     };
     let roots = |seed, name| Identity::new(seed, &[name]).unwrap().roots().unwrap();
-    // unknown_ca, decrypt_error for a root of the same name with another key, bad_certificate
+    // unknown_ca, then decrypt_error for a root with the same name but another key, then bad_certificate.
     for (mut client, alert) in [
         (client(roots(8, "stranger.test"), NAME), 48),
         (client(roots(8, NAME), NAME), 51),
@@ -422,8 +424,8 @@ fn a_certificate_that_is_not_trusted_is_recognizable() {
     }
 }
 
-/// The clock that a configuration is given decides, not the system's: the certificate below expired at New
-/// Year 2024.
+/// Checks that the configured clock decides, not the system clock. The certificate below expired at the
+/// beginning of 2024.
 #[test]
 fn certificates_are_judged_by_the_given_clock() {
     let pair = Pair::new();
@@ -481,7 +483,8 @@ fn clients_can_be_asked_for_certificates() {
     assert_eq!((error.kind, error.alert), (TlsErrorKind::Certificate, 116));
 }
 
-/// Whatever single bit of the handshake changes, one end notices; both sides' flights are covered.
+/// Checks that a change of any single bit makes the handshake fail. The flights of both endpoints are
+/// covered.
 #[test]
 fn tampered_handshakes_fail() {
     let pair = Pair::new();
@@ -490,7 +493,7 @@ fn tampered_handshakes_fail() {
         let (mut client, mut server) = pair.sessions();
         let mut hello = client.write();
         hello[0][bit / 8] ^= 1 << (bit % 8);
-        // A longer length makes the server wait for more: no handshake either.
+        // With a larger length, the server waits for more bytes. The handshake does not complete either.
         let done = server.read(&hello).and_then(|()| client.read(&server.write())).is_ok();
         assert!(!done || client.session.is_handshaking(), "bit {bit} of the ClientHello");
     }
@@ -509,7 +512,8 @@ fn tampered_handshakes_fail() {
     }
 }
 
-/// RFC 9001 §6: QUIC updates keys without TLS; the message means unexpected_message, CRYPTO_ERROR 0x10a.
+/// Checks that a TLS KeyUpdate message is unexpected_message, CRYPTO_ERROR 0x10a: QUIC updates keys without
+/// TLS (RFC 9001 §6).
 #[test]
 fn a_tls_key_update_is_refused() {
     let (mut client, mut server) = Pair::new().acquaint(Version::V1);
@@ -518,7 +522,8 @@ fn a_tls_key_update_is_refused() {
     }
 }
 
-/// RFC 9001 §8.3: EndOfEarlyData does not exist in QUIC; while 0-RTT flows and afterwards it is 0x10a.
+/// Checks that EndOfEarlyData, which QUIC does not use, is CRYPTO_ERROR 0x10a both during 0-RTT and
+/// afterwards (RFC 9001 §8.3).
 #[test]
 fn end_of_early_data_is_refused() {
     let pair = Pair::new();
@@ -532,7 +537,8 @@ fn end_of_early_data_is_refused() {
     assert_eq!(server.session.read(&[5, 0, 0, 0]).unwrap_err().code(), 0x10a);
 }
 
-/// A message that claims to be endless fails at its head, so nothing is buffered for it.
+/// Checks that a message with an excessive length is rejected at its header, so that nothing is buffered for
+/// it.
 #[test]
 fn a_message_of_sixteen_megabytes_is_not_waited_for() {
     let (mut client, mut server) = Pair::new().sessions();
@@ -543,7 +549,8 @@ fn a_message_of_sixteen_megabytes_is_not_waited_for() {
     }
 }
 
-/// RFC 8446 §4.1.4: the server asks for another key share; both hellos belong to the Initial level.
+/// Checks a HelloRetryRequest, with which the server requests another key share. Both ClientHellos belong to
+/// the Initial level (RFC 8446 §4.1.4).
 #[test]
 fn a_hello_retry_request_costs_a_round_trip_only() {
     use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
@@ -594,7 +601,7 @@ fn a_real_client_hello_can_be_read_before_a_session_exists() {
     assert!(offer.alpn().eq([&b"h3"[..], b"test"]));
 }
 
-/// A key log that keeps what it is given.
+/// Key log that stores the labels.
 #[derive(Debug, Default)]
 struct Memory(Mutex<Vec<String>>);
 
@@ -650,7 +657,7 @@ fn configurations_that_cannot_work_say_why() {
         ConfigError::ServerName("no host name".to_owned())
     );
 
-    // A wrapped configuration is checked too: QUIC's early data is all or nothing.
+    // A wrapped configuration is checked as well: QUIC permits only two values of max_early_data_size.
     let mut inner = (*server().build().unwrap().inner).clone();
     inner.max_early_data_size = 1000;
     assert!(matches!(ServerConfig::try_from(Arc::new(inner)), Err(ConfigError::Tls(_))));

@@ -1,5 +1,5 @@
-//! Session tickets that several servers, and the same server after a restart, can read (RFC 8446 §4.6.1, RFC
-//! 5077 §4).
+//! Session tickets that several servers can read, and that stay valid when a server restarts (RFC 8446
+//! §4.6.1, RFC 5077 §4).
 
 use core::fmt;
 use core::time::Duration;
@@ -14,49 +14,51 @@ use zeroize::Zeroizing;
 
 use super::default_provider;
 
-/// Bytes of a ticket key.
+/// Length of a ticket key, in bytes.
 pub const TICKET_KEY_LEN: usize = 32;
-/// Maximum number of ticket keys of a server: each ticket that none of them has made is tried with all.
+/// Maximum number of ticket keys of a server. A ticket that none of them has sealed is tried with each of
+/// them.
 pub const MAX_TICKET_KEYS: usize = 8;
 
-/// Age that tickets may reach.
+/// Maximum age of a ticket.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Bytes in front of each ticket, from which its own AEAD key is derived: no two tickets share key and nonce.
+/// Length of the salt at the beginning of each ticket, in bytes. Each ticket's AEAD key is derived from its
+/// salt, so no two tickets share key and nonce.
 const SALT_LEN: usize = 32;
 const INFO: &[u8] = b"anabranch session ticket";
 
-/// Keys of session tickets that depend on nothing else: servers with the same keys resume each other's
-/// sessions. The first one protects new tickets; all of them open tickets, so that keys can be replaced
-/// without a full handshake for anybody.
+/// Keys of stateless session tickets. Servers with the same keys can resume each other's sessions. The first
+/// key seals new tickets; all keys open tickets. Keys can therefore be replaced without forcing clients into
+/// a full handshake.
 ///
-/// Such a ticket can be used more than once, so that a server with ticket keys takes no early data (RFC 8446
-/// §8). Whoever has a key can read the sessions that it protects: replace keys at least every few days, and
-/// show them to nobody.
+/// Such a ticket can be used more than once, so a server with ticket keys accepts no early data (RFC 8446
+/// §8). Anyone who has a key can read the sessions that it protects. Keep keys secret, and replace them at
+/// least every few days.
 pub struct TicketKeys {
     keys: Vec<Zeroizing<[u8; TICKET_KEY_LEN]>>,
     random: &'static dyn SecureRandom,
     time: Arc<dyn TimeProvider>,
 }
 
-/// Too few or too many ticket keys.
+/// Error for too few or too many ticket keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} ticket keys; there have to be 1 to {MAX_TICKET_KEYS}")]
 pub struct TicketKeysError(usize);
 
 impl TicketKeys {
-    /// Makes tickets with the first of `keys` and reads those of all. Keys are [`TICKET_KEY_LEN`] random
-    /// bytes.
+    /// Creates ticket keys. The first of `keys` seals tickets, and all of them open tickets. Each key
+    /// consists of [`TICKET_KEY_LEN`] random bytes.
     ///
     /// # Errors
-    /// If there is none, or more than [`MAX_TICKET_KEYS`].
+    /// Fails if there are no keys, or more than [`MAX_TICKET_KEYS`].
     pub fn new(keys: impl IntoIterator<Item = [u8; TICKET_KEY_LEN]>) -> Result<Arc<Self>, TicketKeysError> {
         Self::with_time(keys, Arc::new(DefaultTimeProvider))
     }
 
-    /// Creates the keys with a clock of the caller's, by which tickets age.
+    /// Creates ticket keys with a custom clock, which determines the age of tickets.
     ///
     /// # Errors
-    /// Those of [`Self::new`].
+    /// Fails like [`Self::new`].
     pub fn with_time(
         keys: impl IntoIterator<Item = [u8; TICKET_KEY_LEN]>,
         time: Arc<dyn TimeProvider>,
@@ -73,7 +75,7 @@ impl TicketKeys {
     }
 }
 
-/// Returns the AEAD of one ticket.
+/// Returns the AEAD key of one ticket.
 fn aead(key: &[u8; TICKET_KEY_LEN], salt: &[u8]) -> Option<LessSafeKey> {
     let prk = Salt::new(HKDF_SHA256, salt).extract(key);
     let mut bytes = Zeroizing::new([0; TICKET_KEY_LEN]);
@@ -103,7 +105,8 @@ impl ProducesTickets for TicketKeys {
         LIFETIME.as_secs() as u32
     }
 
-    /// Encrypts a session: salt, then sealed the time of the ticket and the session.
+    /// Encrypts a session. The ticket consists of the salt, then of the creation time and the session, which
+    /// are sealed.
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let mut salt = [0; SALT_LEN];
         self.random.fill(&mut salt).ok()?;

@@ -1,7 +1,7 @@
-//! Keeps session tickets within the QUIC version that they were issued in (RFC 9369 §5).
+//! Separation of session tickets by the QUIC version in which they were issued (RFC 9369 §5).
 //!
-//! A ticket belongs to the negotiated version. Clients do not offer it in another version, servers do not
-//! accept it there: the handshake is a full one, without 0-RTT.
+//! A ticket belongs to the negotiated version. In another version, a client does not offer it and a server
+//! does not accept it. The handshake is then a full one, without 0-RTT.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,10 +15,10 @@ use rustls::client::{
 use rustls::pki_types::ServerName;
 use rustls::server::{ProducesTickets, StoresServerSessions};
 
-/// A client's tickets of all versions; shared by the connections of a configuration.
+/// Tickets of a client for all versions. The connections of a configuration share them.
 #[derive(Debug)]
 pub(super) struct ClientTickets {
-    /// Servers remembered per version.
+    /// Maximum number of servers whose tickets are stored, for each version.
     servers: usize,
     by_version: Mutex<BTreeMap<u32, Arc<ClientSessionMemoryCache>>>,
 }
@@ -35,7 +35,7 @@ impl ClientTickets {
     }
 }
 
-/// One client connection's view of the tickets: those of the version that it runs now.
+/// Ticket store of one client connection, restricted to the connection's current version.
 #[derive(Debug)]
 pub(super) struct VersionTickets {
     tickets: Arc<ClientTickets>,
@@ -47,7 +47,7 @@ impl VersionTickets {
         Arc::new(Self { tickets, version: AtomicU32::new(version.0) })
     }
 
-    /// Tickets that come from now on belong to `version`.
+    /// Sets the version to which tickets that arrive from now on belong.
     pub(super) fn set_version(&self, version: Version) {
         self.version.store(version.0, Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ impl ClientSessionStore for VersionTickets {
         self.current().kx_hint(server_name)
     }
 
-    /// Drops the session: QUIC never runs over TLS 1.2 (RFC 9001 §4.2).
+    /// Drops the session, because QUIC does not use TLS 1.2 (RFC 9001 §4.2).
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
 
     fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
@@ -84,7 +84,7 @@ impl ClientSessionStore for VersionTickets {
     }
 }
 
-/// A server's session cache as the connections of one version see it.
+/// Session cache of a server, restricted to the connections of one version.
 #[derive(Debug)]
 pub(super) struct VersionSessions {
     pub(super) inner: Arc<dyn StoresServerSessions>,
@@ -116,7 +116,7 @@ impl StoresServerSessions for VersionSessions {
     }
 }
 
-/// A server's stateless tickets as the connections of one version see them: the version is sealed into each.
+/// Ticketer for the connections of one QUIC version. It seals the version into each ticket.
 #[derive(Debug)]
 pub(super) struct VersionTicketer {
     pub(super) inner: Arc<dyn ProducesTickets>,

@@ -1,4 +1,5 @@
-//! One trace event → one or two qlog events (draft-ietf-quic-qlog-quic-events-12 §4 to §7).
+//! Conversion of a transport trace event to one or two qlog events (draft-ietf-quic-qlog-quic-events-12 §4 to
+//! §7).
 
 use std::net::SocketAddr;
 
@@ -10,16 +11,16 @@ use crate::frame;
 use crate::json::Object;
 use crate::parameters;
 
-/// Facts that the names and values of later events depend on.
+/// State of the connection on which names and values of later events depend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
     pub(crate) side: Side,
-    /// `ack_delay_exponent` of this end and of the peer.
+    /// `ack_delay_exponent` of this endpoint and of the peer.
     pub(crate) local_ack_delay_exponent: u32,
     pub(crate) remote_ack_delay_exponent: u32,
 }
 
-/// Returns the path that an event belongs to; `None` for those of the whole connection.
+/// Returns the path of an event; `None` for events of the whole connection.
 pub(crate) fn path(event: &TraceEvent<'_>) -> Option<PathId> {
     match *event {
         TraceEvent::PacketSent(packet) | TraceEvent::PacketReceived(packet) => Some(packet.path),
@@ -37,7 +38,7 @@ pub(crate) fn path(event: &TraceEvent<'_>) -> Option<PathId> {
     }
 }
 
-/// Returns the event's name without its namespace; `None` for events that qlog has no name for.
+/// Returns the event's name without its namespace; `None` for events that are not written.
 pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
     Some(match event {
         TraceEvent::Started { .. } => "connection_started",
@@ -57,7 +58,7 @@ pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
         TraceEvent::KeysInstalled { .. } | TraceEvent::KeyUpdated { .. } => "key_updated",
         TraceEvent::KeysDiscarded { .. } => "key_discarded",
         TraceEvent::PathAssigned { .. } => "tuple_assigned",
-        // The draft has no event about what a path is good for; these are named like its others.
+        // The draft has no events for the state of a path. The names of these follow its style.
         TraceEvent::PathState { .. } => "path_state_updated",
         TraceEvent::PathAbandoned { .. } => "path_abandoned",
         TraceEvent::HandshakeConfirmed => "connection_state_updated",
@@ -66,19 +67,19 @@ pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
     })
 }
 
-/// Returns the senders whose keys the event is about, for events that are written once for each of them.
+/// Returns the endpoints to whose keys the event applies. The event is written once for each of them.
 pub(crate) fn key_owners(event: &TraceEvent<'_>) -> &'static [Side] {
     match event {
         TraceEvent::KeysInstalled { early: true, .. } => &[Side::Client],
         TraceEvent::KeysInstalled { .. }
         | TraceEvent::KeysDiscarded { .. }
         | TraceEvent::KeyUpdated { .. } => &[Side::Client, Side::Server],
-        // The value is not looked at for other events: they are written once.
+        // Other events do not use the value. They are written once.
         _ => &[Side::Client],
     }
 }
 
-/// Writes the `data` field. `owner` is one of [`key_owners`], `tuple_id` the path's current tuple.
+/// Writes the `data` field. `owner` is one of [`key_owners`], and `tuple_id` is the path's current tuple.
 pub(crate) fn write_data(
     o: &mut Object<'_>,
     event: &TraceEvent<'_>,
@@ -111,7 +112,8 @@ pub(crate) fn write_data(
             o.array("packet_numbers", |numbers| numbers.number(number));
         }
         TraceEvent::PacketLost { space, number, path } => o.object("header", |o| {
-            // Of a lost packet only the space is known: 0-RTT packets are shown as 1-RTT.
+            // The event names only the packet number space, so lost 0-RTT packets are written as 1-RTT
+            // packets.
             o.text("packet_type", ["initial", "handshake", "1RTT"][space as usize]);
             o.number("packet_number", number);
             if space == SpaceId::Data {
@@ -261,12 +263,12 @@ fn write_closed(o: &mut Object<'_>, error: &ConnectionError) {
         }
         ConnectionError::Reset => short(o, "remote", "stateless_reset"),
         ConnectionError::TimedOut(_) => short(o, "local", "idle_timeout"),
-        // The draft has no triggers for these.
+        // The draft has no triggers for these errors.
         ConnectionError::Unreachable(_) => unnamed(o, "unreachable"),
         ConnectionError::HandshakeTimedOut => unnamed(o, "handshake_timeout"),
         ConnectionError::LocallyClosed => short(o, "local", "application"),
         ConnectionError::VersionMismatch => short(o, "local", "version_mismatch"),
-        // Errors that the transport may gain.
+        // Errors that are added to the transport later.
         _ => short(o, "local", "unspecified"),
     }
 }

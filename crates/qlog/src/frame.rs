@@ -1,17 +1,17 @@
-//! Frames as qlog shows them (draft-ietf-quic-qlog-quic-events-12 §8.13), and those of RFC 10069 and
-//! draft-ietf-quic-ack-frequency in the same manner.
+//! Frames in qlog (draft-ietf-quic-qlog-quic-events-12 §8.13). The frames of RFC 10069 and
+//! draft-ietf-quic-ack-frequency are written in the same style.
 
 use anabranch_wire::{Ack, ConnectionClose, Dir, Frame, Frames, NewConnectionId, TransportErrorCode};
 
 use crate::json::{Array, Object};
 
-/// Frames of one packet that are written at most; the rest of a packet of tiny frames is only counted.
+/// Maximum number of frames that are written for one packet. Further frames are left out.
 pub(crate) const MAX_FRAMES: usize = 128;
 
-/// Writes all frames of a payload; `ack_delay_exponent` is that of the packet's sender.
+/// Writes the frames of a payload. `ack_delay_exponent` is that of the packet's sender.
 pub(crate) fn write_all(array: &mut Array<'_>, frames: Frames<'_>, ack_delay_exponent: u32) {
     for frame in frames.take(MAX_FRAMES) {
-        // A frame that cannot be read ends the packet and the connection; `connection_closed` names the
+        // An invalid frame ends the packet and the connection. The event `connection_closed` contains the
         // error.
         let Ok(frame) = frame else { return };
         array.object(|object| write(object, &frame, ack_delay_exponent));
@@ -78,7 +78,7 @@ fn write(o: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u32) {
     }
 }
 
-/// Writes frames that the draft does not know.
+/// Writes frames that the draft does not define.
 fn write_extension(o: &mut Object<'_>, frame: &Frame<'_>) {
     match *frame {
         Frame::AckFrequency { sequence, threshold, max_ack_delay_us, reordering_threshold } => {
@@ -100,7 +100,7 @@ fn write_extension(o: &mut Object<'_>, frame: &Frame<'_>) {
             o.number("path_id", u64::from(path.0));
             o.number("next_sequence_number", next_sequence);
         }
-        // Everything else is in the draft.
+        // All other frames are defined in the draft.
         _ => {}
     }
 }
@@ -173,7 +173,7 @@ fn write_new_connection_id(o: &mut Object<'_>, issued: &NewConnectionId) {
     o.number("sequence_number", issued.sequence);
     o.number("retire_prior_to", issued.retire_prior_to);
     o.number("connection_id_length", issued.cid.len() as u64);
-    // The reset token stays out: who reads a log must not be able to end connections.
+    // The reset token is omitted, because a reader of the log could close the connection with it.
     o.hex("connection_id", &issued.cid);
 }
 
@@ -194,14 +194,14 @@ fn write_close(o: &mut Object<'_>, close: &ConnectionClose<'_>) {
     }
 }
 
-/// Writes the name of a transport error in qlog's spelling, or the code if it has none.
+/// Writes the name of a transport error in qlog's spelling, or the code if there is no name.
 pub(crate) fn transport_error(o: &mut Object<'_>, key: &str, code: TransportErrorCode) {
     match (code.alert(), code.name()) {
         (Some(alert), _) => o.text(key, &format!("crypto_error_0x1{alert:02x}")),
         (None, Some(name)) if code.0 <= TransportErrorCode::NO_VIABLE_PATH.0 => {
             o.text(key, &name.to_ascii_lowercase());
         }
-        // Codes of extensions have no name in the draft.
+        // The draft has no names for the codes of extensions.
         _ => {
             o.text(key, "unknown");
             o.number("error_code", code.0);

@@ -1,4 +1,4 @@
-//! One HTTP/3 trace event → one qlog event (draft-ietf-quic-qlog-h3-events-12 §3, §4).
+//! Conversion of an HTTP/3 trace event to a qlog event (draft-ietf-quic-qlog-h3-events-12 §3, §4).
 
 use anabranch_http3::frame::{ControlFrame, FrameType};
 use anabranch_http3::trace::{FrameContent, FrameTrace, Observer, TraceEvent};
@@ -9,9 +9,9 @@ use anabranch_wire::Time;
 use crate::json::Object;
 use crate::{BUFFER, Qlog};
 
-/// Bytes of a field's name or value that are written; the rest is left out.
+/// Maximum length of a field's name or value that is written, in bytes. The rest is left out.
 const MAX_FIELD: usize = 1024;
-/// Field lines of a section that are written.
+/// Maximum number of field lines that are written for one section.
 pub(crate) const MAX_FIELDS: usize = 256;
 
 impl Observer for Qlog {
@@ -31,7 +31,7 @@ impl Observer for Qlog {
     }
 }
 
-/// Returns the event's name without its namespace; `None` for events that qlog has no name for.
+/// Returns the event's name without its namespace; `None` for events that are not written.
 pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
     Some(match event {
         TraceEvent::Parameters { .. } => "parameters_set",
@@ -74,7 +74,7 @@ fn initiator(o: &mut Object<'_>, local: bool) {
     o.text("initiator", if local { "local" } else { "remote" });
 }
 
-/// Writes RawInfo with the length of the payload.
+/// Writes a RawInfo object with the length of the payload.
 fn raw(o: &mut Object<'_>, payload: u64) {
     o.object("raw", |o| o.number("payload_length", payload));
 }
@@ -176,7 +176,7 @@ fn write_settings(o: &mut Object<'_>, settings: &Settings) {
     });
 }
 
-/// Writes visible ASCII as text, anything else as bytes.
+/// Writes printable ASCII as text, and anything else as bytes.
 fn text_or_bytes(o: &mut Object<'_>, text: &str, bytes: &str, value: &[u8]) {
     let value = &value[..value.len().min(MAX_FIELD)];
     match std::str::from_utf8(value) {

@@ -1,22 +1,22 @@
-//! A JSON writer for objects whose fields come in a fixed order: no tree, no map, so that equal events give
+//! Writer of JSON objects with fields in a fixed order. It uses no tree and no map, so equal events give
 //! equal bytes.
 
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-/// An object that is being written; its closing brace is written by whoever opened it.
+/// Object that is being written. The function that created it writes the closing brace.
 pub(crate) struct Object<'a> {
     out: &'a mut String,
     empty: bool,
 }
 
-/// An array that is being written.
+/// Array that is being written. The function that created it writes the closing bracket.
 pub(crate) struct Array<'a> {
     out: &'a mut String,
     empty: bool,
 }
 
-/// Appends one whole object.
+/// Appends a complete object.
 pub(crate) fn object(out: &mut String, fill: impl FnOnce(&mut Object<'_>)) {
     out.push('{');
     fill(&mut Object { out, empty: true });
@@ -39,7 +39,7 @@ impl Object<'_> {
         self.out.push_str(if value { "true" } else { "false" });
     }
 
-    /// Milliseconds with as many decimals as the nanoseconds need, by integer arithmetic.
+    /// Writes nanoseconds as milliseconds, exactly and without trailing zeros.
     pub(crate) fn millis(&mut self, key: &str, nanos: u128) {
         self.key(key);
         display(self.out, format_args!("{}.{:06}", nanos / 1_000_000, nanos % 1_000_000));
@@ -50,7 +50,7 @@ impl Object<'_> {
         self.millis(key, value.as_nanos());
     }
 
-    /// Writes a `hexstring`: lowercase, two digits a byte.
+    /// Writes a `hexstring`: two lowercase digits for each byte.
     pub(crate) fn hex(&mut self, key: &str, bytes: &[u8]) {
         self.key(key);
         hex(self.out, bytes);
@@ -123,7 +123,7 @@ fn hex(out: &mut String, bytes: &[u8]) {
     out.push('"');
 }
 
-/// Writes a string with quotation mark, backslash and control characters escaped (RFC 8259 §7).
+/// Writes a string. Quotation marks, backslashes and control characters are escaped (RFC 8259 §7).
 fn string(out: &mut String, value: &str) {
     out.push('"');
     for c in value.chars() {

@@ -1,10 +1,10 @@
-//! An observer of transport connections, and of the HTTP/3 sessions on them, that writes
+//! Observer of transport connections and of their HTTP/3 sessions. It writes
 //! [qlog](https://datatracker.ietf.org/doc/draft-ietf-quic-qlog-main-schema/):
 //! draft-ietf-quic-qlog-main-schema-13, draft-ietf-quic-qlog-quic-events-12 and
 //! draft-ietf-quic-qlog-h3-events-12, as JSON text sequences (`.sqlog`).
 //!
-//! Events that belong to a path carry the custom fields that multipath needs (quicwg/qlog#134): `path_id`
-//! beside the draft's `tuple`. Equal traces give equal bytes. Secrets and reset tokens are never written.
+//! Events of a path have the custom field `path_id`, which multipath needs (quicwg/qlog#134), besides the
+//! draft's `tuple`. Equal traces give equal bytes. Secrets and reset tokens are never written.
 #![forbid(unsafe_code)]
 
 mod event;
@@ -23,15 +23,16 @@ use anabranch_wire::{ConnectionId, PathId, Side, Time};
 
 use crate::event::Context;
 
-/// Start of every record of a JSON text sequence (RFC 7464 §2.2).
+/// Character before every record of a JSON text sequence (RFC 7464 §2.2).
 const RECORD_SEPARATOR: char = '\u{1e}';
-/// Bytes that are gathered before they go to the sink.
+/// Number of buffered bytes from which the buffer is written to the sink.
 const BUFFER: usize = 32 * 1024;
-/// Bytes of a trace unless something else is asked for: some hundred thousand packets.
+/// Default maximum length of a trace, in bytes. This suffices for some hundred thousand packets.
 pub const MAX_TRACE: u64 = 256 << 20;
-/// Paths whose tuple is remembered; the oldest are forgotten, and events of theirs then lack the tuple.
+/// Maximum number of paths whose current tuple is stored. Beyond that, the path with the lowest ID is
+/// removed, and its events then lack the tuple.
 const MAX_PATHS: usize = 1_024;
-/// RFC 9000 §18.2: used until the transport parameters are known.
+/// Value that is used until the transport parameters are known (RFC 9000 §18.2).
 const DEFAULT_ACK_DELAY_EXPONENT: u32 = 3;
 
 /// Origin of the times of a trace.
@@ -40,47 +41,47 @@ const DEFAULT_ACK_DELAY_EXPONENT: u32 = 3;
 pub enum Clock {
     /// `Time` counts from the UNIX epoch.
     Unix,
-    /// `Time` counts from an epoch of the driver's own, for instance a simulation's start.
+    /// `Time` counts from an epoch that the driver chooses, for instance the start of a simulation.
     Virtual,
 }
 
-/// The head of a trace.
+/// Header of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceInfo {
-    /// End that the trace is of.
+    /// Endpoint whose trace it is.
     pub side: Side,
     /// Title, for instance the program's name.
     pub title: String,
-    /// The first destination connection ID of the client, which both ends' traces share.
+    /// First destination connection ID of the client, which is the same in the traces of both endpoints.
     pub group_id: ConnectionId,
-    /// Origin of times.
+    /// Origin of the times.
     pub clock: Clock,
 }
 
-/// Writes one connection's trace to `sink`.
+/// Writer of one connection's trace to a sink.
 ///
-/// Logging never disturbs a connection: when the sink fails, the rest of the trace is dropped, see
+/// Logging never affects a connection. If the sink fails, the rest of the trace is dropped, see
 /// [`Qlog::failed`].
 pub struct Qlog {
-    /// `None` once it has failed.
+    /// `None` once the sink has failed.
     sink: Option<Box<dyn Write + Send>>,
     buffer: String,
     context: Context,
-    /// Number of the tuple in use per path; absent while it is the first one.
+    /// Number of each path's current tuple. A path that still uses the connection's first tuple has no entry.
     tuples: BTreeMap<PathId, u64>,
     next_tuple: u64,
-    /// Bytes that the trace may have.
+    /// Maximum length of the trace, in bytes.
     limit: u64,
-    /// Bytes that it has.
+    /// Length of the trace so far, in bytes.
     written: u64,
-    /// It has reached its limit: nothing follows but the connection's end.
+    /// `true` once the limit was reached. Only the end of the connection is still written.
     is_cut: bool,
     /// Error of the sink, until it is taken.
     error: Option<std::io::Error>,
 }
 
 impl Qlog {
-    /// Begins a trace of at most [`MAX_TRACE`] bytes.
+    /// Creates a trace of at most [`MAX_TRACE`] bytes.
     pub fn new(sink: Box<dyn Write + Send>, info: &TraceInfo) -> Self {
         let mut buffer = String::new();
         write_header(&mut buffer, info);
@@ -103,15 +104,15 @@ impl Qlog {
         }
     }
 
-    /// Has the trace end once it has `bytes`: a peer decides how much happens. The last event says so
-    /// (`loglevel:warning`), and only the connection's end is still written after it.
+    /// Limits the trace to `bytes`, because otherwise a peer could make it grow without bound. At the limit a
+    /// warning is written (`loglevel:warning`). Only the end of the connection is written after it.
     #[must_use]
     pub fn with_limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Writes a record unless the trace would become longer than it may.
+    /// Writes a record, unless the trace would exceed its limit.
     fn record(&mut self, time: Time, is_end: bool, fill: impl FnOnce(&mut json::Object<'_>)) {
         if self.is_cut && !is_end {
             return;
@@ -134,18 +135,18 @@ impl Qlog {
         });
     }
 
-    /// Returns whether the sink has refused bytes.
+    /// Returns whether the sink has failed.
     pub fn failed(&self) -> bool {
         self.sink.is_none()
     }
 
-    /// Says once why the sink has refused bytes, a full disk for instance. What was gathered since the last
-    /// [`flush`](Self::flush) is lost, and so is all that follows.
+    /// Returns the error of the sink, for instance a full disk, and removes it. The bytes since the last
+    /// [`flush`](Self::flush) are lost, and so is the rest of the trace.
     pub fn take_error(&mut self) -> Option<std::io::Error> {
         self.error.take()
     }
 
-    /// Hands everything gathered so far to the sink.
+    /// Writes all buffered bytes to the sink.
     pub fn flush(&mut self) {
         let Some(sink) = &mut self.sink else { return };
         if let Err(error) = sink.write_all(self.buffer.as_bytes()).and_then(|()| sink.flush()) {
@@ -154,11 +155,11 @@ impl Qlog {
         self.buffer.clear();
     }
 
-    /// Takes over what later events depend on.
+    /// Stores the parts of an event on which later events depend.
     fn learn(&mut self, event: &TraceEvent<'_>) {
         match *event {
             TraceEvent::Parameters { local, parameters } => {
-                // RFC 9000 §18.2: at most 20; the decoder has checked that.
+                // RFC 9000 §18.2: at most 20, which the decoder has checked.
                 let exponent = u32::try_from(parameters.ack_delay_exponent.min(20)).unwrap_or(20);
                 if local {
                     self.context.local_ack_delay_exponent = exponent;
@@ -177,7 +178,7 @@ impl Qlog {
         }
     }
 
-    /// Returns the path's TupleID; the empty one stands for the tuple that the connection began on.
+    /// Returns the path's TupleID. It is empty for the connection's first tuple.
     fn tuple_id(&self, path: Option<PathId>) -> String {
         path.and_then(|path| self.tuples.get(&path)).map(u64::to_string).unwrap_or_default()
     }
@@ -254,7 +255,7 @@ fn write_header(out: &mut String, info: &TraceInfo) {
             o.object("vantage_point", |o| {
                 o.text("type", if info.side.is_client() { "client" } else { "server" });
             });
-            // Drafts are named by their number (draft-ietf-quic-qlog-quic-events-12 §2.1).
+            // Schemas of drafts are named by the draft's number (draft-ietf-quic-qlog-quic-events-12 §2.1).
             o.array("event_schemas", |a| {
                 a.text("urn:ietf:params:qlog:events:quic-12");
                 a.text("urn:ietf:params:qlog:events:http3-12");

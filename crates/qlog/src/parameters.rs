@@ -1,4 +1,4 @@
-//! Transport parameters as `parameters_set` shows them (draft-ietf-quic-qlog-quic-events-12 §5.3).
+//! Transport parameters in `parameters_set` (draft-ietf-quic-qlog-quic-events-12 §5.3).
 
 use anabranch_wire::{PreferredAddress, TransportParameters};
 
@@ -31,11 +31,11 @@ pub(crate) fn write(o: &mut Object<'_>, local: bool, p: &TransportParameters) {
     if let Some(address) = &p.preferred_address {
         o.object("preferred_address", |o| write_preferred_address(o, address));
     }
-    // What this end does not know has not been kept. Readers expect the field.
+    // Unknown parameters are not stored, but readers expect the field.
     o.array("unknown_parameters", |_| {});
     o.number("max_datagram_frame_size", p.max_datagram_frame_size);
     o.flag("grease_quic_bit", p.grease_quic_bit);
-    // Extensions that the draft does not know: RFC 10069 and draft-ietf-quic-ack-frequency.
+    // Extensions that the draft does not define: RFC 10069 and draft-ietf-quic-ack-frequency.
     if let Some(maximum) = p.initial_max_path_id {
         o.number("initial_max_path_id", u64::from(maximum));
     }
@@ -54,7 +54,7 @@ fn write_preferred_address(o: &mut Object<'_>, address: &PreferredAddress) {
         o.number("port_v6", u64::from(v6.port()));
     }
     o.hex("connection_id", &address.cid);
-    // The draft requires the token, but who reads a log must not be able to end connections: zeros stand for
-    // it.
+    // The draft requires the token. Zeros are written instead, because a reader of the log could close the
+    // connection with it.
     o.hex("stateless_reset_token", &[0; 16]);
 }

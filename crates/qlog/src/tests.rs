@@ -14,7 +14,7 @@ use super::*;
 
 const SCHEMA: &str = include_str!("quic-events.cddl");
 
-/// A sink that can be read while the writer has it; refuses everything beyond `limit` bytes.
+/// Sink whose bytes can be read while the writer has it. It rejects bytes beyond `limit`.
 #[derive(Clone)]
 pub(crate) struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -111,7 +111,7 @@ fn every_frame() -> Vec<Frame<'static>> {
     ]
 }
 
-/// Returns a payload of all frames, ACKs with and without path, and padding.
+/// Returns a payload with all frames: ACKs with and without a path, every other frame, and padding.
 fn every_frame_payload(direction: Direction) -> Vec<u8> {
     let mut bytes = vec![0; 2_000];
     let mut writer = Writer::new(&mut bytes, direction);
@@ -143,7 +143,7 @@ fn packet(kind: PacketKind, payload: &[u8], direction: Direction) -> PacketTrace
     }
 }
 
-/// Calls `see` with at least one of every event.
+/// Calls `see` with every kind of event at least once.
 fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
     let path = PathId(2);
     let payload = every_frame_payload(Direction::Forward);
@@ -242,8 +242,8 @@ fn records_are_a_json_text_sequence() {
     let (text, records) = trace(Side::Client, Clock::Unix);
     assert!(text.starts_with('\u{1e}'));
     assert_eq!(text.matches('\u{1e}').count(), records.len());
-    // RFC 7464 §2.2: a record separator before and a line feed after each text, and none of either inside
-    // here.
+    // RFC 7464 §2.2: a record separator precedes each text, and a line feed follows it. Here the texts
+    // contain neither.
     assert!(
         text.split('\u{1e}')
             .skip(1)
@@ -260,7 +260,7 @@ fn records_are_a_json_text_sequence() {
     );
 }
 
-/// Checks a record's envelope, and its data by the rule that bears the event's name.
+/// Checks a record against the rule `event`, and its data against the rule with the event's name.
 fn check(record: &serde_json::Value) -> Result<(), String> {
     let name = record["name"].as_str().unwrap().strip_prefix("quic:").unwrap();
     for (rule, value) in [("event", record), (name, &record["data"])] {
@@ -278,7 +278,7 @@ fn events_fit_the_drafts_schema() {
     }
 }
 
-/// The test above could not fail if the schema let anything through.
+/// Checks that the schema rejects invalid records, so that the test above can fail.
 #[test]
 fn the_schema_refuses_what_it_should() {
     let records = trace(Side::Client, Clock::Virtual).1;
@@ -301,8 +301,8 @@ fn read_by_qlog_crate(text: &str) -> qlog::reader::QlogSeqReader<'static> {
     qlog::reader::QlogSeqReader::new(Box::new(io::Cursor::new(text.to_owned().into_bytes()))).unwrap()
 }
 
-/// The reader of another implementation understands every record, but those with what it has no names for:
-/// frames of extensions, alerts, and `key_discarded`, which it knows by an older name.
+/// Checks that another implementation's reader accepts every record, except for names that it does not know:
+/// frames of extensions, alerts, and `key_discarded`, for which it has an older name.
 #[test]
 fn the_qlog_crate_reads_the_trace() {
     let (text, records) = trace(Side::Server, Clock::Virtual);
@@ -374,7 +374,7 @@ fn every_frame_is_named_in_both_directions() {
     assert_eq!(sent, received);
 }
 
-/// ACK delays are scaled by the sender's exponent (RFC 9000 §19.3): 3 here, 10 at the peer.
+/// Checks that ACK delays are scaled by the sender's exponent (RFC 9000 §19.3): 3 here, 10 at the peer.
 #[test]
 fn ack_delays_are_scaled_by_their_sender() {
     let records = trace(Side::Client, Clock::Virtual).1;
@@ -395,7 +395,7 @@ fn events_of_a_path_name_it_and_its_tuple() {
     assert_eq!(of("quic:tuple_assigned")["data"]["tuple_id"], "1");
     assert_eq!(of("quic:packet_lost")["path_id"], 2);
     assert_eq!(of("quic:packet_lost")["tuple"], "1");
-    // The tuple that the connection began on has the empty TupleID, which is the default.
+    // The connection's first tuple has the empty TupleID, which is the default.
     assert_eq!(of("quic:packet_sent")["path_id"], 0);
     for name in ["recovery_metrics_updated", "congestion_state_updated", "timer_updated", "mtu_updated"] {
         assert_eq!(of(&format!("quic:{name}"))["path_id"], 2, "{name}");
@@ -422,7 +422,7 @@ fn secrets_stay_out() {
     assert!(!text.contains(&"ee".repeat(16)), "a stateless reset token");
 }
 
-/// A peer's largest inputs: a payload of a thousand one-byte frames, and endless migrations.
+/// Checks the largest inputs of a peer: a payload of a thousand one-byte frames, and endless migrations.
 #[test]
 fn a_hostile_peer_makes_no_giant_records() {
     let sink = Sink::new();
@@ -470,7 +470,7 @@ fn a_trace_ends_at_its_limit_and_says_so() {
             told += 1;
         }
         if limit.is_none() {
-            // A default that a test could fill would be none.
+            // The default limit must be larger than a trace of this test.
             assert!(MAX_TRACE > 100_000 * 300 && qlog.written < MAX_TRACE && !qlog.is_cut);
             continue;
         }

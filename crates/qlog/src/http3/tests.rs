@@ -15,7 +15,7 @@ fn frame(kind: FrameType, content: FrameContent<'_>) -> FrameTrace<'_> {
 
 const SCHEMA: &str = include_str!("../http3-events.cddl");
 
-/// Calls `see` with at least one of every event.
+/// Calls `see` with every kind of event at least once.
 fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
     let id = StreamId::new(Side::Client, Dir::Bi, 3);
     let settings = Settings { max_field_section_size: Some(9), h3_datagram: true, ..Settings::default() };

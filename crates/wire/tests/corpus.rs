@@ -1,4 +1,4 @@
-//! Replays the fuzz corpora with a stable compiler: what fuzzing found once stays found.
+//! Replays the fuzz corpora with a stable compiler, so that bugs found by fuzzing stay fixed.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

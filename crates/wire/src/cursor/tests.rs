@@ -8,7 +8,7 @@ fn written(direction: Direction, value: u64) -> Vec<u8> {
     writer.written().to_vec()
 }
 
-/// RFC 9000 appendix A.1.
+/// Checks the examples of RFC 9000 appendix A.1.
 #[test]
 fn forward_varints() {
     let vectors: [(u64, &[u8]); 4] = [
@@ -21,7 +21,7 @@ fn forward_varints() {
         assert_eq!(Reader::new(bytes, Direction::Forward).varint(), Ok(value));
         assert_eq!(written(Direction::Forward, value), bytes);
     }
-    // A longer encoding than needed is valid outside of frame types.
+    // Outside of frame types, a varint need not have the shortest encoding.
     assert_eq!(Reader::new(&[0x40, 0x25], Direction::Forward).varint(), Ok(37));
 }
 

@@ -40,7 +40,8 @@ fn ack(path: Option<PathId>, ecn: Option<EcnCounts>) -> Frame<'static> {
     only(Direction::Forward, Vec::leak(bytes)).unwrap()
 }
 
-/// One frame of every type that is written, its bytes front to back, and the packets that may hold it.
+/// Returns one frame of every type that is written, its forward encoding, and the kinds of packets in which
+/// it is permitted.
 fn samples() -> Vec<(Frame<'static>, String, &'static str)> {
     use Frame::*;
     let path = PathId(2);
@@ -126,7 +127,8 @@ fn samples() -> Vec<(Frame<'static>, String, &'static str)> {
     list
 }
 
-/// Equal apart from the direction in which an ACK's ranges stay encoded.
+/// Returns whether two frames are equal, regardless of the direction in which the ranges of an ACK are
+/// encoded.
 fn same(a: &Frame<'_>, b: &Frame<'_>) -> bool {
     match (a, b) {
         (Frame::Ack(a), Frame::Ack(b)) => {
@@ -157,7 +159,8 @@ fn forward_bytes() {
     }
 }
 
-/// The type is the last byte, fields stand in reverse order, byte strings do not.
+/// Checks that the type is the last byte and that fields are in reverse order, but that byte strings are not
+/// reversed.
 #[test]
 fn backward_bytes() {
     let vectors = [
@@ -253,7 +256,8 @@ fn ack_eliciting_and_probing_frames() {
     assert_eq!(kinds(|frame| frame.is_probing()), [0x00, 0x18, 0x1a, 0x1b, 0x3e78]);
 }
 
-/// RFC 9000 §19.8: without OFF the offset is 0, without LEN the data extends to the packet's end.
+/// Checks that the offset is 0 without the OFF bit, and that the data extends to the end of the packet
+/// without the LEN bit (RFC 9000 §19.8).
 #[test]
 fn streams_and_datagrams_without_optional_fields() {
     let stream = |offset, fin| Frame::Stream(Stream { id: StreamId::from_u64(5), offset, fin, data: b"hi" });
@@ -269,16 +273,16 @@ fn streams_and_datagrams_without_optional_fields() {
     }
 }
 
-/// A field as a peer may send it.
+/// Field that a peer may send.
 #[derive(Clone, Copy)]
 enum Item {
     V(u64),
-    /// A varint of more bytes than needed.
+    /// Varint that does not have the shortest encoding.
     Long(u64),
     B(&'static [u8]),
 }
 
-/// The payload whose fields are processed in the order of `items`.
+/// Returns a payload whose fields a reader of this direction reads in the order of `items`.
 fn payload(direction: Direction, items: &[Item]) -> Vec<u8> {
     let field = |item: &Item| match *item {
         Item::V(value) => {
@@ -363,7 +367,7 @@ fn wrong_input_has_its_exact_code_in_both_directions() {
     }
 }
 
-/// The largest values that are still right.
+/// Checks that the largest valid values are accepted.
 #[test]
 fn limits_are_inclusive() {
     use Item::{B, V};
@@ -399,7 +403,7 @@ fn an_ack_takes_as_many_ranges_as_fit() {
             let mut buf = vec![0; room];
             let mut writer = Writer::new(&mut buf, direction);
             let result = write_ack(&mut writer, None, RANGES.into_iter(), 3, Some(ECN));
-            // Eight bytes with one range, two more for each other.
+            // Eight bytes suffice for one range, and two more for each further range.
             let expected = if room < 8 { Err(Full) } else { Ok((1 + (room - 8) / 2).min(3)) };
             assert_eq!(result, expected, "{room} bytes");
             if let Ok(count) = result {
@@ -423,7 +427,7 @@ fn an_ack_without_ranges_is_not_written() {
     assert!(writer.is_empty());
 }
 
-/// 64 pairs need a count of two bytes: the last pair must not take the byte the count grows by.
+/// Checks that 64 pairs, which need a count of two bytes, leave room for the larger count.
 #[test]
 fn the_range_count_grows_with_the_ranges() {
     let ranges = (0..100u64).rev().map(|n| n * 3..=n * 3);
@@ -439,7 +443,7 @@ fn the_range_count_grows_with_the_ranges() {
     }
 }
 
-/// Two bytes of room give no more data where the length grows to four bytes.
+/// Checks that two more bytes of room permit no more data where the length grows to four bytes.
 #[test]
 fn data_fills_the_room_where_the_length_grows() {
     let short = 1 + 2 + 0x3fff;
@@ -490,7 +494,7 @@ fn close() -> impl Strategy<Value = Frame<'static>> {
     })
 }
 
-/// Any frame but ACK, which has its own test.
+/// Returns any frame but ACK, which has its own test.
 fn frame() -> impl Strategy<Value = Frame<'static>> {
     use Frame::*;
     let offset = || varint().prop_map(|offset| offset.min(MAX_VARINT - 300));
@@ -560,7 +564,7 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
     prop_oneof![streams, others]
 }
 
-/// Ranges from the largest down, made of gaps and lengths.
+/// Returns ranges in descending order, made of random gaps and lengths.
 fn ranges() -> impl Strategy<Value = Vec<RangeInclusive<u64>>> {
     vec((0..1000u64, 0..100_000u64), 1..80).prop_map(|steps| {
         let mut next = 0;
@@ -614,7 +618,7 @@ proptest! {
             let Frame::Ack(ack) = frame else { panic!("an ACK is read back") };
             prop_assert_eq!((ack.path, ack.largest, ack.delay, ack.ecn), (path, *ranges[0].end(), delay, ecn));
             prop_assert!(ack.ranges().eq(ranges.iter().cloned()));
-            // Written again, in either direction, it says the same.
+            // The frame is the same after it is written and read again, in either direction.
             for other in BOTH {
                 let again = bytes_of(other, &frame);
                 prop_assert!(same(&only(other, &again).unwrap(), &frame));
@@ -660,8 +664,8 @@ proptest! {
         }
     }
 
-    /// Any bytes give frames or one error. What was read can be written and read again, in the other
-    /// direction too.
+    /// Checks that any bytes yield frames or one error, and that frames can be written and read again in both
+    /// directions.
     #[test]
     fn any_payload_is_read_without_panic(bytes in vec(prop_oneof![any::<u8>(), 0..0x20u8], 0..200)) {
         for direction in BOTH {

@@ -27,7 +27,7 @@ fn mask(bytes: &str) -> [u8; 16] {
 const CLIENT_DCID: &str = "8394c8f03e515708";
 const SERVER_SCID: &str = "f067a5502a4262b5";
 
-/// RFC 9001 A.2 and RFC 9369 A.2: the client's Initial, whose Length is 1182.
+/// Checks the client's Initial packet of RFC 9001 A.2 and RFC 9369 A.2, whose Length is 1182.
 #[test]
 fn client_initial() {
     for (format, protected, unmasked, mask_bytes) in [
@@ -81,7 +81,7 @@ fn client_initial() {
     }
 }
 
-/// RFC 9001 A.3 and RFC 9369 A.3: the server's Initial, whose Length is 117.
+/// Checks the server's Initial packet of RFC 9001 A.3 and RFC 9369 A.3, whose Length is 117.
 #[test]
 fn server_initial() {
     for (format, protected, unmasked, mask_bytes) in [
@@ -99,7 +99,7 @@ fn server_initial() {
         ),
     ] {
         let mut packet = vec![0; 135];
-        // The vectors' packet number takes two bytes, as if 128 packets were not acknowledged.
+        // The packet number has two bytes in the examples, as if more than 128 packets were unacknowledged.
         let scid = cid(&hex(SERVER_SCID));
         let mut outgoing = format
             .write_long(
@@ -128,7 +128,7 @@ fn server_initial() {
     }
 }
 
-/// RFC 9001 A.5: a short header without connection ID.
+/// Checks the short header without a connection ID of RFC 9001 A.5.
 #[test]
 fn short_header() {
     let mut packet = hex("00 00000000 655e5cd55c41f69080575d7999c25a5bfb");
@@ -150,7 +150,7 @@ fn short_header() {
     v1().mask(&mut packet, &outgoing, &mask("aefefe7d03"));
     assert_eq!(packet[..4], hex("4cfe4189"));
 
-    // The packet of the RFC in full, from the receiver's side.
+    // The complete packet of the RFC, as the receiver processes it.
     let mut packet = hex("4cfe4189655e5cd55c41f69080575d7999c25a5bfb");
     let parsed = parse_packet(&packet, 0).unwrap();
     assert_eq!((parsed.kind, parsed.pn_offset, parsed.end), (PacketKind::OneRtt, 1, 21));
@@ -199,7 +199,7 @@ fn reserved_bits_are_reported() {
     }
 }
 
-/// RFC 9001 A.4, RFC 9369 A.4: Retry packets, here without their tags.
+/// Checks the Retry packets of RFC 9001 A.4 and RFC 9369 A.4, without their tags.
 #[test]
 fn retry() {
     for (format, bytes) in [
@@ -236,7 +236,8 @@ fn version_negotiation() {
     assert_eq!(offered_versions(&[1; 7]).count(), 1, "a cut-off version is none");
 }
 
-/// RFC 8999: other versions may have IDs of 255 bytes, which the answer repeats.
+/// Checks that connection IDs of other versions may have 255 bytes, which a Version Negotiation packet
+/// repeats (RFC 8999).
 #[test]
 fn unknown_versions_keep_their_long_connection_ids() {
     let mut packet = vec![0xc0, 0xba, 0xba, 0xba, 0xba, 255];
@@ -428,7 +429,7 @@ proptest! {
         prop_assert_eq!(decode_packet_number(Some(acked), opened.truncated_pn, opened.pn_bits), pn);
     }
 
-    /// Any bytes are a packet or an error, and a packet lies inside the datagram.
+    /// Checks that any bytes are a packet or an error, and that the packet lies inside the datagram.
     #[test]
     fn any_datagram_is_split_without_panic(
         mut bytes in vec(any::<u8>(), 0..300),

@@ -12,7 +12,7 @@ fn cid(bytes: &[u8]) -> ConnectionId {
     ConnectionId::new(bytes).unwrap()
 }
 
-/// Returns the parameters that both sides must send.
+/// Returns the parameters that `sender` must send.
 fn required(sender: Side) -> TransportParameters {
     TransportParameters {
         original_destination_connection_id: sender.is_server().then_some(ConnectionId::EMPTY),
@@ -202,7 +202,7 @@ fn unknown_and_reserved_parameters_are_ignored() {
     }
 }
 
-/// An address of zeros stands for none.
+/// Checks that an address of zeros is read as no address.
 #[test]
 fn preferred_address_of_one_family() {
     let address = PreferredAddress {
@@ -300,7 +300,7 @@ proptest! {
         bytes in vec(any::<u8>(), 0..200),
         items in vec((0..0x42u8, vec(any::<u8>(), 0..20)), 0..8),
     ) {
-        // Bytes of any kind, and such with the outer structure of parameters.
+        // Random bytes, and random bytes with the outer structure of parameters.
         let shaped = items.iter().flat_map(|(id, value)| [&[*id, value.len() as u8][..], value].concat());
         for bytes in [bytes, shaped.collect()] {
             for side in [Side::Client, Side::Server] {

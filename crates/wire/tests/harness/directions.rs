@@ -1,12 +1,13 @@
-//! The same fields in version 1's order and in VReverso's give the same frames, or the same error.
+//! Checks that the same fields in the order of version 1 and of VReverso give the same frames, or the same
+//! error.
 
 use anabranch_wire::{Frame, FrameError, Frames, MAX_VARINT, Version, push_varint, varint_len};
 
-/// Frames in one payload, most.
+/// Maximum number of frames in a payload.
 const MAX_FRAMES: usize = 12;
 
-/// Types and their fields: a varint, a byte string with its length, a connection ID with its length, or that
-/// many bytes.
+/// Frame types with the kinds of their fields: `v` is a varint, `s` a byte string with its length, `c` a
+/// connection ID with its length, `t` a reset token, and `8` eight bytes.
 const SHAPES: &[(u64, &str)] = &[
     (0x01, ""),
     (0x04, "vvv"),
@@ -45,13 +46,13 @@ const SHAPES: &[(u64, &str)] = &[
     (0x3e7c, "vv"),
 ];
 
-/// A field in both orders.
+/// Field that is encoded in both directions.
 enum Field {
     Varint(u64),
     Bytes(Vec<u8>),
 }
 
-/// Gives bytes as long as there are any, then zeroes.
+/// Source of bytes, followed by zeros.
 struct Source<'a>(&'a [u8]);
 
 impl Source<'_> {
@@ -61,7 +62,7 @@ impl Source<'_> {
         byte
     }
 
-    /// Values of all sizes, those at the edges of encodings and limits among them.
+    /// Returns values of all sizes, including those at the limits of encodings.
     fn value(&mut self) -> u64 {
         let kind = self.byte();
         let near = u64::from(kind >> 4);
@@ -105,7 +106,7 @@ pub(crate) fn run(data: &[u8]) {
             }
         }
     }
-    // Some payloads end in the middle of their last frame.
+    // Some payloads end inside their last frame.
     let cut = usize::from(source.byte() % 4).min(fields.len() - 1);
     fields.truncate(fields.len() - cut);
     compare(&fields);

@@ -18,7 +18,8 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Written in either direction, the frame takes its size and reads as the same.
+/// Checks that the frame has its declared size when it is written in either direction, and reads as the same
+/// frame.
 fn again(frame: &Frame<'_>) {
     for direction in [Direction::Forward, Direction::Backward] {
         let mut buf = vec![0; frame.size()];

@@ -23,7 +23,7 @@ fn read(field: &[u8], pn_len: usize) -> Unmasked {
 
 #[test]
 fn vectors() {
-    // A packet number of 64 needs seven bits, hence two bytes.
+    // A packet number of 64 needs seven bits, and therefore two bytes.
     assert_eq!(field(64, 65, at(4, 100_000, 0)).unwrap(), hex("0040 44 86a0"));
     assert_eq!(field(5, 1, None).unwrap(), hex("05 00 00"), "a packet without data");
     assert_eq!(field(0x3fff_ffff, 1 << 40, at((1 << 30) - 1, u64::MAX, u64::MAX)).unwrap().len(), MAX_FIELD);
@@ -34,7 +34,7 @@ fn vectors() {
     assert_eq!(read(&hex("05 00 00"), 1).placement, None);
 }
 
-/// Lengths come from what the encoding holds, also where a table would be one off.
+/// Checks lengths at the largest value of each length and one above.
 #[test]
 fn lengths_at_their_edges() {
     for (stream, len) in [

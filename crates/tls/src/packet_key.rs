@@ -101,8 +101,8 @@ impl PacketKey {
     /// not changed.
     ///
     /// After a failure the content of `out` is unspecified (zeros, or plaintext that was not authenticated).
-    /// A caller whose `out` contains received bytes must therefore save them before. If the lengths do not
-    /// match, the call fails without changing `out`.
+    /// A caller whose `out` contains received bytes must therefore save them beforehand. If the lengths do
+    /// not match, the call fails without changing `out`.
     pub fn open_into(
         &self,
         path: PathId,
@@ -132,8 +132,8 @@ impl fmt::Debug for PacketKey {
     }
 }
 
-/// Returns the AEAD nonce: the IV, exclusive-or the path ID (32 bits) and the packet number (62 bits in the
-/// last 64).
+/// Returns the AEAD nonce: the exclusive OR of the IV with the path ID (in the first 32 bits) and with the
+/// packet number (62 bits, in the last 64).
 ///
 /// RFC 10069 defines it under "Nonce". With path ID 0 it equals the nonce of RFC 9001 §5.3, which all
 /// encryption levels below 1-RTT use.

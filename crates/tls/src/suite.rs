@@ -19,8 +19,8 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Returns the maximum number of packets that may be sealed with one key (RFC 9001 §6.6). The key must be
-    /// updated before.
+    /// Returns the maximum number of packets that may be sealed with one key (RFC 9001 §6.6). A key update
+    /// must precede this limit.
     pub const fn confidentiality_limit(self) -> u64 {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 1 << 23,

@@ -8,7 +8,7 @@ use core::fmt;
 ///
 /// A setter consumes the configuration and returns it. A configuration can therefore be written in one
 /// expression and shared at once: `Arc::new(TransportConfig::default().with_grease(false))`. The kinds of
-/// settings are
+/// settings are:
 ///
 /// - `copy`: the getter copies the value;
 /// - `into`: the getter copies the value, and the setter accepts everything that converts into the type, such

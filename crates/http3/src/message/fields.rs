@@ -134,8 +134,8 @@ fn authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Invali
     Ok(authority)
 }
 
-/// Returns the path with its query. If the URI has no path, it is "/", or "*" for an OPTIONS request about
-/// the whole server.
+/// Returns the path with its query. If the URI has no path, the path is "/", or "*" for an OPTIONS request
+/// about the whole server.
 fn path<'a>(uri: &'a Uri, method: &Method) -> Cow<'a, str> {
     match uri.path_and_query().map_or("", |path| path.as_str()) {
         "*" if *method == Method::OPTIONS => "*".into(),

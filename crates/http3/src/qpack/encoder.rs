@@ -282,8 +282,8 @@ struct Draft {
 }
 
 impl Draft {
-    /// Returns the absolute index of the first entry that must not be evicted. The section refers to later
-    /// entries, or the decoder may not have them.
+    /// Returns the absolute index before which entries may be evicted: the lower of the section's oldest
+    /// reference and the first entry that the decoder may not have.
     fn evictable_before(&self, known_received_count: u64) -> u64 {
         self.oldest.min(known_received_count)
     }

@@ -38,7 +38,7 @@ impl LineHash {
 #[derive(Debug, Default)]
 pub(super) struct EncoderTable {
     table: DynamicTable,
-    /// Number of outstanding sections, for each entry, whose oldest reference is that entry. Entries are
+    /// For each entry, the number of outstanding sections whose oldest reference is that entry. Entries are
     /// evicted oldest first, so a section's oldest reference also protects its other references.
     pins: VecDeque<u32>,
     lines: Index,

@@ -22,8 +22,8 @@ pub(super) enum EncoderInstruction<'a> {
 }
 
 impl<'a> EncoderInstruction<'a> {
-    /// Reads an instruction. A string that must decode to more than `max` bytes is rejected before all of it
-    /// has arrived.
+    /// Reads an instruction. A string whose length shows that it decodes to more than `max` bytes is rejected
+    /// before all of it has arrived.
     pub(super) fn read(reader: &mut Reader<'a>, max: usize) -> Result<Self, Fault> {
         let string = |reader: &mut Reader<'a>, prefix| {
             Literal::read(reader, prefix, max)?

@@ -1,8 +1,8 @@
 //! Field compression for HTTP/3 (RFC 9204).
 //!
-//! An endpoint has one [`Encoder`] and one [`Decoder`]. Each returns the bytes for its own unidirectional
-//! stream from `instructions`, and processes the bytes of the peer's opposite stream. The caller transfers
-//! these bytes.
+//! An endpoint has one [`Encoder`] and one [`Decoder`]. Each returns the bytes for its own stream from
+//! `instructions`. The encoder processes the bytes of the peer's decoder stream, and the decoder those of the
+//! peer's encoder stream. The caller transfers these bytes.
 
 mod decoder;
 mod dynamic_table;

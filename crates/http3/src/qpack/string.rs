@@ -13,7 +13,7 @@ pub(super) struct Literal<'a> {
 
 impl<'a> Literal<'a> {
     /// Reads a string whose Huffman flag and length occupy the low `prefix` bits of the next byte. Returns
-    /// `None` if the text must exceed `max` bytes, as soon as the length is known.
+    /// `None` as soon as the length shows that the text exceeds `max` bytes.
     #[inline]
     pub(super) fn read(reader: &mut Reader<'a>, prefix: u32, max: usize) -> Result<Option<Self>, Fault> {
         let huffman = reader.peek()? >> (prefix - 1) & 1 == 1;

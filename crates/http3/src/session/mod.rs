@@ -33,8 +33,8 @@ use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::trace::{Observer, TraceEvent};
 
-/// Maximum number of requests that the peer may cancel or spoil before the response, beyond the number of
-/// requests that were answered (CVE-2023-44487, CVE-2025-8671).
+/// Maximum number of requests that the peer may cancel, or make invalid, before the server responds, beyond
+/// the number of requests that were answered (CVE-2023-44487, CVE-2025-8671).
 const MAX_EARLY_RESETS: u32 = 1_000;
 
 /// HTTP/3 connection.

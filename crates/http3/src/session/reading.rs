@@ -161,7 +161,7 @@ impl Session {
         }
     }
 
-    /// Counts a request that the peer cancelled or spoiled before the response (rapid reset).
+    /// Counts a request that the peer cancelled, or made invalid, before the response (rapid reset).
     pub(super) fn charge(&mut self, id: StreamId) {
         if self.side.is_server()
             && let Some(request) = self.requests.get_mut(&id)

@@ -23,7 +23,7 @@ pub(super) struct Request {
     pub(super) datagrams: VecDeque<Bytes>,
     /// Server: priority from the client's PRIORITY_UPDATE, which overrides the header (RFC 9218 §7).
     pub(super) priority: Option<Priority>,
-    /// Server: `true` if the request was counted as cancelled or spoiled before the response.
+    /// Server: `true` if the request was counted as cancelled or invalid before the response.
     pub(super) is_charged: bool,
     /// `true` if the application has, or had, a handle to the request.
     pub(super) is_accepted: bool,

@@ -16,8 +16,8 @@ pub enum Event {
     /// Client: the header section of a final or interim response has arrived. Get it with
     /// [`response`](super::Session::response).
     Response(StreamId),
-    /// The content can be read: bytes, the end or an error. The event may be repeated only after reading was
-    /// [`Blocked`](ReadError::Blocked).
+    /// The content can be read: bytes, the end or an error. The event is not repeated until reading has
+    /// returned [`Blocked`](ReadError::Blocked).
     Readable(StreamId),
     /// Writing can continue after it was [`Blocked`](WriteError::Blocked).
     Writable(StreamId),

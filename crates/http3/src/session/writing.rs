@@ -15,7 +15,7 @@ use crate::message::{Fields, InvalidMessage, Protocol, request_fields, response_
 use crate::trace::FrameContent;
 
 impl Session {
-    /// Makes a request; for clients. If `end` is set, it has neither content nor trailers.
+    /// Makes a request; for clients. If `end` is set, the request has neither content nor trailers.
     /// [`Event::Response`] announces the response. The application must [`release`](Self::release) the
     /// request in the end.
     ///
@@ -57,8 +57,8 @@ impl Session {
     }
 
     /// Sends the header section of a response; for servers. Interim responses (1xx) may precede it. If `end`
-    /// is set, it has neither content nor trailers. If the response must not have content, for instance
-    /// because it is to HEAD, content is accepted and dropped (RFC 9110 §6.4.1).
+    /// is set, the response has neither content nor trailers. If the response must not have content, for
+    /// instance because the method is HEAD, content is accepted and dropped (RFC 9110 §6.4.1).
     ///
     /// # Errors
     /// Fails if the response cannot be sent, but never with [`WriteError::Blocked`].
@@ -142,8 +142,9 @@ impl Session {
     /// least one unless `data` is empty. Returns their number.
     ///
     /// # Errors
-    /// Fails if nothing can be sent, or not now. Also fails if `data` exceeds the declared content-length.
-    /// The message is then malformed, and the application must [`reset`](Self::reset) it.
+    /// Fails if no content can be sent, or if flow control blocks it. Also fails, and sends nothing, if
+    /// `data` exceeds the declared content-length. An application that cannot send less must
+    /// [`reset`](Self::reset) the message, which would be malformed.
     pub fn write(
         &mut self,
         streams: &mut Streams,

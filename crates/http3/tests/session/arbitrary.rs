@@ -212,8 +212,8 @@ fn wind_up(pair: &mut Pair, client: &mut End, server: &mut End, dice: &mut Dice)
     pair.pump();
 }
 
-/// Checks that `to` has read the bytes that `from` has sent: all of them, unless an endpoint has reset or
-/// stopped.
+/// Checks that `to` has read the bytes that `from` has sent: all of them, unless an endpoint has reset,
+/// stopped or released the request.
 fn check(from: &End, to: &End) {
     for (id, view) in &to.views {
         let Some(sender) = from.views.get(id) else { continue };

@@ -141,7 +141,8 @@ fn requests_that_are_given_up_in_time_start_no_handler() {
     }
 }
 
-/// Checks that the server counts the rejected requests of a client that continues after GOAWAY.
+/// Checks that requests that arrive after GOAWAY, and are therefore rejected, count towards
+/// [`MAX_EARLY_RESETS`].
 #[test]
 fn requests_after_the_farewell_end_at_max_early_resets() {
     let mut duel = Duel::against(Side::Server);
@@ -192,8 +193,8 @@ fn answer(duel: &mut Duel, id: StreamId) {
     });
 }
 
-/// Creates a table entry of 4,000 bytes, and a HEADERS frame of 1 KB that refers to it up to once for each
-/// byte. It would decode to 4 MB.
+/// Creates the insertion of a table entry of 4,000 bytes, and a HEADERS frame of 1 KB that repeats
+/// `reference`. If `reference` is the index of the entry, the frame would decode to 4 MB.
 fn expansion(head: &[u8], reference: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut instructions = b"\x3f\xe1\x1f\x41a\x7f\xa1\x1e".to_vec();
     instructions.extend([b'v'; 4000]);

@@ -70,8 +70,8 @@ fn a_request_is_answered() {
     assert_eq!((pair.client.closed, pair.server.closed), (None, None));
 }
 
-/// Checks that the application gets the transport's own memory. Over VReverso the packets were even decrypted
-/// in place there.
+/// Checks that the application gets the transport's own memory. Over VReverso, this is even the memory in
+/// which the packets were decrypted.
 #[test]
 fn bodies_are_lent_and_taken_from_where_they_arrived() {
     for version in [Version::V1, Version::REVERSO] {

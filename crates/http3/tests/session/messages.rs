@@ -167,8 +167,8 @@ fn content_that_is_not_as_long_as_it_says() {
     for side in ROLES {
         let base: &[_] = if side == Side::Server { &REQUEST } else { &RESPONSE };
         let head = headers(&with(base, &[("content-length", "5")]));
-        // Content, the bytes that are read of it, and the reason that reading ends. Bytes beyond
-        // content-length are never passed on.
+        // Frames of the content, the bytes that the application reads, and the reason that reading ends.
+        // Bytes beyond content-length are never passed on.
         let malformed = ReadError::Malformed(Code::MESSAGE_ERROR);
         let cases: [(Vec<u8>, &[u8], ReadError); 8] = [
             (data(b"12345"), b"12345", ReadError::Finished),

@@ -143,8 +143,8 @@ impl Session {
         Ok(())
     }
 
-    /// Appends handshake bytes of the current encryption level to `out`. Returns the keys of the next level
-    /// if the level changes after these bytes.
+    /// Appends handshake bytes of the current encryption level to `out`. Returns the secrets of the next
+    /// level if the level changes after these bytes.
     ///
     /// After a change, call this again: there may be bytes for the new level.
     #[expect(

@@ -20,7 +20,7 @@ pub struct Announced {
 pub struct NewNumber {
     /// Full packet number.
     pub pn: u64,
-    /// Distance from the packet numbers that the peer is known to have
+    /// Number of packet numbers up to `pn` that the peer may not have received
     /// ([`unacked_numbers`](crate::unacked_numbers)).
     pub unacked: u64,
     /// Stream and offset of the packet's data, for formats that announce them.

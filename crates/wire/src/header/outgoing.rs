@@ -88,8 +88,8 @@ impl Format {
         head.finish(kind, self.number(kind), number)
     }
 
-    /// Returns the minimum number of bytes of frames after this header, which the sample among others
-    /// requires (RFC 9001 §5.4.2).
+    /// Returns the minimum length of the frames after this header, in bytes. It suffices for the sample (RFC
+    /// 9001 §5.4.2) and for the format's own minimum.
     #[inline]
     pub fn min_payload(&self, outgoing: &Outgoing) -> usize {
         let field = self.number(outgoing.kind);

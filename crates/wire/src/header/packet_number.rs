@@ -25,8 +25,8 @@ pub const fn packet_number_len(unacked: u64) -> usize {
     }
 }
 
-/// Returns the packet number with the low `bits` of `truncated` that is closest to the successor of `largest`
-/// (RFC 9000 A.3).
+/// Returns the packet number whose low `bits` bits are `truncated` and that is closest to the successor of
+/// `largest` (RFC 9000 A.3).
 ///
 /// `largest` is the largest packet number of the space in a successfully decrypted packet.
 #[inline]

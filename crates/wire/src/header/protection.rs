@@ -44,7 +44,7 @@ impl Format {
         packet.get(pn_offset + self.sample_offset(kind)..)?.first_chunk().copied()
     }
 
-    /// Removes the mask from `packet`, which starts with the first byte of the header and has been long
+    /// Removes the mask from `packet`, which starts with the first byte of the header and must have been long
     /// enough for a sample.
     #[inline]
     pub fn unmask(&self, packet: &mut [u8], kind: PacketKind, pn_offset: usize, mask: &[u8; 16]) -> Unmasked {

@@ -165,8 +165,8 @@ const fn stream_len(stream: u64) -> usize {
     len
 }
 
-/// Returns the length of an offset in bytes. The peer expects an offset that is at most `distance` away,
-/// which must be less than half of the number of values.
+/// Returns the length, in bytes, of an offset that the peer expects at most `distance` away. It is the
+/// smallest length with more than `2 * distance` values, or the maximum of four bytes.
 const fn offset_len(distance: u64) -> usize {
     let mut len = MIN_OFFSET_LEN;
     while len < 4 && distance >= 1 << (8 * len - 1) {

@@ -25,7 +25,7 @@ use crate::event::Context;
 
 /// Character before every record of a JSON text sequence (RFC 7464 §2.2).
 const RECORD_SEPARATOR: char = '\u{1e}';
-/// Number of buffered bytes from which the buffer is written to the sink.
+/// Number of buffered bytes at which the buffer is written to the sink.
 const BUFFER: usize = 32 * 1024;
 /// Default maximum length of a trace, in bytes. This suffices for some hundred thousand packets.
 pub const MAX_TRACE: u64 = 256 << 20;

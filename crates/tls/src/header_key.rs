@@ -45,7 +45,7 @@ impl HeaderKey {
         mask[0]
     }
 
-    /// Replaces a batch of samples by their masks. With AES, this takes a third of the time for each packet.
+    /// Replaces a batch of samples by their masks. With AES, this takes a third of the time of single calls.
     #[expect(clippy::expect_used, reason = "whole blocks cannot fail")]
     pub fn masks(&self, samples: &mut [[u8; 16]]) {
         match &self.0 {

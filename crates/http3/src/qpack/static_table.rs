@@ -40,7 +40,7 @@ pub(super) fn find(name: &[u8], value: &[u8]) -> Match {
 
 const COUNT: usize = 99;
 const SLOTS: usize = 128;
-/// Value of an index that is absent.
+/// Marker for the absence of an index.
 const NONE: u8 = u8::MAX;
 
 /// Index of the first line for the name that hashes to a slot. The hash is perfect: no two names share a

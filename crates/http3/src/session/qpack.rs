@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use crate::stream_type::StreamType;
 use crate::trace::{FieldTrace, Tracer};
 
-/// Length of decoder instructions, in bytes, from which they are sent without waiting for other data.
+/// Minimum length of decoder instructions that are sent without waiting for other data, in bytes.
 const WORTH_A_PACKET: usize = 64;
 
 /// Encoder and decoder of field sections, with their streams.

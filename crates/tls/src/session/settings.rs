@@ -18,7 +18,7 @@ macro_rules! common_settings {
             self
         }
 
-        /// Logs secrets to the file in the environment variable SSLKEYLOGFILE, if it is set.
+        /// Logs secrets to the file named by the environment variable SSLKEYLOGFILE, if it is set.
         #[must_use]
         pub fn key_log_from_environment(self) -> Self {
             self.key_log(Arc::new(rustls::KeyLogFile::new()))

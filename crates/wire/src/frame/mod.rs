@@ -123,7 +123,7 @@ pub enum Frame<'a> {
         threshold: u64,
         /// Requested maximum acknowledgment delay, in microseconds.
         max_ack_delay_us: u64,
-        /// Reordering distance from which the peer must acknowledge immediately; 0 disables this.
+        /// Reordering distance at which the peer must acknowledge immediately; 0 disables this.
         reordering_threshold: u64,
     },
     /// IMMEDIATE_ACK (draft-ietf-quic-ack-frequency).

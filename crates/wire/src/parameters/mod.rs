@@ -113,7 +113,8 @@ parameters! {
     0x0a from Both: ack_delay_exponent: u64 = 3;
     /// Maximum delay of acknowledgments, in milliseconds; below [`ACK_DELAY_LIMIT`].
     0x0b from Both: max_ack_delay: u64 = 25;
-    /// `true` if the peer must not migrate actively on the address that the handshake used (RFC 9000 §18.2).
+    /// `true` if the peer must not migrate actively to another local address while it uses the address from
+    /// the handshake (RFC 9000 §18.2).
     0x0c from Both: disable_active_migration: bool = false;
     /// Address to which the server wants the client to migrate after the handshake.
     0x0d from Server: preferred_address: Option<PreferredAddress> = None;

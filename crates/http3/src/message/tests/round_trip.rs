@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::{FieldGatherer, Fields, request_fields, response_fields, trailer_fields};
 
-/// Returns headers that neither side treats specially, so without names like `te`, `host` and `cookie`.
+/// Returns headers that neither side treats specially. Names like `te`, `host` and `cookie` do not occur.
 fn headers() -> impl Strategy<Value = HeaderMap> {
     let name = prop_oneof!["x-[a-z0-9]{1,40}", "accept|content-type|etag|vary|authorization".boxed()];
     let line = (name, proptest::collection::vec(prop_oneof![32..127u8, 128..=255u8, Just(9)], 0..64));

@@ -124,7 +124,7 @@ fn symbol(next: u32) -> (usize, u32) {
 /// End-of-string symbol, which must not occur in a string.
 const EOS: usize = 256;
 const SYMBOLS: usize = 257;
-/// Length up to which a code is decoded with one table lookup, in bits.
+/// Maximum length of a code that one table lookup decodes, in bits.
 const SHORT_BITS: u32 = 8;
 /// Number of code lengths above [`SHORT_BITS`] that occur. They are between 10 and 30 bits.
 const LONG_LENGTHS: usize = count_long_lengths();

@@ -12,9 +12,9 @@ impl Session {
         self.next_request
     }
 
-    /// Rejects requests before `first` whose header sections have not arrived; for servers. The caller
-    /// periodically passes an earlier result of [`Self::next_request`]. Its period then limits the time that
-    /// a client may take to send a header section.
+    /// Rejects requests before `first` whose header sections have not arrived; for servers. A caller limits
+    /// the time for a header section by passing, at regular intervals, the previous result of
+    /// [`Self::next_request`].
     pub fn expire_heads(&mut self, streams: &mut Streams, first: StreamId) {
         while self.heads_expected < first.min(self.next_request) {
             let id = self.heads_expected;

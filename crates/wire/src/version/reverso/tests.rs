@@ -34,7 +34,7 @@ fn vectors() {
     assert_eq!(read(&hex("05 00 00"), 1).placement, None);
 }
 
-/// Checks lengths at the largest value of each length and one above.
+/// Checks values at the edges where the encoded length changes.
 #[test]
 fn lengths_at_their_edges() {
     for (stream, len) in [

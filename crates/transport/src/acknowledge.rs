@@ -1,11 +1,10 @@
-//! Decision when acknowledgments of 1-RTT packets leave (RFC 9000 §13.2.1, §13.2.2).
+//! Timing of ACK frames for 1-RTT packets (RFC 9000 §13.2.1, §13.2.2).
 //!
-//! Every time ack-eliciting packets arrive, a path owes an ACK within a delay, at once after a number of
-//! packets, and perhaps at once because packets are out of order: an [`AckRule`]. The rule of
+//! When ack-eliciting packets arrive, an [`AckRule`] determines the ACK: it is sent within a delay,
+//! immediately after a number of packets, and possibly immediately if packets are out of order. The rule of
 //! [`AckTiming::Standard`] comes from the configuration and from the peer's ACK_FREQUENCY frames. A program
-//! brings its own [`AckStrategy`] along with an [`AckStrategyFactory`] in [`AckTiming::Custom`]. The path
-//! that an ACK takes is the scheduler's choice
-//! ([`Scheduler::pick_ack`](crate::schedule::Scheduler::pick_ack)).
+//! can supply its own [`AckStrategy`] through an [`AckStrategyFactory`] in [`AckTiming::Custom`]. The
+//! scheduler chooses the path of an ACK ([`Scheduler::pick_ack`](crate::schedule::Scheduler::pick_ack)).
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,64 +17,65 @@ use crate::named::UnknownName;
 /// Rule for the next acknowledgment of a path's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckRule {
-    /// Ack-eliciting packets that make an ACK leave at once: 1 acknowledges each of them. (The threshold of
-    /// an ACK_FREQUENCY frame is one less.)
+    /// Number of ack-eliciting packets after which an ACK is sent immediately; with 1, every packet is
+    /// acknowledged immediately. (The threshold of an ACK_FREQUENCY frame is one less.)
     pub threshold: u64,
-    /// Maximum deliberate delay of an ACK.
+    /// Maximum time by which an ACK is deliberately delayed.
     pub max_delay: Duration,
-    /// 0: reordering never makes an ACK leave at once. 1: every packet out of order does (RFC 9000 §13.2.1).
-    /// More: an unreported hole this far below the largest packet does (draft-ietf-quic-ack-frequency §6.2).
+    /// Reordering that causes an immediate ACK. 0: none. 1: every packet out of order (RFC 9000 §13.2.1).
+    /// Larger: a missing, unreported packet this far below the largest one (draft-ietf-quic-ack-frequency
+    /// §6.2).
     pub reordering_threshold: u64,
 }
 
-/// Ack-eliciting 1-RTT packets that have just arrived, as an [`AckStrategy`] sees them.
+/// Ack-eliciting 1-RTT packets that have just arrived, as passed to an [`AckStrategy`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AckArrival {
     /// Path on which they arrived.
     pub path: PathId,
-    /// Number of these packets; their packet numbers are consecutive.
+    /// Number of packets; their packet numbers are consecutive.
     pub packets: u64,
-    /// Ack-eliciting packets that arrived before on this path and were not acknowledged yet.
+    /// Number of earlier ack-eliciting packets of this path that have not been acknowledged yet.
     pub unacked: u64,
     /// The path's smoothed round-trip time; `None` before the first sample.
     pub smoothed_rtt: Option<Duration>,
-    /// Rule of the configuration, or of the peer's newest ACK_FREQUENCY frame.
+    /// Rule of the configuration, or of the peer's latest ACK_FREQUENCY frame.
     pub requested: AckRule,
 }
 
-/// A strategy of acknowledging, one for each connection.
+/// Acknowledgment strategy; each connection has its own.
 pub trait AckStrategy: fmt::Debug + Send {
-    /// Returns the rule that holds from these packets on until the next ones arrive. The endpoint takes a
-    /// threshold below 1 as 1, and a delay longer than the requested one as that: the peer's probe timeouts
-    /// count on it (RFC 9002 §6.2.1). The first packet after an ACK begins the delay.
+    /// Returns the rule that applies from these packets until the next ones arrive. A threshold below 1
+    /// counts as 1. A delay longer than the requested one is cut to it, because the peer's probe timeouts
+    /// rely on it (RFC 9002 §6.2.1). The delay begins with the first packet after an ACK.
     fn rule(&mut self, now: Time, arrival: &AckArrival) -> AckRule;
 }
 
-/// A factory of strategies of acknowledging: one strategy for each connection.
+/// Factory of acknowledgment strategies: it creates one for each connection.
 pub trait AckStrategyFactory: fmt::Debug + Send + Sync {
-    /// Returns the name by which configurations, plans and results know the strategy.
+    /// Returns the strategy's name in configurations, plans and results.
     fn name(&self) -> &'static str;
 
     /// Creates a strategy.
     fn build(&self) -> Box<dyn AckStrategy>;
 }
 
-/// Choice of the strategy that decides when acknowledgments leave.
+/// Choice of the strategy that determines when ACK frames are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AckTiming {
-    /// The rule of the configuration until the peer asks for another one by ACK_FREQUENCY.
+    /// Rule of the configuration, until the peer requests another one with ACK_FREQUENCY.
     #[default]
     Standard,
-    /// A strategy that the program brings along.
+    /// Strategy that the program supplies.
     Custom(CustomAckStrategy),
 }
 
 custom!(CustomAckStrategy(AckStrategyFactory) in AckTiming, "strategy of acknowledging");
 
 impl AckTiming {
-    /// The names [`FromStr`] knows.
+    /// Names that [`FromStr`] accepts.
     pub const NAMES: &[&str] = &["standard"];
 
     /// Returns the strategy's name.
@@ -116,7 +116,7 @@ impl FromStr for AckTiming {
 mod tests {
     use super::*;
 
-    /// Asks for the same rule each time.
+    /// Strategy that always returns the same rule.
     #[derive(Clone, Copy, Debug)]
     struct Always(&'static str, AckRule);
 

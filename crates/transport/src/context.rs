@@ -1,10 +1,10 @@
-//! Facts about a received packet that every owner of a frame may need.
+//! Properties of a received packet that the handlers of its frames need.
 
 use anabranch_wire::{ConnectionId, Direction, PacketKind, PathId, SpaceId};
 
 use crate::datagram_io::FourTuple;
 
-/// Facts about an authentic packet while its frames are processed.
+/// Properties of an authentic packet while its frames are processed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) kind: PacketKind,
@@ -15,10 +15,10 @@ pub(crate) struct Context<'a> {
     pub(crate) dcid: &'a ConnectionId,
     /// Size of the datagram that held the packet.
     pub(crate) datagram_len: usize,
-    /// From which end the frames are read.
+    /// Direction in which the frames are read.
     pub(crate) direction: Direction,
-    /// It came on the only path, between its addresses and with the connection ID that is in use: nobody has
-    /// moved. Frames of the packet change nothing about that at a server, where it matters: paths that they
-    /// open are others, and the connection ID that a packet came with cannot be retired by it.
+    /// `true` if the packet arrived on the only path, between the path's addresses and with the connection ID
+    /// in use, so that nobody has migrated. The packet's own frames cannot change that at a server, where it
+    /// matters: they can only open other paths, and cannot retire the connection ID with which it arrived.
     pub(crate) is_usual: bool,
 }

@@ -9,54 +9,54 @@ use crate::error::TransportError;
 use crate::schedule::{Carrier, Route};
 use crate::token::{Token, Tokens};
 
-/// The `max_datagram_frame_size` that this end advertises when it takes datagrams at all: any that fits a
-/// packet (RFC 9221 §3).
+/// The `max_datagram_frame_size` that this endpoint announces if it supports datagrams: any frame that fits
+/// into a packet (RFC 9221 §3).
 pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
 
-/// Bytes that a queued message costs in addition to its own, so that empty messages are bounded too.
+/// Overhead counted for each queued message, in bytes. It bounds the number of empty messages.
 const MESSAGE_OVERHEAD: usize = 64;
 
-/// Smallest frame around a message: the type, the length left out.
+/// Minimum overhead of a frame: its type, without a Length field.
 const MIN_FRAME_OVERHEAD: u64 = 1;
 
 /// Reasons why a message was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendDatagramError {
-    /// The peer does not take datagrams.
+    /// The peer does not support datagrams.
     #[error("the peer does not support datagrams")]
     UnsupportedByPeer,
-    /// The message fits neither the peer's limit nor a packet of the path; see [`Datagrams::max_len`].
+    /// The message exceeds the peer's limit or a packet of the path; see [`Datagrams::max_len`].
     #[error("the message is too large for a datagram")]
     TooLarge,
-    /// The queue is full; an event tells when it is not.
+    /// The queue is full; an event reports when it has room again.
     #[error("the datagram queue is full")]
     Blocked,
 }
 
-/// Messages of a connection, waiting to be sent or to be read.
+/// Queues of a connection's messages: those to send, and those to read.
 #[derive(Debug, Default)]
 pub struct Datagrams {
     outgoing: Queue,
     incoming: Queue,
-    /// The peer's `max_datagram_frame_size`; 0 until known, and if it takes none.
+    /// The peer's `max_datagram_frame_size`; 0 until it is known, and if the peer does not support datagrams.
     peer_maximum: u64,
-    /// `true` once any message has had a route of its own.
+    /// `true` once any message was queued for particular paths.
     is_routed: bool,
-    /// Largest payload of a packet, all frames together.
+    /// Maximum payload of a packet, in bytes.
     packet_room: usize,
     was_blocked: bool,
-    /// The last packet that had to choose was for messages.
+    /// `true` if the last packet that could carry either messages or stream data carried messages.
     had_turn: bool,
     unblocked: bool,
     received: bool,
     dropped: u64,
 }
 
-/// Messages in order, bounded in bytes.
+/// Queue of messages in order, bounded in bytes.
 #[derive(Debug, Default)]
 struct Queue {
     messages: VecDeque<(Bytes, Route)>,
-    /// Bytes of the messages, overheads included.
+    /// Bytes of the messages, including the overhead.
     bytes: usize,
     capacity: usize,
 }
@@ -88,8 +88,8 @@ impl Queue {
 }
 
 impl Datagrams {
-    /// Queues bounded to `send_buffer` and `receive_buffer` bytes. With a `receive_buffer` of 0 the peer may
-    /// send none.
+    /// Creates queues that hold up to `send_buffer` and `receive_buffer` bytes. With a `receive_buffer` of 0
+    /// the peer may not send messages.
     pub(crate) fn new(send_buffer: usize, receive_buffer: usize) -> Self {
         Self {
             outgoing: Queue { capacity: send_buffer, ..Queue::default() },
@@ -103,18 +103,19 @@ impl Datagrams {
         if self.incoming.capacity == 0 { 0 } else { MAX_DATAGRAM_FRAME_SIZE }
     }
 
-    /// Sets the peer's `max_datagram_frame_size` transport parameter, which may be a remembered one.
+    /// Sets the peer's `max_datagram_frame_size` transport parameter, perhaps a remembered one.
     pub(crate) fn set_peer_maximum(&mut self, max_datagram_frame_size: u64) {
         self.peer_maximum = max_datagram_frame_size;
     }
 
-    /// Sets the bytes of frames that fit into a packet now, on the path with the largest packets. Queued
-    /// messages that have become too large are dropped when their turn comes.
+    /// Sets the maximum payload of a packet, on the path with the largest packets. Queued messages that have
+    /// become too large are dropped when it is their turn.
     pub(crate) fn set_packet_room(&mut self, bytes: usize) {
         self.packet_room = bytes;
     }
 
-    /// Returns the length of the longest message that can be sent now; `None` if the peer takes none.
+    /// Returns the length of the longest message that can be sent now; `None` if the peer does not support
+    /// any.
     pub fn max_len(&self) -> Option<usize> {
         if self.peer_maximum == 0 {
             return None;
@@ -124,12 +125,12 @@ impl Datagrams {
         max_datagram_len(room)
     }
 
-    /// Queues a message for whichever path the scheduler picks.
+    /// Queues a message; the scheduler picks its path.
     pub fn send(&mut self, message: Bytes) -> Result<(), SendDatagramError> {
         self.send_on(message, Route::Any)
     }
 
-    /// Queues a message for the paths that `route` names.
+    /// Queues a message for the paths that `route` permits.
     pub fn send_on(&mut self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
         let max = self.max_len().ok_or(SendDatagramError::UnsupportedByPeer)?;
         if message.len() > max {
@@ -144,12 +145,12 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Takes the oldest received message.
+    /// Removes and returns the oldest received message.
     pub fn recv(&mut self) -> Option<Bytes> {
         self.incoming.pop()
     }
 
-    /// Takes in a DATAGRAM frame with this `data`. If the queue is full, the oldest messages go.
+    /// Handles a DATAGRAM frame with this `data`. If the queue is full, the oldest messages are dropped.
     pub(crate) fn on_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
         // RFC 9221 §3: the limit counts the whole frame; only its smallest form is surely too large.
         if data.len() as u64 + MIN_FRAME_OVERHEAD > self.local_maximum() {
@@ -165,21 +166,21 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Returns whether a message waits to be sent.
+    /// Returns whether a message is queued for sending.
     pub(crate) fn has_pending(&self) -> bool {
         !self.outgoing.messages.is_empty()
     }
 
-    /// Returns whether the next packet is for messages. If stream data waits as well and a packet can carry
-    /// only one of both, they take turns.
+    /// Returns whether the next packet carries messages. If stream data is pending too and a packet has room
+    /// for only one of the two, they alternate.
     pub(crate) fn take_turn(&mut self, carrier: &Carrier, streams_wait: bool) -> bool {
         let turn = self.has_pending_for(carrier) && !(self.had_turn && streams_wait);
         self.had_turn = turn;
         turn
     }
 
-    /// Returns whether a message waits that `carrier` carries and that still fits. Drops messages in front of
-    /// it that `carrier` carries but that have become too large.
+    /// Returns whether a message is queued that `carrier` may carry and that still fits. Drops earlier
+    /// messages for `carrier` that have become too large.
     fn has_pending_for(&mut self, carrier: &Carrier) -> bool {
         let max = self.max_len();
         let mut at = 0;
@@ -201,17 +202,17 @@ impl Datagrams {
         self.unblocked |= std::mem::take(&mut self.was_blocked);
     }
 
-    /// Returns the bytes of messages that wait to be sent, their overheads included.
+    /// Returns the size of the messages queued for sending, including the overhead, in bytes.
     pub fn pending_bytes(&self) -> u64 {
         self.outgoing.bytes as u64
     }
 
-    /// Returns whether messages may have routes of their own.
+    /// Returns whether messages may be queued for particular paths.
     pub(crate) fn is_routed(&self) -> bool {
         self.is_routed
     }
 
-    /// Writes messages as long as they fit, those left out that `carrier` does not carry.
+    /// Writes the queued messages that `carrier` may carry, until one does not fit.
     pub(crate) fn write(&mut self, carrier: &Carrier, w: &mut Writer<'_>, tokens: &mut Tokens) {
         let mut at = 0;
         while let Some((message, route)) = self.outgoing.messages.get(at) {
@@ -232,7 +233,7 @@ impl Datagrams {
         }
     }
 
-    /// Returns whether a message has arrived in an empty queue since the last call.
+    /// Returns whether a message has arrived in the empty queue since the last call.
     pub(crate) fn take_received(&mut self) -> bool {
         std::mem::take(&mut self.received)
     }
@@ -243,13 +244,14 @@ impl Datagrams {
         std::mem::take(&mut self.unblocked)
     }
 
-    /// Messages dropped in either direction for want of room.
+    /// Returns the number of messages dropped in either direction because a queue was full or they were too
+    /// large.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 }
 
-/// Writes a message such that it is read after those before it; says whether it fits.
+/// Writes a DATAGRAM frame so that the receiver reads it after those written before. Returns whether it fits.
 fn write_in_order(w: &mut Writer<'_>, message: &[u8]) -> bool {
     let before = w.len();
     let fits = write_datagram(w, message.len(), |to| to.copy_from_slice(message)).is_ok();

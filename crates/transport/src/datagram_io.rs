@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use anabranch_wire::Ecn;
 
-/// Smallest datagram that carries an Initial packet or validates a path (RFC 9000 §14.1, §8.2.1).
+/// Minimum size of a datagram that carries an Initial packet or validates a path (RFC 9000 §14.1, §8.2.1).
 pub(crate) const MIN_INITIAL_SIZE: usize = 1200;
 
-/// The two addresses that a datagram travels between.
+/// Addresses between which a datagram travels.
 ///
-/// `local` may be unspecified (`0.0.0.0` or `::`) as long as the driver does not know which interface is
-/// used; the first datagram that arrives with a specified local address fixes it.
+/// `local` may be unspecified (`0.0.0.0` or `::`) until the driver knows which interface is used. The first
+/// datagram that arrives with a specified local address determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FourTuple {
     /// This end's address and port.
@@ -20,8 +20,8 @@ pub struct FourTuple {
 }
 
 impl FourTuple {
-    /// Returns whether `other` is the same network path: the same remote address, and local addresses that do
-    /// not contradict.
+    /// Returns whether `other` is the same network path: the remote addresses are equal, and the local
+    /// addresses are equal or one of them is unspecified.
     #[inline]
     pub fn matches(&self, other: &Self) -> bool {
         self == other || self.is_vaguely(other)
@@ -36,39 +36,40 @@ impl FourTuple {
     }
 }
 
-/// A received UDP datagram, borrowed from the driver's buffer, which the core may scribble over.
+/// A received UDP datagram in the driver's buffer. The core decrypts in place, so it may overwrite the bytes.
 #[derive(Debug)]
 pub struct Datagram<'a> {
-    /// Addresses that the datagram came from and to.
+    /// Addresses of the datagram.
     pub tuple: FourTuple,
-    /// Its ECN codepoint, `None` for Not-ECT.
+    /// ECN codepoint; `None` for Not-ECT.
     pub ecn: Option<Ecn>,
     /// UDP payload.
     pub payload: &'a mut [u8],
 }
 
-/// Datagrams to send with one system call: same addresses, same mark, all of one size but the last, which may
-/// be smaller. Their bytes lie one after another in the [`TransmitBuf`].
+/// Datagrams to send with one system call. They have the same addresses, the same ECN codepoint and the same
+/// size; only the last one may be smaller. Their bytes are contiguous in the [`TransmitBuf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// From and to.
+    /// Addresses of the datagrams.
     pub tuple: FourTuple,
     /// ECN codepoint to set.
     pub ecn: Option<Ecn>,
-    /// Bytes in the buffer that belong to this batch.
+    /// Length of the batch in the buffer, in bytes.
     pub len: usize,
-    /// Size of each datagram but the last; equal to `len` for a single one.
+    /// Size of each datagram but the last, in bytes; equal to `len` for a single one.
     pub segment_size: usize,
 }
 
-/// The buffer that a driver lends for outgoing batches.
+/// Buffer that a driver provides for outgoing batches.
 #[derive(Debug)]
 pub struct TransmitBuf {
     bytes: Vec<u8>,
     max_datagrams: usize,
 }
 
-/// Largest UDP payload that one batch may hold: what a single `sendmsg` with segmentation offload takes.
+/// Maximum UDP payload of one batch, in bytes: a single `sendmsg` with segmentation offload accepts this
+/// much.
 pub const MAX_BATCH_BYTES: usize = 65_000;
 
 impl TransmitBuf {
@@ -87,7 +88,7 @@ impl TransmitBuf {
         &self.bytes[..transmit.len]
     }
 
-    /// Returns room for `len` bytes; the buffer grows once, then stays.
+    /// Returns a slice of `len` bytes. The buffer grows when it is too small, and never shrinks.
     pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
         if self.bytes.len() < len {
             self.bytes.resize(len, 0);

@@ -1,4 +1,4 @@
-//! Errors, named by blame.
+//! Errors of connections. Each variant names the party that caused it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,15 +8,15 @@ use std::time::Duration;
 use anabranch_wire::{FrameError, ParameterError, TransportErrorCode};
 use bytes::Bytes;
 
-/// The peer broke a rule, or we cannot go on: the connection closes with this code.
+/// Error that closes the connection with this code: the peer violated the protocol, or this endpoint failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {reason}")]
 pub struct TransportError {
-    /// Code that goes into CONNECTION_CLOSE (RFC 9000 §20.1).
+    /// Error code of the CONNECTION_CLOSE frame (RFC 9000 §20.1).
     pub code: TransportErrorCode,
-    /// Type of the frame that caused it, 0 if unknown.
+    /// Type of the frame that caused the error; 0 if unknown.
     pub frame_type: u64,
-    /// One line for people; goes into CONNECTION_CLOSE as well.
+    /// Reason phrase of the CONNECTION_CLOSE frame; one line.
     pub reason: Cow<'static, str>,
 }
 
@@ -50,7 +50,7 @@ impl From<ParameterError> for TransportError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// This end found a fault in what the peer sent.
+    /// This endpoint detected an error, usually a violation by the peer.
     #[error("closed by us: {0}")]
     Transport(#[from] TransportError),
     /// The peer's transport closed the connection.
@@ -59,46 +59,46 @@ pub enum ConnectionError {
     /// The peer's application closed the connection.
     #[error("closed by the peer's application: code {code}{}", display_reason(reason))]
     PeerApplication {
-        /// The application's code.
+        /// The application's error code.
         code: u64,
-        /// The application's words.
+        /// Reason phrase of the peer's application.
         reason: Bytes,
     },
     /// The peer has lost the connection's state (RFC 9000 §10.3).
     #[error("reset by the peer, which no longer knows the connection")]
     Reset,
-    /// Nothing was received for the idle timeout (RFC 9000 §10.1), or nothing at all until the handshake had
-    /// to be complete.
+    /// Nothing was received for the idle timeout (RFC 9000 §10.1), or no packet at all arrived within the
+    /// time for the handshake.
     #[error("timed out: {0}")]
     TimedOut(Silence),
-    /// Client: the host cannot send to the server, or the server's host refuses what is sent, and the server
-    /// has never answered. A connection whose server has answered once does not end like this.
+    /// Client: this host cannot send to the server, or the server's host refuses the datagrams, and no packet
+    /// of the server has ever arrived. Once one has arrived, a connection no longer ends with this error.
     #[error("the server cannot be reached: {0}")]
     Unreachable(Obstacle),
     /// The handshake was not complete within
-    /// [`TransportConfig::handshake_timeout`](crate::TransportConfig::handshake_timeout), though the peer has
-    /// been heard of.
+    /// [`TransportConfig::handshake_timeout`](crate::TransportConfig::handshake_timeout), although packets of
+    /// the peer have arrived.
     #[error("the handshake was not completed in time")]
     HandshakeTimedOut,
-    /// The application on this side closed the connection.
+    /// The application on this endpoint closed the connection.
     #[error("closed by this side's application")]
     LocallyClosed,
-    /// The peer speaks none of the versions offered.
+    /// The peer supports none of the offered versions.
     #[error("the peer speaks none of our QUIC versions")]
     VersionMismatch,
 }
 
-/// Facts about a peer from which nothing is heard.
+/// Length of the silence before a connection timed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Silence {
-    /// Time since the peer was last heard; `None` if it has never answered.
+    /// Time since the last packet from the peer; `None` if none has ever arrived.
     pub heard: Option<Duration>,
-    /// Part of that time during which this host was suspended or this process was stopped; zero if neither.
+    /// Part of `heard` during which this host was suspended or this process was stopped; zero if neither.
     pub asleep: Duration,
 }
 
-/// A few words for people.
+/// Formats the silence for people.
 impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.heard {
@@ -112,13 +112,14 @@ impl fmt::Display for Silence {
     }
 }
 
-/// Reason why datagrams do not reach a server, in the operating system's words.
+/// Reason why datagrams do not reach a server, as the operating system reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Obstacle {
-    /// Its kind, such as [`io::ErrorKind::NetworkUnreachable`] or [`io::ErrorKind::ConnectionRefused`].
+    /// Kind of the error, such as [`io::ErrorKind::NetworkUnreachable`] or
+    /// [`io::ErrorKind::ConnectionRefused`].
     pub kind: io::ErrorKind,
-    /// The system's words.
+    /// Error message of the operating system.
     pub words: String,
 }
 
@@ -139,8 +140,8 @@ fn display_reason(reason: &Bytes) -> String {
 }
 
 impl ConnectionError {
-    /// Returns whether the connection was lost although neither end wanted to close it: the peer fell silent
-    /// after it had answered, or has forgotten the connection. A new connection may well succeed.
+    /// Returns whether the connection was lost although neither endpoint closed it: the peer stopped
+    /// responding, or it has lost the connection's state. A new connection may well succeed.
     pub fn is_lost(&self) -> bool {
         match self {
             Self::TimedOut(silence) => silence.heard.is_some(),
@@ -160,7 +161,7 @@ impl ConnectionError {
     }
 }
 
-/// Makes the error of a peer that breaks a rule of the protocol (RFC 9000 §20.1).
+/// Creates the error for a peer that violates the protocol (RFC 9000 §20.1).
 pub(crate) fn violation(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
 }

@@ -8,79 +8,82 @@ use crate::error::ConnectionError;
 use crate::path::PathState;
 use crate::stream::StreamEvent;
 
-/// For the application.
+/// Event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// TLS knows the peer's name and protocol; on a server, 0.5-RTT data may be sent.
+    /// TLS has determined the peer's name and the application protocol. A server may send 0.5-RTT data.
     HandshakeDataReady,
     /// The handshake is complete (RFC 9001 §4.1.1): streams may be used in both directions.
     Connected {
-        /// `true` if early data was accepted, if any was sent.
+        /// `true` if early data was sent and the server accepted it.
         early_data_accepted: bool,
     },
     /// The handshake is confirmed (RFC 9001 §4.1.2).
     Confirmed,
-    /// Something about streams.
+    /// Event of a stream.
     Stream(StreamEvent),
-    /// A DATAGRAM arrived after the queue was empty.
+    /// A DATAGRAM frame arrived while the receive queue was empty.
     DatagramReceived,
     /// DATAGRAMs may be queued again after [`crate::datagram::SendDatagramError::Blocked`].
     DatagramsUnblocked,
     /// A token for the next connection to this server (RFC 9000 §8.1.3).
     NewToken(Bytes),
-    /// A path now runs between other addresses: migration, NAT rebinding or preferred address, validated.
+    /// A path's addresses changed and the new ones are validated: migration, NAT rebinding or preferred
+    /// address.
     PathChanged {
         /// The path.
         path: PathId,
         /// Its new addresses.
         tuple: FourTuple,
     },
-    /// A path was opened and the peer has answered on it: data may be sent (RFC 10069).
+    /// A path was opened and the peer has responded on it: data may be sent (RFC 10069).
     PathOpened(PathId),
-    /// An open path began to fail or works again, or one of the ends made it a backup or took that back.
+    /// An open path began to fail or recovered, or an endpoint changed its status between available and
+    /// backup.
     PathState {
         /// The path.
         path: PathId,
         /// The path's new state.
         state: PathState,
     },
-    /// Client: the main path has owed an answer for a probe timeout and no other path works; see
-    /// [`Connection::watch_silence`](crate::Connection::watch_silence). Comes again with each probe timeout.
+    /// Client: packets on the main path have remained unacknowledged for a probe timeout, and no other path
+    /// works; see [`Connection::watch_silence`](crate::Connection::watch_silence). Repeated at each probe
+    /// timeout.
     PathSilent(PathId),
-    /// Client: [`Connection::open_path`](crate::Connection::open_path) failed for want of a path ID or a
-    /// connection ID, and the server has sent one since.
+    /// Client: an earlier [`Connection::open_path`](crate::Connection::open_path) failed because no path ID
+    /// or connection ID was available, and the server has issued one since.
     PathsAvailable,
-    /// Client: the server has announced or withdrawn further addresses of its own.
+    /// Client: the server has announced or withdrawn alternative addresses.
     ServerAddresses,
-    /// A path was given up, here or by the peer.
+    /// A path was abandoned, by this endpoint or by the peer.
     PathAbandoned {
         /// The path.
         path: PathId,
-        /// Error code: one of RFC 10069 §5, or the application's.
+        /// Error code of RFC 10069 §5, or of the application.
         code: u64,
     },
     /// The connection has ended; no event follows.
     Closed(ConnectionError),
 }
 
-/// For the endpoint that routes datagrams to connections.
+/// Event for the endpoint, which routes datagrams to connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointEvent {
-    /// Datagrams to this connection ID belong to the connection from now on.
+    /// The connection issued this connection ID: datagrams that carry it belong to the connection.
     CidIssued(ConnectionId),
-    /// This connection ID is not in use any longer.
+    /// This connection ID is no longer in use.
     CidRetired(ConnectionId),
-    /// Datagrams between these addresses belong to the connection, which has no connection IDs to find it by.
+    /// Datagrams between these addresses belong to the connection, which uses zero-length connection IDs.
     TupleAdded(FourTuple),
-    /// They belong to it no longer.
+    /// Datagrams between these addresses no longer belong to the connection.
     TupleRemoved(FourTuple),
     /// A datagram that ends in this token is a stateless reset of the connection.
     ResetTokenAdded(ResetToken),
-    /// The token is not in use any longer.
+    /// The stateless reset token is no longer in use.
     ResetTokenRemoved(ResetToken),
-    /// A server connection's client address has been validated, or its handshake is over, so that it leaves
-    /// the count of those that wait.
+    /// Server: the client's address has been validated, or the handshake has ended. The connection no longer
+    /// counts as waiting.
     HandshakeOver,
-    /// Nothing is to be routed to the connection any longer and it may be dropped.
+    /// The connection has drained: no more datagrams are routed to it, and it may be dropped.
     Drained,
 }

@@ -1,4 +1,4 @@
-//! Flow-control credit (RFC 9000 §4): what we let the peer send, and what it lets us send.
+//! Flow control credit (RFC 9000 §4): what this endpoint grants to the peer, and what the peer grants to it.
 
 use std::time::Duration;
 
@@ -7,68 +7,68 @@ use anabranch_wire::Time;
 use crate::named::named;
 
 named! {
-    /// Growth of receive windows from their initial sizes to their maxima.
+    /// Growth rule of receive windows, from the initial size to the maximum.
     WindowRule, "rule of receive windows" {
-        /// To eight times what the application has consumed in a round trip once that is more than a sixth,
-        /// and so that late data of one path does not hold up the others.
+        /// Grows the window to eight times the bytes that the application consumes in a round trip, once
+        /// those exceed a sixth of it. The surplus keeps late data of one path from blocking the others.
         Adaptive = "adaptive";
-        /// The same, to four times once it is more than a quarter, which holds a sender up that doubles its
-        /// rate; to repeat what was measured with it.
+        /// Grows the window to four times the bytes consumed in a round trip, once those exceed a quarter of
+        /// it. This blocks a sender that doubles its rate; it exists to repeat older measurements.
         Fourfold = "fourfold";
-        /// As the stack of the 2022 study of packet number spaces: once more than half of what the limit has
-        /// ever allowed was consumed (of a stream) or received (on the connection), the limit triples; if the
-        /// round trip takes longer than 100 ms, it is multiplied by one more than the hundreds of
-        /// milliseconds in that.
+        /// Rule of the stack of the 2022 study of packet number spaces. The limit triples once more than half
+        /// of all credit ever granted has been consumed (on a stream) or received (on the connection). If the
+        /// round trip exceeds 100 ms, the factor is one more than the round trip in units of 100 ms.
         #[cfg(feature = "research")]
         Study2022 = "2022";
     }
 }
 
 impl WindowRule {
-    /// Returns whether limits move in leaps, as those of the stack of 2022 did.
+    /// Returns whether limits move in leaps, as in the stack of the 2022 study.
     const fn leaps(self) -> bool {
         !matches!(self, Self::Adaptive | Self::Fourfold)
     }
 }
 
-/// Up to this round trip the stack of 2022 tripled its limits.
+/// Maximum round-trip time at which the stack of the 2022 study tripled its limits.
 const STUDY_RTT: Duration = Duration::from_millis(100);
 
-/// Longer round trips than this gave no more.
+/// Round-trip time above which the factor of the 2022 study no longer increases.
 const STUDY_MAX_RTT: Duration = Duration::from_millis(610);
 
-/// The peer sent more than it was allowed to.
+/// Error: the peer exceeded a flow control limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
-/// Round trips at the current rate: the number that a window spans at least, and the number to which it grows
-/// if it does not. A sender in slow start doubles its rate in each round trip. A new limit takes one round
-/// trip to take effect, and another round trip passes until the next limit does. So twice and four times the
-/// bytes consumed in the last round trip have to fit. The rest is for late data.
+/// Size of a window, in round trips at the current rate: the minimum, and the size to which a smaller window
+/// grows. A sender in slow start doubles its rate in each round trip. A new limit takes one round trip to
+/// take effect, and another one passes until the next limit does. So twice and four times the bytes consumed
+/// in the last round trip must fit. The rest is for late data.
 const ROUND_TRIPS: (u64, u64) = (6, 8);
 
-/// The same of [`WindowRule::Fourfold`].
+/// Minimum and target size of [`WindowRule::Fourfold`]; see [`ROUND_TRIPS`].
 const FOURFOLD: (u64, u64) = (4, 4);
 
-/// Round trips count as no shorter than this: within less, bursts say little about a rate.
+/// Minimum round-trip time for the rate. Over a shorter time bursts say little about the rate.
 const MIN_RTT: Duration = Duration::from_millis(1);
 
-/// Credit that this end gives, for one stream or for the connection, in bytes.
+/// Flow control credit that this endpoint grants, for one stream or for the connection, in bytes.
 ///
-/// The limit moves once the application has consumed half a window. The window grows, up to a maximum, with
-/// what the application has consumed in the last round trip ([`ROUND_TRIPS`]), and the limit with it at once.
+/// A new limit is due once the application has consumed half a window. The window grows, up to a maximum,
+/// with the bytes that the application consumes in a round trip ([`ROUND_TRIPS`]); a new limit is then due at
+/// once.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveCredit {
     window: u64,
     max_window: u64,
-    /// Highest offset that the peer may use, as already sent or being sent to it.
+    /// Highest offset that the peer may use; announced, or about to be.
     limit: u64,
-    /// Limit to send next under the rule of 2022, which moves the limit in leaps.
+    /// Limit to announce next. Only the rule of 2022 computes it in advance.
     next_limit: u64,
     received: u64,
     consumed: u64,
-    /// Start of the round trip whose consumption counts; `consumed_before` is the number of bytes consumed by
-    /// then.
+    /// Start of the round trip in which consumption is measured. `consumed_before` is the number of bytes
+    /// that had been consumed by then.
     since: Time,
     consumed_before: u64,
     due: bool,
@@ -76,7 +76,7 @@ pub(crate) struct ReceiveCredit {
 }
 
 impl ReceiveCredit {
-    /// Creates a credit of `window` bytes, given to the peer by a transport parameter at `now`.
+    /// Creates a credit of `window` bytes, granted to the peer by a transport parameter at `now`.
     pub(crate) fn new(rule: WindowRule, window: u64, max_window: u64, now: Time) -> Self {
         let max_window = max_window.max(window);
         Self {
@@ -108,18 +108,18 @@ impl ReceiveCredit {
         self.received
     }
 
-    /// Returns the bytes that the peer may still use; `None` under the rule of 2022, where the limit depends
-    /// on each intermediate step.
+    /// Returns the number of bytes that the peer may still use. `None` under the rule of 2022, whose limit
+    /// depends on each intermediate step.
     pub(crate) fn left(&self) -> Option<u64> {
         self.slides().then_some(self.limit - self.received)
     }
 
-    /// Returns the bytes received that have not been consumed.
+    /// Returns the number of bytes that were received but not consumed.
     pub(crate) fn outstanding(&self) -> u64 {
         self.received - self.consumed
     }
 
-    /// Takes the peer's use of the credit up to `offset` into account and returns how much of it is new.
+    /// Records that the peer has used the credit up to `offset`. Returns the number of newly used bytes.
     #[inline]
     pub(crate) fn receive(&mut self, offset: u64) -> Result<u64, Overrun> {
         if offset > self.limit {
@@ -130,8 +130,8 @@ impl ReceiveCredit {
         Ok(new)
     }
 
-    /// Counts `n` received bytes that have left the buffer; returns whether the peer should be sent a new
-    /// limit.
+    /// Records that `n` received bytes have left the buffer. Returns whether a new limit should be announced
+    /// to the peer.
     #[inline]
     pub(crate) fn consume(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
         self.consumed += n;
@@ -146,16 +146,16 @@ impl ReceiveCredit {
         self.due
     }
 
-    /// Moves the next limit by the bytes received, as the rule of 2022 allows. Returns whether the peer
-    /// should be sent a new limit.
+    /// Raises the next limit by the bytes received, if the rule of 2022 applies. Returns whether a new limit
+    /// should be announced to the peer.
     pub(crate) fn multiply_by_received(&mut self, rtt: Duration) -> bool {
         let grows = self.rule.leaps() && self.multiply(self.received, rtt);
         self.due |= grows;
         grows
     }
 
-    /// Moves the limit that the peer is told next if more than half of it was `used`. It may use no more
-    /// before it is told: buffers have the limit that was granted.
+    /// Raises the limit to announce next if more than half of it was `used`. The peer may use the new credit
+    /// only once it is announced: buffers are sized to the announced limit.
     fn multiply(&mut self, used: u64, rtt: Duration) -> bool {
         let before = self.next_limit;
         if used <= before / 2 {
@@ -173,8 +173,8 @@ impl ReceiveCredit {
         limit > before
     }
 
-    /// Grows the window once a round trip, by the bytes that the peer may send until the new limit reaches
-    /// it. Returns whether the window was too small.
+    /// Adapts the window once in a round trip to the bytes consumed in it; see [`ROUND_TRIPS`]. Returns
+    /// whether the window was too small.
     fn grow(&mut self, now: Time, rtt: Duration) -> bool {
         let elapsed = now.saturating_since(self.since);
         if elapsed < rtt {
@@ -202,9 +202,9 @@ impl ReceiveCredit {
         self.slides() && !self.due && self.limit - self.received < self.window / 2
     }
 
-    /// Doubles the window, up to its maximum. The peer is held back not by the application but by late data,
-    /// perhaps on a slower path. The window has to span that data too. Returns whether the peer should be
-    /// sent a new limit.
+    /// Doubles the window, up to its maximum. For use if late data blocks the peer, perhaps on a slower path,
+    /// and not the application: the window must span that data too. Returns whether a new limit should be
+    /// announced to the peer.
     pub(crate) fn widen(&mut self) -> bool {
         let wider = self.window.saturating_mul(2).min(self.max_window);
         let grows = wider > self.window;
@@ -213,19 +213,19 @@ impl ReceiveCredit {
         grows
     }
 
-    /// Returns whether the peer would gain from a new limit, however little.
+    /// Returns whether a new limit would grant the peer any more credit.
     pub(crate) fn can_grant(&self) -> bool {
         self.slides() && self.consumed + self.window > self.limit
     }
 
-    /// Returns whether the peer has used all its credit while some could be given. Waiting for half a window
-    /// might then take forever: the rest may be held by data of another stream, which the application does
-    /// not read.
+    /// Returns whether the peer has used all its credit although more could be granted. Waiting until half a
+    /// window is consumed might then last forever: data of another stream that the application does not read
+    /// may occupy the rest.
     pub(crate) fn is_starved(&self) -> bool {
         self.received == self.limit && self.can_grant()
     }
 
-    /// Returns the limit to send to the peer now; it never shrinks.
+    /// Returns the limit to announce to the peer now; it never decreases.
     pub(crate) fn grant(&mut self) -> u64 {
         self.due = false;
         if self.slides() {
@@ -237,19 +237,19 @@ impl ReceiveCredit {
     }
 }
 
-/// Credit that the peer gives, for one stream or for the connection, in bytes.
+/// Flow control credit that the peer grants, for one stream or for the connection, in bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendCredit {
     limit: u64,
     used: u64,
-    /// The application wanted to write more than the limit allowed.
+    /// `true` if the application tried to write more than the limit allowed.
     wanted: bool,
-    /// Limit that a *_BLOCKED frame last named; one frame per limit is enough (RFC 9000 §4.1).
+    /// Limit reported by the last *_BLOCKED frame. One frame for each limit is enough (RFC 9000 §4.1).
     reported: Option<u64>,
 }
 
 impl SendCredit {
-    /// Creates a credit up to `limit`.
+    /// Creates a credit up to offset `limit`.
     pub(crate) fn new(limit: u64) -> Self {
         Self { limit, ..Self::default() }
     }
@@ -269,18 +269,18 @@ impl SendCredit {
         self.limit.saturating_sub(self.used)
     }
 
-    /// Uses `n` of the available bytes.
+    /// Consumes `n` bytes of the available credit.
     pub(crate) fn take(&mut self, n: u64) {
         self.used += n;
     }
 
-    /// Gives back `n` bytes that were taken and will never be sent.
+    /// Returns `n` bytes of credit that were consumed but will never be sent.
     pub(crate) fn give_back(&mut self, n: u64) {
         self.used -= n;
     }
 
-    /// Takes the peer's new limit and returns whether it is an increase. Old limits that arrive late change
-    /// nothing.
+    /// Raises the limit to `limit` and returns whether that is an increase. A lower limit that arrives late
+    /// has no effect.
     pub(crate) fn raise(&mut self, limit: u64) -> bool {
         if limit <= self.limit {
             return false;
@@ -290,28 +290,28 @@ impl SendCredit {
         true
     }
 
-    /// Forgets the limit (0-RTT was refused and the remembered one with it), but not what has been used.
+    /// Resets the limit, which was a remembered one: 0-RTT was rejected. The bytes used still count.
     pub(crate) fn restart(&mut self) {
         self.limit = 0;
         self.reported = None;
     }
 
-    /// Notes that the application wants more credit than is available.
+    /// Records that the application wants more credit than is available.
     pub(crate) fn want_more(&mut self) {
         self.wanted = true;
     }
 
-    /// Returns whether a *_BLOCKED frame is due once all that the limit allows has been sent.
+    /// Returns whether a *_BLOCKED frame is due once the whole limit has been used.
     pub(crate) fn should_report(&self) -> bool {
         self.wanted && self.reported != Some(self.limit)
     }
 
-    /// Returns the limit that a *_BLOCKED frame names now; `None` if the peer has raised it meanwhile.
+    /// Returns the limit to report in a *_BLOCKED frame; `None` if the peer has raised it since.
     pub(crate) fn report(&mut self) -> Option<u64> {
         self.wanted.then(|| *self.reported.insert(self.limit))
     }
 
-    /// Returns whether a lost *_BLOCKED frame still holds.
+    /// Returns whether a lost *_BLOCKED frame is still valid.
     pub(crate) fn report_again(&self) -> bool {
         self.wanted && self.reported == Some(self.limit)
     }

@@ -1,7 +1,8 @@
-//! The sans-IO QUIC core: endpoint, connection, packet number spaces, paths, streams.
+//! Sans-IO QUIC core: endpoint, connection, packet number spaces, paths, streams.
 //!
-//! No clock, no socket, no thread and no global randomness: a driver passes in time and datagrams, and takes
-//! out datagrams, events and one deadline. The contract is on [`Connection`] and [`Endpoint`].
+//! The core has no clock, socket, thread or global randomness. A driver passes in the time and received
+//! datagrams, and takes out datagrams to send, events and one deadline. [`Connection`] and [`Endpoint`]
+//! document the contract.
 #![forbid(unsafe_code)]
 
 pub mod acknowledge;

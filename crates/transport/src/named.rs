@@ -1,8 +1,8 @@
-//! Enumerations whose values have names, on the command line and in plan files.
+//! Enumerations with a name for each value, for the command line and plan files.
 
 use std::fmt;
 
-/// An enumeration with the name of each value.
+/// Defines an enumeration whose values have names.
 macro_rules! named {
     ($(#[$about:meta])* $type:ident, $what:literal {
         $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $variant:ident = $name:literal;)+
@@ -13,7 +13,7 @@ macro_rules! named {
         pub enum $type { $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+ }
 
         impl $type {
-            /// The names [`FromStr`](core::str::FromStr) knows.
+            /// Names that [`FromStr`](core::str::FromStr) accepts.
             pub const NAMES: &[&str] = &[$($(#[cfg($cfg)])? $name),+];
 
             /// Returns the value's name.
@@ -43,7 +43,7 @@ macro_rules! named {
 
 pub(crate) use named;
 
-/// No value has this name.
+/// Error of parsing: no value has this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownName {
     what: &'static str,

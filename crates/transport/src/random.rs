@@ -1,10 +1,10 @@
-//! The core's only source of randomness: a generator seeded by the driver.
+//! The core's only source of randomness: a generator with a seed from the driver.
 
 use anabranch_wire::ConnectionId;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// A seeded generator; the same seed gives the same connection.
+/// Seeded random generator. The same seed makes a connection behave identically.
 #[derive(Debug)]
 pub(crate) struct Random(ChaCha8Rng);
 
@@ -23,8 +23,8 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// Returns a random number below `bound` (0 if `bound` is 0); the bias for bounds far below 2^64 does not
-    /// matter here.
+    /// Returns a random number below `bound`, or 0 if `bound` is 0. The slight bias is irrelevant for bounds
+    /// far below 2^64.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0.next_u64().checked_rem(bound).unwrap_or(0)
     }

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of `u64` kept as ascending ranges that neither overlap nor touch.
+/// Set of `u64` values, stored as ascending ranges that neither overlap nor touch.
 ///
-/// The highest range is kept apart, which is where nearly all of the work happens: new data arrives there, in
-/// constant time. Any other takes time that grows with the logarithm of the number of ranges, wherever it is.
-/// How many ranges a peer may cause is for the caller to bound.
+/// The highest range is stored separately because nearly all insertions extend it, in constant time. Any
+/// other operation takes time logarithmic in the number of ranges. The caller must bound the number of ranges
+/// that a peer can create.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeSet {
-    /// The highest one; there is one unless the set is empty.
+    /// The highest range; `None` only if the set is empty.
     last: Option<Range<u64>>,
-    /// Those below it: where each starts, and where it ends.
+    /// The other ranges: start and end of each.
     below: BTreeMap<u64, u64>,
 }
 
@@ -47,7 +47,7 @@ impl RangeSet {
     /// Returns whether `value` is in the set.
     #[inline(always)]
     pub(crate) fn contains(&self, value: u64) -> bool {
-        // Most questions are about what is new, or in the highest range.
+        // Most values looked up are new, or in the highest range.
         match &self.last {
             Some(last) if value < last.start => {
                 self.at_or_below(value).is_some_and(|range| value < range.end)
@@ -57,25 +57,25 @@ impl RangeSet {
         }
     }
 
-    /// Returns the range that holds `value`.
+    /// Returns the range that contains `value`.
     #[inline]
     pub(crate) fn range_of(&self, value: u64) -> Option<Range<u64>> {
         let last = self.last.clone().filter(|last| last.start <= value);
         last.or_else(|| self.at_or_below(value)).filter(|range| value < range.end)
     }
 
-    /// Tells if the set has a value in `range`, or right beside it.
+    /// Returns whether the set has a value in `range`, or directly next to it.
     pub(crate) fn touches(&self, range: &Range<u64>) -> bool {
         let reaches = |other: &Range<u64>| other.start <= range.end && range.start <= other.end;
         self.last.as_ref().is_some_and(reaches) || self.at_or_below(range.end).as_ref().is_some_and(reaches)
     }
 
-    /// Returns the ranges in ascending order; `rev()` reverses it.
+    /// Returns the ranges in ascending order. The iterator can be reversed.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + Clone + '_ {
         self.below.iter().map(|(start, end)| *start..*end).chain(self.last.iter().cloned())
     }
 
-    /// Takes out the lowest range.
+    /// Removes and returns the lowest range.
     #[inline]
     pub(crate) fn pop_min(&mut self) -> Option<Range<u64>> {
         match self.below.pop_first() {
@@ -84,18 +84,18 @@ impl RangeSet {
         }
     }
 
-    /// Removes everything and gives back the memory.
+    /// Removes all ranges and frees their memory.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Adds `range` and says how many of its values are new.
+    /// Adds `range` and returns how many of its values are new.
     #[inline]
     pub(crate) fn insert(&mut self, range: Range<u64>) -> u64 {
         self.insert_with(range, |_| ())
     }
 
-    /// Adds `range` like [`Self::insert`] and passes the parts that are new to `news`.
+    /// Adds `range` like [`Self::insert`], and passes its new parts to `news`.
     #[inline]
     pub(crate) fn insert_with(&mut self, range: Range<u64>, mut news: impl FnMut(Range<u64>)) -> u64 {
         if range.is_empty() {
@@ -122,11 +122,11 @@ impl RangeSet {
         added
     }
 
-    /// Adds a range that starts below the highest one. The ranges that it joins are looked at from the
-    /// highest to the lowest.
+    /// Adds a range that starts below the highest one. It visits the ranges to merge from the highest to the
+    /// lowest.
     fn insert_below(&mut self, range: Range<u64>, mut news: impl FnMut(Range<u64>)) -> u64 {
         let mut joined = range.clone();
-        // New values lie below this one.
+        // Values of `range` below this one are not compared with the set yet.
         let mut unknown = range.end;
         let mut added = 0;
         let mut tell = |new: Range<u64>| {
@@ -150,7 +150,7 @@ impl RangeSet {
             joined.end = joined.end.max(*end);
             joined.start = joined.start.min(start);
             if start <= range.start && joins_last.is_none() {
-                // The lowest one that it joins: it grows where it is.
+                // This is the lowest range to merge, so it is extended in place.
                 *end = joined.end;
                 return added;
             }
@@ -165,7 +165,7 @@ impl RangeSet {
         added
     }
 
-    /// Takes `range` out and says how many of its values were in the set.
+    /// Removes `range` and returns how many of its values were in the set.
     pub(crate) fn remove(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
@@ -207,13 +207,13 @@ impl RangeSet {
         removed
     }
 
-    /// Returns the parts of `within` that are in the set, ascending.
+    /// Returns the parts of `within` that are in the set, in ascending order.
     pub(crate) fn within(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let inside = self.from(within.start).take_while(move |range| range.start < within.end);
         inside.map(move |range| range.start.max(within.start)..range.end.min(within.end))
     }
 
-    /// Returns the parts of `within` that are not in the set, ascending.
+    /// Returns the parts of `within` that are not in the set, in ascending order.
     pub(crate) fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut ranges = self.from(within.start);
         let mut next = within.start;
@@ -233,7 +233,7 @@ impl RangeSet {
         })
     }
 
-    /// Lists the ranges that end above `value`, ascending.
+    /// Returns the ranges that end above `value`, in ascending order.
     fn from(&self, value: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let holds = self.at_or_below(value).filter(|range| value < range.end);
         let below = self.below.range(holds.map_or(value, |range| range.start)..);
@@ -241,7 +241,7 @@ impl RangeSet {
         below.map(|(start, end)| *start..*end).chain(last.cloned())
     }
 
-    /// Finds the highest range but the last that starts at `value` or below.
+    /// Returns the highest range of `below` that starts at or below `value`.
     fn at_or_below(&self, value: u64) -> Option<Range<u64>> {
         self.below.range(..=value).next_back().map(|(start, end)| *start..*end)
     }

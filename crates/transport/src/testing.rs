@@ -1,21 +1,21 @@
-//! Datagrams between two endpoints, for tests that carry them by hand.
+//! Datagrams between two endpoints, for tests that deliver them by hand.
 
 use anabranch_wire::{Ecn, Time};
 
 use crate::{Datagram, Endpoint, FourTuple, TransmitBuf};
 
-/// A datagram on the wire.
+/// Datagram in transit.
 #[derive(Clone, Debug)]
 pub(crate) struct Flying {
-    /// Time of its arrival.
+    /// Arrival time.
     pub(crate) at: Time,
-    /// Addresses as the receiver sees them.
+    /// Addresses from the receiver's point of view.
     pub(crate) tuple: FourTuple,
     pub(crate) ecn: Option<Ecn>,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Takes all datagrams that `endpoint` sends now; they arrive at once.
+/// Returns all datagrams that `endpoint` sends now. They arrive immediately.
 pub(crate) fn drain(endpoint: &mut Endpoint, now: Time) -> Vec<Flying> {
     let mut sent = Vec::new();
     let mut buf = TransmitBuf::new(16);
@@ -32,7 +32,7 @@ pub(crate) fn drain(endpoint: &mut Endpoint, now: Time) -> Vec<Flying> {
     sent
 }
 
-/// Hands these datagrams to `endpoint`, at most `most` together.
+/// Passes these datagrams to `endpoint`, in batches of at most `most`.
 pub(crate) fn deliver(endpoint: &mut Endpoint, now: Time, mut datagrams: Vec<Flying>, most: usize) {
     let mut batch: Vec<Datagram<'_>> = datagrams
         .iter_mut()

@@ -1,54 +1,55 @@
-//! Tokens of sent frames: each names the state that the packet's acknowledgment or loss changes.
+//! Tokens of sent frames. A token names the state to update when its packet is acknowledged or lost.
 
 use anabranch_wire::{Dir, PathId, SpaceId, StreamId};
 use smallvec::SmallVec;
 
 use crate::space::Receipt;
 
-/// One frame's ack. Values that only grow (limits) are not kept: if such a frame is lost, the newest value is
-/// sent.
+/// Token of one sent frame. Values that only increase (limits) are not stored: if such a frame is lost, the
+/// newest value is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::enum_variant_names, reason = "NEW_TOKEN is a frame's name")]
 pub(crate) enum Token {
-    /// An ACK frame for packets of `space` (and, for 1-RTT, of `path`); once the peer confirms it, what it
-    /// told need not be repeated.
+    /// ACK frame for packets of `space` (and, for 1-RTT, of `path`). Once it is acknowledged, its ranges need
+    /// not be reported again.
     Ack {
-        /// Space that the ranges belong to.
+        /// Space of the reported packets.
         space: SpaceId,
-        /// Path that the ranges belong to.
+        /// Path of the reported packets.
         path: PathId,
-        /// Ranges that the frame named.
+        /// Ranges that the frame reported.
         receipt: Receipt,
     },
-    /// Handshake bytes.
+    /// CRYPTO data.
     Crypto {
-        /// Space whose handshake stream carried them.
+        /// Packet number space of the CRYPTO stream.
         space: SpaceId,
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
         /// Number of bytes.
         len: u32,
     },
-    /// Stream bytes.
+    /// STREAM data.
     Stream {
         /// The stream.
         id: StreamId,
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
         /// Number of bytes.
         len: u32,
-        /// `true` if the frame also ended the stream.
+        /// `true` if the frame carried the FIN.
         fin: bool,
     },
-    /// Stream bytes that another packet carries as well: if they are lost, that one is waited for.
+    /// STREAM data that another packet in flight carries too. If this copy is lost, the other packet decides
+    /// whether the data is sent again.
     StreamCopy {
         /// The stream.
         id: StreamId,
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
         /// Number of bytes.
         len: u32,
-        /// `true` if the frame also ended the stream.
+        /// `true` if the frame carried the FIN.
         fin: bool,
     },
     /// RESET_STREAM.
@@ -87,7 +88,7 @@ pub(crate) enum Token {
     PathStatus {
         /// The path.
         path: PathId,
-        /// Its sequence number: only the newest one is repeated.
+        /// Sequence number; only the newest status is sent again.
         sequence: u64,
     },
     /// ALTERNATIVE_V4_ADDRESS or ALTERNATIVE_V6_ADDRESS, by sequence number.
@@ -104,18 +105,19 @@ pub(crate) enum Token {
     HandshakeDone,
     /// ACK_FREQUENCY, by sequence number.
     AckFrequency(u64),
-    /// DATAGRAM, never repeated; its loss is told to the application's statistics.
+    /// DATAGRAM frame. It is never sent again; its loss counts in the statistics only.
     Datagram,
-    /// PING and other frames that owe nothing but make the packet ack-eliciting.
+    /// PING, or another frame that makes the packet ack-eliciting but is never sent again.
     Ping,
 }
 
 impl Token {
-    /// Reports whether the loss of a packet that owed this has something sent again.
+    /// Returns whether the frame, or its newest value, is sent again if its packet is lost.
     pub(crate) fn is_repeated(&self) -> bool {
         !matches!(self, Self::Ack { .. } | Self::Datagram | Self::Ping)
     }
 }
 
-/// The tokens of one packet; two fit without an allocation (ACK and STREAM, the common packet).
+/// Tokens of one packet. Two fit without an allocation: the most common packet has one ACK and one STREAM
+/// frame.
 pub(crate) type Tokens = SmallVec<[Token; 2]>;

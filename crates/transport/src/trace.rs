@@ -1,5 +1,5 @@
-//! Typed events of everything a connection does, for observers such as qlog. They cost one branch when nobody
-//! looks.
+//! Typed events of everything that a connection does, for observers such as qlog. Without an observer an
+//! event costs one branch.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::datagram_io::FourTuple;
 use crate::error::ConnectionError;
 use crate::path::{IdleReason, PathState};
 
-/// Watches one connection.
+/// Observer of one connection.
 pub trait Observer: Send {
-    /// Observes an event. Calls come in the order in which events happen; `time` never goes backwards.
+    /// Handles an event. Events are passed in the order in which they happen; `time` never goes backwards.
     fn event(&mut self, time: anabranch_wire::Time, event: &TraceEvent<'_>);
 }
 
-/// One packet as observers see it: header fields and the frames before protection or after its removal.
+/// Packet as an observer sees it: header fields, and the plaintext frames.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketTrace<'a> {
     /// Packet type.
     pub kind: PacketKind,
-    /// Version of a long header's packet.
+    /// Version of the connection; in the packet itself only if it has a long header.
     pub version: Version,
-    /// Path that it belongs to.
+    /// Path to which the packet belongs.
     pub path: PathId,
     /// Packet number.
     pub number: u64,
@@ -36,7 +36,7 @@ pub struct PacketTrace<'a> {
     pub size: usize,
     /// Plaintext payload; read it with [`anabranch_wire::Frames`].
     pub payload: &'a [u8],
-    /// Direction in which `payload` is read.
+    /// Direction in which the frames of `payload` are to be read.
     pub direction: Direction,
 }
 
@@ -46,41 +46,41 @@ pub struct PacketTrace<'a> {
 pub enum DropReason {
     /// The header does not parse.
     Malformed,
-    /// Keys are not there yet or not any longer.
+    /// Keys are not available yet, or have been discarded.
     KeyUnavailable,
     /// The tag does not verify.
     Undecryptable,
-    /// The packet number was seen before.
+    /// A packet with this number was received before.
     Duplicate,
-    /// Another version than the connection's.
+    /// The version is not the connection's.
     UnexpectedVersion,
-    /// A Retry, Version Negotiation or other packet that the state does not allow.
+    /// The state does not permit a Retry, a Version Negotiation or another packet of this type.
     Unexpected,
-    /// Source or destination connection ID does not belong to the connection.
+    /// Source or destination connection ID is not one of the connection.
     UnknownConnectionId,
 }
 
-/// Cause of a loss detection timer or a probe.
+/// Cause of an expired loss detection timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimerKind {
-    /// A packet became old enough to be lost.
+    /// A packet in flight became old enough to be declared lost.
     Loss,
     /// Probe timeout.
     Pto,
 }
 
-/// Something happened.
+/// Event of a connection.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum TraceEvent<'a> {
-    /// The connection exists.
+    /// The connection was created.
     Started {
         /// Addresses of its first path.
         tuple: FourTuple,
-        /// This end's first connection ID.
+        /// Connection ID that this endpoint chose first.
         local_cid: ConnectionId,
-        /// The peer's connection ID as far as it is known.
+        /// The peer's connection ID, as far as it is known.
         remote_cid: ConnectionId,
     },
     /// The version was negotiated.
@@ -88,54 +88,54 @@ pub enum TraceEvent<'a> {
         /// Version in use from now on.
         version: Version,
     },
-    /// Transport parameters of this end or of the peer.
+    /// Transport parameters of this endpoint or of the peer.
     Parameters {
-        /// `true` if this end sent them.
+        /// `true` if this endpoint sent them.
         local: bool,
-        /// Their values.
+        /// Values of the parameters.
         parameters: &'a TransportParameters,
     },
-    /// ALPN was negotiated.
+    /// ALPN selected the application protocol.
     AlpnChosen {
         /// The protocol.
         protocol: &'a [u8],
     },
     /// A packet was sent.
     PacketSent(PacketTrace<'a>),
-    /// A packet was received, decrypted and not a duplicate.
+    /// A packet was received and decrypted, and is not a duplicate.
     PacketReceived(PacketTrace<'a>),
     /// A packet was not processed.
     PacketDropped {
-        /// Its type if it was readable.
+        /// Packet type, if it could be read.
         kind: Option<PacketKind>,
-        /// Its size in bytes.
+        /// Size in bytes.
         size: usize,
-        /// Reason for it.
+        /// Reason why it was dropped.
         reason: DropReason,
     },
     /// The peer acknowledged a packet for the first time.
     PacketAcked {
-        /// Space of the packet.
+        /// Packet number space.
         space: SpaceId,
-        /// Path that it was sent on.
+        /// Path on which it was sent.
         path: PathId,
         /// Packet number.
         number: u64,
     },
     /// A packet was declared lost.
     PacketLost {
-        /// Space of the packet.
+        /// Packet number space.
         space: SpaceId,
-        /// Path that it was sent on.
+        /// Path on which it was sent.
         path: PathId,
         /// Packet number.
         number: u64,
     },
-    /// Loss turned out to be reordering: packets declared lost were acknowledged.
+    /// Loss was spurious: packets that had been declared lost were acknowledged.
     SpuriousLoss {
         /// The path.
         path: PathId,
-        /// Number of packets.
+        /// Number of such packets.
         packets: u64,
     },
     /// State of a path's recovery after a change.
@@ -156,33 +156,33 @@ pub enum TraceEvent<'a> {
         ssthresh: Option<u64>,
         /// Bytes in flight.
         in_flight: u64,
-        /// PTOs in a row.
+        /// Number of consecutive PTOs.
         pto_count: u32,
     },
-    /// The controller went into another state.
+    /// The congestion controller changed its state.
     CongestionState {
         /// The path.
         path: PathId,
-        /// The controller's name for it.
+        /// The controller's name of the new state.
         state: &'static str,
     },
-    /// The loss detection timer ran out.
+    /// The loss detection timer expired.
     TimerExpired {
         /// The path.
         path: PathId,
         /// Kind of timer.
         kind: TimerKind,
-        /// Space that is to be probed.
+        /// Packet number space to probe.
         space: SpaceId,
     },
-    /// ECN validation ended for a path.
+    /// ECN validation of a path ended.
     EcnState {
         /// The path.
         path: PathId,
-        /// `true` if marks may be used.
+        /// `true` if ECN may be used on the path.
         capable: bool,
     },
-    /// The path's datagrams may be this large.
+    /// The maximum datagram size of a path changed.
     MtuChanged {
         /// The path.
         path: PathId,
@@ -191,42 +191,42 @@ pub enum TraceEvent<'a> {
     },
     /// Keys became available.
     KeysInstalled {
-        /// Space that they protect.
+        /// Packet number space that the keys protect.
         space: SpaceId,
-        /// `true` if they are for early data.
+        /// `true` if they are the 0-RTT keys.
         early: bool,
     },
-    /// Keys were dropped.
+    /// Keys were discarded.
     KeysDiscarded {
-        /// Space that they protected.
+        /// Packet number space that the keys protected.
         space: SpaceId,
     },
     /// The key phase changed.
     KeyUpdated {
         /// Number of updates so far.
         generation: u64,
-        /// `true` if the peer began it.
+        /// `true` if the peer initiated the update.
         remote: bool,
     },
-    /// A path runs between new addresses.
+    /// A path was assigned new addresses.
     PathAssigned {
         /// The path.
         path: PathId,
         /// Its addresses.
         tuple: FourTuple,
-        /// `true` if they are validated.
+        /// `true` if the new addresses are validated.
         validated: bool,
     },
-    /// The path began to fail or works again, or one of the ends made it a backup or took that back.
+    /// The path began to fail or recovered, or an endpoint changed its status between available and backup.
     PathState {
         /// The path.
         path: PathId,
         /// New state of the path.
         state: PathState,
-        /// Reason that it sends no data now; `None` if it is about to send.
+        /// Reason why the path carries no data now; `None` if it may carry data.
         idle: Option<IdleReason>,
     },
-    /// The path was given up, by this end or by the peer.
+    /// The path was abandoned, by this endpoint or by the peer.
     PathAbandoned {
         /// The path.
         path: PathId,
@@ -237,7 +237,7 @@ pub enum TraceEvent<'a> {
     HandshakeConfirmed,
     /// The connection ended.
     Closed {
-        /// Reason for it.
+        /// Reason why it ended.
         error: &'a ConnectionError,
     },
 }

@@ -1,10 +1,10 @@
-//! Address validation tokens, those of Retry packets and of NEW_TOKEN frames (RFC 9000 §8.1).
+//! Address validation tokens of Retry packets and NEW_TOKEN frames (RFC 9000 §8.1).
 //!
-//! A token is 16 random bytes and a sealed statement. Each is sealed under a key of its own, derived from the
-//! endpoint's token key and the random bytes, so that no number of Retry packets wears a key out. Issue times
-//! are in the driver's
-//! [`Time`]: for tokens that outlive a restart, the driver's epoch has to be the same afterwards (the Unix epoch, say).
-//! If it is not, tokens look expired or not yet issued, and are ignored.
+//! A token consists of 16 random bytes and a sealed statement. Each token has its own key, derived from the
+//! endpoint's token key and the random bytes, so the number of tokens does not wear out a key. Issue times
+//! are in the driver's [`Time`]. If tokens are to outlive a restart, the driver's epoch must be the same
+//! afterwards, for instance the Unix epoch. Otherwise tokens appear expired or not yet issued, and are
+//! ignored.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -16,10 +16,10 @@ use aws_lc_rs::hmac;
 
 use super::keyed::Keyed;
 
-/// Longest token that is looked at; none of ours is longer.
+/// Maximum length of a token that is checked, in bytes; none of ours is longer.
 pub(super) const MAX_TOKEN_LEN: usize = 128;
 
-/// NEW_TOKEN tokens remembered as used, in each of two generations.
+/// Maximum number of used NEW_TOKEN tokens that are remembered, in each of two generations.
 pub(super) const MAX_USED_TOKENS: usize = 16_384;
 
 const RANDOM_LEN: usize = 16;
@@ -29,17 +29,17 @@ const KIND_NEW: u8 = 2;
 /// Statement that a token carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressToken {
-    /// The client at this address answered our Retry.
+    /// The client at this address was sent a Retry.
     Retry { issued: Time, remote: SocketAddr, original_dcid: ConnectionId, retry_scid: ConnectionId },
-    /// A client at this IP address completed a handshake once. Its port may be another by now.
+    /// A client at this IP address once completed a handshake. Its port may have changed.
     New { issued: Time, ip: IpAddr },
 }
 
-/// Identifies a token among those that an endpoint issued.
+/// Fingerprint that distinguishes the tokens that an endpoint has issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint([u8; RANDOM_LEN]);
 
-/// The secret that tokens are sealed with.
+/// Secret from which the keys of tokens are derived.
 #[derive(Debug)]
 pub(super) struct TokenKey(hmac::Key);
 
@@ -48,7 +48,7 @@ impl TokenKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// Derives key and nonce of the token with these random bytes.
+    /// Derives the key and the nonce of the token with these random bytes.
     #[expect(clippy::expect_used, reason = "key and nonce are cut to their lengths from 32 bytes")]
     fn derive(&self, random: &[u8; RANDOM_LEN]) -> (LessSafeKey, Nonce) {
         let derived = hmac::sign(&self.0, random);
@@ -67,7 +67,7 @@ impl TokenKey {
         out
     }
 
-    /// Opens `token` and returns its statement; `None` unless it was sealed with this key.
+    /// Opens `token` and returns its statement; `None` if it was not sealed with this key.
     pub(super) fn open(&self, token: &[u8]) -> Option<(AddressToken, Fingerprint)> {
         if token.len() > MAX_TOKEN_LEN {
             return None;
@@ -121,7 +121,7 @@ impl AddressToken {
     }
 }
 
-/// Returns an address in 16 bytes, with IPv4 as an IPv4-mapped IPv6 address.
+/// Returns an address as 16 bytes. An IPv4 address becomes an IPv4-mapped IPv6 address.
 fn ip_bytes(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
@@ -132,18 +132,19 @@ fn ip_bytes(ip: IpAddr) -> [u8; 16] {
 /// Facts that a client's token proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// Nothing: there is no token, or it is not ours, or it does not count any longer.
+    /// No proof: the token is missing, not ours, expired or already used.
     Nothing,
-    /// The client may be believed to be at its address.
+    /// The client's address is validated.
     Address,
-    /// The client is at its address and answers our Retry to its Initial with this Destination Connection ID.
+    /// The client's address is validated, and it has followed our Retry. Its first Initial had this
+    /// Destination Connection ID.
     Retried(ConnectionId),
-    /// It is a token of our Retry packets and wrong: the connection is to be refused with INVALID_TOKEN (RFC
-    /// 9000 §8.1.2), since the client will not follow another Retry.
+    /// The token is from one of our Retry packets but invalid. The connection must be refused with
+    /// INVALID_TOKEN (RFC 9000 §8.1.2), because the client will not follow another Retry.
     Wrong,
 }
 
-/// Check of tokens, which remembers the used ones.
+/// Checker of tokens. It remembers which ones were used.
 #[derive(Debug)]
 pub(super) struct Checker {
     used: Used,
@@ -154,7 +155,7 @@ impl Checker {
         Self { used: Used::new(hash) }
     }
 
-    /// Returns the facts about the client at `remote` that `token`, from an Initial to `dcid`, proves.
+    /// Returns what `token`, received in an Initial to `dcid`, proves about the client at `remote`.
     pub(super) fn check(
         &mut self,
         key: &TokenKey,
@@ -182,17 +183,17 @@ impl Checker {
     }
 }
 
-/// Times for which tokens are valid after they were issued.
+/// Lifetimes of tokens, from their issue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lifetimes {
     pub(super) retry: Duration,
     pub(super) new: Duration,
 }
 
-/// NEW_TOKEN tokens that were used (RFC 9000 §8.1.4: each counts once).
+/// NEW_TOKEN tokens that were used. Each is accepted once (RFC 9000 §8.1.4).
 ///
-/// Memory is bounded by forgetting the older of two generations. Whatever may have been forgotten is not
-/// accepted again: no token issued up to the newest forgotten one counts any longer.
+/// Memory is bounded by discarding the older of two generations. A discarded token must not be accepted
+/// again, so tokens issued no later than the newest discarded one are rejected.
 #[derive(Debug)]
 struct Used {
     young: Generation,
@@ -203,7 +204,7 @@ struct Used {
 #[derive(Debug)]
 struct Generation {
     tokens: HashSet<Fingerprint, Keyed>,
-    /// Issue time of the newest one.
+    /// Issue time of the newest token.
     newest: Option<Time>,
 }
 
@@ -213,7 +214,7 @@ impl Used {
         Self { young: generation(), old: generation(), forgotten: None }
     }
 
-    /// Marks the token as used and returns whether it was not used before.
+    /// Marks the token as used. Returns `false` if it was used before, or may have been.
     fn first(&mut self, token: Fingerprint, issued: Time) -> bool {
         if Some(issued) <= self.forgotten
             || self.old.tokens.contains(&token)

@@ -1,4 +1,4 @@
-//! A client that wants a connection which nobody has accepted yet.
+//! Incoming connections that have not been accepted yet.
 
 use std::net::SocketAddr;
 
@@ -10,20 +10,21 @@ use anabranch_wire::{
 use super::address_token::Proof;
 use crate::datagram_io::{Datagram, FourTuple};
 
-/// Bytes of a client's first datagram that are kept; coalesced packets beyond are dropped.
+/// Maximum number of bytes kept of a client's first datagram; coalesced packets beyond that are dropped.
 pub const MAX_FIRST_DATAGRAM: usize = 4_096;
-/// Bytes of further datagrams, and of what it takes to keep them, for a client whose address is not
-/// validated.
+/// Maximum memory for further datagrams of a client whose address is not validated, in bytes, bookkeeping
+/// included.
 pub const MAX_BUFFERED_UNVALIDATED: usize = 4_608;
-/// The same for one whose address is validated.
+/// Maximum memory for further datagrams of a client whose address is validated, in bytes, bookkeeping
+/// included.
 pub const MAX_BUFFERED_VALIDATED: usize = 16_384;
 
-/// A client's first Initial, authentic as far as an Initial can be. It counts against `max_incoming` until it
-/// is given back to the router with one of the verbs `accept`, `refuse`, `retry` and `ignore`.
+/// A client's first Initial, authenticated as far as an Initial can be. It counts against `max_incoming`
+/// until it is passed back to the router with `accept`, `refuse`, `retry` or `ignore`.
 #[derive(Debug)]
 #[must_use = "an incoming connection must be accepted, refused, retried or ignored"]
 pub struct Incoming {
-    /// The router's place for it.
+    /// Index in the router's table of incoming connections.
     pub(super) key: usize,
     pub(super) hello: Box<Hello>,
     pub(super) first: StoredDatagram,
@@ -38,7 +39,8 @@ pub(super) struct Hello {
     pub(super) dcid: ConnectionId,
     /// The client's own connection ID.
     pub(super) scid: ConnectionId,
-    /// Destination Connection ID of the client's very first Initial, if the client answers a Retry.
+    /// Destination Connection ID of the client's first Initial before the Retry, if the client has followed
+    /// one.
     pub(super) retried: Option<ConnectionId>,
     pub(super) validated: bool,
 }
@@ -60,17 +62,17 @@ impl Incoming {
         self.hello.tuple.remote
     }
 
-    /// Returns both addresses.
+    /// Returns the client's and the server's address.
     pub fn tuple(&self) -> FourTuple {
         self.hello.tuple
     }
 
-    /// Returns whether a token proved that the client is at its address.
+    /// Returns whether a token validated the client's address.
     pub fn address_validated(&self) -> bool {
         self.hello.validated
     }
 
-    /// Returns whether the client may still be sent a Retry; it follows only one.
+    /// Returns whether the client may be sent a Retry. A client follows only one (RFC 9000 §17.2.5.2).
     pub fn may_retry(&self) -> bool {
         self.hello.retried.is_none()
     }
@@ -80,13 +82,13 @@ impl Incoming {
         self.hello.version
     }
 
-    /// Returns the Destination Connection ID of the client's very first Initial.
+    /// Returns the Destination Connection ID of the client's very first Initial, before any Retry.
     pub fn original_dcid(&self) -> ConnectionId {
         self.hello.retried.unwrap_or(self.hello.dcid)
     }
 }
 
-/// Values that a server connection begins with.
+/// Initial values of a server connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerStart {
     /// Version of the client's Initial.
@@ -98,9 +100,9 @@ pub struct ServerStart {
     pub original_dcid: ConnectionId,
     /// The client's connection ID.
     pub peer_cid: ConnectionId,
-    /// The server's, already routed.
+    /// The server's connection ID, for which a route already exists.
     pub local_cid: ConnectionId,
-    /// The source connection ID of the Retry, if there was one (`retry_source_connection_id`).
+    /// Source Connection ID of the Retry, if one was sent (`retry_source_connection_id`).
     pub retry_scid: Option<ConnectionId>,
     /// `true` if the client's address is validated (RFC 9000 §8.1).
     pub address_validated: bool,
@@ -108,12 +110,12 @@ pub struct ServerStart {
     pub tuple: FourTuple,
 }
 
-/// A datagram kept for later.
+/// A datagram stored for later processing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredDatagram {
-    /// Addresses that the datagram came from and to.
+    /// Addresses of the datagram.
     pub tuple: FourTuple,
-    /// Its ECN codepoint.
+    /// ECN codepoint; `None` for Not-ECT.
     pub ecn: Option<Ecn>,
     /// UDP payload.
     pub bytes: Vec<u8>,
@@ -125,13 +127,13 @@ impl StoredDatagram {
         Self { tuple: datagram.tuple, ecn: datagram.ecn, bytes }
     }
 
-    /// Returns the stored datagram in the form of one that arrives now.
+    /// Returns the stored datagram in the form of a received one.
     pub fn as_datagram(&mut self) -> Datagram<'_> {
         Datagram { tuple: self.tuple, ecn: self.ecn, payload: &mut self.bytes }
     }
 }
 
-/// Further datagrams of a client that waits, 0-RTT data mostly.
+/// Further datagrams of a client whose connection is not accepted yet, mostly 0-RTT packets.
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) tuple: FourTuple,
@@ -152,7 +154,7 @@ impl Buffer {
         }
     }
 
-    /// Keeps a datagram if it comes from the same client and there is room.
+    /// Stores a datagram if it has the client's addresses and there is room. Returns whether it was stored.
     pub(super) fn push(&mut self, datagram: &Datagram<'_>) -> bool {
         let limit = if self.validated { MAX_BUFFERED_VALIDATED } else { MAX_BUFFERED_UNVALIDATED };
         let cost = datagram.payload.len() + size_of::<StoredDatagram>();
@@ -165,8 +167,8 @@ impl Buffer {
     }
 }
 
-/// Returns whether the Initial at the front of `datagram` was sealed by a sender that knew its connection ID.
-/// This check keeps corrupted packets from creating state; `datagram` is left unchanged.
+/// Returns whether the Initial at the front of `datagram` decrypts with the keys derived from its Destination
+/// Connection ID. The check keeps corrupted packets from creating state. `datagram` is left unchanged.
 pub(super) fn is_authentic(format: &Format, datagram: &[u8], header: &Protected) -> bool {
     let mut packet = datagram[..header.end].to_vec();
     let keys = initial_keys(format, &header.dcid, Side::Server).remote;

@@ -1,10 +1,10 @@
-//! The hash under which an endpoint looks up what its peers choose.
+//! Keyed hash for tables whose keys are chosen by peers.
 
 use std::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
-/// SipHash-1-3 under a secret: peers choose connection IDs and tokens, and must not be able to choose
+/// SipHash-1-3 with a secret key. Peers choose connection IDs and tokens, and must not be able to cause
 /// collisions.
 #[derive(Clone, Copy)]
 pub(super) struct Keyed([u8; 16]);
@@ -24,7 +24,7 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// Does not show the secret.
+/// Omits the secret.
 impl std::fmt::Debug for Keyed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Keyed")

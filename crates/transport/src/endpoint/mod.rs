@@ -1,7 +1,7 @@
-//! The endpoint: a [`Router`] and the connections that it leads to, behind the five verbs of the core.
+//! Endpoint: a [`Router`] and the connections to which it routes, behind the core's five operations.
 //!
-//! A driver that locks connections one by one uses the [`Router`] alone; simulator, tests and benchmarks use
-//! [`Endpoint`].
+//! A driver that locks connections individually uses the [`Router`] alone. The simulator, tests and
+//! benchmarks use [`Endpoint`].
 
 mod address_token;
 mod incoming;
@@ -34,34 +34,35 @@ use crate::connection::{ConnectError, Connection};
 use crate::datagram_io::{Datagram, FourTuple, Transmit, TransmitBuf};
 use crate::event::{EndpointEvent, Event};
 
-/// Stateless answers that wait to be sent; more are dropped, as the network might.
+/// Maximum number of stateless responses that wait to be sent. Further ones are dropped.
 pub const MAX_RESPONSES: usize = 1_024;
 
-/// One connection and what the endpoint knows about it.
+/// A connection and the endpoint's state for it.
 struct Slot {
-    /// Boxed, so that a table that grows moves and leaves empty no more than a few words per connection.
+    /// Boxed, so that a growing table moves only a few words for each connection, and an empty slot wastes
+    /// only those.
     connection: Box<Connection>,
-    /// Its entry among the timers.
+    /// Deadline under which the connection is listed in `Endpoint::timers`.
     timer: Option<Time>,
-    /// `true` while the connection is in `Endpoint::to_transmit`; `in_ask` is the same for
+    /// `true` while the connection is in `Endpoint::to_transmit`. `in_ask` is the same for
     /// `Endpoint::to_ask`.
     in_transmit: bool,
     in_ask: bool,
-    /// It is to be dropped once its events are taken.
+    /// `true` if the connection has drained; it is dropped once its events have been read.
     drained: bool,
 }
 
 /// Connections of one or several sockets, without any I/O.
 ///
-/// Every call that changes something is to be followed by draining [`Self::poll_transmit`],
-/// [`Self::poll_event`] and [`Self::poll_incoming`], then by one look at [`Self::poll_timeout`].
+/// After each call that changes something, drain [`Self::poll_transmit`], [`Self::poll_event`] and
+/// [`Self::poll_incoming`], then call [`Self::poll_timeout`] once.
 pub struct Endpoint {
     router: Router,
-    /// By handle.
+    /// Connections, indexed by handle.
     slots: Vec<Option<Slot>>,
     /// Deadlines, earliest first.
     timers: BTreeSet<(Time, Handle)>,
-    /// Connections that may have something to send.
+    /// Connections that may have packets to send.
     to_transmit: VecDeque<Handle>,
     /// Connections that may have events.
     to_ask: VecDeque<Handle>,
@@ -71,7 +72,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint, which accepts connections if there is a `server`.
+    /// Creates an endpoint. It accepts connections if `server` is given.
     pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>) -> Self {
         Self {
             router: Router::new(config, server),
@@ -85,23 +86,23 @@ impl Endpoint {
         }
     }
 
-    /// Accepts connections from now on with this configuration, or none any longer.
+    /// Replaces the configuration for incoming connections. With `None` no more connections are accepted.
     pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
         self.router.set_server(server);
     }
 
-    /// Sets whether every incoming connection is accepted at once, instead of being offered in
-    /// [`Self::poll_incoming`]. Such a connection is first reported by its first event.
+    /// Sets whether every incoming connection is accepted immediately, instead of being returned by
+    /// [`Self::poll_incoming`]. The first event of such a connection is the first sign of it.
     pub fn set_auto_accept(&mut self, auto_accept: bool) {
         self.auto_accept = auto_accept;
     }
 
-    /// Returns the router below the endpoint, for its counters.
+    /// Returns the endpoint's router, for its counters.
     pub fn router(&self) -> &Router {
         &self.router
     }
 
-    /// Returns the number of connections, drained ones included until their events are taken.
+    /// Returns the number of connections. A drained connection counts until its events have been read.
     pub fn len(&self) -> usize {
         self.router.connections()
     }
@@ -111,10 +112,10 @@ impl Endpoint {
         self.len() == 0
     }
 
-    /// Begins a connection to `server_name` at `tuple.remote`.
+    /// Starts a connection to `server_name` at `tuple.remote`.
     ///
     /// # Errors
-    /// If the configuration, the name or the address cannot be used.
+    /// Fails if the configuration, the name or the address cannot be used.
     pub fn connect(
         &mut self,
         now: Time,
@@ -139,14 +140,14 @@ impl Endpoint {
         }
     }
 
-    /// Returns the next client that wants a connection. The caller must give it back with [`Self::accept`],
-    /// [`Self::refuse`], [`Self::retry`] or [`Self::ignore`].
+    /// Returns the next incoming connection. The caller must pass it to [`Self::accept`], [`Self::refuse`],
+    /// [`Self::retry`] or [`Self::ignore`].
     pub fn poll_incoming(&mut self) -> Option<Incoming> {
         self.incoming.pop_front()
     }
 
-    /// Accepts a connection, with another configuration than the endpoint's if there is a `config`. `None` if
-    /// the endpoint accepts nothing any longer or has too many connections; then the client is refused.
+    /// Accepts a connection, with `config` instead of the endpoint's configuration if it is given. Returns
+    /// `None` and refuses the client if the endpoint no longer accepts connections or has too many.
     pub fn accept(
         &mut self,
         now: Time,
@@ -172,35 +173,35 @@ impl Endpoint {
         Some(handle)
     }
 
-    /// Tells the client that it gets no connection.
+    /// Refuses the connection (CONNECTION_REFUSED).
     pub fn refuse(&mut self, now: Time, incoming: Incoming) {
         let refusal = self.router.refuse(now, incoming);
         self.respond(refusal);
     }
 
-    /// Asks the client to come back with a token that proves its address.
+    /// Sends the client a Retry, so that it comes back with a token that validates its address.
     ///
     /// # Errors
-    /// Gives the connection back if the client has been asked before.
+    /// Returns the incoming connection if the client has already been sent a Retry.
     pub fn retry(&mut self, now: Time, incoming: Incoming) -> Result<(), Incoming> {
         let response = self.router.retry(now, incoming)?;
         self.respond(Some(response));
         Ok(())
     }
 
-    /// Says nothing to the client.
+    /// Drops the incoming connection without a response.
     pub fn ignore(&mut self, incoming: Incoming) {
         self.router.ignore(incoming);
     }
 
-    /// Returns a connection, to write, read, close and so on. The next drain finds the packets that it then
-    /// sends.
+    /// Returns a connection, for instance to write, read or close. The next call of [`Self::poll_transmit`]
+    /// includes it.
     pub fn connection(&mut self, handle: Handle) -> Option<&mut Connection> {
         self.touch(handle);
         self.slot(handle).map(|slot| &mut *slot.connection)
     }
 
-    /// Datagrams arrived. Those of one connection that follow each other are passed on together.
+    /// Handles received datagrams. Consecutive datagrams of one connection are passed to it together.
     pub fn handle_batch(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
         let mut rest = batch;
         while let Some(first) = rest.first_mut() {
@@ -214,8 +215,8 @@ impl Endpoint {
         }
     }
 
-    /// Passes on the first datagram of `batch`, which belongs to `handle`, with all that follow and do so
-    /// too. Returns what is left.
+    /// Passes the first datagram of `batch`, which belongs to `handle`, to its connection, together with the
+    /// directly following ones that belong to it too. Returns the rest of the batch.
     fn handle_run<'b, 'd>(
         &mut self,
         now: Time,
@@ -239,7 +240,7 @@ impl Endpoint {
             self.schedule(handle);
         }
         match other {
-            // Routed anew: the run may have changed where it leads.
+            // Routed again: the datagrams before it may have changed its route.
             None | Some(Route::Connection(_)) => rest,
             Some(route) => {
                 self.follow(now, route);
@@ -248,7 +249,7 @@ impl Endpoint {
         }
     }
 
-    /// Does with a datagram that belongs to no connection what the router says.
+    /// Carries out the router's decision about a datagram that belongs to no connection.
     fn follow(&mut self, now: Time, route: Route) {
         match route {
             Route::Connection(_) | Route::Buffered | Route::Drop(_) => {}
@@ -272,7 +273,7 @@ impl Endpoint {
         }
     }
 
-    /// Runs the timers that have expired at `now`.
+    /// Handles the timers that have expired by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&(at, handle)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, handle));
@@ -284,7 +285,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the next batch to send, of one connection and one path. Connections take turns.
+    /// Returns the next batch to send, which belongs to one connection and one path. Connections take turns.
     pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
         if let Some(Response { transmit, bytes }) = self.responses.pop_front() {
             out.room(bytes.len()).copy_from_slice(&bytes);
@@ -306,10 +307,10 @@ impl Endpoint {
         None
     }
 
-    /// Returns the time at which [`Self::handle_timeout`] must be called; `None` if no timer runs.
+    /// Returns the time at which [`Self::handle_timeout`] must be called; `None` if no timer is set.
     pub fn poll_timeout(&self) -> Option<Time> {
         let timer = self.timers.first().map(|&(at, _)| at);
-        // Connections that were touched and not drained have not set their timers yet.
+        // Connections that were changed but not drained have not updated their timers yet.
         let touched = self.to_transmit.iter().filter_map(|handle| self.slots.get(handle.0)?.as_ref());
         touched.filter_map(|slot| slot.connection.poll_timeout()).chain(timer).min()
     }
@@ -356,8 +357,8 @@ impl Endpoint {
         self.router.remove(handle);
     }
 
-    /// Schedules a connection for transmission and for its events after a call changed it. Forwards its
-    /// endpoint events to the router at once.
+    /// Queues a connection for transmission and for its events after a call changed it. Forwards its endpoint
+    /// events to the router immediately.
     fn schedule(&mut self, handle: Handle) {
         self.touch(handle);
         self.forward_events(handle);

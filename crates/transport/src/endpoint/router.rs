@@ -23,43 +23,44 @@ use crate::event::EndpointEvent;
 use crate::random::Random;
 use crate::trace::DropReason;
 
-/// Smallest datagram in which a client may begin (RFC 9000 §14.1).
+/// Minimum size of a datagram with a client's first Initial, in bytes (RFC 9000 §14.1).
 pub const MIN_INITIAL_DATAGRAM: usize = 1_200;
-/// Shortest connection ID that a client may choose for a server (RFC 9000 §7.2). Ours in Retry packets are as
-/// long, too, so that nobody can guess them.
+/// Minimum length of the connection ID that a client chooses for the server, in bytes (RFC 9000 §7.2). Our
+/// connection IDs in Retry packets have at least this length too, so that they cannot be guessed.
 pub const MIN_INITIAL_DCID_LEN: usize = 8;
-/// Attempts to draw a connection ID that is not in use. Only very short ones ever need a second.
+/// Maximum number of attempts to draw an unused connection ID. Only very short ones ever need a second
+/// attempt.
 const MAX_CID_ATTEMPTS: usize = 64;
 
-/// A connection's place at its endpoint. It may be given to another one after the connection was removed.
+/// Index of a connection at its endpoint. It may be reused once the connection has been removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub usize);
 
-/// Action that the router decides on for a datagram.
+/// The router's decision about a datagram.
 #[derive(Debug)]
 pub enum Route {
-    /// Pass it to this connection.
+    /// The datagram belongs to this connection and must be passed to it.
     Connection(Handle),
-    /// It is a stateless reset of this connection (RFC 9000 §10.3.1).
+    /// The datagram is a stateless reset of this connection (RFC 9000 §10.3.1).
     Reset(Handle),
-    /// A client wants a connection; the datagram has been copied.
+    /// A client starts a connection; the datagram has been copied.
     Incoming(Incoming),
-    /// The datagram was kept for an [`Incoming`] that waits.
+    /// The datagram was stored with an [`Incoming`] that is not accepted yet.
     Buffered,
-    /// Send this.
+    /// This response must be sent.
     Respond(Response),
-    /// Nothing.
+    /// The datagram is ignored.
     Drop(DropReason),
 }
 
-/// Values from which a server connection is created.
+/// Accepted server connection, to be created by the caller.
 #[derive(Debug)]
 pub struct Accepted {
-    /// The connection's place.
+    /// Handle of the connection.
     pub handle: Handle,
-    /// Values that the connection begins with.
+    /// Initial values of the connection.
     pub start: ServerStart,
-    /// Datagrams to pass to the connection at once, in this order.
+    /// Datagrams to pass to the connection immediately, in this order.
     pub datagrams: Vec<StoredDatagram>,
 }
 
@@ -71,38 +72,38 @@ enum Target {
     Incoming(usize),
 }
 
-/// Stands for a connection without connection IDs. The local IP address is left out: it may become known only
-/// later.
+/// Table key of a connection that uses zero-length connection IDs. It omits the local IP address, which may
+/// become known only later.
 type TupleKey = (SocketAddr, u16);
 
 fn tuple_key(tuple: &FourTuple) -> TupleKey {
     (tuple.remote, tuple.local.port())
 }
 
-/// All that leads to one connection, to be undone when it ends.
+/// Routing entries of one connection, removed when it ends.
 #[derive(Debug, Default)]
 struct Routed {
     cids: Vec<ConnectionId>,
     reset_tokens: Vec<[u8; 16]>,
     tuples: Vec<TupleKey>,
-    /// A server connection in its handshake.
+    /// `true` for a server connection during its handshake.
     handshaking: bool,
 }
 
-/// Routes datagrams. Both drivers use it: the simulator through [`super::Endpoint`], the network one on its
-/// own.
+/// Router of received datagrams. The simulator's driver uses it through [`super::Endpoint`], the network
+/// driver directly.
 #[derive(Debug)]
 pub struct Router {
     shared: Arc<Shared>,
     server: Option<Arc<ServerConfig>>,
     random: Random,
-    /// This endpoint's connection IDs, and those that clients chose for their first packets.
+    /// Routes by connection ID: this endpoint's own, and those that clients chose for their first packets.
     cids: HashMap<ConnectionId, Target, Keyed>,
     tuples: HashMap<TupleKey, Handle, Keyed>,
     reset_tokens: HashMap<[u8; 16], Handle, Keyed>,
     connections: Slab<Routed>,
     incoming: Slab<Buffer>,
-    /// Server connections in their handshake.
+    /// Number of server connections in their handshake.
     handshaking: usize,
     tokens: Checker,
     resets: Budget,
@@ -111,7 +112,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router, which accepts connections if there is a `server`.
+    /// Creates a router. It accepts connections if `server` is given.
     pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>) -> Self {
         let mut random = Random::new(config.seed);
         let hash = Keyed::new(random.bytes());
@@ -132,22 +133,22 @@ impl Router {
         }
     }
 
-    /// Accepts connections from now on with this configuration, or none any longer.
+    /// Replaces the configuration for incoming connections. With `None` no more connections are accepted.
     pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
         self.server = server;
     }
 
-    /// Returns the configuration for future connections.
+    /// Returns the configuration for incoming connections.
     pub fn server(&self) -> Option<&Arc<ServerConfig>> {
         self.server.as_ref()
     }
 
-    /// Returns the state that every connection of this endpoint shares.
+    /// Returns the state that all connections of this endpoint share.
     pub fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
 
-    /// Returns the seed for a connection.
+    /// Returns the random seed for a new connection.
     pub fn next_seed(&mut self) -> [u8; 32] {
         self.random.bytes()
     }
@@ -157,12 +158,13 @@ impl Router {
         self.connections.len()
     }
 
-    /// Clients that have not got through their handshake, accepted or not.
+    /// Returns the number of clients whose handshake has not ended, whether their connection is accepted or
+    /// not.
     pub fn waiting(&self) -> usize {
         self.incoming.len() + self.handshaking
     }
 
-    /// Finds out what to do with a datagram that arrived at `now`.
+    /// Decides on a datagram received at `now`.
     pub fn route(&mut self, now: Time, datagram: &Datagram<'_>) -> Route {
         let header = match parse_packet(datagram.payload, self.shared.cid_len()) {
             Ok(header) => header,
@@ -173,8 +175,8 @@ impl Router {
             Err(HeaderError::Malformed) => return Route::Drop(DropReason::Malformed),
         };
         if header.dcid.is_empty() {
-            // Such a datagram finds its connection whatever it is: whether it is a reset has to be seen
-            // before.
+            // A lookup by addresses would find a connection for every such datagram, so stateless resets are
+            // recognized before.
             let by_tuple = self.tuples.get(&tuple_key(&datagram.tuple)).copied();
             let found = self.reset_target(datagram.payload).map(Route::Reset);
             if let Some(route) = found.or(by_tuple.map(Route::Connection)) {
@@ -199,15 +201,15 @@ impl Router {
         match header.kind {
             PacketKind::Initial => self.on_initial(now, datagram, header),
             PacketKind::OneRtt => self.reset(now, datagram, &header.dcid),
-            // A client that knows the token, but not yet that the handshake is confirmed, probes with these
-            // alone.
+            // A client that has our stateless reset token, but whose handshake is not confirmed yet, may send
+            // only Handshake packets as probes.
             PacketKind::Handshake if self.server.is_some() => self.reset(now, datagram, &header.dcid),
             _ => Route::Drop(DropReason::UnknownConnectionId),
         }
     }
 
-    /// Returns the connection that a datagram resets (RFC 9000 §10.3.1). The token is looked up under a keyed
-    /// hash, so that the lookup time reveals nothing about tokens.
+    /// Returns the connection that a datagram resets (RFC 9000 §10.3.1). The token is looked up with a keyed
+    /// hash, so the lookup time reveals nothing about tokens.
     fn reset_target(&self, payload: &[u8]) -> Option<Handle> {
         if self.reset_tokens.is_empty() || payload.len() < MIN_RESET_LEN {
             return None;
@@ -215,9 +217,9 @@ impl Router {
         self.reset_tokens.get(payload.last_chunk::<16>()?).copied()
     }
 
-    /// Tells a peer that its connection is not known here (RFC 9000 §10.3).
+    /// Responds to a packet of an unknown connection with a stateless reset (RFC 9000 §10.3).
     fn reset(&mut self, now: Time, datagram: &Datagram<'_>, dcid: &ConnectionId) -> Route {
-        // Without connection IDs there is no token that the peer could know.
+        // A peer has no stateless reset token for a zero-length connection ID.
         if !dcid.is_empty() && datagram.payload.len() >= stateless::MIN_RESET_TRIGGER && self.resets.take(now)
         {
             let token = self.shared.reset_token(dcid);
@@ -228,13 +230,13 @@ impl Router {
         Route::Drop(DropReason::UnknownConnectionId)
     }
 
-    /// Answers a long header of another version, with the connection IDs `(dcid, scid)` (RFC 9000 §6.1).
-    /// Packets of version 0 never come here: nothing answers a Version Negotiation.
+    /// Responds to a long header of an unsupported version, whose connection IDs are `(dcid, scid)` (RFC 9000
+    /// §6.1). Packets of version 0 do not get here: a Version Negotiation packet is never answered.
     fn negotiate_version(&mut self, now: Time, datagram: &Datagram<'_>, ids: (&[u8], &[u8])) -> Route {
         if let Some(handle) = self.reset_target(datagram.payload) {
             return Route::Reset(handle);
         }
-        // RFC 9000 §5.2.2: only what would be large enough to begin a connection is answered.
+        // RFC 9000 §5.2.2: only datagrams large enough to start a connection are answered.
         let large_enough = datagram.payload.len() >= MIN_INITIAL_DATAGRAM;
         match &self.server {
             Some(server) if large_enough && self.negotiations.take(now) => {
@@ -287,7 +289,7 @@ impl Router {
         }
         let key = self.incoming.insert(Buffer::new(&hello));
         self.cids.insert(hello.dcid, Target::Incoming(key));
-        // Of an oversized datagram the Initial is kept, which is at its front.
+        // Of an oversized datagram only the Initial is kept, which comes first.
         let len =
             if datagram.payload.len() > MAX_FIRST_DATAGRAM { header.end } else { datagram.payload.len() };
         let first = StoredDatagram::copy(datagram, len);
@@ -319,8 +321,8 @@ impl Router {
         Some(Response::new(hello.tuple, bytes))
     }
 
-    /// Creates a Retry. Each Retry answers a datagram many times its size and leaves no state, so Retries
-    /// have no budget.
+    /// Creates a Retry. It is much smaller than the datagram that it answers and leaves no state, so Retries
+    /// are not limited by a budget.
     fn retry_response(&mut self, now: Time, hello: &Hello) -> Response {
         let retry_scid = self.random.cid(self.shared.cid_len().max(MIN_INITIAL_DCID_LEN));
         let remote = hello.tuple.remote;
@@ -333,18 +335,17 @@ impl Router {
         Response::new(hello.tuple, bytes)
     }
 
-    /// Makes room for a client connection between these addresses: its place and its first connection ID.
-    /// `None` if connection IDs are so short that none is left, or if they are empty and there is a
-    /// connection between these addresses already.
+    /// Registers a client connection between these addresses. Returns its handle and its first connection ID.
+    /// `None` if no unused connection ID is left because they are short, or if they have zero length and a
+    /// connection between these addresses exists already.
     pub fn connect(&mut self, tuple: FourTuple) -> Option<(Handle, ConnectionId)> {
         self.register(tuple, None)
     }
 
-    /// Makes room for a server connection. At the limit of connections the client is refused instead; `None`
-    /// if even that is beyond the budget.
+    /// Registers a server connection. At the limit of connections, the client is refused instead.
     ///
     /// # Errors
-    /// The refusal to send.
+    /// Returns the refusal to send; `None` if the budget of refusals is exhausted.
     pub fn accept(&mut self, now: Time, incoming: Incoming) -> Result<Accepted, Option<Response>> {
         let (hello, datagrams) = self.take(incoming);
         let full =
@@ -366,16 +367,17 @@ impl Router {
         Ok(Accepted { handle, start, datagrams })
     }
 
-    /// Tells the client that it gets no connection, within a budget.
+    /// Refuses the connection (CONNECTION_REFUSED). Returns the packet to send; `None` if the budget is
+    /// exhausted.
     pub fn refuse(&mut self, now: Time, incoming: Incoming) -> Option<Response> {
         let (hello, _) = self.take(incoming);
         self.refusal(now, &hello, TransportErrorCode::CONNECTION_REFUSED)
     }
 
-    /// Asks the client to come back with a token.
+    /// Creates a Retry for the client, so that it comes back with a token.
     ///
     /// # Errors
-    /// Gives the connection back if the client has already been asked: it follows only one Retry.
+    /// Returns the incoming connection if the client has already followed a Retry: it follows only one.
     pub fn retry(&mut self, now: Time, incoming: Incoming) -> Result<Response, Incoming> {
         if !incoming.may_retry() {
             return Err(incoming);
@@ -384,12 +386,12 @@ impl Router {
         Ok(self.retry_response(now, &hello))
     }
 
-    /// Says nothing to the client.
+    /// Drops the incoming connection without a response.
     pub fn ignore(&mut self, incoming: Incoming) {
         self.take(incoming);
     }
 
-    /// Takes an incoming connection out, with all its datagrams.
+    /// Removes an incoming connection from the tables and returns it with all its datagrams.
     fn take(&mut self, incoming: Incoming) -> (Hello, Vec<StoredDatagram>) {
         let Incoming { key, hello, first } = incoming;
         let mut datagrams = vec![first];
@@ -400,8 +402,8 @@ impl Router {
         (*hello, datagrams)
     }
 
-    /// Registers a connection under a new connection ID (under its addresses if those are empty), and a
-    /// server one also under the one that its client chose.
+    /// Registers a connection under a new connection ID, or under its addresses if connection IDs have zero
+    /// length. A server connection is also registered under the connection ID that its client chose.
     fn register(
         &mut self,
         tuple: FourTuple,
@@ -423,8 +425,8 @@ impl Router {
             self.on_event(handle, &EndpointEvent::CidIssued(local_cid));
         }
         if let Some(cid) = initial_dcid {
-            // It stays for the connection's life, so that a late copy of the first Initial does not look like
-            // a new client.
+            // This entry exists as long as the connection, so that a late copy of the first Initial does not
+            // look like a new client.
             self.on_event(handle, &EndpointEvent::CidIssued(cid));
         }
         Some((handle, local_cid))
@@ -438,13 +440,13 @@ impl Router {
         (0..MAX_CID_ATTEMPTS).map(|_| self.random.cid(len)).find(|cid| !self.cids.contains_key(cid))
     }
 
-    /// Updates the routing tables with an event of a connection.
+    /// Updates the routing tables after an event of a connection.
     pub fn on_event(&mut self, handle: Handle, event: &EndpointEvent) {
         let Some(routed) = self.connections.get_mut(handle.0) else { return };
         match event {
             EndpointEvent::CidIssued(cid) => {
-                // One that is taken leads to its first owner: another connection cannot take over its
-                // packets.
+                // A connection ID that is taken keeps its first owner: another connection cannot take over
+                // its packets.
                 if let Entry::Vacant(entry) = self.cids.entry(*cid) {
                     entry.insert(Target::Connection(handle));
                     routed.cids.push(*cid);
@@ -487,7 +489,7 @@ impl Router {
         }
     }
 
-    /// Removes every route to the connection.
+    /// Removes all routes to the connection.
     fn unroute(&mut self, handle: Handle) {
         let Some(routed) = self.connections.get_mut(handle.0).map(std::mem::take) else { return };
         routed.cids.iter().for_each(|cid| _ = self.cids.remove(cid));
@@ -496,14 +498,14 @@ impl Router {
         self.handshaking -= usize::from(routed.handshaking);
     }
 
-    /// Removes a connection that is gone. Its handle may then be given to another connection.
+    /// Removes a connection that has ended. Its handle may then be reused.
     pub fn remove(&mut self, handle: Handle) {
         self.unroute(handle);
         self.connections.try_remove(handle.0);
     }
 }
 
-/// Returns whether a client without a valid token is asked to come back with one.
+/// Returns whether a client without a valid token is sent a Retry.
 fn must_retry(policy: RetryPolicy, waiting: usize, max_incoming: usize) -> bool {
     match policy {
         RetryPolicy::Never => false,

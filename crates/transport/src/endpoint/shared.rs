@@ -10,17 +10,17 @@ use aws_lc_rs::hmac;
 use super::address_token::{AddressToken, TokenKey};
 use crate::config::EndpointConfig;
 
-/// Bytes of unfinished ClientHellos, most, of all clients together whose addresses are not validated. A
+/// Maximum memory for incomplete ClientHellos of all clients whose addresses are not validated, in bytes. A
 /// client that needs more is refused.
 pub const MAX_UNVALIDATED_MEMORY: usize = 8 << 20;
 
-/// Secrets and settings that an endpoint gives to each of its connections.
+/// Secrets and settings of an endpoint that all its connections share.
 #[derive(Debug)]
 pub struct Shared {
     cid_len: usize,
     reset_key: hmac::Key,
     token_key: TokenKey,
-    /// Bytes of ClientHellos of which something is missing.
+    /// Memory used by incomplete ClientHellos, in bytes.
     unvalidated: AtomicUsize,
 }
 
@@ -39,8 +39,8 @@ impl Shared {
         self.cid_len
     }
 
-    /// Returns the stateless reset token for one of the endpoint's connection IDs. It is the same whenever
-    /// and wherever it is computed under the same key (RFC 9000 §10.3.2).
+    /// Returns the stateless reset token for one of the endpoint's connection IDs. The same key always yields
+    /// the same token (RFC 9000 §10.3.2).
     pub fn reset_token(&self, cid: &ConnectionId) -> ResetToken {
         let tag = hmac::sign(&self.reset_key, cid);
         let mut token = [0; 16];
@@ -48,8 +48,8 @@ impl Shared {
         ResetToken(token)
     }
 
-    /// Returns the token of a NEW_TOKEN frame for the client at `remote` (RFC 9000 §8.1.3). `random` must
-    /// never repeat.
+    /// Returns a token for a NEW_TOKEN frame to the client at `remote` (RFC 9000 §8.1.3). `random` must never
+    /// repeat.
     pub fn new_token(&self, now: Time, remote: SocketAddr, random: [u8; 16]) -> Vec<u8> {
         self.token_key.seal(&AddressToken::New { issued: now, ip: remote.ip() }, random)
     }
@@ -59,7 +59,8 @@ impl Shared {
     }
 }
 
-/// Memory of one client's handshake that counts against [`MAX_UNVALIDATED_MEMORY`] as long as this exists.
+/// Memory of one client's handshake. It counts against [`MAX_UNVALIDATED_MEMORY`] until this value is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     shared: Arc<Shared>,
@@ -71,7 +72,8 @@ impl Waiting {
         Self { shared, bytes: 0 }
     }
 
-    /// Counts `bytes` of memory for the client's handshake from now on; says whether it may have them.
+    /// Sets the memory for the client's handshake to `bytes`. Returns whether the total stays within the
+    /// limit.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let total = &self.shared.unvalidated;
         total.fetch_sub(self.bytes, Ordering::Relaxed);

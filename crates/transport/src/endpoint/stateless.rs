@@ -1,4 +1,4 @@
-//! Answers that an endpoint gives without a connection: Version Negotiation, Retry, refusal, stateless reset.
+//! Stateless responses of an endpoint: Version Negotiation, Retry, refusal, stateless reset.
 
 use std::time::Duration;
 
@@ -11,43 +11,45 @@ use anabranch_wire::{
 use crate::datagram_io::{FourTuple, Transmit};
 use crate::random::Random;
 
-/// Shortest datagram that is answered by a stateless reset: the answer is shorter, and yet a whole one.
+/// Minimum size of a datagram that is answered by a stateless reset, in bytes. The reset is one byte shorter,
+/// and must still have its minimum length.
 pub const MIN_RESET_TRIGGER: usize = MIN_RESET_LEN + 1;
-/// Shortest stateless reset: 5 bytes that look like a packet's, and the token (RFC 9000 §10.3).
+/// Minimum length of a stateless reset, in bytes: 5 unpredictable bytes and the token (RFC 9000 §10.3).
 pub const MIN_RESET_LEN: usize = 21;
-/// Longest stateless reset. Two endpoints that reset each other's resets send ever shorter ones, and stop.
+/// Maximum length of a stateless reset, in bytes. If two endpoints reset each other's resets, these shrink
+/// until the exchange ends.
 pub const MAX_RESET_LEN: usize = 42;
-/// Stateless resets per second that an endpoint sends at most on average.
+/// Maximum average rate of stateless resets, per second.
 pub const RESETS_PER_SECOND: u32 = 1_000;
-/// Version Negotiation packets per second.
+/// Maximum average rate of Version Negotiation packets, per second.
 pub const NEGOTIATIONS_PER_SECOND: u32 = 1_000;
-/// Refused connections per second that are told so; more are ignored.
+/// Maximum average rate of refusals, per second. Further clients get no response.
 pub const REFUSALS_PER_SECOND: u32 = 1_000;
-/// Answers of one sort that may leave at once.
+/// Maximum number of responses of one kind that may be sent at once.
 pub const BURST: u32 = 100;
 
-/// An answer that the driver sends as it is.
+/// A stateless response, which the driver sends unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// From and to, and how long.
+    /// Addresses and length.
     pub transmit: Transmit,
-    /// The datagram.
+    /// UDP payload.
     pub bytes: Vec<u8>,
 }
 
 impl Response {
-    /// Creates the response; `tuple` is that of the datagram that it answers.
+    /// Creates the response to a datagram with the addresses `tuple`.
     pub(super) fn new(tuple: FourTuple, bytes: Vec<u8>) -> Self {
         let transmit = Transmit { tuple, ecn: None, len: bytes.len(), segment_size: bytes.len() };
         Self { transmit, bytes }
     }
 }
 
-/// Budget of the answers of one sort that may still leave.
+/// Rate limit of responses of one kind.
 #[derive(Debug)]
 pub(super) struct Budget {
     interval: Duration,
-    /// Everything up to here is spent.
+    /// Time up to which the budget is spent.
     spent: Time,
 }
 
@@ -56,7 +58,7 @@ impl Budget {
         Self { interval: Duration::from_secs(1) / answers.max(1), spent: Time::ZERO }
     }
 
-    /// Takes one answer, if there is one.
+    /// Consumes one response of the budget. Returns whether one was available.
     pub(super) fn take(&mut self, now: Time) -> bool {
         let spent = self.spent.max(now) + self.interval;
         let within = spent.saturating_since(now) <= self.interval * BURST;
@@ -67,7 +69,7 @@ impl Budget {
     }
 }
 
-/// Returns the Version Negotiation packet that answers a packet of an unknown version with these connection
+/// Returns the Version Negotiation packet in response to a packet of an unknown version with these connection
 /// IDs (RFC 9000 §6.1).
 pub(super) fn version_negotiation(
     random: &mut Random,
@@ -79,7 +81,7 @@ pub(super) fn version_negotiation(
     let mut versions = versions.to_vec();
     let [seed, position, grease_seed @ ..] = random.bytes::<6>();
     if grease {
-        // RFC 9000 §6.3: a reserved version keeps clients able to ignore what they do not know.
+        // RFC 9000 §6.3: a reserved version ensures that clients ignore unknown versions.
         let at = usize::from(position) % (versions.len() + 1);
         versions.insert(at, Version::grease(u32::from_be_bytes(grease_seed)));
     }
@@ -88,7 +90,7 @@ pub(super) fn version_negotiation(
     out
 }
 
-/// Returns a Retry (RFC 9000 §17.2.5) to the client with the connection ID `client`, which sent its Initial
+/// Returns a Retry (RFC 9000 §17.2.5) for the client with the connection ID `client`, whose Initial was sent
 /// to `original_dcid`.
 pub(super) fn retry(
     format: &Format,
@@ -105,8 +107,8 @@ pub(super) fn retry(
     out
 }
 
-/// Returns a stateless reset that answers a datagram of `trigger_len` bytes; `None` if that is too short (RFC
-/// 9000 §10.3.3).
+/// Returns a stateless reset in response to a datagram of `trigger_len` bytes; `None` if the datagram is too
+/// short (RFC 9000 §10.3.3).
 pub(super) fn reset(random: &mut Random, token: &ResetToken, trigger_len: usize) -> Option<Vec<u8>> {
     if trigger_len < MIN_RESET_TRIGGER {
         return None;
@@ -120,12 +122,12 @@ pub(super) fn reset(random: &mut Random, token: &ResetToken, trigger_len: usize)
     Some(out)
 }
 
-/// Bytes that a refusal takes at most: a header with two connection IDs, a short frame, a tag.
+/// Maximum length of a refusal, in bytes: a header with two connection IDs, a short frame and the tag.
 const MAX_REFUSAL_LEN: usize = 128;
 
-/// Returns an Initial packet that closes a connection before it is created (RFC 9000 §5.2.2, §10.2.3). It
-/// goes to the connection ID `client`. The keys are derived from `initial_dcid`, the Destination Connection
-/// ID of the client's Initial.
+/// Returns an Initial packet with CONNECTION_CLOSE, sent before a connection is created (RFC 9000 §5.2.2,
+/// §10.2.3). Its Destination Connection ID is `client`. The keys are derived from `initial_dcid`, the
+/// Destination Connection ID of the client's Initial.
 pub(super) fn refusal(
     format: &Format,
     initial_dcid: &ConnectionId,
@@ -135,7 +137,8 @@ pub(super) fn refusal(
     let keys = initial_keys(format, initial_dcid, Side::Server).local;
     let kind = PacketKind::Initial;
     let mut packet = vec![0; MAX_REFUSAL_LEN];
-    // Our connection ID is the client's choice: there is no connection that another one could belong to.
+    // The Source Connection ID is the one that the client chose: no connection exists that could have
+    // another.
     let outgoing = format.write_long(
         &mut packet,
         &NewLong {
@@ -150,7 +153,7 @@ pub(super) fn refusal(
     let mut payload = Writer::new(packet.get_mut(outgoing.header_len..)?, format.direction);
     let close = ConnectionClose { application: false, code: code.0, frame_type: 0, reason: &[] };
     payload.frame(&Frame::ConnectionClose(close)).ok()?;
-    // Number and payload together are long enough for the sample.
+    // Packet number and payload together must be long enough for the header protection sample.
     payload.pad_to(4);
     let len = outgoing.header_len + payload.len() + TAG_LEN;
     packet.truncate(len);

@@ -1,4 +1,4 @@
-//! Addresses, configurations and hand-made Initial packets that the endpoint's tests share.
+//! Addresses, configurations and hand-made Initial packets for the endpoint's tests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) fn client(n: u32) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + n)), 50_000)
 }
 
-/// Returns the addresses of the `n`-th client as the server sees them.
+/// Returns the addresses of the `n`-th client, as seen by the server.
 pub(super) fn tuple(n: u32) -> FourTuple {
     FourTuple { local: SERVER, remote: client(n) }
 }
@@ -35,7 +35,8 @@ pub(super) fn endpoint_config(seed: u8) -> EndpointConfig {
     EndpointConfig::new([seed; 32])
 }
 
-/// Creates a server and a client that trusts it; both draw from this thread's generator.
+/// Creates configurations of a server and of a client that trusts it. Both draw from this thread's random
+/// generator.
 pub(super) fn configs() -> (ServerConfig, ClientConfig) {
     seed_thread(1);
     let (client, server) = Trust::new("server.test").pair("test");
@@ -48,12 +49,12 @@ pub(super) fn server_with(change: impl FnOnce(&mut ServerConfig)) -> Option<Arc<
     Some(Arc::new(config))
 }
 
-/// Returns a client's first Initial of `size` bytes that contains a PING, sealed as RFC 9001 requires.
+/// Returns a client's first Initial of `size` bytes. It contains a PING and is sealed as RFC 9001 requires.
 pub(super) fn initial(version: Version, dcid: &ConnectionId, token: &[u8], size: usize) -> Vec<u8> {
     Initial { version, size, ..Initial::new(dcid, token) }.seal()
 }
 
-/// Opens an Initial with these keys; the code of the CONNECTION_CLOSE that it starts with.
+/// Opens an Initial with `keys` and returns the error code of its first frame, a CONNECTION_CLOSE.
 pub(super) fn close_code(packet: &[u8], keys: &DirectionKeys) -> u64 {
     let mut packet = packet.to_vec();
     let header = parse_packet(&packet, 8).unwrap();

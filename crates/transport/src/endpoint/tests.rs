@@ -6,7 +6,7 @@ use crate::config::RetryPolicy;
 use crate::error::ConnectionError;
 use crate::testing::{Flying, deliver, drain};
 
-/// Two endpoints that may have many connections, and a network without delay.
+/// Two endpoints with any number of connections, and a network without delay.
 struct Many {
     now: Time,
     client: Endpoint,
@@ -30,7 +30,7 @@ impl Many {
         self.client.connect(self.now, &self.client_config, tuple, "server.test").unwrap()
     }
 
-    /// Passes datagrams on without delay until both ends are quiet; how many there were.
+    /// Delivers datagrams without delay until neither endpoint sends more. Returns their number.
     fn exchange(&mut self) -> usize {
         let mut total = 0;
         loop {
@@ -52,7 +52,7 @@ impl Many {
         }
     }
 
-    /// Lets time pass up to the next deadline, if it lies before `end`.
+    /// Advances to the next deadline unless it lies after `end`. Returns whether there was one.
     fn advance(&mut self, end: Time) -> bool {
         let next = self.client.poll_timeout().into_iter().chain(self.server.poll_timeout()).min();
         let Some(next) = next.filter(|next| *next <= end) else { return false };
@@ -168,7 +168,7 @@ fn a_server_that_forgot_its_connections_resets_them() {
     let mut pair = Many::new(|_| {});
     let handle = pair.connect(1);
     pair.exchange();
-    // The same keys, nothing else.
+    // The new endpoint has the same keys but no connections.
     pair.server = Endpoint::new(&endpoint_config(1), None);
     let now = pair.now;
     let streams = pair.client.connection(handle).unwrap().streams();
@@ -212,7 +212,7 @@ fn timers_follow_their_connections() {
     drain(&mut pair.client, pair.now);
     assert!(pair.client.poll_timeout().is_some());
     assert_eq!(pair.client.timers.len(), 1);
-    // What was sent is lost: the probe timeout sends it again.
+    // The datagrams sent are lost. The probe timeout sends their frames again.
     let at = pair.client.poll_timeout().unwrap();
     assert!(at > pair.now && before.is_some());
     pair.now = at;

@@ -76,7 +76,7 @@ fn the_ipv4_mapped_form_of_an_address_is_the_address() {
     }
 }
 
-/// Row 19 of the attack table: Retry tokens that are ours and wrong.
+/// Row 19 of the attack table: invalid tokens of our own Retry packets.
 #[test]
 fn row_19_wrong_retry_tokens_are_told_from_foreign_ones() {
     let token = retry_token();
@@ -89,7 +89,7 @@ fn row_19_wrong_retry_tokens_are_told_from_foreign_ones() {
     assert_eq!(check(&token, at(100), client(), cid(3)), Proof::Wrong, "another connection's");
 }
 
-/// Row 19: NEW_TOKEN tokens that do not count.
+/// Row 19: NEW_TOKEN tokens that are not valid here and now.
 #[test]
 fn row_19_new_tokens_that_do_not_count_are_ignored() {
     let token = new_token(0);
@@ -102,7 +102,7 @@ fn row_19_new_tokens_that_do_not_count_are_ignored() {
     assert_eq!(check(&token, at(100), other_ip, cid(9)), Proof::Nothing);
 }
 
-/// Row 19: every bit of a token counts, and so does the key.
+/// Row 19: changing any bit of a token, or the key, invalidates it.
 #[test]
 fn row_19_changed_and_foreign_tokens_are_ignored() {
     for token in [retry_token(), new_token(0)] {

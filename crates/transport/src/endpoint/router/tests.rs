@@ -105,7 +105,7 @@ fn a_first_initial_becomes_a_connection() {
     assert_eq!(accepted.datagrams[0].bytes, v1_initial(1, &[]));
     assert_eq!((router.waiting(), router.connections()), (1, 1));
 
-    // Both of its IDs lead to it: the client's choice and the server's, from whatever address.
+    // Both connection IDs lead to it, the client's choice and the server's, from any remote address.
     assert_eq!(connection(route(&mut router, 1, &v1_initial(1, &[]))), accepted.handle);
     assert_eq!(connection(route(&mut router, 2, &short(&start.local_cid, 30))), accepted.handle);
     router.on_event(accepted.handle, &EndpointEvent::HandshakeOver);
@@ -163,7 +163,8 @@ fn other_versions_are_answered_with_ours() {
     offered.retain(|version| !version.is_greased());
     assert_eq!(offered, [Version::V1, Version::V2]);
 
-    // Never: to small datagrams, to Version Negotiation, from an end that accepts nothing.
+    // No Version Negotiation: for small datagrams, for a Version Negotiation packet, from an endpoint that
+    // accepts nothing.
     assert_eq!(dropped(route(&mut router, 1, &packet[..1199])), DropReason::UnexpectedVersion);
     assert_eq!(dropped(route(&mut client_only(), 1, &packet)), DropReason::UnexpectedVersion);
     let mut negotiation = Vec::new();
@@ -201,7 +202,7 @@ fn very_long_connection_ids_of_other_versions_are_returned() {
     assert_eq!(answer[107..307], [7; 200]);
 }
 
-/// Takes a client through a Retry and returns the token and the new Destination Connection ID.
+/// Lets a client follow a Retry. Returns the token and the new Destination Connection ID.
 fn follow_retry(router: &mut Router, from: u32, dcid: u64) -> (Vec<u8>, ConnectionId) {
     let answer = response(route(router, from, &v1_initial(dcid, &[]))).bytes;
     let header = parse_packet(&answer, 8).unwrap();
@@ -229,7 +230,8 @@ fn retry_validates_the_address() {
     );
     assert!(start.address_validated);
 
-    // From another address the token is ours and wrong (row 19): INVALID_TOKEN, in keys that the client has.
+    // From another address the token is ours but invalid (row 19): INVALID_TOKEN, with keys that the client
+    // has.
     let (token, retry_scid) = follow_retry(&mut router, 1, 2);
     let back = initial(Version::V1, &retry_scid, &token, 1200);
     let refusal = response(route(&mut router, 2, &back));
@@ -239,7 +241,7 @@ fn retry_validates_the_address() {
     let late = NOW + Duration::from_secs(16);
     let refusal = response(route_at(&mut router, late, 1, &back));
     assert_eq!(close_code(&refusal.bytes, &keys), TransportErrorCode::INVALID_TOKEN.0);
-    // A token that nobody sealed is like none: another Retry.
+    // A token that was never sealed counts as none: the response is another Retry.
     let random = initial(Version::V1, &cid(3), &[0xab; 90], 1200);
     response(route(&mut router, 1, &random));
 }
@@ -314,7 +316,7 @@ fn row_9_a_flood_of_initials_keeps_bounded_state() {
     assert_eq!((kept.len(), retries, router.waiting()), (9, 4_991, 9));
     assert_eq!(router.cids.len(), 9);
 
-    // Accepted ones count until their handshake is over; a client with a token still gets in.
+    // Accepted connections count until their handshake ends. A client with a token is still accepted.
     let handles: Vec<_> = kept.into_iter().map(|first| router.accept(NOW, first).unwrap().handle).collect();
     assert_eq!(router.waiting(), 9);
     let with_token = |router: &mut Router, n: u64| {
@@ -376,7 +378,7 @@ fn a_client_is_found_by_its_connection_ids() {
     assert_eq!(connection(route(&mut router, 9, &short(&other, 40))), two);
     router.on_event(one, &EndpointEvent::CidIssued(cid(5)));
     assert_eq!(connection(route(&mut router, 1, &short(&cid(5), 40))), one);
-    // Another connection cannot take an ID over, nor give it up.
+    // Another connection can neither take over the connection ID nor retire it.
     router.on_event(two, &EndpointEvent::CidIssued(cid(5)));
     router.on_event(two, &EndpointEvent::CidRetired(cid(5)));
     assert_eq!(connection(route(&mut router, 1, &short(&cid(5), 40))), one);
@@ -423,7 +425,7 @@ fn short_connection_ids_run_out_instead_of_colliding() {
     assert!(given.len() > 200);
 }
 
-/// Row 20 of the attack table: what is answered by a stateless reset, and how.
+/// Row 20 of the attack table: which datagrams cause a stateless reset, and its size and rate.
 #[test]
 fn row_20_resets_shrink_and_are_capped() {
     let mut router = server(|_| {});
@@ -438,7 +440,7 @@ fn row_20_resets_shrink_and_are_capped() {
         assert_eq!(reset[0] & 0xc0, 0x40, "looks like a 1-RTT packet");
         assert_eq!(reset[reset.len() - 16..], router.shared().reset_token(&id).0);
     }
-    // The loop between two endpoints that know nothing of each other ends.
+    // Two endpoints without state for each other's packets: the loop of resets ends.
     let mut other = server(|_| {});
     let mut packet = short(&id, 1200);
     let mut turns = 0;
@@ -461,8 +463,8 @@ fn row_20_resets_shrink_and_are_capped() {
     );
 }
 
-/// A server that comes back while a client's handshake is not confirmed gets Handshake packets alone, for as
-/// long as that client waits.
+/// After a server restart, a client whose handshake is not confirmed may send nothing but Handshake packets
+/// until it times out.
 #[test]
 fn a_server_resets_handshakes_that_it_knows_nothing_of() {
     let handshake = |id: &ConnectionId| {
@@ -536,8 +538,8 @@ fn row_24_junk_costs_no_state_and_little_answer() {
     assert_eq!((router.cids.len(), router.waiting(), router.connections()), (0, 0, 0));
 }
 
-/// Row 11 of the attack table: whoever chooses IDs does not know the key, so that their hashes spread like
-/// random ones. What an attacker without the key can do is choose a pattern.
+/// Row 11 of the attack table: an attacker who chooses connection IDs does not know the key, so their hashes
+/// spread like random ones. Without the key an attacker can only choose a pattern.
 #[test]
 fn row_11_chosen_connection_ids_do_not_collide() {
     const IDS: u64 = 100_000;
@@ -550,8 +552,8 @@ fn row_11_chosen_connection_ids_do_not_collide() {
             for n in 0..IDS {
                 buckets[(hash.hash_one(cid(pattern(n))) & 0x1_ffff) as usize] += 1;
             }
-            // A random function fills the fullest of 2^17 buckets with 100,000 balls with about 8; 16 is
-            // beyond chance.
+            // A random function that throws 100,000 balls into 2^17 buckets fills the fullest with about 8.
+            // With 16 it would not be random.
             assert!(*buckets.iter().max().unwrap() < 16);
             let empty = buckets.iter().filter(|&&load| load == 0).count() as f64 / f64::from(1 << 17);
             // e^(-100,000 / 2^17) = 0.466
@@ -580,7 +582,7 @@ fn arbitrary_datagrams_do_no_harm() {
     let front = proptest::option::of(0usize..1200);
     TestRunner::new(Config::with_cases(2_000))
         .run(&(bytes, front), |(mut bytes, front)| {
-            // Half of them begin like an Initial.
+            // Half of the inputs begin like an Initial.
             if let Some(front) = front {
                 let initial = v1_initial(1, &[7; 20]);
                 let len = front.min(bytes.len());

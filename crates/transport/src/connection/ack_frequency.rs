@@ -1,4 +1,4 @@
-//! Frequency of acknowledgments that either end asks for (draft-ietf-quic-ack-frequency).
+//! ACK_FREQUENCY frames of either endpoint (draft-ietf-quic-ack-frequency).
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::connection::parts::AckRequest;
 use crate::error::{TransportError, violation};
 use crate::path::Path;
 
-/// Longest acknowledgment delay that may be asked for (RFC 9000 §18.2).
+/// Exclusive maximum of a requested acknowledgment delay (RFC 9000 §18.2).
 const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
-/// The shortest delay that probe timeouts allow for, unless the peer's `max_ack_delay` is shorter: where
-/// round trips are short, what a busy host adds is longer than what it was asked for.
+/// Minimum acknowledgment delay that probe timeouts allow for, unless the peer's `max_ack_delay` is shorter.
+/// If round trips are short, the delay of a busy host exceeds the requested one.
 const MIN_COUNTED_DELAY: Duration = Duration::from_millis(5);
 
 impl Connection {
-    /// Asks for rarer acknowledgments as the window of the main path grows, if the peer lets us. The peer
-    /// counts packets and time for each path, but knows one request for all of them.
+    /// Requests less frequent acknowledgments as the congestion window of the main path grows, if the peer
+    /// supports it. The peer counts packets and time for each path, but one request applies to all paths.
     pub(super) fn review_ack_frequency(&mut self) {
         if !self.config.ack.frequency || !self.handshake.progress.confirmed {
             return;
@@ -32,8 +32,7 @@ impl Connection {
             return;
         }
         let mut request = AckRequest::of(&main.recovery, self.config.ack.frequency_rule);
-        // Longer than the peer's own `max_ack_delay` only if that is part of the rule; probe timeouts then
-        // have to wait.
+        // Only a rule that says so may exceed the peer's own `max_ack_delay`; probe timeouts are then longer.
         let max = match self.config.ack.frequency_rule {
             FrequencyRule::Adaptive => max,
             #[cfg(feature = "research")]
@@ -50,9 +49,9 @@ impl Connection {
         }
     }
 
-    /// Returns the longest time that the peer may hold an ACK back on purpose, once its transport parameters
-    /// are known: the requested delay, or, as long as the request may not have arrived, the longer of that
-    /// and its `max_ack_delay` (draft-ietf-quic-ack-frequency, “Computation of Probe Timeout Period”).
+    /// Returns the maximum time by which the peer deliberately delays an ACK, once its transport parameters
+    /// are known. This is the requested delay. Until the request is acknowledged, it is the longer of that
+    /// and the peer's `max_ack_delay` (draft-ietf-quic-ack-frequency, “Computation of Probe Timeout Period”).
     pub(super) fn peer_ack_delay(&self) -> Option<Duration> {
         let max = Duration::from_millis(self.handshake.peer_parameters.as_ref()?.max_ack_delay);
         let Some(request) = self.pending.ack_requested else { return Some(max) };
@@ -62,8 +61,8 @@ impl Connection {
         Some(if follows { requested.max(MIN_COUNTED_DELAY.min(max)) } else { requested.max(max) })
     }
 
-    /// Notes that an ACK_FREQUENCY frame was acknowledged: after the newest one, probe timeouts need not wait
-    /// for longer than it says.
+    /// Handles the acknowledgment of an ACK_FREQUENCY frame. If it was the newest one, probe timeouts no
+    /// longer allow for more than the requested delay.
     pub(super) fn on_ack_frequency_acked(&mut self, sequence: u64) {
         if sequence != self.pending.ack_frequency_sequence {
             return;
@@ -74,7 +73,7 @@ impl Connection {
         self.paths.list.iter_mut().filter(open).for_each(|path| path.recovery.set_peer_max_ack_delay(delay));
     }
 
-    /// Takes over the peer's request (draft-ietf-quic-ack-frequency §4).
+    /// Handles the peer's ACK_FREQUENCY frame (draft-ietf-quic-ack-frequency §4).
     pub(super) fn on_ack_frequency(
         &mut self,
         sequence: u64,

@@ -1,4 +1,4 @@
-//! Effects of a packet's fate on the owners of its frames: acknowledged, lost, or probed for (RFC 9002).
+//! Effects on the owners of frames when a packet is acknowledged, lost or probed for (RFC 9002).
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::space::Receipt;
 use crate::token::{Token, Tokens};
 use crate::trace::TraceEvent;
 
-/// Oldest packets whose contents a probe repeats.
+/// Maximum number of packets whose frames a probe repeats, oldest first.
 const PROBED_PACKETS: usize = 2;
 
-/// End of a frame that was sent.
+/// Fate of a sent frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The peer acknowledged its packet at this time.
+    /// Its packet was acknowledged at this time.
     Acked(Time),
-    /// Its packet is lost, or its content is to be sent again as if it were.
+    /// Its packet was lost, or its content is to be sent again as if it had been lost.
     Lost,
 }
 
@@ -92,14 +92,14 @@ impl Connection {
         processed
     }
 
-    /// Returns the ACK Delay field in time (RFC 9000 §19.3).
+    /// Returns the ACK Delay field as a duration (RFC 9000 §19.3).
     pub(super) fn ack_delay(&self, raw: u64) -> Duration {
         let exponent =
             self.handshake.peer_parameters.as_ref().map_or(3, |parameters| parameters.ack_delay_exponent);
         Duration::from_micros(raw.checked_shl(exponent as u32).unwrap_or(u64::MAX).min(1 << 40))
     }
 
-    /// Hands out what `outcome` holds to the owners of the frames, and empties it.
+    /// Notifies the owners of the frames in `outcome`, and clears `outcome`.
     pub(super) fn apply_outcome(
         &mut self,
         now: Time,
@@ -182,12 +182,12 @@ impl Connection {
         }
     }
 
-    /// Tells the owner of a frame what became of it. The owner of a lost frame queues again what still
-    /// matters.
+    /// Notifies the owner of a frame of its fate. The owner of a lost frame queues it again if it is still
+    /// relevant.
     pub(super) fn on_token(&mut self, token: &Token, fate: Fate) {
         let is_lost = fate == Fate::Lost;
         match *token {
-            // A lost ACK is outdated by the next one; messages and PINGs are not repeated.
+            // A newer ACK supersedes a lost one. DATAGRAM and PING frames are not repeated.
             Token::Ack { .. } if is_lost => {}
             Token::Ack { space, path, receipt } => self.on_ack_acked(space, path, receipt),
             Token::Datagram | Token::Ping => {}
@@ -242,8 +242,8 @@ impl Connection {
         }
     }
 
-    /// Prepares the probes after a PTO: they carry the oldest unacknowledged frames again (RFC 9002 §6.2.4),
-    /// which are not declared lost. All spaces that owe a probe take part, since they share the datagram.
+    /// Prepares the probes after a PTO: they repeat the oldest unacknowledged frames (RFC 9002 §6.2.4), which
+    /// are not declared lost. All spaces for which a probe is due take part, since they share the datagram.
     pub(super) fn probe_all_spaces(&mut self, id: PathId) {
         for space in SpaceId::ALL {
             if self.paths.list.get(id).is_some_and(|path| path.recovery.probes(space) > 0) {
@@ -252,18 +252,18 @@ impl Connection {
         }
     }
 
-    /// Queues again what the oldest packets under way in a space have carried.
+    /// Queues the frames of the oldest packets in flight in `space` again.
     pub(super) fn repeat_oldest(&mut self, id: PathId, space: SpaceId) {
         let Some(path) = self.paths.list.get(id) else { return };
         let mut tokens = Tokens::new();
         let first = if space == SpaceId::Data { self.paths.moved_before(id) } else { 0 };
         let under_way = path.recovery.under_way(space, first..u64::MAX).map(|(_, sent)| sent);
-        // Earlier probes, which may have had nothing to carry, are no reason to send another one like them.
+        // Earlier probes may have carried no repeatable frames. They are not repeated.
         let oldest = under_way.filter(|sent| sent.owed.iter().any(Token::is_repeated));
         for sent in oldest.take(PROBED_PACKETS) {
             tokens.extend(sent.owed.iter().copied());
         }
-        // A second token would be another one.
+        // A repeated NEW_TOKEN frame would carry a second, different token.
         for token in tokens.iter().filter(|token| **token != Token::NewToken) {
             self.on_token(token, Fate::Lost);
         }

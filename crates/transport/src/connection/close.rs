@@ -1,4 +1,4 @@
-//! The end of a connection: closing, draining, reset (RFC 9000 §10).
+//! End of a connection: closing, draining, stateless reset (RFC 9000 §10).
 
 use anabranch_wire::{ConnectionClose, PacketKind, PathId, SpaceId, Time, TransportErrorCode};
 use bytes::Bytes;
@@ -11,8 +11,8 @@ use crate::event::{EndpointEvent, Event};
 use crate::trace::TraceEvent;
 
 impl Connection {
-    /// Closes at once, with the application's code and words (RFC 9000 §10.2). Queued data is dropped: finish
-    /// streams and wait for their acknowledgment first if it matters.
+    /// Closes the connection immediately with the application's code and reason (RFC 9000 §10.2). Queued data
+    /// is discarded. To deliver it, finish the streams and wait for their acknowledgment first.
     pub fn close(&mut self, now: Time, code: u64, reason: Bytes) {
         let close = CloseFrame { application: true, code, frame_type: 0, reason };
         self.begin_closing(now, close, ConnectionError::LocallyClosed);
@@ -44,8 +44,8 @@ impl Connection {
         self.report_end(now, error);
     }
 
-    /// Closes the connection with CONNECTION_CLOSE to `tuple`, where a wrong packet or the end of the last
-    /// path came from, since this end may have no better path.
+    /// Closes the connection with CONNECTION_CLOSE to `tuple`, from which the invalid packet or the end of
+    /// the last path arrived. This endpoint may have no better path.
     pub(super) fn fail_towards(&mut self, now: Time, error: TransportError, tuple: &FourTuple) {
         self.fail(now, error);
         if let State::Closing(closing) = &mut self.state {
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// Takes over the peer's CONNECTION_CLOSE (RFC 9000 §10.2.2).
+    /// Handles the peer's CONNECTION_CLOSE (RFC 9000 §10.2.2).
     pub(super) fn on_peer_close(&mut self, now: Time, path: PathId, close: &ConnectionClose<'_>) {
         let error = if close.application {
             ConnectionError::PeerApplication {
@@ -68,7 +68,7 @@ impl Connection {
         self.drain(now, Some(path), error);
     }
 
-    /// Takes over a stateless reset (RFC 9000 §10.3.1).
+    /// Handles a stateless reset (RFC 9000 §10.3.1).
     pub fn handle_reset(&mut self, now: Time) {
         self.drain(now, None, ConnectionError::Reset);
     }
@@ -76,8 +76,8 @@ impl Connection {
     fn drain(&mut self, now: Time, answer: Option<PathId>, error: ConnectionError) {
         match self.state {
             State::Active => {
-                // Before the handshake is complete the peer may have kept nothing, and take the answer for
-                // another connection's.
+                // Before the handshake is complete, the peer may have kept no state and take the response for
+                // one of another connection.
                 let answer = answer.filter(|_| self.handshake.progress.complete);
                 self.state = State::Draining { until: now + self.paths.close_period(), answer };
                 self.report_end(now, error);
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Ends without a word to the peer: idle timeout, version mismatch.
+    /// Ends the connection without notifying the peer, for instance after the idle timeout.
     pub(super) fn end_silently(&mut self, now: Time, error: ConnectionError) {
         if self.state.is_active() {
             self.report_end(now, error);
@@ -106,13 +106,13 @@ impl Connection {
 
     fn report_end(&mut self, now: Time, error: ConnectionError) {
         self.trace(now, &TraceEvent::Closed { error: &error });
-        // A closing connection keeps next to no memory.
+        // A closing connection keeps almost no memory.
         self.keys.undecrypted.clear();
         self.handshake.session = None;
         self.output.events.push_back(Event::Closed(error));
     }
 
-    /// Takes the CONNECTION_CLOSE that is owed, with the path that it should take if that is known.
+    /// Returns the CONNECTION_CLOSE that is due, and the path on which to send it if that is known.
     pub(super) fn take_close(&mut self) -> Option<(CloseFrame, Option<PathId>)> {
         match &mut self.state {
             State::Closing(closing) => {
@@ -124,8 +124,8 @@ impl Connection {
         }
     }
 
-    /// Repeats CONNECTION_CLOSE for a datagram that arrives while closing, ever more rarely (RFC 9000
-    /// §10.2.1).
+    /// Repeats CONNECTION_CLOSE in response to datagrams that arrive while closing, at a decreasing rate (RFC
+    /// 9000 §10.2.1).
     pub(super) fn on_datagram_while_closing(&mut self, path: Option<PathId>) {
         if let State::Closing(closing) = &mut self.state {
             closing.heard_on = path.or(closing.heard_on);
@@ -138,8 +138,8 @@ impl Connection {
         }
     }
 
-    /// Returns the packet types that must carry a CONNECTION_CLOSE so that the peer can read one of them (RFC
-    /// 9000 §10.2.3).
+    /// Returns the packet types that must carry CONNECTION_CLOSE so that the peer can decrypt at least one
+    /// (RFC 9000 §10.2.3).
     pub(super) fn close_kinds(&self) -> impl Iterator<Item = (SpaceId, PacketKind)> {
         let confirmed = self.handshake.progress.confirmed;
         let data = if self.keys.one_rtt.is_some() { PacketKind::OneRtt } else { PacketKind::ZeroRtt };
@@ -152,8 +152,8 @@ impl Connection {
         .filter(move |(space, _)| *space == SpaceId::Data || !confirmed)
     }
 
-    /// Returns whether a CONNECTION_CLOSE is still to be sent for the first time, or in answer to what has
-    /// arrived since.
+    /// Returns whether a CONNECTION_CLOSE is due: the first one, or a response to a datagram that arrived
+    /// since.
     pub fn owes_close(&self) -> bool {
         match &self.state {
             State::Closing(closing) => closing.owed,
@@ -162,12 +162,12 @@ impl Connection {
         }
     }
 
-    /// Returns whether the connection has ended (its state may be kept for a while).
+    /// Returns whether the connection has ended. Its state may be kept for a while.
     pub fn is_closed(&self) -> bool {
         !self.state.is_active()
     }
 
-    /// Returns whether nothing is left to do and the connection may be dropped.
+    /// Returns whether the connection has drained and may be dropped.
     pub fn is_drained(&self) -> bool {
         self.state.is_over()
     }

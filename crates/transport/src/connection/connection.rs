@@ -1,4 +1,4 @@
-//! The parts of a connection, how it begins, and what its application may ask of it.
+//! The connection type, its creation, and its application interface.
 
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ use crate::stream::Streams;
 use crate::token::Tokens;
 use crate::trace::{Observer, TraceEvent};
 
-/// Reason that a connection could not be begun.
+/// Reason why a connection could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The version of the first flight is not known here.
+    /// The version of the first flight is not supported.
     #[error("QUIC version {0} is not supported")]
     UnsupportedVersion(Version),
-    /// TLS refuses the configuration or the server's name.
+    /// TLS rejected the configuration or the server's name.
     #[error(transparent)]
     Tls(#[from] tls::ConfigError),
     /// A setting contradicts the protocol.
     #[error(transparent)]
     InvalidSetting(#[from] InvalidSetting),
-    /// The remote address cannot be sent to.
+    /// The remote address cannot be a destination.
     #[error("the remote address {0} cannot be connected to")]
     InvalidRemoteAddress(std::net::SocketAddr),
 }
 
-/// The server that a client connects to, and the client's own choices.
+/// Server to which a client connects, and the client's own choices.
 #[derive(Clone, Copy)]
 pub struct ConnectTarget<'a> {
     /// Addresses of the first path.
@@ -48,19 +48,18 @@ pub struct ConnectTarget<'a> {
     pub server_name: &'a str,
     /// Connection ID that the caller has registered with the router.
     pub local_cid: ConnectionId,
-    /// Seed of every random choice of the connection; a secret.
+    /// Seed of all random choices of the connection; must be kept secret.
     pub seed: [u8; 32],
 }
 
 /// A QUIC connection without sockets, clocks or threads.
 ///
-/// Every call that changes it (a batch, a timeout, a write) is to be followed by a full drain of
-/// [`Self::poll_transmit`], [`Self::poll_event`] and [`Self::poll_endpoint_event`], then one look at
-/// [`Self::poll_timeout`].
+/// After each call that changes it (a batch, a timeout, a write), drain [`Self::poll_transmit`],
+/// [`Self::poll_event`] and [`Self::poll_endpoint_event`], then call [`Self::poll_timeout`] once.
 pub struct Connection {
     pub(super) side: Side,
     pub(super) config: Arc<TransportConfig>,
-    /// Server only.
+    /// Server's configuration; `None` for a client.
     pub(super) server: Option<Arc<ServerConfig>>,
     pub(super) shared: Arc<Shared>,
     pub(super) random: Random,
@@ -69,7 +68,7 @@ pub struct Connection {
     pub(super) state: State,
     pub(super) handshake: Handshake,
     pub(super) keys: KeyRing,
-    /// Initial and Handshake.
+    /// State of the Initial and Handshake packet number spaces.
     pub(super) levels: [Level; 2],
     pub(super) paths: PathSet,
     pub(super) streams: Streams,
@@ -79,15 +78,15 @@ pub struct Connection {
     pub(super) idle: Idle,
     pub(super) roaming: Roaming,
     pub(super) output: Output,
-    /// Reused by every acknowledgment and timeout.
+    /// Buffer that every acknowledgment and timeout reuses.
     pub(super) outcome: Outcome<Tokens>,
 }
 
 impl Connection {
-    /// Begins a connection as a client.
+    /// Starts a connection as a client.
     ///
     /// # Errors
-    /// If the version, the server's name or the TLS configuration cannot be used.
+    /// Fails if the version, the server's name or the TLS configuration cannot be used.
     pub fn client(
         now: Time,
         config: &ClientConfig,
@@ -110,8 +109,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Begins a connection as a server; the first datagram is to be passed to [`Self::handle_batch`] right
-    /// after.
+    /// Starts a connection as a server. The first datagram must be passed to [`Self::handle_batch`] directly
+    /// afterwards.
     pub fn server(
         now: Time,
         config: Arc<ServerConfig>,
@@ -189,19 +188,19 @@ impl Connection {
         }
     }
 
-    /// Returns the streams, for the application; follow every use with a drain.
+    /// Returns the streams, for the application. After each use, drain the connection.
     pub fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
 
-    /// Returns the DATAGRAM queues (RFC 9221), for the application; follow every use with a drain.
+    /// Returns the DATAGRAM queues (RFC 9221), for the application. After each use, drain the connection.
     pub fn datagrams(&mut self) -> &mut Datagrams {
         let room = self.datagram_room();
         self.datagrams.set_packet_room(room);
         &mut self.datagrams
     }
 
-    /// Has everything that happens told to `observer` from now on.
+    /// Passes every event from now on to `observer`.
     pub fn set_observer(&mut self, now: Time, observer: Box<dyn Observer>) {
         self.output.observer = Some(observer);
         let path = self.paths.list.main();
@@ -217,14 +216,14 @@ impl Connection {
         }
     }
 
-    /// Sends a PING on `path` soon.
+    /// Queues a PING for `path`.
     pub fn ping(&mut self, path: PathId) {
         if let Some(path) = self.paths.list.get_mut(path) {
             path.ping = true;
         }
     }
 
-    /// Changes the 1-RTT keys as soon as RFC 9001 §6 allows it; does nothing before the handshake is
+    /// Updates the 1-RTT keys as soon as RFC 9001 §6 allows it. Has no effect before the handshake is
     /// confirmed.
     pub fn update_keys(&mut self) {
         if let (true, Some(keys)) = (self.handshake.progress.confirmed, &mut self.keys.one_rtt) {
@@ -232,9 +231,9 @@ impl Connection {
         }
     }
 
-    /// Returns the next event, in the order in which they happened.
+    /// Returns the next event. Events are in the order in which they happened.
     pub fn poll_event(&mut self) -> Option<Event> {
-        // What arrived on streams before the end is of use, even if both came at once.
+        // Stream data that arrived before the close is still useful, even if both arrived in one datagram.
         if matches!(self.output.events.front(), Some(Event::Closed(_)))
             && let Some(event) = self.streams.poll_event()
         {
@@ -255,7 +254,7 @@ impl Connection {
         self.streams.poll_event().map(Event::Stream)
     }
 
-    /// Returns the next event for the endpoint's router.
+    /// Returns the next event for the router of the endpoint.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
         if self.output.endpoint_events.is_empty() {
             self.collect_reset_tokens();
@@ -270,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// Returns the index of `space` in `levels`; `None` for the data space.
+    /// Returns the index of `space` in `levels`; `None` for the application data space.
     pub(super) fn level_index(space: SpaceId) -> Option<usize> {
         match space {
             SpaceId::Initial => Some(0),
@@ -279,7 +278,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection over `error` unless it has ended.
+    /// Closes the connection with `error` unless it has ended.
     pub(super) fn fail(&mut self, now: Time, error: TransportError) {
         self.close_with_error(now, error);
     }
@@ -295,7 +294,7 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// Initial values in which the two ends differ.
+/// Initial values that differ between client and server.
 struct Parts {
     side: Side,
     format: &'static Format,
@@ -304,7 +303,7 @@ struct Parts {
     remote_cid: ConnectionId,
 }
 
-/// Bytes by which IPv6's header is longer than IPv4's.
+/// Difference in length between the headers of IPv6 and IPv4, in bytes.
 const IPV6_EXTRA: u16 = 20;
 
 /// Returns the recovery configuration of a path between these addresses.

@@ -1,5 +1,5 @@
-//! The cryptographic handshake: CRYPTO bytes to TLS and back, keys, transport parameters (RFC 9001 §4, RFC
-//! 9000 §7).
+//! Cryptographic handshake: CRYPTO data to and from TLS, keys, transport parameters (RFC 9001 §4, RFC 9000
+//! §7).
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn violation(reason: &'static str) -> TransportError {
 }
 
 impl Connection {
-    /// Starts a client's first flight, also after Version Negotiation.
+    /// Starts a client's first flight, possibly after Version Negotiation.
     pub(super) fn start_client(
         &mut self,
         now: Time,
@@ -49,7 +49,7 @@ impl Connection {
         self.make_client_session(now)
     }
 
-    /// Makes the TLS session of a client for the current version and queues its ClientHello.
+    /// Creates the TLS session of a client for the current version and queues its ClientHello.
     pub(super) fn make_client_session(&mut self, now: Time) -> Result<(), ConnectError> {
         let Some(start) = self.handshake.client.take() else { return Ok(()) };
         let parameters = self.local_parameters();
@@ -72,7 +72,7 @@ impl Connection {
         self.handshake.session = Some(session);
         self.write_tls(now);
         if let (Some(secret), Some(parameters)) = (early, remembered) {
-            // RFC 9000 §7.4.1: remembered limits hold until the server sends new ones.
+            // RFC 9000 §7.4.1: remembered limits apply until the server sends new ones.
             if self.streams.set_peer_parameters(&parameters).is_ok() {
                 self.datagrams.set_peer_maximum(parameters.max_datagram_frame_size);
                 self.handshake.remembered = Some(Box::new(Remembered::from(&parameters)));
@@ -83,7 +83,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes over the first Initial packet's keys and connection IDs, before the server processes the first
+    /// Adopts the keys and connection IDs of the client's Initial, before the server processes the first
     /// datagram.
     pub(super) fn start_server(&mut self, start: &ServerStart) {
         self.keys.initial = Some(Box::new(initial_keys(self.format, &start.initial_dcid, self.side)));
@@ -96,7 +96,7 @@ impl Connection {
         self.set_progress();
     }
 
-    /// Takes over handshake bytes of `space`.
+    /// Handles CRYPTO data of `space`.
     pub(super) fn on_crypto(
         &mut self,
         now: Time,
@@ -106,7 +106,7 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let is_over = self.handshake.read_level.is_some_and(|level| space < level);
         if is_over {
-            // RFC 9001 §4.1.3: what comes of a level that TLS is done with is a repetition.
+            // RFC 9001 §4.1.3: data of a level that TLS has finished can only be a retransmission.
             let end = offset.saturating_add(data.len() as u64);
             let is_new = end > self.crypto_mut(space).received_end();
             return if is_new {
@@ -122,8 +122,8 @@ impl Connection {
         self.count_hello(is_unvalidated)
     }
 
-    /// Counts the memory of a ClientHello of which something is missing against what all clients together may
-    /// have, as long as the client is not validated.
+    /// Counts the memory of an incomplete ClientHello against the limit for all clients together, while the
+    /// client's address is not validated.
     fn count_hello(&mut self, is_unvalidated: bool) -> Result<(), TransportError> {
         if !is_unvalidated || self.handshake.session.is_some() {
             self.handshake.waiting = None;
@@ -146,7 +146,7 @@ impl Connection {
         }
     }
 
-    /// Feeds TLS what is there in order, and takes what it has to say.
+    /// Passes CRYPTO data to TLS in order, and queues the handshake data that TLS returns.
     fn drive_tls(&mut self, now: Time) -> Result<(), TransportError> {
         while let Some(level) = self.handshake.read_level {
             if self.handshake.session.is_none() && !self.read_client_hello(now)? {
@@ -170,8 +170,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Collects the ClientHello; once it is whole, chooses version and parameters, makes the session and has
-    /// it read. False while more is needed.
+    /// Collects the ClientHello. Once it is complete, chooses version and parameters, creates the session and
+    /// passes it the ClientHello. Returns `false` while data is missing.
     fn read_client_hello(&mut self, now: Time) -> Result<bool, TransportError> {
         let crypto = &mut self.levels[0].crypto;
         loop {
@@ -219,7 +219,7 @@ impl Connection {
         let mut session = Session::server(&tls, encoded)
             .map_err(|error| TransportError::new(TransportErrorCode::INTERNAL_ERROR, error.to_string()))?;
         if self.format.version != self.origin.version {
-            // RFC 9369 §4.1: 0-RTT packets carry the original version; a change of version refuses them.
+            // RFC 9369 §4.1: 0-RTT packets have the original version, so a change of version rejects them.
             session.reject_early_data();
         }
         session.read(&hello).map_err(|error| tls_error(&error))?;
@@ -234,7 +234,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes handshake bytes and keys from TLS until it has nothing more to say.
+    /// Takes handshake data and keys from TLS until it has no more.
     fn write_tls(&mut self, now: Time) {
         let mut bytes = Vec::new();
         loop {
@@ -275,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// Applies the new state of TLS to the connection.
+    /// Updates the connection to the new state of TLS.
     fn after_tls(&mut self, now: Time) -> Result<(), TransportError> {
         let Some(session) = &self.handshake.session else { return Ok(()) };
         let alpn = session.alpn().map(Bytes::copy_from_slice);
@@ -288,12 +288,12 @@ impl Connection {
             self.handshake.alpn = alpn;
             self.output.events.push_back(Event::HandshakeDataReady);
             if self.side.is_server() && self.keys.one_rtt.is_some() && self.shared.cid_len() > 0 {
-                // With the server's first flight, so that the client can open paths as soon as the handshake
-                // is complete.
+                // Sent in the server's first flight, so that the client can open paths as soon as the
+                // handshake is complete.
                 self.issue_path_cids();
             }
         }
-        // RFC 9001 §4.1.3: no bytes of an earlier level may be left over when the next one begins.
+        // RFC 9001 §4.1.3: no unread data of an earlier level may remain when the next level begins.
         let level = self.handshake.read_level.unwrap_or(SpaceId::Initial);
         for (index, space) in [SpaceId::Initial, SpaceId::Handshake].into_iter().enumerate() {
             if space < level && self.levels[index].crypto.has_unread() {
@@ -329,7 +329,7 @@ impl Connection {
         self.handshake.client = None;
         self.output.events.push_back(Event::Connected { early_data_accepted: accepted == Some(true) });
         if self.side.is_server() {
-            // RFC 9001 §4.1.2: a server confirms as soon as the handshake is complete.
+            // RFC 9001 §4.1.2: at a server the handshake is confirmed as soon as it is complete.
             self.pending.handshake_done = true;
             self.pending.new_tokens = self.server.as_ref().map_or(0, |server| server.new_tokens);
             self.handshake.early_until = Some(now + self.paths.list.max_pto() * 3);
@@ -341,7 +341,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Queues all early data for 1-RTT packets, because the server rejected it (RFC 9001 §4.6.2).
+    /// Queues all early data again, for 1-RTT packets: the server rejected 0-RTT (RFC 9001 §4.6.2).
     fn reject_early_data(&mut self, now: Time) {
         self.keys.early = None;
         let mut outcome = std::mem::take(&mut self.outcome);
@@ -353,7 +353,7 @@ impl Connection {
         self.streams.reject_zero_rtt();
     }
 
-    /// Confirms the handshake (RFC 9001 §4.1.2) and discards the Handshake keys.
+    /// Marks the handshake as confirmed (RFC 9001 §4.1.2) and discards the Initial and Handshake keys.
     pub(super) fn confirm(&mut self, now: Time) {
         if self.handshake.progress.confirmed {
             return;
@@ -369,7 +369,7 @@ impl Connection {
         }
     }
 
-    /// Drops the keys of a handshake space and everything that waits in it (RFC 9001 §4.9).
+    /// Discards the keys of a handshake space, and all its state (RFC 9001 §4.9).
     pub(super) fn discard_space(&mut self, now: Time, space: SpaceId) {
         let Some(index) = Self::level_index(space) else { return };
         let had = match space {
@@ -386,7 +386,7 @@ impl Connection {
         }
     }
 
-    /// Tells recovery how far the handshake is (RFC 9002 A.8).
+    /// Informs loss recovery of the handshake's progress (RFC 9002 A.8).
     pub(super) fn set_progress(&mut self) {
         let main = self.paths.list.main().id;
         let [of_main, of_others] = [self.progress(true), self.progress(false)];
@@ -395,8 +395,8 @@ impl Connection {
         }
     }
 
-    /// Returns the progress of the handshake for loss recovery of the main path, or of another path, which
-    /// need not keep the handshake going.
+    /// Returns the progress of the handshake for loss recovery of the main path or of another path. Other
+    /// paths do not need to keep the handshake going.
     pub(super) fn progress(&self, is_main: bool) -> Progress {
         Progress {
             has_handshake_keys: self.keys.handshake.is_some() || self.handshake.progress.complete,
@@ -408,7 +408,7 @@ impl Connection {
         }
     }
 
-    /// Keeps as many connection IDs out at the peer as it wants (RFC 9000 §5.1.1).
+    /// Issues as many connection IDs as the peer accepts (RFC 9000 §5.1.1).
     pub(super) fn issue_cids(&mut self) {
         if !self.handshake.progress.complete || self.shared.cid_len() == 0 {
             return;
@@ -423,7 +423,7 @@ impl Connection {
         self.issue_path_cids();
     }
 
-    /// Passes on which stateless reset tokens are in use.
+    /// Forwards changes of the paths' stateless reset tokens to the endpoint.
     pub(super) fn collect_reset_tokens(&mut self) {
         for path in self.paths.list.iter_mut() {
             while let Some(event) = path.remote_cids.poll_endpoint_event() {
@@ -433,7 +433,7 @@ impl Connection {
         self.collect_pooled_reset_tokens();
     }
 
-    /// Returns the packet type that carries application data now; `None` before any of its keys are there.
+    /// Returns the packet type for application data; `None` until keys for it are available.
     pub(super) fn data_kind(&self) -> Option<PacketKind> {
         match (&self.keys.one_rtt, &self.keys.early) {
             (Some(_), _) => Some(PacketKind::OneRtt),
@@ -442,14 +442,14 @@ impl Connection {
         }
     }
 
-    /// Returns a NEW_TOKEN frame's content for the client's current address.
+    /// Creates the token of a NEW_TOKEN frame for the client's current address.
     pub(super) fn make_token(&mut self, now: Time) -> Vec<u8> {
         let remote = self.paths.list.main().tuple.remote;
         let nonce = self.random.bytes();
         self.shared.new_token(now, remote, nonce)
     }
 
-    /// Queues the bytes of a NEW_TOKEN frame that a client received.
+    /// Handles a NEW_TOKEN frame: queues an event with its token.
     pub(super) fn on_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
         if self.side.is_server() {
             // RFC 9000 §19.7

@@ -1,4 +1,4 @@
-//! Facts about a connection for its application.
+//! Information about a connection for its application.
 
 use anabranch_tls::rustls::pki_types::CertificateDer;
 use anabranch_wire::{ConnectionId, Side, SpaceId, Version};
@@ -7,55 +7,53 @@ use crate::connection::connection::Connection;
 use crate::path::{AckStats, Path, PathInfo, PathTotals};
 use crate::stream::ReceivedBytes;
 
-/// A connection's totals.
+/// Statistics of a connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectionStats {
-    /// Every path that there is, those included that are given up and whose last packets are still
-    /// understood.
+    /// All existing paths. They include abandoned paths on which late packets can still be decrypted.
     pub paths: Vec<PathInfo>,
-    /// Paths that are gone, in the order in which they went: at most
-    /// [`MAX_CLOSED_PATHS`](crate::MAX_CLOSED_PATHS).
+    /// Removed paths, in the order of their removal: at most [`MAX_CLOSED_PATHS`](crate::MAX_CLOSED_PATHS).
     pub closed: Vec<PathInfo>,
-    /// Totals of paths that are gone and not listed any longer.
+    /// Totals of the removed paths that are no longer listed.
     pub merged: PathTotals,
-    /// Acknowledgments sent.
+    /// Statistics of the ACK frames sent.
     pub acks: AckStats,
     /// Number of 1-RTT key updates.
     pub key_updates: u64,
     /// Packets that failed to decrypt.
     pub undecryptable: u64,
-    /// Stream bytes received, by the way they took.
+    /// Stream bytes received, by method of delivery.
     pub received: ReceivedBytes,
-    /// Stream bytes that the peer has acknowledged, each stream's up to the first that it has not.
+    /// Stream bytes that the peer has acknowledged: of each stream, the bytes before the first gap.
     pub delivered: u64,
 }
 
 impl ConnectionStats {
-    /// Returns the share of the 1-RTT packets that arrived in order, each among those of its own path: above
-    /// all numbers before it. `None` if there were none.
+    /// Returns the share of 1-RTT packets that arrived in order, that is, with a number above all earlier
+    /// ones of their path. `None` if none arrived.
     pub fn ordered_ratio(&self) -> Option<f64> {
         let packets = self.merged.data_packets + self.sum(|path| path.data_packets);
         let overtaken = self.merged.overtaken_packets + self.sum(|path| path.overtaken_packets);
         (packets > 0).then(|| (packets - overtaken) as f64 / packets as f64)
     }
 
-    /// Gives the paths that are gone and those that there are, but for what was merged.
+    /// Returns the removed and the existing paths, without those that have been merged into the totals.
     pub fn all_paths(&self) -> impl Iterator<Item = &PathInfo> {
         self.closed.iter().chain(&self.paths)
     }
 
-    /// Returns the UDP payload bytes received on all paths that there have been.
+    /// Returns the UDP payload bytes received on all present and past paths.
     pub fn bytes_received(&self) -> u64 {
         self.merged.bytes_received + self.sum(|path| path.bytes_received)
     }
 
-    /// Returns the UDP payload bytes sent on all paths that there have been.
+    /// Returns the UDP payload bytes sent on all present and past paths.
     pub fn bytes_sent(&self) -> u64 {
         self.merged.bytes_sent + self.sum(|path| path.bytes_sent)
     }
 
-    /// Returns the number of packets declared lost on all paths that there have been.
+    /// Returns the number of packets declared lost on all present and past paths.
     pub fn lost_packets(&self) -> u64 {
         self.merged.lost_packets + self.sum(|path| path.recovery.lost_packets)
     }
@@ -66,13 +64,13 @@ impl ConnectionStats {
 }
 
 impl Connection {
-    /// Returns this end's side.
+    /// Returns which side of the connection this endpoint is.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// Gives the destination connection ID of the client's very first Initial, which both ends know: traces
-    /// of a connection are named by it, and so is its span in logs.
+    /// Returns the Destination Connection ID of the client's very first Initial, which both endpoints know.
+    /// It names the connection in traces and log spans.
     pub fn original_dcid(&self) -> ConnectionId {
         self.handshake.original_dcid
     }
@@ -82,7 +80,7 @@ impl Connection {
         self.format.version
     }
 
-    /// Returns whether the handshake is not complete yet.
+    /// Returns whether the handshake is still incomplete.
     pub fn is_handshaking(&self) -> bool {
         !self.handshake.progress.complete && !self.is_closed()
     }
@@ -92,7 +90,7 @@ impl Connection {
         self.handshake.progress.confirmed
     }
 
-    /// Returns whether a client may send early data now.
+    /// Returns whether this endpoint is a client that may send 0-RTT data now.
     pub fn has_early_keys(&self) -> bool {
         self.side.is_client() && self.keys.early.is_some()
     }
@@ -102,12 +100,12 @@ impl Connection {
         self.handshake.alpn.as_deref()
     }
 
-    /// Returns the host name that the client asked for, as long as the connection is open.
+    /// Returns the host name that the client requested, while the connection is open.
     pub fn server_name(&self) -> Option<&str> {
         self.handshake.session.as_ref()?.server_name()
     }
 
-    /// Returns the peer's certificate chain, as long as the connection is open.
+    /// Returns the peer's certificate chain, while the connection is open.
     pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         self.handshake.session.as_ref()?.peer_certificates()
     }
@@ -117,17 +115,17 @@ impl Connection {
         self.handshake.session.as_ref().is_some_and(anabranch_tls::Session::is_resumed)
     }
 
-    /// Returns the TLS session, for keying material (RFC 8446 §7.5), as long as the connection is open.
+    /// Returns the TLS session, to export keying material (RFC 8446 §7.5), while the connection is open.
     pub fn tls(&self) -> Option<&anabranch_tls::Session> {
         self.handshake.session.as_ref()
     }
 
-    /// Returns the paths as they are now.
+    /// Returns the current state of the paths.
     pub fn paths(&self) -> impl Iterator<Item = PathInfo> + '_ {
         self.paths.list.iter().map(|path| self.path_info(path))
     }
 
-    /// Returns the facts about a path.
+    /// Returns the current state of a path.
     pub(super) fn path_info(&self, path: &Path) -> PathInfo {
         let rtt = path.recovery.rtt();
         PathInfo {
@@ -154,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// Totals of everything.
+    /// Returns the connection's statistics.
     pub fn stats(&self) -> ConnectionStats {
         ConnectionStats {
             paths: self.paths().collect(),

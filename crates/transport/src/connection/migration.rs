@@ -1,5 +1,5 @@
-//! Moving a path to other addresses: the peer's migration and rebinding, our own, preferred addresses (RFC
-//! 9000 §9).
+//! Moves of a path to other addresses: the peer's migration and NAT rebinding, our own migration, preferred
+//! addresses (RFC 9000 §9).
 
 use std::net::SocketAddr;
 
@@ -12,24 +12,25 @@ use crate::event::Event;
 use crate::path::{MigrateError, Path, Phase, Previous, Purpose, may_follow};
 use crate::trace::TraceEvent;
 
-/// The peer sends from other addresses.
+/// The peer's move to other addresses.
 pub(super) struct Moved {
-    /// And to another connection ID.
+    /// `true` if the peer also sends to another connection ID.
     changed_cid: bool,
 }
 
 impl Connection {
-    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server answers there
-    /// (RFC 9000 §9.2); [`Event::PathChanged`] tells. A path that runs there already stays as it is.
+    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server responds there
+    /// (RFC 9000 §9.2). [`Event::PathChanged`] reports the move. A path that already runs there is not
+    /// changed.
     ///
     /// # Errors
-    /// If migration is not possible now or ever; the connection goes on as it was.
+    /// Fails if migration is forbidden, or impossible at present. The connection then continues unchanged.
     pub fn migrate(&mut self, now: Time, local: SocketAddr) -> Result<(), MigrateError> {
         self.may_migrate()?;
         let tuple = FourTuple { local, remote: self.paths.list.main().tuple.remote };
         if tuple == self.paths.list.main().tuple {
-            // It is there. A validation of these addresses that is under way decides about the path, and goes
-            // on.
+            // The path runs there already. A pending validation of these addresses continues, and decides
+            // about the path.
             return Ok(());
         }
         let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
@@ -37,7 +38,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns whether this end may move to another address now (RFC 9000 §9).
+    /// Returns whether this endpoint may migrate now (RFC 9000 §9).
     pub(super) fn may_migrate(&self) -> Result<(), MigrateError> {
         if self.side.is_server() {
             return Err(MigrateError::Server);
@@ -54,13 +55,13 @@ impl Connection {
 
     fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: ConnectionId) {
         let id = self.paths.list.main().id;
-        // The addresses that it leaves go on leading here: what is under way comes late.
+        // The old addresses still route to this connection, for packets in flight.
         self.route_tuple(tuple);
         self.paths.validate(now, id, tuple, dcid, Purpose::Move { sequence });
     }
 
     /// Starts a client's migration to the server's preferred address (RFC 9000 §9.6.2), unless that address
-    /// is unreasonable (§21.5).
+    /// is implausible (§21.5).
     pub(super) fn begin_preferred_address(&mut self, now: Time) {
         let Some(preferred) =
             self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref())
@@ -78,9 +79,9 @@ impl Connection {
         self.probe(now, FourTuple { local: current.local, remote }, PREFERRED_SEQUENCE, dcid);
     }
 
-    /// Notes a packet on the path, and returns the peer's move if the peer is a client and this is a 1-RTT
-    /// packet that does more than probe (RFC 9000 §9.3). Answers to challenges come from addresses that the
-    /// peer has left, too, and may come sooner.
+    /// Counts a packet on the path. Returns the peer's move if the peer is a client and this is the newest
+    /// 1-RTT packet with non-probing frames (RFC 9000 §9.3). Probing packets do not count: responses to
+    /// challenges are also sent from addresses that the peer has left, and may arrive sooner.
     #[inline]
     pub(super) fn note_data_packet(path: &mut Path, context: &Context<'_>, probing: bool) -> Option<Moved> {
         if context.kind != PacketKind::OneRtt || path.is_abandoned() {
@@ -106,7 +107,7 @@ impl Connection {
         (path.tuple != *context.tuple).then_some(Moved { changed_cid })
     }
 
-    /// Follows the peer to the address from which it sends now.
+    /// Moves the path to the address from which the peer now sends.
     pub(super) fn follow_peer(&mut self, now: Time, context: &Context<'_>, Moved { changed_cid }: Moved) {
         self.paths.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
@@ -124,11 +125,12 @@ impl Connection {
         if changed_cid {
             self.paths.stock(context.path);
             let Some(path) = self.paths.list.get_mut(context.path) else { return };
-            // RFC 9000 §9.5: another address of the peer gets another connection ID.
+            // RFC 9000 §9.5: packets to another address of the peer use another connection ID.
             path.switch_cid_for(context.tuple);
         }
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
-        // RFC 9000 §9.4: a change of only the port is most likely a NAT's doing, on the same network path.
+        // RFC 9000 §9.4: if only the port changed, this is most likely NAT rebinding on the same network
+        // path.
         let same_path =
             old.remote.ip() == context.tuple.remote.ip() && old.local.ip() == context.tuple.local.ip();
         if !same_path {
@@ -143,8 +145,9 @@ impl Connection {
         if returning.is_none() {
             self.paths.validate(now, context.path, *context.tuple, dcid, Purpose::Confirm);
             if let Some((tuple, previous_dcid)) = previous {
-                // RFC 9000 §9.3.3: find out whether somebody copied packets to make it look like a move. Only
-                // an address that was validated is asked, or the question itself would be an attack.
+                // RFC 9000 §9.3.3: an attacker may have forwarded packets to simulate a move, so the previous
+                // address is validated again. Only a validated address gets the challenge, which would
+                // otherwise be an attack itself.
                 self.paths.validate(
                     now,
                     context.path,
@@ -161,20 +164,20 @@ impl Connection {
         }
     }
 
-    /// Validates the addresses that the challenge of a PATH_RESPONSE went to, whatever path the frame came on
-    /// (RFC 9000 §8.2.3).
+    /// Validates the addresses to which the challenge of a PATH_RESPONSE was sent, regardless of the path on
+    /// which the response arrived (RFC 9000 §8.2.3).
     pub(super) fn on_path_response(&mut self, now: Time, via: PathId, data: [u8; 8]) {
         let found = self.paths.list.iter().find_map(|path| {
             let mut validations = path.address.validations.iter().enumerate();
             validations.find_map(|(at, validation)| Some((path.id, at, validation.answered_by(data)?)))
         });
-        // A response to a challenge that nobody waits for is late, not wrong.
+        // A response to a challenge that is no longer pending is late, not invalid.
         let Some((id, at, asked)) = found else { return };
         let Some(path) = self.paths.list.get_mut(id) else { return };
         let validation = path.address.validations.remove(at);
         if validation.tuple == path.tuple {
-            // It also measures the path: before anything else does, or one whose acknowledgments take other
-            // ways.
+            // The response also measures the round-trip time, if it is the first sample, or if
+            // acknowledgments return on other paths.
             let unmeasured = !path.recovery.rtt().has_sample() || validation.purpose == Purpose::Life;
             if via == id && unmeasured {
                 path.recovery.on_round_trip(now, now - asked);
@@ -191,7 +194,7 @@ impl Connection {
                 let padded = validation.padded;
                 opened = self.on_path_validated(now, id);
                 if !padded {
-                    // RFC 9000 §8.2.1: whether full datagrams get through is still to be shown.
+                    // RFC 9000 §8.2.1: it is not proven yet that full-size datagrams arrive.
                     self.paths.validate(now, id, validation.tuple, validation.dcid, Purpose::Size);
                 }
             }
@@ -204,14 +207,14 @@ impl Connection {
                 path.address.previous = Some(Box::new(Previous { tuple: path.tuple, dcid_sequence: old }));
                 path.tuple = validation.tuple;
                 path.address.chose_local = true;
-                // The server follows the first packet that does more than probe (RFC 9000 §9.3).
+                // The server follows the first packet with a non-probing frame (RFC 9000 §9.3).
                 path.ping = true;
                 if path.remote_cids.activate(sequence) && sequence != old {
                     path.remote_cids.retire(old);
                 }
                 path.set_validated();
-                // Nothing is to be learned any longer of the addresses that it has left, not even if it was
-                // being opened there.
+                // Validations of the old addresses have become pointless, even if the path was being opened
+                // there.
                 path.address
                     .validations
                     .retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
@@ -235,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// Validations whose time is over.
+    /// Handles validations that have failed because their time is over.
     pub(super) fn expire_validations(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         let Some(at) = path.address.validations.iter().position(|validation| validation.has_failed(now))
@@ -251,8 +254,8 @@ impl Connection {
         self.expire_validations(now, id);
     }
 
-    /// Returns to the former address because the new one does not answer (RFC 9000 §9.3.2), or keeps asking
-    /// until the idle timeout.
+    /// Returns to the previous address because the new one does not respond (RFC 9000 §9.3.2). Without a
+    /// previous address the challenges continue until the idle timeout.
     fn return_or_retry(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         if path.phase == Phase::Opening {

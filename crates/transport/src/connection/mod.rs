@@ -1,4 +1,5 @@
-//! One connection: datagrams to packets to frames to their owners, and back.
+//! One connection: it splits datagrams into packets and frames, passes frames to their owners, and builds
+//! packets.
 
 mod ack_frequency;
 mod acked;

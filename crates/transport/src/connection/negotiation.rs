@@ -1,5 +1,4 @@
-//! Version negotiation and Retry: what happens before the handshake gets going (RFC 9368, RFC 9369 §4, RFC
-//! 9000 §17.2.5).
+//! Version negotiation and Retry, which precede the handshake (RFC 9368, RFC 9369 §4, RFC 9000 §17.2.5).
 
 use anabranch_tls::{initial_keys, retry_tag};
 use anabranch_wire::{
@@ -11,21 +10,22 @@ use crate::connection::connection::Connection;
 use crate::error::{ConnectionError, TransportError};
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
-/// Longest token that a client uses: an Initial must have room for it and a ClientHello.
+/// Maximum length of a token that a client uses, in bytes: an Initial must have room for it and a
+/// ClientHello.
 pub(super) const MAX_TOKEN: usize = 512;
 
 fn negotiation_error(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::VERSION_NEGOTIATION_ERROR, reason)
 }
 
-/// Returns whether a first flight of `from` can be answered in `to` (RFC 9369 §4.1: v1 and v2 are
-/// compatible).
+/// Returns whether a first flight in version `from` can be answered in version `to` (RFC 9369 §4.1: v1 and v2
+/// are compatible).
 fn compatible(from: Version, to: Version) -> bool {
     from.format().is_some() && to.format().is_some()
 }
 
 impl Connection {
-    /// Chooses the version on a server once it has seen the client's version_information (RFC 9368 §2.3).
+    /// Chooses the version on a server after the client's version_information was received (RFC 9368 §2.3).
     pub(super) fn choose_version(&mut self, now: Time) -> Result<(), TransportError> {
         let offered = self.handshake.peer_parameters.as_ref().and_then(|p| p.version_information.as_ref());
         let Some(offered) = offered else { return Ok(()) };
@@ -51,15 +51,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns whether the server may change to a version that numbers streams in another way than the first
-    /// flight's. Data sent before that could not be sent again as it was.
+    /// Returns whether the server may select a version that numbers streams differently from the version of
+    /// the first flight. Data sent before such a change could not be sent again unchanged.
     pub(super) fn may_change_naming(&self) -> bool {
         let names = |version: &Version| version.format().map(|format| format.names_stream);
         self.config.versions.iter().filter_map(names).any(|names| names != self.format.names_stream)
     }
 
-    /// Returns whether the server may have chosen the version of an Initial that differs from the client's
-    /// own. The keys to find out are put aside; nothing changes before the packet proves to be authentic
+    /// Returns whether an Initial of another version may show that the server has changed to that version.
+    /// Derives the keys to decrypt it. No other state changes until the packet is authenticated
     /// ([`Self::follow_version`]).
     pub(super) fn may_follow_version(&mut self, version: Version) -> bool {
         let allowed = self.side.is_client()
@@ -73,14 +73,14 @@ impl Connection {
         true
     }
 
-    /// Changes a client to the version that the server chose, after an Initial of it was opened (RFC 9369
-    /// §4.1).
+    /// Changes the client to the version that the server selected, after an Initial of that version was
+    /// decrypted (RFC 9369 §4.1).
     pub(super) fn follow_version(&mut self, now: Time, version: Version) {
         let Some(format) = version.format() else { return };
         self.keys.initial = self.keys.other_initial.take();
         self.format = format;
         self.streams.set_named(format.names_stream);
-        // Early data belongs to the version that it was sent in.
+        // 0-RTT keys belong to the version in which the early data was sent.
         self.keys.early = None;
         if let Some(session) = &mut self.handshake.session {
             session.set_version(version);
@@ -88,14 +88,14 @@ impl Connection {
         self.trace(now, &TraceEvent::VersionChosen { version });
     }
 
-    /// Checks on a client that nobody tampered with the choice of version (RFC 9368 §4).
+    /// Checks on a client that nobody tampered with the version negotiation (RFC 9368 §4).
     pub(super) fn check_version_information(&mut self) -> Result<(), TransportError> {
         let chosen = self.format.version;
         let offered = self.handshake.peer_parameters.as_ref().and_then(|p| p.version_information.as_ref());
         let Some(offered) = offered else {
             let changed = chosen != self.origin.version || self.handshake.progress.negotiated;
-            // RFC 9368 §4: a server that made the client change must authenticate the reason, save that of
-            // v1.
+            // RFC 9368 §4: a server that made the client change its version must send version_information.
+            // After Version Negotiation, v1 is exempt.
             return if changed && !(self.handshake.progress.negotiated && chosen == Version::V1) {
                 Err(negotiation_error("version_information is missing after a change of version"))
             } else {
@@ -106,7 +106,7 @@ impl Connection {
             return Err(negotiation_error("the server chose another version than the one in use"));
         }
         if self.handshake.progress.negotiated {
-            // Would the authenticated list have led to the same choice?
+            // Would the authenticated list have resulted in the same choice?
             let best = self.config.versions.iter().find(|version| offered.available.contains(version));
             if best != Some(&self.origin.version) && best != Some(&chosen) {
                 return Err(negotiation_error("version negotiation was tampered with"));
@@ -115,7 +115,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes over a Version Negotiation packet (RFC 9000 §6.2).
+    /// Handles a Version Negotiation packet (RFC 9000 §6.2).
     pub(super) fn on_version_negotiation(&mut self, now: Time, packet: &[u8], header: &Protected) {
         let path = self.paths.list.main();
         let ours = path.used_local_cid == header.dcid && path.remote_cids.active() == header.scid;
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Takes over a Retry packet (RFC 9000 §17.2.5.2).
+    /// Handles a Retry packet (RFC 9000 §17.2.5.2).
     pub(super) fn on_retry(&mut self, now: Time, packet: &[u8], header: &Protected) {
         let token = &packet[header.token.clone()];
         let genuine = header.version == Some(self.format.version)
@@ -171,7 +171,8 @@ impl Connection {
         self.handshake.retry_scid = Some(header.scid);
         self.paths.list.main_mut().remote_cids.set_first(header.scid);
         self.keys.initial = Some(Box::new(initial_keys(self.format, &header.scid, self.side)));
-        // Lost are the Initial and 0-RTT packets so far; packet numbers go on (RFC 9000 §17.2.5.3).
+        // The Initial and 0-RTT packets sent so far count as lost. Packet numbers continue (RFC 9000
+        // §17.2.5.3).
         for space in [SpaceId::Initial, SpaceId::Data] {
             let mut outcome = std::mem::take(&mut self.outcome);
             let path = self.paths.list.main_mut();
@@ -183,7 +184,7 @@ impl Connection {
         self.levels[0].crypto.resend_all();
     }
 
-    /// Tells observers of a packet without number and frames that was taken in.
+    /// Reports to the observer that a packet without number and frames was processed.
     fn trace_unnumbered(&mut self, now: Time, size: usize, header: &Protected) {
         let packet = PacketTrace {
             kind: header.kind,
@@ -203,14 +204,14 @@ impl Connection {
     fn retry_tag_matches(&self, packet: &[u8]) -> bool {
         let (body, tag) = packet.split_at(packet.len() - RETRY_TAG_LEN);
         let expected = retry_tag(self.format, &self.handshake.original_dcid, body);
-        // The key is public: nothing leaks through the time that this comparison takes.
+        // The key is public, so the duration of this comparison reveals nothing.
         expected == tag
     }
 
-    /// Forgets the first flight before a second one: nothing of it is in flight or queued any longer.
+    /// Discards the first flight before a second one: none of its data stays in flight or queued.
     fn forget_first_flight(&mut self) {
-        // TLS begins anew and early data is dropped with its keys: late acknowledgments mean nothing any
-        // more.
+        // TLS starts again, and early data is discarded with its keys. Late acknowledgments therefore have no
+        // meaning.
         for space in [SpaceId::Initial, SpaceId::Data] {
             self.paths.list.main_mut().recovery.discard_space(space);
         }

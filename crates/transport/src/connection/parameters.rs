@@ -1,4 +1,4 @@
-//! Transport parameters: ours, and what the peer's mean (RFC 9000 §7.4, §18).
+//! Transport parameters of this endpoint, and the effects of the peer's (RFC 9000 §7.4, §18).
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::error::TransportError;
 use crate::event::EndpointEvent;
 use crate::trace::TraceEvent;
 
-/// The shortest acknowledgment delay that a peer may ask of us, in microseconds: what timers of ordinary
-/// systems keep.
+/// Minimum acknowledgment delay that a peer may request, in microseconds (`min_ack_delay`). Timers of common
+/// systems have this resolution.
 const MIN_ACK_DELAY_US: u64 = 1_000;
 
 fn parameter_error(reason: &'static str) -> TransportError {
@@ -20,7 +20,7 @@ fn parameter_error(reason: &'static str) -> TransportError {
 }
 
 impl Connection {
-    /// Returns this end's transport parameters (RFC 9000 §18.2).
+    /// Returns this endpoint's transport parameters (RFC 9000 §18.2).
     pub(super) fn local_parameters(&mut self) -> TransportParameters {
         let (initial_max_path_id, single_number_space) = self.paths.multipath_parameters();
         let config = &self.config;

@@ -1,9 +1,9 @@
-//! A client whose host changes under it: addresses and routes that come and go, networks that fall silent
-//! (RFC 9000 §9).
+//! Changes of a client's network: addresses and routes that appear and disappear, networks that stop
+//! responding (RFC 9000 §9).
 //!
-//! The core decides nothing about that, because it knows no interfaces. It tells its driver when the main
-//! path is silent, and does as it is told: goes on elsewhere at once, or asks elsewhere and goes on where an
-//! answer comes from.
+//! The core makes no decisions here, because it does not know the host's interfaces. It reports to its driver
+//! when the main path is silent, and carries out the driver's decision. Either it moves the path at once, or
+//! it sends challenges from other addresses and moves the path to those from which the server responds.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,26 +17,27 @@ use crate::event::Event;
 use crate::path::{MAX_VALIDATIONS, MigrateError, Purpose, Validation, may_follow};
 use crate::trace::TraceEvent;
 
-/// Longest time between two challenges to addresses that are to take over a silent path, unless the probe
-/// timeout is longer.
+/// Maximum interval between two challenges on addresses that are to replace those of a silent path, unless
+/// the probe timeout is longer.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
-/// Addresses that are asked at the same time for one silent path; the rest of the validations is for its own
-/// addresses.
+/// Maximum number of other addresses that are probed at the same time for a silent path. The remaining
+/// validation is for the path's own addresses.
 pub(crate) const MAX_RESCUES: usize = MAX_VALIDATIONS - 1;
 
 impl Connection {
-    /// Client: tells from now on with [`Event::PathSilent`] when the main path falls silent. An end that only
-    /// receives learns of that because it asks once, a probe timeout after data has ceased to come.
+    /// Client: enables [`Event::PathSilent`] events when the main path falls silent. An endpoint that only
+    /// receives notices the silence because it sends one probe, a probe timeout after data has stopped
+    /// arriving.
     pub fn watch_silence(&mut self, watches: bool) {
         self.roaming.watches = watches && self.side.is_client();
     }
 
-    /// Client: moves the main path to `local` at once, because the address that it begins at is gone, or
-    /// packets do not leave from it any longer. RFC 9000 §9.2 allows that because the server's address is the
-    /// one that it knows. Data under way is sent again. The new addresses are validated meanwhile.
+    /// Client: moves the main path to `local` at once. For use if the old local address is gone, or if
+    /// packets can no longer be sent from it. RFC 9000 §9.2 allows this because the server's address does not
+    /// change. Data in flight is sent again. The new addresses are validated meanwhile.
     ///
     /// # Errors
-    /// If migration is not possible now or ever; the connection goes on as it was.
+    /// Fails if migration is forbidden, or impossible at present. The connection then continues unchanged.
     pub fn relocate(&mut self, now: Time, local: SocketAddr) -> Result<(), MigrateError> {
         self.may_migrate()?;
         let (id, old) = (self.paths.list.main().id, self.paths.list.main().tuple);
@@ -58,7 +59,7 @@ impl Connection {
         path.address.validations.retain(|one| one.taken().is_some());
         path.tuple = tuple;
         path.address.chose_local = true;
-        // The server follows the first packet that does more than probe (RFC 9000 §9.3).
+        // The server follows the first packet with a non-probing frame (RFC 9000 §9.3).
         path.ping = true;
         path.recovery.migrate(now);
         self.collect_reset_tokens();
@@ -67,13 +68,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Client: asks for the main path whether the server answers on `tuple`, and moves there if it does while
-    /// nothing comes on the path's own addresses ([`Event::PathChanged`] tells). It is asked until the path
-    /// answers. The remote address has to be one that belongs to the server for sure. Does nothing if that is
-    /// under way, or if too many addresses are asked already.
+    /// Client: sends challenges on `tuple` for the main path. If the server responds there while nothing
+    /// arrives between the path's own addresses, the path moves ([`Event::PathChanged`]). The challenges are
+    /// repeated until the path responds. The remote address must be known to belong to the server. Has no
+    /// effect if `tuple` is already being validated, or if too many addresses are.
     ///
     /// # Errors
-    /// If migration is not possible now or ever; the connection goes on as it was.
+    /// Fails if migration is forbidden, or impossible at present. The connection then continues unchanged.
     pub fn rescue(&mut self, now: Time, tuple: FourTuple) -> Result<(), MigrateError> {
         self.may_migrate()?;
         let path = self.paths.list.main();
@@ -94,11 +95,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Client: moves like [`Connection::migrate`], to another address of the server as well, which has to
-    /// belong to it for sure.
+    /// Client: moves the path like [`Connection::migrate`], but possibly to another address of the server.
+    /// The remote address must be known to belong to the server.
     ///
     /// # Errors
-    /// If migration is not possible now or ever; the connection goes on as it was.
+    /// Fails if migration is forbidden, or impossible at present. The connection then continues unchanged.
     pub fn migrate_to(&mut self, now: Time, tuple: FourTuple) -> Result<(), MigrateError> {
         self.may_migrate()?;
         let path = self.paths.list.main();
@@ -112,8 +113,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends unanswered packets again at once, because the network may be there again, and not when the
-    /// backoff of the time without one is over. Does nothing if nothing waits for that.
+    /// Sends unacknowledged packets again at once, without waiting for the backoff, because the network may
+    /// have returned. Has no effect if no probe timeout has occurred.
     pub fn try_again(&mut self, now: Time) {
         if self.paths.list.main().recovery.pto_count() > 0 {
             self.ask_again(now);
@@ -127,9 +128,9 @@ impl Connection {
         path.address.validations.iter_mut().for_each(|one| one.hurry(now));
     }
 
-    /// Client: ends a connection whose server has never answered, because the host cannot send to the server,
-    /// or the server's host refuses packets. Other connections go on, because anybody can forge such messages
-    /// (RFC 9000 §21.6). Returns whether the connection ended.
+    /// Client: ends a connection if no packet of the server has ever arrived, because the host cannot send to
+    /// the server, or the server's host refuses packets. Other connections continue, because such messages
+    /// can be forged (RFC 9000 §21.6). Returns whether the connection ended.
     pub fn refuse(&mut self, now: Time, obstacle: Obstacle) -> bool {
         let never = self.side.is_client() && !self.handshake.progress.complete && self.idle.heard().is_none();
         if never && self.state.is_active() {
@@ -139,8 +140,8 @@ impl Connection {
         false
     }
 
-    /// Client: addresses of the server beside the one in use that it has told itself: preferred ones (RFC
-    /// 9000 §9.6), of either family, and announced ones.
+    /// Client: returns the other addresses that the server has announced itself: the preferred ones of both
+    /// families (RFC 9000 §9.6), and the alternative ones.
     pub fn other_addresses(&self) -> Vec<SocketAddr> {
         let current = self.paths.list.main().tuple.remote;
         let preferred = self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref());
@@ -151,7 +152,7 @@ impl Connection {
         all.filter(|other| *other != current && may_follow(&current, other)).collect()
     }
 
-    /// Declares all data under way lost, because the path leaves addresses that do not work.
+    /// Declares all data in flight lost, because the path leaves addresses that do not work.
     pub(super) fn leave_behind(&mut self, now: Time, id: PathId) {
         let mut outcome = std::mem::take(&mut self.outcome);
         if let Some(path) = self.paths.list.get_mut(id) {
@@ -161,8 +162,8 @@ impl Connection {
         self.outcome = outcome;
     }
 
-    /// Cancels the search for other addresses if an authentic packet arrived between those that the path runs
-    /// over.
+    /// Cancels the validation of other addresses if an authentic packet arrived between the path's own
+    /// addresses.
     #[inline(always)]
     pub(super) fn on_heard_between(&mut self, id: PathId, tuple: &FourTuple) {
         if self.roaming.rescues && self.paths.list.get(id).is_some_and(|path| path.tuple == *tuple) {
@@ -170,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// Cancels the validation of other addresses.
+    /// Cancels the validation of other addresses for a silent path.
     pub(super) fn cancel_rescues(&mut self, id: PathId) {
         self.roaming.rescues = false;
         let Some(path) = self.paths.list.get_mut(id) else { return };
@@ -183,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// Returns the time at which the path is probed because data has ceased to arrive.
+    /// Returns the time at which the path is probed because data has stopped arriving.
     #[inline]
     pub(super) fn quiet_timeout(&self) -> Option<Time> {
         if !self.roaming.watches || !self.handshake.progress.confirmed {
@@ -200,9 +201,9 @@ impl Connection {
         }
     }
 
-    /// Reports that a probe timeout of the path is over. That alone is no silence: a queue that fills makes
-    /// round trips longer than any timeout that was right before, while packets go on to arrive. Another path
-    /// that works makes up for it, and otherwise the driver may know of another address.
+    /// Handles a probe timeout of the path. The timeout alone does not mean silence: if a queue fills up, the
+    /// round-trip time exceeds any earlier estimate although packets still arrive. If no other path works,
+    /// the driver is notified, because it may know another address.
     pub(super) fn report_silence(&mut self, now: Time, space: SpaceId, id: PathId) {
         if !self.roaming.watches || space != SpaceId::Data || self.paths.list.main().id != id {
             return;
@@ -222,7 +223,7 @@ impl Connection {
         }
     }
 
-    /// Returns the time at which a suspected silence counts as one. A packet that arrives before ends the
+    /// Returns the time at which a suspected silence is reported. A packet that arrives before ends the
     /// suspicion.
     #[inline]
     pub(super) fn silence_timeout(&self) -> Option<Time> {

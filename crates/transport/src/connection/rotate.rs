@@ -1,13 +1,13 @@
-//! Changes of this end's connection IDs by age and use, so that an observer cannot follow a long connection
-//! by one of them (RFC 9000 §5.1.1, §9.5).
+//! Replacement of this endpoint's connection IDs by age and use, so that an observer cannot track a
+//! long-lived connection by one of them (RFC 9000 §5.1.1, §9.5).
 
 use anabranch_wire::Time;
 
 use crate::connection::connection::Connection;
 
 impl Connection {
-    /// Asks the peer to move on to new connection IDs on each path whose IDs are old or much used. Without
-    /// traffic nothing happens: the first packet after a long silence has them changed.
+    /// Asks the peer to switch to new connection IDs on each path whose connection IDs are old or heavily
+    /// used. Without traffic nothing is replaced; the first packet after a long silence triggers it.
     #[inline]
     pub(super) fn rotate_old_cids(&mut self, now: Time) {
         if self.config.cid_rotation.is_some() && self.handshake.progress.confirmed && self.state.is_active() {
@@ -29,7 +29,7 @@ impl Connection {
                 continue;
             }
             path.cids_since = Some((now, packets));
-            // A peer that has not followed the last change is not asked again.
+            // A peer that has not completed the last switch is not asked again.
             if let Some(local) = self.paths.local_cids_mut(id).filter(|local| !local.is_rotating()) {
                 local.rotate();
                 rotated = true;

@@ -1,4 +1,4 @@
-//! The connection's timers: one deadline out, everything that is due in.
+//! Timers of a connection: their common deadline, and their expiry.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::error::Silence;
 use crate::trace::{TimerKind, TraceEvent};
 
 impl Connection {
-    /// Returns the time at which [`Self::handle_timeout`] is to be called if nothing else happens before.
+    /// Returns the time at which [`Self::handle_timeout`] must be called unless the connection changes
+    /// before.
     pub fn poll_timeout(&self) -> Option<Time> {
         if !self.state.is_active() {
             return self.state.until();
@@ -33,7 +34,7 @@ impl Connection {
         timers.into_iter().flatten().min()
     }
 
-    /// Does what is due at `now`; harmless when called too early.
+    /// Handles the timers that have expired by `now`. An early call does no harm.
     pub fn handle_timeout(&mut self, now: Time) {
         if !self.state.is_active() {
             if self.state.until().is_some_and(|until| now >= until) {
@@ -71,13 +72,13 @@ impl Connection {
         self.report_states(now);
     }
 
-    /// Returns how long the peer has been silent, and the part of that time that this end was asleep.
+    /// Returns how long the peer has been silent, and during how much of that time this endpoint was asleep.
     pub fn silence(&self, now: Time) -> Silence {
         self.idle.silence(now)
     }
 
-    /// Takes over that this end was asleep: the host was suspended, or the process stopped. The peer is asked
-    /// at once whether it is still there; if its idle timeout has passed meanwhile, it has to answer soon.
+    /// Records that this endpoint was asleep: the host was suspended, or the process was stopped. Probes the
+    /// peer at once. If its idle timeout has expired meanwhile, the peer must respond soon.
     pub fn on_awake(&mut self, now: Time, asleep: Duration) {
         if !self.state.is_active() {
             return;
@@ -99,7 +100,7 @@ impl Connection {
                     now,
                     &TraceEvent::TimerExpired { path: id, kind: TimerKind::Loss, space: SpaceId::Data },
                 );
-                // Tokens say themselves which space they belong to.
+                // Each token contains the space to which it belongs.
                 self.apply_outcome(now, SpaceId::Data, id, &mut outcome);
                 self.scan_for_losses(now);
             }
@@ -110,7 +111,7 @@ impl Connection {
                     path.address.probe_response = true;
                 }
                 self.report_silence(now, space, id);
-                // A failing path is asked with challenges; what was on it is on its way elsewhere.
+                // A failing path is probed with PATH_CHALLENGE; its data has been moved to other paths.
                 let failing = self.paths.list.get(id).is_some_and(|path| path.is_failing);
                 if !(space == SpaceId::Data && failing) {
                     self.probe_all_spaces(id);

@@ -1,57 +1,56 @@
-//! A bound on how often a handshake is acknowledged in packets of their own.
+//! Rate limit for ACK-only packets during the handshake.
 //!
-//! RFC 9000 §13.2.1 wants Initial and Handshake packets acknowledged at once, which a peer can turn into work
-//! without end: it answers each acknowledgment with another PING. No handshake needs more than the first few.
+//! RFC 9000 §13.2.1 requires an immediate ACK for Initial and Handshake packets. A peer could cause endless
+//! work by answering each ACK with another PING. No handshake needs more than the first few.
 
 use std::time::Duration;
 
 use anabranch_wire::Time;
 
-/// Packets with nothing but acknowledgments that may leave one after another in one space of the handshake.
+/// Maximum number of ACK-only packets sent in a burst, in each packet number space of the handshake.
 pub(crate) const MAX_PROMPT_ACKS: u32 = 64;
 
-/// Interval at which one more acknowledgment may leave after that: `max_ack_delay` (RFC 9000 §18.2, the
-/// default).
+/// Interval at which further ACK-only packets may be sent: the default `max_ack_delay` (RFC 9000 §18.2).
 const INTERVAL: Duration = Duration::from_millis(25);
 
-/// The bound for one space.
+/// Rate limit of one packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct AckBudget {
-    /// Time at which all of the budget is there again.
+    /// Time at which the whole budget is available again.
     full_at: Time,
-    /// Time at which an acknowledgment may leave that is held back.
+    /// Time at which a delayed ACK may be sent.
     held_until: Option<Time>,
 }
 
 impl AckBudget {
-    /// Returns the time at which the next acknowledgment may leave, which lies in the past if it may leave
+    /// Returns the time at which the next ACK-only packet may be sent; it is in the past if one may be sent
     /// now.
     fn next(&self) -> Time {
         let rest = self.full_at.saturating_since(Time::ZERO);
         Time::ZERO + rest.saturating_sub(INTERVAL * (MAX_PROMPT_ACKS - 1))
     }
 
-    /// Returns whether an acknowledgment may leave now.
+    /// Returns whether an ACK-only packet may be sent now.
     pub(crate) fn allows(&self, now: Time) -> bool {
         self.next() <= now
     }
 
-    /// Counts an acknowledgment that leaves and carries nothing else.
+    /// Counts a sent ACK-only packet.
     pub(crate) fn on_sent(&mut self, now: Time) {
         self.full_at = self.full_at.max(now) + INTERVAL;
     }
 
-    /// Holds a due acknowledgment until there is budget for it.
+    /// Delays a due ACK until the budget allows it.
     pub(crate) fn hold(&mut self) {
         self.held_until = Some(self.next());
     }
 
-    /// Returns the time at which held acknowledgments are tried again.
+    /// Returns the time at which delayed ACKs are tried again.
     pub(crate) fn held_until(&self) -> Option<Time> {
         self.held_until
     }
 
-    /// Releases held acknowledgments if their time has come.
+    /// Ends the delay of ACKs whose time has been reached.
     pub(crate) fn release(&mut self, now: Time) {
         self.held_until = self.held_until.filter(|until| *until > now);
     }

@@ -1,4 +1,4 @@
-//! Request to the peer for a rate of acknowledgments (draft-ietf-quic-ack-frequency).
+//! Request for the peer's acknowledgment frequency (draft-ietf-quic-ack-frequency).
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use anabranch_recovery::{Controller as _, Recovery, State};
 use crate::config::FrequencyRule;
 use crate::token::Tokens;
 
-/// Bounds of the acknowledgment threshold that this end asks for: enough packets to matter, few enough for
-/// pacing.
+/// Minimum and maximum acknowledgment threshold that this endpoint requests, in packets. A lower one would
+/// save little; a higher one would disturb pacing.
 const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
 
-/// Longest delay that [`FrequencyRule::Study2022`] asks for.
+/// Maximum delay that [`FrequencyRule::Study2022`] requests.
 #[cfg(feature = "research")]
 const MAX_DELAY_2022: Duration = Duration::from_millis(10);
 
-/// Request about the peer's acknowledgments (ACK_FREQUENCY).
+/// Content of an ACK_FREQUENCY frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckRequest {
     pub(crate) threshold: u64,
@@ -30,8 +30,8 @@ impl AckRequest {
         let threshold =
             |share: u64| (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
         match rule {
-            // A quarter of the window and of the round trip keep the acknowledgment clock running; slow start
-            // has to see its round trips in more detail to notice when they grow (RFC 9406).
+            // A quarter of the window and of the round-trip time keep the acknowledgment clock running. Slow
+            // start needs finer samples to notice that round-trip times increase (RFC 9406).
             FrequencyRule::Adaptive => {
                 let starting =
                     matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);
@@ -61,8 +61,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the request of a path in slow start with a window of `packets` packets and the round-trip time
-    /// `rtt`.
+    /// Returns the request for a path in slow start with a window of `packets` packets and a round-trip time
+    /// of `rtt` milliseconds.
     fn asks(rule: FrequencyRule, packets: u32, rtt: u64) -> (u64, u64) {
         let config = Config::default()
             .with_initial_window(InitialWindow::Packets(packets))

@@ -1,4 +1,4 @@
-//! Acknowledgments of 1-RTT packets: when they are due, and how many there were.
+//! Acknowledgments of 1-RTT packets: when they are due, and how many were sent.
 
 use anabranch_wire::Time;
 
@@ -6,17 +6,17 @@ use crate::acknowledge::{AckArrival, AckRule, AckStrategy};
 use crate::config::AckConfig;
 use crate::path::{AckStats, Path};
 
-/// Rule and strategy of acknowledging, and its counters.
+/// Acknowledgment rule, strategy and counters.
 #[derive(Debug)]
 pub(crate) struct Acks {
-    /// Rule of the configuration, or of the peer's newest ACK_FREQUENCY frame.
+    /// Rule of the configuration, or of the peer's latest ACK_FREQUENCY frame.
     pub(crate) requested: AckRule,
     strategy: Option<Box<dyn AckStrategy>>,
     pub(crate) stats: AckStats,
 }
 
 impl Acks {
-    /// Creates the rule and the strategy that `config` asks for.
+    /// Creates the rule and the strategy that `config` selects.
     pub(crate) fn new(config: &AckConfig) -> Self {
         let requested =
             AckRule { threshold: config.threshold, max_delay: config.max_delay, reordering_threshold: 1 };
@@ -32,7 +32,7 @@ impl Acks {
         }
     }
 
-    /// Asks the strategy for the rule, and limits it to delays that the peer expects.
+    /// Returns the strategy's rule, with its delay limited to the one that the peer expects.
     fn ask(
         strategy: &mut dyn AckStrategy,
         requested: AckRule,

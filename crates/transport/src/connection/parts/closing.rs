@@ -1,26 +1,26 @@
-//! State of a connection that has ended or is about to, and the frame that says so.
+//! State of a connection and its end, and the content of CONNECTION_CLOSE.
 
 use anabranch_wire::{ConnectionClose, Frame, PacketKind, PathId, Time, TransportErrorCode};
 use bytes::Bytes;
 
-/// Longest reason phrase that goes into CONNECTION_CLOSE.
+/// Maximum length of a reason phrase in CONNECTION_CLOSE, in bytes.
 const MAX_REASON: usize = 256;
 
-/// Stage in the life of a connection.
+/// Stage of a connection's life.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// Handshaking or established.
+    /// The handshake is in progress or complete.
     Active,
-    /// This end closed and repeats its CONNECTION_CLOSE when the peer goes on sending.
+    /// This endpoint has closed the connection. It repeats CONNECTION_CLOSE if the peer continues to send.
     Closing(Box<Closing>),
-    /// The peer closed: after an answer nothing is sent until the deadline.
+    /// The peer has closed the connection. After one response nothing is sent until the deadline.
     Draining {
         /// Time at which the state may be dropped.
         until: Time,
-        /// The path on which the one CONNECTION_CLOSE in return is to leave (RFC 9000 §10.2.2).
+        /// Path on which the single CONNECTION_CLOSE in response is to be sent (RFC 9000 §10.2.2).
         answer: Option<PathId>,
     },
-    /// Over.
+    /// The connection has ended.
     Drained,
 }
 
@@ -29,12 +29,12 @@ pub(crate) enum State {
 pub(crate) struct Closing {
     pub(crate) close: CloseFrame,
     pub(crate) until: Time,
-    /// A CONNECTION_CLOSE is to be sent.
+    /// `true` if a CONNECTION_CLOSE is due.
     pub(crate) owed: bool,
-    /// The path that the peer was last heard on, once it has been heard after the end, or was the reason for
-    /// it.
+    /// Path on which the last datagram arrived after the close, or the packet that caused it; `None` if
+    /// unknown.
     pub(crate) heard_on: Option<PathId>,
-    /// Datagrams received since the last one was sent, and how many ask for the next.
+    /// Datagrams received since the last CONNECTION_CLOSE, and the number at which the next is due.
     pub(crate) received: u64,
     pub(crate) next_at: u64,
 }
@@ -49,8 +49,8 @@ pub(crate) struct CloseFrame {
 }
 
 impl CloseFrame {
-    /// Returns the frame for a packet of `kind`. Before 1-RTT, the application's words are not shown to the
-    /// network (RFC 9000 §10.2.3).
+    /// Returns the frame for a packet of `kind`. Before 1-RTT, the application's code and reason are not
+    /// revealed to the network (RFC 9000 §10.2.3).
     pub(crate) fn frame(&self, kind: PacketKind) -> Frame<'_> {
         let early = !matches!(kind, PacketKind::OneRtt | PacketKind::ZeroRtt);
         Frame::ConnectionClose(if self.application && early {
@@ -70,7 +70,7 @@ impl CloseFrame {
         })
     }
 
-    /// Creates the answer to the peer's.
+    /// Creates the response to the peer's CONNECTION_CLOSE.
     pub(crate) fn in_return() -> Self {
         let code = TransportErrorCode::NO_ERROR.0;
         Self { application: false, code, frame_type: 0, reason: Bytes::new() }
@@ -82,8 +82,8 @@ impl State {
         matches!(self, Self::Active)
     }
 
-    /// Returns the time at which the state of an ended connection may be dropped; `None` before its end and
-    /// after that.
+    /// Returns the time at which the state of a closing or draining connection may be dropped; `None` in the
+    /// other states.
     pub(crate) fn until(&self) -> Option<Time> {
         match self {
             Self::Closing(closing) => Some(closing.until),

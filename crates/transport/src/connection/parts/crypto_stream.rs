@@ -1,4 +1,4 @@
-//! The handshake bytes of one level, in both directions (RFC 9000 §7.5).
+//! CRYPTO stream of one packet number space, in both directions (RFC 9000 §7.5).
 
 use std::ops::Range;
 
@@ -9,44 +9,43 @@ use crate::ranges::RangeSet;
 use crate::stream::{Pool, ReceiveBuffer};
 use crate::token::{Token, Tokens};
 
-/// Handshake bytes that may be buffered ahead of what TLS has read (RFC 9000 §7.5 asks for at least 4096).
+/// Maximum number of CRYPTO bytes buffered beyond those that TLS has read (RFC 9000 §7.5: at least 4096).
 pub(crate) const MAX_CRYPTO_BUFFER: u64 = 64 * 1024;
 
-/// Handshake bytes in all of a client whose address is not validated: its whole ClientHello. With a Retry or
-/// a token it may have [`MAX_CLIENT_HELLO_LEN`](anabranch_tls::MAX_CLIENT_HELLO_LEN).
+/// Maximum number of CRYPTO bytes from a client whose address is not validated: its whole ClientHello. With a
+/// Retry or a token the limit is [`MAX_CLIENT_HELLO_LEN`](anabranch_tls::MAX_CLIENT_HELLO_LEN).
 pub(crate) const MAX_UNVALIDATED_CRYPTO: u64 = 8 * 1024;
 
-/// Separate ranges of handshake bytes that wait for what is missing between them.
+/// Maximum number of separate ranges of CRYPTO data that wait for missing bytes (RFC 9000 §7.5).
 const MAX_CRYPTO_FRAGMENTS: usize = 64;
 
-/// Both directions of the handshake stream of one packet number space.
+/// Both directions of the CRYPTO stream of one packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStream {
-    /// Boxed, and not there before anything is received: the streams of a connection that is up are kept, and
-    /// idle.
+    /// Boxed, and `None` until data is received: after the handshake the streams stay in memory, idle.
     received: Option<Box<Received>>,
-    /// Bytes that TLS has taken.
+    /// Number of bytes that TLS has read.
     read: u64,
     sending: Vec<u8>,
     /// Offset of the first byte of `sending`.
     base: u64,
-    /// First byte that was never sent.
+    /// Offset of the first byte that was never sent.
     next: u64,
     lost: RangeSet,
-    /// Bytes below are acknowledged as one prefix; the rest of the acknowledged ones are kept apart.
+    /// Acknowledged ranges above `base`. Bytes before `base` are acknowledged and no longer stored.
     acked: RangeSet,
 }
 
-/// The received part of a CRYPTO stream.
+/// Received data of a CRYPTO stream.
 #[derive(Debug)]
 struct Received {
     buffer: ReceiveBuffer,
-    /// Handshakes are short: no memory is kept.
+    /// Handshakes are short, so the pool keeps no memory.
     pool: Pool,
 }
 
 impl CryptoStream {
-    /// Takes in a CRYPTO frame that ends at or below `limit`.
+    /// Handles a CRYPTO frame, whose data must end at or below `limit`.
     pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8], limit: u64) -> Result<(), TransportError> {
         let limit = limit.min(self.read + MAX_CRYPTO_BUFFER);
         if offset + data.len() as u64 > limit {
@@ -67,12 +66,12 @@ impl CryptoStream {
         Ok(())
     }
 
-    /// Returns the handshake bytes that are next for TLS; empty if there are none yet.
+    /// Returns the next bytes in order for TLS; empty if none are available.
     pub(crate) fn peek(&self) -> &[u8] {
         self.received.as_ref().map_or(&[], |received| received.buffer.peek())
     }
 
-    /// Drops `n` bytes that TLS took.
+    /// Discards `n` bytes that TLS has read.
     pub(crate) fn consume(&mut self, n: usize) {
         if let Some(received) = &mut self.received {
             received.buffer.consume(n, &mut received.pool);
@@ -80,22 +79,22 @@ impl CryptoStream {
         self.read += n as u64;
     }
 
-    /// Finds the end of what has been received.
+    /// Returns the highest offset received.
     pub(crate) fn received_end(&self) -> u64 {
         self.received.as_ref().map_or(0, |received| received.buffer.highest())
     }
 
-    /// Counts the bytes allocated for what has been received.
+    /// Returns the number of bytes allocated for received data.
     pub(crate) fn allocated(&self) -> usize {
         self.received.as_ref().map_or(0, |received| received.buffer.allocated())
     }
 
-    /// Returns whether bytes arrived beyond what TLS has read.
+    /// Returns whether bytes have arrived that TLS has not read.
     pub(crate) fn has_unread(&self) -> bool {
         self.received.as_ref().is_some_and(|received| !received.buffer.is_empty())
     }
 
-    /// Queues what TLS wants to send.
+    /// Queues handshake data of TLS for sending.
     pub(crate) fn push(&mut self, data: &[u8]) {
         self.sending.extend_from_slice(data);
     }
@@ -104,7 +103,7 @@ impl CryptoStream {
         self.base + self.sending.len() as u64
     }
 
-    /// Returns whether there is something to send.
+    /// Returns whether any data is to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         !self.lost.is_empty() || self.next < self.end()
     }
@@ -113,7 +112,7 @@ impl CryptoStream {
         self.lost.first().or_else(|| (self.next < self.end()).then(|| self.next..self.end()))
     }
 
-    /// Writes CRYPTO frames as long as they fit.
+    /// Writes CRYPTO frames until the packet is full.
     pub(crate) fn write(&mut self, space: SpaceId, w: &mut Writer<'_>, tokens: &mut Tokens) {
         while let Some(range) = self.next_range() {
             let len = (range.end - range.start).min(max_crypto_len(w.remaining(), range.start) as u64);
@@ -133,7 +132,7 @@ impl CryptoStream {
     }
 
     pub(crate) fn on_acked(&mut self, offset: u64, len: u32) {
-        // Late acknowledgments may speak of bytes that are to be sent anew, after a Retry.
+        // Late acknowledgments may concern bytes that are queued again after a Retry.
         let range = offset..(offset + u64::from(len)).min(self.next);
         if range.is_empty() {
             return;
@@ -163,7 +162,7 @@ impl CryptoStream {
         }
     }
 
-    /// Queues everything to be sent again (after a Retry, RFC 9000 §17.2.5.3).
+    /// Queues all data to be sent again (after a Retry, RFC 9000 §17.2.5.3).
     pub(crate) fn resend_all(&mut self) {
         self.lost = RangeSet::default();
         self.next = self.base;

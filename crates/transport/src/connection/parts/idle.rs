@@ -7,8 +7,8 @@ use anabranch_wire::Time;
 use crate::config::TransportConfig;
 use crate::error::{ConnectionError, Silence};
 
-/// Probe timeouts within which a peer has to answer after this end was asleep for longer than the idle
-/// timeout, as for the idle timeout itself (RFC 9000 §10.1).
+/// Number of PTOs within which a peer must respond after this endpoint was asleep for longer than the idle
+/// timeout. The minimum of the idle timeout itself is the same (RFC 9000 §10.1).
 const AWAKE_PTOS: u32 = 3;
 
 /// Idle timeout and keep-alive (RFC 9000 §10.1).
@@ -18,18 +18,18 @@ pub(crate) struct Idle {
     pub(crate) keep_alive: Option<Duration>,
     /// Time at which the idle timer was last restarted.
     pub(crate) since: Time,
-    /// Time at which a packet was last received or an ack-eliciting one sent.
+    /// Time at which the last packet was received or the last ack-eliciting one was sent.
     pub(crate) last_traffic: Time,
-    /// Time at which the handshake has to be complete; `None` once it is.
+    /// Time at which the handshake must be complete; `None` once it is.
     pub(crate) handshake_until: Option<Time>,
-    /// `true` if an ack-eliciting packet was sent since the last one was received.
+    /// `true` if an ack-eliciting packet was sent since the last packet was received.
     pub(crate) sent: bool,
-    /// Time at which an authentic packet was last received.
+    /// Time at which the last authentic packet was received.
     pub(crate) heard: Option<Time>,
-    /// Time that this end has been asleep since then.
+    /// Time for which this endpoint has been asleep since then.
     pub(crate) asleep: Duration,
-    /// Time at which a peer has to have answered whose own idle timeout may have passed while this end was
-    /// asleep.
+    /// Time by which the peer must respond. Set if the peer's own idle timeout may have expired while this
+    /// endpoint was asleep.
     pub(crate) awake_until: Option<Time>,
 }
 
@@ -50,12 +50,13 @@ impl Idle {
         }
     }
 
-    /// Notes that the handshake is complete.
+    /// Records that the handshake is complete.
     pub(crate) fn on_handshake_complete(&mut self) {
         self.handshake_until = None;
     }
 
-    /// Sets the peer's `max_idle_timeout` in milliseconds, 0 for none; the smaller of both ends' holds.
+    /// Sets the peer's `max_idle_timeout` in milliseconds; 0 for none. The smaller of both endpoints' values
+    /// applies.
     pub(crate) fn set_peer_timeout(&mut self, millis: u64) {
         let peer = (millis > 0).then(|| Duration::from_millis(millis));
         self.timeout = match (self.timeout, peer) {
@@ -78,7 +79,7 @@ impl Idle {
         self.heard
     }
 
-    /// Takes over that this end was asleep for so long; `pto` is the probe timeout.
+    /// Records that this endpoint was asleep for `asleep`. `pto` is the probe timeout.
     pub(crate) fn on_awake(&mut self, now: Time, asleep: Duration, pto: Duration) {
         self.asleep = self.asleep.saturating_add(asleep);
         if self.timeout.is_some_and(|timeout| self.asleep >= timeout) {
@@ -90,7 +91,7 @@ impl Idle {
         Silence { heard: self.heard.map(|heard| now.saturating_since(heard)), asleep: self.asleep }
     }
 
-    /// Restarts the timer for the first ack-eliciting packet since the last one received.
+    /// Restarts the idle timer for the first ack-eliciting packet since the last received packet.
     pub(crate) fn on_sent(&mut self, now: Time, eliciting: bool) {
         if eliciting {
             self.last_traffic = now;
@@ -101,8 +102,8 @@ impl Idle {
         }
     }
 
-    /// Returns the end of the idle timeout: at least three PTOs after the last sign of life, so that a few
-    /// losses do not end the connection.
+    /// Returns the end of the idle timeout. It is at least three PTOs after the timer was restarted, so that
+    /// a few lost packets do not end the connection.
     pub(crate) fn silence_ends(&self, pto: Duration) -> Option<Time> {
         self.timeout.map(|timeout| self.since + timeout.max(pto * 3))
     }
@@ -111,8 +112,8 @@ impl Idle {
         self.silence_ends(pto).into_iter().chain(self.handshake_until).chain(self.awake_until).min()
     }
 
-    /// Returns the reason to give the connection up now, if there is one. Silence takes precedence over the
-    /// end of the handshake's time, because it says more.
+    /// Returns the error if the connection has timed out. An idle timeout takes precedence over a handshake
+    /// timeout, because it is more specific.
     pub(crate) fn overdue(&self, now: Time, pto: Duration) -> Option<ConnectionError> {
         let is_over = |deadline: Option<Time>| deadline.is_some_and(|deadline| now >= deadline);
         let silence = self.silence(now);

@@ -1,4 +1,4 @@
-//! The keys of a connection: one set per level, and the phases of 1-RTT keys (RFC 9001 §6).
+//! Keys of a connection: one set for each level, and the key phases of 1-RTT (RFC 9001 §6).
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use anabranch_wire::{Format, PacketKind, Time, TransportErrorCode};
 use super::Undecrypted;
 use crate::error::TransportError;
 
-/// Packets that may still be sealed when an update is begun, so that the limit is never reached while it is
-/// under way.
+/// Number of packets that may still be sealed when a key update starts, so that the confidentiality limit is
+/// not reached before the update takes effect.
 const CONFIDENTIALITY_MARGIN: u64 = 1 << 16;
 
-/// All keys that are in use. Those of the handshake are boxed, since they go and the connection stays.
+/// All keys in use. Handshake keys are boxed: they are discarded early, and the connection lives on.
 #[derive(Default)]
 pub(crate) struct KeyRing {
     pub(crate) initial: Option<Box<Keys>>,
-    /// Keys for Initial packets of another version than the one in use (RFC 9369 §4.1): at a server that
-    /// changed it, the one that the client began with; at a client, one that the server may have chosen.
+    /// Keys for Initial packets of another version (RFC 9369 §4.1). At a server that changed the version, it
+    /// is the client's original version; at a client, a version to which the server may have changed.
     pub(crate) other_initial: Option<Box<Keys>>,
     pub(crate) early: Option<Box<DirectionKeys>>,
     pub(crate) handshake: Option<Box<Keys>>,
     pub(crate) one_rtt: Option<OneRtt>,
-    /// Packets that failed to open, over all keys and paths (RFC 9001 §6.6).
+    /// Number of packets that failed to decrypt, over all keys and paths (RFC 9001 §6.6).
     pub(crate) failed_opens: u64,
-    /// Packets that arrived before their keys.
+    /// Packets that arrived before their keys were available.
     pub(crate) undecrypted: Undecrypted,
 }
 
 impl KeyRing {
-    /// Keys for sealing packets of `kind`.
+    /// Returns this endpoint's keys for packets of `kind`.
     pub(crate) fn seal(&self, kind: PacketKind) -> Option<&DirectionKeys> {
         match kind {
             PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.local),
@@ -51,7 +51,7 @@ impl KeyRing {
         }
     }
 
-    /// Counts a failed open; an error once the integrity limit of the AEAD is reached.
+    /// Counts a packet that failed to decrypt. Returns an error once the AEAD's integrity limit is reached.
     pub(crate) fn on_failed_open(&mut self) -> Result<(), TransportError> {
         self.failed_opens += 1;
         let limit = self.one_rtt.as_ref().map_or(u64::MAX, |keys| keys.limits.integrity);
@@ -63,7 +63,7 @@ impl KeyRing {
     }
 }
 
-/// Usage limits of an AEAD (RFC 9001 §6.6); tests lower them.
+/// Usage limits of an AEAD (RFC 9001 §6.6). Tests lower them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AeadLimits {
     pub(crate) confidentiality: u64,
@@ -76,49 +76,50 @@ impl AeadLimits {
     }
 }
 
-/// 1-RTT keys of the current phase, the next one, and for a while the previous one.
+/// 1-RTT keys of the current key phase, the next one and, for a while, the previous one.
 pub(crate) struct OneRtt {
     secrets: Secrets,
     pub(crate) local: DirectionKeys,
     pub(crate) remote: DirectionKeys,
     next_local: PacketKey,
     next_remote: PacketKey,
-    /// Key of the previous phase. Kept until the peer has been seen in this one, which the loss of everything
-    /// that tells the peer of the update can delay, and for `retain_for` from then on (RFC 9001 §6.1, §6.5).
+    /// Key of the previous key phase, for late packets. It is kept until a packet of the current phase
+    /// arrives, and for `retain_for` from then on (RFC 9001 §6.1, §6.5). That packet is late if the packets
+    /// that show the update to the peer are lost.
     previous_remote: Option<(PacketKey, Option<Time>)>,
     retain_for: Duration,
-    /// Value of the key phase bit.
+    /// Key phase bit of the current phase.
     pub(crate) phase: bool,
-    /// Number of updates.
+    /// Number of key updates.
     pub(crate) generation: u64,
-    /// Packets sealed in this phase.
+    /// Number of packets sealed in this phase.
     sealed: u64,
-    /// `true` if a packet of this phase has been acknowledged, without which no update may be begun (RFC 9001
+    /// `true` if a packet of this phase was acknowledged. Without that no update may be initiated (RFC 9001
     /// §6.1).
     acked: bool,
-    /// `true` if the peer has been seen in this phase.
+    /// `true` if a packet of the peer in this phase has arrived.
     peer_followed: bool,
-    /// Not before this time may another update be begun: three PTOs after the last one (RFC 9001 §6.5).
+    /// Earliest time of another update: three PTOs after the last one (RFC 9001 §6.5).
     not_before: Time,
     pub(crate) limits: AeadLimits,
     update_after: u64,
     requested: bool,
 }
 
-/// The key phase of a packet, as far as its header tells (RFC 9001 §6).
+/// Key phase of a packet, as derived from its header (RFC 9001 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The phase of the keys in use.
+    /// Phase of the keys in use.
     Current,
-    /// The one before, whose key is still kept.
+    /// Previous phase, whose key is still available.
     Previous,
-    /// The one that the peer moves to with this packet, if it is authentic.
+    /// Next phase: the peer has initiated an update, if the packet is authentic.
     Next,
 }
 
 impl OneRtt {
-    /// Creates the keys; `update_after` begins an update after that many packets, if sooner than the AEAD
-    /// demands.
+    /// Creates the keys. With `update_after`, an update starts after that many packets, or earlier if the
+    /// AEAD's limit requires it.
     pub(crate) fn new(mut secrets: Secrets, format: &Format, update_after: Option<u64>) -> Self {
         let keys = secrets.keys(format);
         let limits = AeadLimits::of(secrets.suite());
@@ -144,7 +145,7 @@ impl OneRtt {
         }
     }
 
-    /// Counts a packet that is about to be sealed; an error if the confidentiality limit forbids it.
+    /// Counts a packet that is about to be sealed. Returns an error if the confidentiality limit is reached.
     pub(crate) fn on_sealing(&mut self) -> Result<(), TransportError> {
         if self.sealed >= self.limits.confidentiality {
             return Err(TransportError::new(
@@ -162,12 +163,12 @@ impl OneRtt {
         self.update_after = confidentiality - margin;
     }
 
-    /// Notes that a packet of the current phase was acknowledged.
+    /// Records that a packet of the current phase was acknowledged.
     pub(crate) fn on_acked(&mut self) {
         self.acked = true;
     }
 
-    /// Requests new keys for the application, as soon as they are allowed.
+    /// Requests a key update for the application; it starts as soon as it is allowed.
     pub(crate) fn request_update(&mut self) {
         self.requested = true;
     }
@@ -178,8 +179,9 @@ impl OneRtt {
         wanted && self.acked && self.peer_followed && now >= self.not_before
     }
 
-    /// Begins a phase. `retain_for` is how long packets of the previous phase are still accepted once the
-    /// peer is in this one (RFC 9001 §6.5: three PTOs, the largest of all paths).
+    /// Starts a new key phase. `retain_for` is the time for which packets of the previous phase are still
+    /// accepted after the first packet of the peer in this phase (RFC 9001 §6.5: three PTOs, the largest of
+    /// all paths).
     pub(crate) fn update(&mut self, now: Time, format: &Format, by_peer: bool, retain_for: Duration) {
         let (next_local, next_remote) = self.secrets.update(format);
         self.local.packet = std::mem::replace(&mut self.next_local, next_local);
@@ -196,9 +198,9 @@ impl OneRtt {
         self.requested = false;
     }
 
-    /// Returns the phase of a packet that shows this key phase bit. A bit that differs from the current phase
-    /// means the next phase, or, while its key is kept and the packet `is_older` than anything of this phase,
-    /// the previous one. Only one key is tried.
+    /// Returns the phase of a packet with this key phase bit. If the bit differs from the current phase, it
+    /// is the next phase. It is the previous phase if that key is kept and the packet `is_older` than all
+    /// packets received in the current phase. Only one key is tried.
     #[inline]
     pub(crate) fn phase_of(&mut self, now: Time, key_phase: bool, is_older: bool) -> Phase {
         if key_phase == self.phase {
@@ -210,7 +212,7 @@ impl OneRtt {
         if self.previous_remote.is_some() && is_older { Phase::Previous } else { Phase::Next }
     }
 
-    /// Returns the key that opens packets of the phase.
+    /// Returns the key that decrypts packets of `phase`.
     #[inline]
     pub(crate) fn opener(&self, phase: Phase) -> &PacketKey {
         match (phase, &self.previous_remote) {
@@ -220,13 +222,13 @@ impl OneRtt {
         }
     }
 
-    /// Returns whether the peer has been seen in the current phase.
+    /// Returns whether a packet of the peer in the current phase has arrived.
     #[inline]
     pub(crate) fn is_followed(&self) -> bool {
         self.peer_followed
     }
 
-    /// Notes that a packet of the current phase was opened.
+    /// Records that a packet of the current phase was decrypted.
     pub(crate) fn on_peer_followed(&mut self, now: Time) {
         if !std::mem::replace(&mut self.peer_followed, true)
             && let Some((_, until)) = &mut self.previous_remote

@@ -1,4 +1,4 @@
-//! The parts that a connection is made of, which know nothing of each other but for what they hold.
+//! Components of a connection. A component depends on another one only if it contains it.
 
 mod ack_budget;
 mod ack_request;

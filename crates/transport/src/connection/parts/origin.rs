@@ -1,17 +1,17 @@
-//! The beginning of a connection.
+//! Start of a connection.
 
 use anabranch_wire::{ConnectionId, Time, Version};
 
-/// Facts of a connection's first flight that never change.
+/// Values of a connection's first flight; they never change.
 #[derive(Debug)]
 pub(crate) struct Origin {
     /// Version of the client's first Initial.
     pub(crate) version: Version,
-    /// Server only: what its Initial keys are made from.
+    /// Server: connection ID from which its Initial keys are derived.
     pub(crate) initial_dcid: ConnectionId,
-    /// Time at which it began.
+    /// Time at which the connection started.
     pub(crate) time: Time,
-    /// Source of this end's long headers.
+    /// Source Connection ID of this endpoint's long headers.
     pub(crate) local_cid: ConnectionId,
     /// Values of the greased fixed bit, by packet number (RFC 9287).
     pub(crate) grease_bits: u64,

@@ -1,24 +1,24 @@
-//! Frames that are owed and belong to no stream, no path and no handshake level.
+//! Pending frames that belong to no stream, path or handshake level.
 
 use super::AckRequest;
 
-/// Frames that are owed and belong to no stream, no path and no handshake level.
+/// Pending frames that belong to no stream, path or handshake level.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) handshake_done: bool,
-    /// NEW_TOKEN frames that the client should get.
+    /// Number of NEW_TOKEN frames still to be sent to the client.
     pub(crate) new_tokens: u64,
-    /// NEW_TOKEN frames that the server has sent.
+    /// Number of NEW_TOKEN frames received from the server.
     pub(crate) new_tokens_received: u64,
-    /// The peer gave up connection IDs: it may need new ones.
+    /// `true` if the peer retired connection IDs, so that new ones may be due.
     pub(crate) issue_cids: bool,
-    /// The ACK_FREQUENCY request that the peer should know.
+    /// ACK_FREQUENCY request to be sent.
     pub(crate) ack_frequency: Option<AckRequest>,
     pub(crate) ack_frequency_sequence: u64,
-    /// The newest request that was made.
+    /// Latest request made.
     pub(crate) ack_requested: Option<AckRequest>,
-    /// The peer is known to follow it.
+    /// `true` if the latest request was acknowledged.
     pub(crate) ack_request_acked: bool,
-    /// Sequence number of the newest ACK_FREQUENCY received.
+    /// Sequence number of the newest ACK_FREQUENCY frame received.
     pub(crate) ack_frequency_received: Option<u64>,
 }

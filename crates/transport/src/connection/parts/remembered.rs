@@ -1,10 +1,10 @@
-//! Limits of an earlier connection, which early data is sent under.
+//! Remembered limits of an earlier connection, which apply to early data.
 
 use anabranch_wire::{TransportErrorCode, TransportParameters};
 
 use crate::error::TransportError;
 
-/// Limits of an earlier connection that early data was sent under, besides those of streams.
+/// Remembered limits of an earlier connection, besides those of streams, which apply to early data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remembered {
     pub(crate) active_connection_id_limit: u64,
@@ -21,7 +21,7 @@ impl From<&TransportParameters> for Remembered {
 }
 
 impl Remembered {
-    /// Checks that a server that accepts early data takes no limits back (RFC 9000 §7.4.1, RFC 9221 §3).
+    /// Checks that a server that accepted early data has not reduced a limit (RFC 9000 §7.4.1, RFC 9221 §3).
     pub(crate) fn check(&self, new: &TransportParameters) -> Result<(), TransportError> {
         let reduced = new.active_connection_id_limit < self.active_connection_id_limit
             || new.max_datagram_frame_size < self.max_datagram_frame_size;

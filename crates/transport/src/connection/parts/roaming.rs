@@ -1,17 +1,17 @@
-//! Silence of the main path, as far as it is known.
+//! Detection of silence on a client's main path.
 
 use anabranch_wire::Time;
 
-/// State of the search for silence on the main path.
+/// State of the detection of silence on the main path.
 #[derive(Debug, Default)]
 pub(crate) struct Roaming {
-    /// Somebody wants to know when the path falls silent.
+    /// `true` if the application requested events when the path falls silent.
     pub(crate) watches: bool,
-    /// Stream bytes that had arrived when the path was last asked because it had become quiet.
+    /// Stream bytes that had arrived when the path was last probed because no more data arrived.
     pub(crate) traffic: u64,
-    /// Time at which a packet had last come when a probe timeout was over too soon after it to be called
+    /// Arrival time of the last packet, if a probe timeout expired too soon after it to be reported as
     /// silence.
     pub(crate) suspected: Option<Time>,
-    /// Other addresses are asked, because the path is silent.
+    /// `true` while other addresses are being validated because the path is silent.
     pub(crate) rescues: bool,
 }

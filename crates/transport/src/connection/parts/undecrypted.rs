@@ -4,16 +4,16 @@ use anabranch_wire::Ecn;
 
 use crate::datagram_io::FourTuple;
 
-/// Packets kept because their keys are not there yet (RFC 9001 §5.7), most.
+/// Maximum number of packets that are kept until their keys are available (RFC 9001 §5.7).
 pub(crate) const MAX_UNDECRYPTED_PACKETS: usize = 16;
 
-/// The same at a server whose client has not proved its address.
+/// Maximum number of such packets at a server whose client's address is not validated.
 pub(crate) const MAX_UNDECRYPTED_UNVALIDATED: usize = 2;
 
-/// Longest packet that is kept; others come again.
+/// Maximum length of a packet that is kept, in bytes. The peer sends longer ones again.
 const MAX_UNDECRYPTED_LEN: usize = 1_500;
 
-/// A packet that waits for keys, and the properties of its datagram.
+/// Packet that waits for keys, with the properties of its datagram.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) tuple: FourTuple,
@@ -26,7 +26,7 @@ pub(crate) struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Undecrypted {
     pub(crate) packets: Vec<Kept>,
-    /// Keys came: try again.
+    /// `true` if keys have become available, so that the packets are to be tried again.
     pub(crate) retry: bool,
 }
 

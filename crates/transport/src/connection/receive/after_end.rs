@@ -12,8 +12,8 @@ use crate::datagram_io::Datagram;
 use crate::trace::DropReason;
 
 impl Connection {
-    /// Processes a datagram after the end: a CONNECTION_CLOSE of the peer takes effect; anything else makes a
-    /// closing end repeat its own.
+    /// Processes a datagram after the connection's end. A CONNECTION_CLOSE of the peer starts draining. Any
+    /// other datagram may make a closing endpoint repeat its own CONNECTION_CLOSE.
     pub(in crate::connection) fn handle_datagram_after_end(
         &mut self,
         now: Time,
@@ -29,13 +29,13 @@ impl Connection {
             Envelope { tuple, ecn: *ecn, len: payload.len(), is_on_only_path: false, is_one_of_many: false };
         let mut rest = &mut **payload;
         while !rest.is_empty() {
-            // What cannot be read is no close.
+            // A packet that cannot be parsed carries no CONNECTION_CLOSE.
             let Ok(next) = self.look_for_close(now, &envelope, rest) else { return };
             rest = next;
         }
     }
 
-    /// Looks into the first packet of `rest`; what follows it.
+    /// Handles a CONNECTION_CLOSE in the first packet of `rest`. Returns the bytes after that packet.
     fn look_for_close<'p>(
         &mut self,
         now: Time,
@@ -53,7 +53,7 @@ impl Connection {
         let malformed = |_| Stop::Drop(DropReason::Malformed);
         let header = parse_packet(rest, self.shared.cid_len()).map_err(malformed)?;
         let (packet, next) = rest.split_at_mut(header.end);
-        // Another packet of the datagram may be the close.
+        // An error is ignored: another packet of the datagram may contain the CONNECTION_CLOSE.
         let _ = self.look_for_close_in(now, packet, &header);
         Ok(next)
     }
@@ -72,7 +72,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the CONNECTION_CLOSE of a packet and its path, whatever else is in it or wrong with it.
+    /// Returns the CONNECTION_CLOSE of a packet and its path. Other frames and other errors are ignored.
     pub(in crate::connection) fn close_in_short<'p>(
         &mut self,
         now: Time,

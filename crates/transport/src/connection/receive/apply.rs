@@ -15,8 +15,8 @@ use crate::stream::Reserved;
 use crate::trace::{DropReason, PacketTrace, TraceEvent};
 
 impl Connection {
-    /// Applies an opened packet, as the next one of `train` if it has nothing but data that continues its
-    /// stream.
+    /// Applies a decrypted packet. It joins `train` if it contains nothing but data that continues the
+    /// train's stream.
     #[inline(always)]
     pub(in crate::connection) fn apply(
         &mut self,
@@ -52,7 +52,7 @@ impl Connection {
         }
     }
 
-    /// Applies a packet whose data is in the buffer of its stream: the data, then its other frames.
+    /// Applies a packet whose data is already in its stream's buffer: first the data, then the other frames.
     #[inline(always)]
     fn apply_direct(
         &mut self,
@@ -81,12 +81,12 @@ impl Connection {
         if !others.is_empty() && self.on_frames(now, &context, others)?.is_none() {
             return Ok(());
         }
-        // The data is to be acknowledged, and is no probe.
+        // Stream data is ack-eliciting and not probing.
         self.after_frames(now, &context, short.envelope.ecn, Seen { eliciting: true, probing: false })?;
         *train = self.begin_train(short);
         Ok(())
     }
-    /// Applies a packet that was opened where it arrived.
+    /// Applies a packet that was decrypted in place.
     #[inline(always)]
     fn apply_payload(&mut self, now: Time, short: &Short<'_>, payload: &[u8]) -> Result<(), Stop> {
         let &Short { envelope, dcid, path, number, unmasked, .. } = short;
@@ -96,7 +96,7 @@ impl Connection {
         {
             return Err(Stop::Drop(DropReason::Unexpected));
         }
-        // With the path open, its numbers may tell more.
+        // Now that the path is open, a duplicate may be detected that was not before.
         if !short.is_new && self.paths.is_duplicate_on(path, number) {
             return Err(Stop::Drop(DropReason::Duplicate));
         }
@@ -111,9 +111,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Applies the effects of an authentic packet that do not depend on its frames, except those on
-    /// addresses, and returns its path. `telling` are those of its frames that may show its path, `payload`
-    /// is for an observer.
+    /// Applies the effects of an authentic packet that do not depend on its frames, except address changes,
+    /// and returns its path. `telling` contains the frames that may identify the path; `payload` is passed to
+    /// an observer.
     #[inline(always)]
     pub(in crate::connection) fn on_authentic_short(
         &mut self,

@@ -1,8 +1,8 @@
-//! 1-RTT packets that are decrypted to where their stream data is read (`docs/vreverso.md`).
+//! 1-RTT packets that are decrypted directly into the receive buffer of their stream (`docs/vreverso.md`).
 //!
-//! Nothing that a header says is believed. The place is one in the buffer of a stream that exists; what has
-//! been received of it is put back after the packet was opened, or was not; and nothing is told to anybody
-//! before the frames agree with the header.
+//! A header is not trusted. Its place must be in the buffer of an existing stream. Received bytes that
+//! decryption overwrites are restored afterwards, whether it succeeded or not. Nothing is reported before the
+//! frames are known to agree with the header.
 
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Direction, Placement, Stream, Time};
@@ -15,10 +15,10 @@ use crate::connection::connection::Connection;
 use crate::error::{TransportError, violation};
 use crate::stream::{Reserved, Saved};
 
-/// Bytes of other frames beside stream data, usually; more are put on the heap.
+/// Number of bytes of other frames that fit without an allocation.
 const USUAL_OTHERS: usize = 64;
 
-/// Frames beside the data.
+/// Frames of the packet other than the stream data.
 pub(in crate::connection) type Others = SmallVec<[u8; USUAL_OTHERS]>;
 
 /// Stream data of a packet that was decrypted into the buffer of its stream.
@@ -26,10 +26,10 @@ pub(in crate::connection) struct Contents {
     pub(in crate::connection) offset: u64,
     pub(in crate::connection) fin: bool,
     pub(in crate::connection) len: usize,
-    /// The data may stay where it is.
+    /// `true` if the data is at its final place in the buffer.
     pub(in crate::connection) stays: bool,
-    /// All of the packet, if it may not, or if somebody observes the connection: what is restored falls on
-    /// its end.
+    /// The whole plaintext. Set if the data is not at its final place, or if the connection has an observer,
+    /// because restored bytes overwrite its end.
     pub(in crate::connection) copy: Option<Vec<u8>>,
 }
 
@@ -37,13 +37,13 @@ pub(in crate::connection) struct Contents {
 pub(in crate::connection) struct Direct {
     pub(in crate::connection) reserved: Reserved,
     pub(in crate::connection) contents: Contents,
-    /// Frames beside the data.
+    /// Frames other than the stream data.
     pub(in crate::connection) others: Others,
 }
 
 impl Connection {
-    /// Decrypts the packet into the buffer of the stream that its header names. Returns `None`, and has
-    /// changed nothing, if the packet has to be decrypted where it is.
+    /// Decrypts the packet into the buffer of the stream that its header names. Returns `None`, without
+    /// changing anything, if the packet must be decrypted in place.
     #[inline(always)]
     pub(in crate::connection) fn open_direct(
         &mut self,
@@ -52,7 +52,7 @@ impl Connection {
         named: &Placement,
         packet: &[u8],
     ) -> Option<Result<Direct, Stop>> {
-        // What looks like a duplicate is not worth a place.
+        // A likely duplicate is not worth a place in the buffer.
         if !short.is_new {
             return None;
         }
@@ -82,14 +82,14 @@ impl Connection {
 }
 
 impl Contents {
-    /// Returns whether the data goes on and may stay where it is.
+    /// Returns whether the data stays at its place and does not end the stream.
     #[inline]
     pub(in crate::connection) fn is_data_alone(&self) -> bool {
         self.stays && !self.fin
     }
 
-    /// Reads what was decrypted to the place, all of which but the data goes to `others`. Nothing is done
-    /// with any frame yet.
+    /// Parses the plaintext in `window`. Everything but the data is copied to `others`. No frame is processed
+    /// yet.
     #[inline(always)]
     fn read(
         window: &[u8],
@@ -106,7 +106,7 @@ impl Contents {
             others.extend_from_slice(&window[leading.end..]);
         }
         let Stream { offset, fin, data, .. } = leading.stream;
-        // An offset that was cut too short leads astray, and so may the end of a chunk.
+        // The offset is wrong if it was truncated too much, or the data may exceed the end of a chunk.
         let stays = offset == reserved.offset() && reserved.fits(data.len());
         let copy = (is_observed || !stays).then(|| window.to_vec());
         Ok(Self { offset, fin, len: data.len(), stays, copy })

@@ -1,4 +1,4 @@
-//! From the frames of an authentic packet to those who own their meaning (RFC 9000 §19).
+//! Dispatch of the frames of an authentic packet to their owners (RFC 9000 §19).
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::context::Context;
 use crate::error::{TransportError, violation};
 use crate::path::Response;
 
-/// Tokens of one server that its client passes on to the application; each is good for one connection to
-/// come, and more are ignored (RFC 9000 §8.1.3 leaves a client free to).
+/// Maximum number of NEW_TOKEN tokens of one server that a client passes to the application. Each serves for
+/// one future connection; further ones are ignored (RFC 9000 §8.1.3 permits that).
 pub(crate) const MAX_NEW_TOKENS: u64 = 16;
 
-/// Facts about a packet that its frames show.
+/// Properties of a packet that its frames determine.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct Seen {
-    /// It has to be acknowledged.
+    /// `true` if the packet is ack-eliciting.
     pub(in crate::connection) eliciting: bool,
-    /// It does not move the connection to its path.
+    /// `true` if the packet is a probing packet, so that it does not cause a migration.
     pub(in crate::connection) probing: bool,
 }
 
 impl Connection {
-    /// Processes a packet's frames, then owes its acknowledgment.
+    /// Processes a packet's frames, and then schedules its acknowledgment.
     pub(in crate::connection) fn on_payload(
         &mut self,
         now: Time,
@@ -38,7 +38,7 @@ impl Connection {
         }
     }
 
-    /// Processes frames; `None` if that ended the connection.
+    /// Processes frames. Returns `None` if one of them ended the connection.
     pub(in crate::connection) fn on_frames(
         &mut self,
         now: Time,
@@ -61,7 +61,7 @@ impl Connection {
                 return Err(violation("frame is not allowed in this packet").in_frame(frame.kind()));
             }
             seen.eliciting |= frame.is_ack_eliciting();
-            // With a single number space the status says which path is being probed.
+            // With a single number space, PATH_STATUS frames name the path that is being probed.
             seen.probing &= frame.is_probing()
                 || self.paths.numbering.is_single() && matches!(frame, Frame::PathStatus { .. });
             self.on_frame(now, context, &frame).map_err(|error| match error.frame_type {
@@ -75,7 +75,7 @@ impl Connection {
         Ok(Some(seen))
     }
 
-    /// Applies the effects of a packet after all of its frames were processed.
+    /// Applies the effects of a packet after all of its frames have been processed.
     pub(in crate::connection) fn after_frames(
         &mut self,
         now: Time,
@@ -96,7 +96,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Acknowledges only what has been processed (RFC 9000 §13.1).
+    /// Schedules the acknowledgment of a processed packet (RFC 9000 §13.1).
     fn owe_ack_at(
         &mut self,
         level: usize,
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Records the acknowledgment that a 0-RTT or 1-RTT packet asks for, and follows the peer if it moved.
+    /// Schedules the acknowledgment of a 0-RTT or 1-RTT packet, and follows the peer if it has migrated.
     #[inline]
     fn after_data_packet(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, seen: Seen) {
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
@@ -181,7 +181,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes over frames about connection IDs and paths.
+    /// Handles frames about connection IDs and paths.
     fn on_path_frame(
         &mut self,
         now: Time,
@@ -203,13 +203,14 @@ impl Connection {
                     self.output.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
                     self.after_local_retire(anabranch_wire::PathId::ZERO, cid);
                 }
-                // After the packet, or a packet full of retirements would have hundreds of IDs made.
+                // New ones are issued after the packet. Otherwise a packet full of retirements would cause
+                // hundreds.
                 self.pending.issue_cids = true;
             }
             Frame::PathChallenge(data) => {
                 if let Some(path) = self.paths.list.get_mut(context.path) {
                     let elsewhere = path.tuple != *context.tuple;
-                    // RFC 9000 §9.3.3: more than a probe brings the peer back if somebody forged a move.
+                    // RFC 9000 §9.3.3: a non-probing packet brings the peer back if its migration was forged.
                     path.ping |= path.tuple == *context.tuple;
                     path.address.responses.push(Response {
                         tuple: *context.tuple,
@@ -233,7 +234,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets which connection ID the peer uses, after it retired that one: its next packet shows the new
+    /// Handles the retirement of the connection ID with which the peer sends. Its next packet shows the new
     /// one.
     pub(in crate::connection) fn after_local_retire(
         &mut self,
@@ -274,8 +275,8 @@ impl Connection {
         self.on_ack_frame(now, context, ack)
     }
 
-    /// Returns the error for an ACK of packets never sent, a broken peer's or an attacker's (RFC 9000 §13.1,
-    /// §21.4).
+    /// Returns the error for an ACK of packets that were never sent. The peer is faulty or an attacker (RFC
+    /// 9000 §13.1, §21.4).
     pub(in crate::connection) fn optimistic_ack(error: anabranch_recovery::AckError) -> TransportError {
         TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, error.to_string())
     }

@@ -1,4 +1,4 @@
-//! Packets with long headers: those of the handshake and 0-RTT (RFC 9000 §17.2, RFC 9001 §5).
+//! Packets with long headers: Initial, Handshake, 0-RTT and Retry (RFC 9000 §17.2, RFC 9001 §5).
 
 use anabranch_tls::DirectionKeys;
 use anabranch_wire::{Format, PacketKind, PathId, Protected, SpaceId, Time, Unmasked, decode_packet_number};
@@ -49,7 +49,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Deals with a packet that has no number, or cannot be opened now; the space and the path of any other.
+    /// Handles a packet without a packet number, or without available keys. Returns the space and path of any
+    /// other.
     fn admit(
         &mut self,
         now: Time,
@@ -68,8 +69,8 @@ impl Connection {
             return Err(Stop::Drop(DropReason::Malformed));
         }
         if header.kind == PacketKind::Initial {
-            // RFC 9000 §14.1 and §17.2.2: a client's Initial comes in a full datagram, a server's without a
-            // token.
+            // RFC 9000 §14.1 and §17.2.2: a client's Initial is in a full-size datagram, and a server's has
+            // no token.
             let short = self.side.is_server() && envelope.len < MIN_INITIAL_SIZE;
             if short || self.side.is_client() && !header.token.is_empty() {
                 return Err(Stop::Drop(DropReason::Unexpected));
@@ -82,7 +83,7 @@ impl Connection {
         Ok(Some((space, path)))
     }
 
-    /// Checks the version and the connection IDs of a packet, and finds its path.
+    /// Checks the version and the connection IDs of a packet. Returns its path.
     pub(in crate::connection) fn check_addressee(&mut self, header: &Protected) -> Result<PathId, Stop> {
         if let Some(version) = header.version {
             let original = version == self.origin.version && self.side.is_server();
@@ -110,8 +111,8 @@ impl Connection {
         if first_flight { Ok(PathId::ZERO) } else { Err(Stop::Drop(DropReason::UnknownConnectionId)) }
     }
 
-    /// Returns the format of an Initial of another version, which differs only around a change of the
-    /// version.
+    /// Returns the format of an Initial whose version differs from the connection's. This occurs only around
+    /// a change of version.
     fn initial_of_other_version(&self, header: &Protected) -> Option<&'static Format> {
         let version = header.version.filter(|version| *version != self.format.version)?;
         version.format().filter(|_| header.kind == PacketKind::Initial)
@@ -132,7 +133,7 @@ impl Connection {
         keys.ok_or(Stop::Drop(DropReason::KeyUnavailable))
     }
 
-    /// Takes the mask off; what it hid, and the packet's number.
+    /// Removes the header protection. Returns the protected fields and the packet number.
     pub(in crate::connection) fn unmask_long(
         &self,
         space: SpaceId,
@@ -159,7 +160,7 @@ impl Connection {
         Ok((unmasked, number))
     }
 
-    /// Opens the packet in place; its plaintext.
+    /// Decrypts the packet in place and returns its plaintext.
     pub(in crate::connection) fn open_long<'p>(
         &mut self,
         packet: &'p mut [u8],
@@ -192,13 +193,13 @@ impl Connection {
         }
         if self.side.is_client() && !self.handshake.progress.heard {
             self.handshake.progress.heard = true;
-            // RFC 9000 §7.2: the server's connection ID replaces the one that the client made up.
+            // RFC 9000 §7.2: the server's connection ID replaces the one that the client chose for it.
             self.handshake.peer_scid = Some(header.scid);
             self.paths.list.main_mut().remote_cids.set_first(header.scid);
         }
         if self.side.is_server() && context.kind == PacketKind::Handshake {
             if !self.paths.list.main().address.validated {
-                // RFC 9000 §8.1: only somebody at that address can have the Handshake keys.
+                // RFC 9000 §8.1: only a client at that address can have the Handshake keys.
                 self.paths.list.main_mut().set_validated();
             }
             if self.keys.initial.is_some() {

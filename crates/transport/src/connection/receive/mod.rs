@@ -1,5 +1,5 @@
-//! From a batch of datagrams to packets (RFC 9000 §12): those with a [long](super::long) header, and then one
-//! with a [short](super::short) one, which most datagrams begin with.
+//! Processing of received datagrams (RFC 9000 §12): packets with a [long](super::long) header, then one with
+//! a [short](super::short) header, with which most datagrams begin.
 
 mod after_end;
 mod apply;
@@ -27,8 +27,7 @@ use crate::datagram_io::Datagram;
 use crate::trace::{DropReason, TraceEvent};
 
 impl Connection {
-    /// Takes in datagrams that the router found to belong to this connection. Their payload is scribbled
-    /// over.
+    /// Processes datagrams that the router has assigned to this connection. Their payload is overwritten.
     pub fn handle_batch(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
         if let [only] = batch {
             self.handle_datagram(now, only, Ready::NOT, &mut None);
@@ -51,7 +50,7 @@ impl Connection {
         self.finish_train(now, &mut train);
     }
 
-    /// Processes a datagram; `ready` is for a packet with a short header in front.
+    /// Processes a datagram. `ready` applies to a packet with a short header at its front.
     #[inline(always)]
     fn handle_datagram(
         &mut self,
@@ -87,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// Processes the packets of a datagram, one after another (RFC 9000 §12.2).
+    /// Processes the packets of a datagram in order (RFC 9000 §12.2).
     #[inline(never)]
     fn handle_packets(
         &mut self,
@@ -116,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// Processes the packet that a datagram ends with.
+    /// Processes the packet with a short header, which is always the last of its datagram.
     fn handle_short(
         &mut self,
         now: Time,
@@ -134,14 +133,14 @@ impl Connection {
         }
     }
 
-    /// Ends the train, and the connection if that fails.
+    /// Ends the train. Closes the connection if that fails.
     fn finish_train(&mut self, now: Time, train: &mut Option<Train>) {
         if let Err(error) = self.end_train(now, train) {
             self.fail(now, error);
         }
     }
 
-    /// Drops a packet of `kind` and `len` bytes, or fails the connection for it.
+    /// Drops a packet of `kind` and `len` bytes, or closes the connection because of it.
     #[inline(never)]
     fn stop_packet(&mut self, now: Time, envelope: &Envelope<'_>, kind: PacketKind, len: usize, stop: Stop) {
         match stop {
@@ -150,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Keeps a packet whose keys may come yet.
+    /// Keeps a packet whose keys may still become available.
     pub(in crate::connection) fn keep_undecrypted(
         &mut self,
         envelope: &Envelope<'_>,
@@ -178,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether the keys for `kind` were there and have been dropped, or will never come.
+    /// Returns whether the keys for `kind` have been discarded or will never be available.
     fn is_key_gone(&self, kind: PacketKind) -> bool {
         match kind {
             PacketKind::Initial => true,
@@ -188,7 +187,7 @@ impl Connection {
         }
     }
 
-    /// Returns a packet could not be opened.
+    /// Counts a packet that could not be decrypted, and returns the reason for not processing it.
     pub(in crate::connection) fn on_unopened(&mut self) -> Stop {
         match self.keys.on_failed_open() {
             Ok(()) => Stop::Drop(DropReason::Undecryptable),
@@ -196,9 +195,9 @@ impl Connection {
         }
     }
 
-    /// Processes packets again whose keys were missing.
+    /// Processes the kept packets again after new keys have become available.
     fn retry_undecrypted(&mut self, now: Time) {
-        // Each round needs new keys, of which a connection gets few.
+        // Each round requires new keys, and a connection obtains few.
         while std::mem::take(&mut self.keys.undecrypted.retry) {
             for Kept { tuple, ecn, len, mut packet } in std::mem::take(&mut self.keys.undecrypted.packets) {
                 let envelope =

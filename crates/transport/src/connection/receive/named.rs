@@ -1,15 +1,15 @@
-//! Checks of headers that name a stream against the STREAM frame in front of the packet (`docs/vreverso.md`).
+//! Checks that the header's stream description agrees with the packet's STREAM frame (`docs/vreverso.md`).
 
 use anabranch_wire::{Direction, Frame, Frames, Placement, Stream};
 
 use crate::error::TransportError;
 use crate::error::violation;
 
-/// Type of STREAM frames, whatever their flags.
+/// Type of STREAM frames, without flags.
 pub(in crate::connection) const STREAM: u64 = 0x08;
 
-/// Checks the payload of a packet against its header: the STREAM frame that the header names, in front and
-/// alone, or none.
+/// Checks that the payload agrees with its header: either the header names the STREAM frame, which is the
+/// first written and the only one, or there is no STREAM frame.
 pub(in crate::connection) fn check_named(
     payload: &[u8],
     direction: Direction,
@@ -26,22 +26,22 @@ pub(in crate::connection) fn check_named(
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct Leading<'a> {
     pub(in crate::connection) stream: Stream<'a>,
-    /// Offset in the payload at which the frame ends and the other frames begin.
+    /// Offset in the payload at which the frame ends and other frames begin.
     pub(in crate::connection) end: usize,
-    /// It is in front of all other frames.
+    /// `true` if it precedes all other frames in the packet.
     leads: bool,
 }
 
 impl Leading<'_> {
-    /// Returns whether the frame is what the header names.
+    /// Checks that the header names this frame.
     pub(in crate::connection) fn check(&self, named: &Placement) -> Result<(), TransportError> {
         let is_true = self.leads && named.matches(self.stream.id, self.stream.offset);
         if is_true { Ok(()) } else { Err(untrue()) }
     }
 }
 
-/// Returns the STREAM frame that is read first. No frame is processed yet; one that cannot be read is an
-/// error all the same.
+/// Returns the STREAM frame that a reader reaches first. No frame is processed. A frame that cannot be parsed
+/// is an error nevertheless.
 #[inline(always)]
 pub(in crate::connection) fn leading_stream(
     payload: &[u8],

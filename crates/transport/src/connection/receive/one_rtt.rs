@@ -1,4 +1,4 @@
-//! One 1-RTT packet from its header to its frames (RFC 9000 §17.3, RFC 9001 §5).
+//! Processing of one 1-RTT packet, from its header to its frames (RFC 9000 §17.3, RFC 9001 §5).
 
 use anabranch_wire::{ConnectionId, ShortHeader, Time};
 
@@ -10,7 +10,7 @@ use crate::connection::connection::Connection;
 use crate::trace::DropReason;
 
 impl Connection {
-    /// Removes the header protection of a packet, opens it and applies it.
+    /// Removes the header protection of a packet, decrypts and applies it.
     pub(in crate::connection) fn handle_one_rtt(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Opening 1-RTT packets: into the buffer of the stream that the header names, or where they arrived (RFC
+//! Decryption of 1-RTT packets, either in place or into the buffer of the stream that the header names (RFC
 //! 9001 §5.3, §6).
 
 use anabranch_wire::{PathId, Time};
@@ -10,16 +10,16 @@ use crate::connection::connection::Connection;
 use crate::connection::parts::{OneRtt, Phase};
 use crate::trace::{DropReason, TraceEvent};
 
-/// An authentic packet, not yet applied to the connection.
+/// Decrypted, authentic packet that has not been applied yet.
 pub(in crate::connection) enum Opened<'p> {
-    /// Its plaintext, where it arrived.
+    /// Plaintext in place.
     InPlace(&'p [u8]),
-    /// Its stream data is in the buffer of the stream.
+    /// Plaintext whose stream data is in the buffer of the stream.
     Direct(Direct),
 }
 
 impl Connection {
-    /// Opens the packet.
+    /// Decrypts a packet.
     #[inline(always)]
     pub(in crate::connection) fn open<'p>(
         &mut self,
@@ -35,7 +35,7 @@ impl Connection {
         self.open_short(now, short, packet).map(Opened::InPlace)
     }
 
-    /// Opens the packet in place; its plaintext.
+    /// Decrypts a packet in place and returns its plaintext.
     pub(in crate::connection) fn open_short<'p>(
         &mut self,
         now: Time,
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// Applies to the key phase that a packet was opened.
+    /// Updates the key phase after a packet was decrypted.
     #[inline(always)]
     pub(in crate::connection) fn on_opened(&mut self, now: Time, short: &Short<'_>) {
         let followed = self.keys.one_rtt.as_ref().is_some_and(OneRtt::is_followed);

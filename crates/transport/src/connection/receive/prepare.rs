@@ -1,42 +1,42 @@
-//! Preparation of a batch's packets: their connection ID, which most share, and header protection masks,
-//! which cost three times as much one by one (RFC 9001 §5.4).
+//! Preparation of a batch: the connection ID, which is mostly the same, and the header protection masks,
+//! which would take three times as long to compute one at a time (RFC 9001 §5.4).
 
 use anabranch_wire::{ConnectionId, PacketKind, ShortHeader};
 
 use crate::connection::connection::Connection;
 use crate::datagram_io::Datagram;
 
-/// Datagrams whose masks are made at once; a larger batch is taken in parts.
+/// Maximum number of datagrams whose masks are computed together. Larger batches are split.
 pub(in crate::connection) const MASKS_AT_ONCE: usize = 32;
 
 /// A header protection mask.
 pub(in crate::connection) type Mask = [u8; 16];
 
-/// Prepared values for the packets with short headers in one group of datagrams.
+/// Prepared values for the short-header packets of one group of datagrams.
 pub(in crate::connection) struct Prepared {
     masks: [Mask; MASKS_AT_ONCE],
-    /// A bit for each mask that was made.
+    /// Bit set of the masks that were computed.
     made: u32,
-    /// The connection ID of the first one, and most likely of the others.
+    /// Connection ID of the first packet, and most likely of the others.
     dcid: ConnectionId,
 }
 
-/// Prepared values for one packet with a short header.
+/// Prepared values for one short-header packet.
 #[derive(Clone, Copy)]
 pub(in crate::connection) struct Ready<'a> {
-    /// Its mask.
+    /// Header protection mask, if it was computed.
     pub(in crate::connection) mask: Option<&'a Mask>,
-    /// Its connection ID, most likely.
+    /// Connection ID, most likely.
     pub(in crate::connection) dcid: &'a ConnectionId,
 }
 
 impl Ready<'_> {
-    /// Nothing is.
+    /// No prepared values.
     pub(in crate::connection) const NOT: Self = Self { mask: None, dcid: &ConnectionId::EMPTY };
 }
 
 impl Prepared {
-    /// Returns the preparation of the datagram at `index`.
+    /// Returns the prepared values of the datagram at `index`.
     #[inline]
     pub(in crate::connection) fn of(&self, index: usize) -> Ready<'_> {
         let mask = self.masks.get(index).filter(|_| self.made >> index & 1 == 1);
@@ -45,9 +45,9 @@ impl Prepared {
 }
 
 impl Connection {
-    /// Prepares for the datagrams in `part`, at most [`MASKS_AT_ONCE`]. Masks are for those that are 1-RTT
-    /// packets long enough for a sample. A key update does not change the key they are made with (RFC 9001
-    /// §6), so they hold whatever the packets before them bring.
+    /// Prepares the datagrams in `part`, at most [`MASKS_AT_ONCE`]. Masks are computed for 1-RTT packets that
+    /// are long enough for a sample. A key update does not change the header protection key (RFC 9001 §6), so
+    /// the masks remain valid regardless of preceding packets.
     pub(in crate::connection) fn prepare(&self, part: &[Datagram<'_>]) -> Prepared {
         let mut prepared = Prepared { masks: [[0; 16]; MASKS_AT_ONCE], made: 0, dcid: ConnectionId::EMPTY };
         let Some(keys) = &self.keys.one_rtt else { return prepared };

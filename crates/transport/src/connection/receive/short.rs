@@ -1,4 +1,4 @@
-//! Packets with short headers: 1-RTT packets, which nearly all are (RFC 9000 §17.3, RFC 9001 §5).
+//! Packets with short headers: 1-RTT packets, by far the most frequent (RFC 9000 §17.3, RFC 9001 §5).
 
 use anabranch_wire::{ConnectionId, PacketKind, PathId, Time, Unmasked, decode_packet_number};
 
@@ -11,30 +11,30 @@ use crate::space::Numbers;
 
 pub(in crate::connection) const KIND: PacketKind = PacketKind::OneRtt;
 
-/// A packet whose header protection is off. Nothing of it is authentic.
+/// 1-RTT packet whose header protection has been removed. It is not authenticated yet.
 #[derive(Clone, Copy)]
 pub(in crate::connection) struct Short<'a> {
     pub(in crate::connection) envelope: &'a Envelope<'a>,
     pub(in crate::connection) dcid: &'a ConnectionId,
-    /// The path of the connection ID. With one number space any will do until the packet is open and can be
-    /// located.
+    /// Path of the connection ID. With a single number space it is provisional: the path is located after
+    /// decryption.
     pub(in crate::connection) path: PathId,
     pub(in crate::connection) number: u64,
     pub(in crate::connection) unmasked: &'a Unmasked,
-    /// The key that opens it.
+    /// Phase of the key that decrypts the packet.
     pub(in crate::connection) phase: Phase,
-    /// The path is open, and the number was not received before.
+    /// `true` if the path is open and the packet number has not been received before.
     pub(in crate::connection) is_new: bool,
-    /// The connection ID is the one in use on the main path.
+    /// `true` if the connection ID is the one in use on the main path.
     pub(in crate::connection) is_dcid_usual: bool,
-    /// It is smaller than all that were received on the path in the current key phase.
+    /// `true` if the packet number is below all numbers received on the path in the current key phase.
     pub(in crate::connection) is_older: bool,
     pub(in crate::connection) len: usize,
 }
 
 impl<'a> Short<'a> {
-    /// Makes the header of the packet that continues a train: its number is `number`, and nothing else about
-    /// it is unusual.
+    /// Creates the header of the packet that continues a train. Its number is `number`, and all other
+    /// properties are the usual ones.
     #[inline(always)]
     pub(in crate::connection) fn next_in_train(
         number: u64,
@@ -65,7 +65,7 @@ impl Connection {
         Some(self.keys.one_rtt.as_ref()?.remote.header.mask(&sample))
     }
 
-    /// Decodes the packet's number, which tells how it is to be opened.
+    /// Decodes the packet number and determines the key phase.
     #[inline(always)]
     pub(in crate::connection) fn numbered<'a>(
         &mut self,

@@ -1,10 +1,10 @@
-//! Trains: packets of one batch that arrive on one path, have consecutive packet numbers, and carry consecutive data of
-//! one stream and no other frame.
+//! Trains: packets of one batch that arrive on one path, have consecutive packet numbers, and carry
+//! consecutive data of one stream and no other frame.
 //!
-//! Each packet of a train is unmasked, decrypted and written to the receive buffer like any other. Its remaining effects
-//! (flow control, ACK state, counters) are sums, or depend on the train's last packet alone; they are applied once, when
-//! the train ends and before the connection processes anything else. The result equals that of processing the packets
-//! one by one (`tests/train.rs`).
+//! Each packet of a train is unmasked, decrypted and written to the receive buffer like any other. Its
+//! remaining effects (flow control, ACK state, counters) are sums, or depend on the train's last packet
+//! alone; they are applied once, when the train ends and before the connection processes anything else. The
+//! result equals that of processing the packets one by one (`tests/train.rs`).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use crate::error::TransportError;
 use crate::path::Addressee;
 use crate::stream::{Reserved, StreamTrain};
 
-/// The packets of a train that are not credited yet.
+/// Packets of a train that are not credited yet.
 #[derive(Debug)]
 pub(in crate::connection) struct Train {
     path: PathId,
     key_phase: bool,
     ecn: Option<Ecn>,
-    /// Their numbers; the next one goes on at the end.
+    /// Packet numbers of the train. The next packet's number is the range's end.
     numbers: Range<u64>,
-    /// Longest round trip of the paths.
+    /// Longest round-trip time of the paths.
     rtt: Duration,
     data: Option<StreamTrain>,
 }
@@ -48,8 +48,8 @@ impl Train {
 }
 
 impl Connection {
-    /// Returns whether a packet has the number of the one that comes next in the train, and came the same
-    /// way.
+    /// Returns whether a packet has the next packet number of the train, and the same path, addresses and
+    /// connection ID.
     #[inline(always)]
     pub(in crate::connection) fn is_next_in(
         &self,
@@ -59,7 +59,7 @@ impl Connection {
         dcid: &ConnectionId,
         unmasked: &Unmasked,
     ) -> bool {
-        // The low bits are those of the number that is expected, and then it is that one.
+        // If the truncated bits equal those of the expected number, the packet has that number.
         let differs = (unmasked.truncated_pn ^ train.next()) << (u64::BITS - unmasked.pn_bits);
         differs == 0
             && unmasked.key_phase == train.key_phase
@@ -69,14 +69,14 @@ impl Connection {
             && self.came_as_usual(envelope, to, dcid)
     }
 
-    /// Returns whether the packet came between the addresses of its path, and with the connection ID that is
-    /// in use there.
+    /// Returns whether the packet arrived between the addresses of its path, with the connection ID in use
+    /// there.
     #[inline(always)]
     fn came_as_usual(&self, envelope: &Envelope<'_>, to: Addressee, dcid: &ConnectionId) -> bool {
         to.is_usual && envelope.is_on_only_path || self.paths.came_as_usual_on(envelope.tuple, to.path, dcid)
     }
 
-    /// Begins the train that may follow a packet whose processing is complete.
+    /// Starts the train that may follow a fully processed packet.
     pub(in crate::connection) fn begin_train(&mut self, short: &Short<'_>) -> Option<Train> {
         let &Short { envelope, dcid, path, number, .. } = short;
         let is_plain = envelope.is_one_of_many
@@ -106,7 +106,8 @@ impl Connection {
         })
     }
 
-    /// Processes the packet with `payload` if it has nothing but data in it; says whether it has.
+    /// Appends the packet with `payload` to the train if it contains only stream data. Returns whether it
+    /// did.
     #[inline(always)]
     pub(in crate::connection) fn append(
         &mut self,
@@ -124,7 +125,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Appends a packet whose data, `len` bytes of it, is already in its slot.
+    /// Appends a packet whose data, `len` bytes, is already in its slot.
     #[inline(always)]
     pub(in crate::connection) fn append_direct(
         &mut self,
@@ -139,11 +140,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Credits the train's packets, if there is a train, and ends it.
+    /// Ends the train, if there is one, and credits its packets.
     ///
     /// # Errors
-    /// If the data of its packets could not be counted. Then none of them is acknowledged, and the connection
-    /// is to be closed.
+    /// Returns an error if the data of the packets violates a limit. None of them is then acknowledged, and
+    /// the connection must be closed.
     #[inline(always)]
     pub(in crate::connection) fn end_train(
         &mut self,

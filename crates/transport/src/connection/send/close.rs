@@ -10,7 +10,7 @@ use crate::datagram_io::{Transmit, TransmitBuf};
 use crate::path::{MIN_PACKET_ROOM, Path};
 
 impl Connection {
-    /// Writes CONNECTION_CLOSE in every packet type that the peer may be able to read (RFC 9000 §10.2.3).
+    /// Writes CONNECTION_CLOSE in every packet type that the peer may be able to decrypt (RFC 9000 §10.2.3).
     pub(in crate::connection) fn transmit_close(
         &mut self,
         now: Time,
@@ -20,8 +20,8 @@ impl Connection {
         let usable = |id: &PathId| self.paths.list.get(*id).is_some_and(Path::is_usable);
         let id =
             wanted.filter(usable).or_else(|| self.paths.shortest_path()).unwrap_or(self.paths.list.main().id);
-        // A peer that was just heard on a path that this end has given up may listen nowhere else: it is
-        // answered there, but with what belongs to another path.
+        // A peer whose packet just arrived on an abandoned path may receive on no other path. The datagram is
+        // sent there, but its packet belongs to another path.
         let answers = |id: &PathId| {
             let room = MIN_PACKET_ROOM as u64;
             self.paths
@@ -43,7 +43,7 @@ impl Connection {
         for (space, kind) in kinds {
             let target = Target { path: id, space, kind, dcid: None, announced: None };
             let draft = self.draft(target, &mut datagram[at..], at, |_, writer, _| {
-                // A reason that does not fit is left out rather than the whole frame; the room is ample.
+                // If the reason does not fit, this frame is omitted; the room is ample.
                 let _ = writer.frame(&close.frame(kind));
             });
             let Some(draft) = draft else { continue };

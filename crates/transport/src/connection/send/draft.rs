@@ -1,4 +1,4 @@
-//! A packet that is being written: what it is to hold, where it is sent, and what it holds so far.
+//! Packet under construction: its permitted contents, its destination and its contents so far.
 
 use anabranch_wire::{Announced, Outgoing, PacketKind, PathId, SpaceId};
 
@@ -9,15 +9,15 @@ use crate::token::{Token, Tokens};
 /// Kinds of frames that a packet may carry.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct Fill {
-    /// An ACK frame.
+    /// `true` if the packet may carry an ACK frame.
     pub(in crate::connection) ack: bool,
-    /// Frames that the peer has to acknowledge.
+    /// `true` if the packet may carry ack-eliciting frames.
     pub(in crate::connection) data: bool,
-    /// Those among them that any path may carry: control frames.
+    /// `true` if the packet may carry control frames that are not bound to a path.
     pub(in crate::connection) control: bool,
-    /// Those among them that any path may carry: data of streams and datagrams, by kind.
+    /// Kinds of stream and DATAGRAM data that the packet may carry.
     pub(in crate::connection) streams: Kinds,
-    /// At least a PING, so that the packet is acknowledged.
+    /// `true` if the packet must be ack-eliciting; it contains a PING if nothing else is.
     pub(in crate::connection) probe: bool,
 }
 
@@ -27,34 +27,34 @@ pub(in crate::connection) struct Target {
     pub(in crate::connection) path: PathId,
     pub(in crate::connection) space: SpaceId,
     pub(in crate::connection) kind: PacketKind,
-    /// The peer's connection ID, if not the one in use on the path.
+    /// The peer's connection ID, if it differs from the one in use on the path.
     pub(in crate::connection) dcid: Option<anabranch_wire::ConnectionId>,
-    /// Description of the packet's stream data in its header.
+    /// Description of the packet's stream data for its header.
     pub(in crate::connection) announced: Option<Announced>,
 }
 
-/// A packet whose frames are written but not yet protected.
+/// Packet whose frames are written but which is not protected yet.
 pub(in crate::connection) struct Draft {
     pub(in crate::connection) kind: PacketKind,
     pub(in crate::connection) space: SpaceId,
-    /// Start of the packet in the datagram, and its end with the tag.
+    /// Offset of the packet in the datagram, and offset of its end, tag included.
     pub(in crate::connection) start: usize,
     pub(in crate::connection) end: usize,
     pub(in crate::connection) outgoing: Outgoing,
     pub(in crate::connection) numbered: Numbered,
     pub(in crate::connection) tokens: Tokens,
-    /// Recovery counts it as in flight.
+    /// `true` if loss recovery tracks the packet as in flight.
     pub(in crate::connection) tracked: bool,
     pub(in crate::connection) mtu_probe: bool,
 }
 
 impl Draft {
-    /// Returns the tokens of its frames.
+    /// Returns the tokens of the packet's frames.
     pub(in crate::connection) fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
-    /// Returns whether the peer has to acknowledge it.
+    /// Returns whether the packet is ack-eliciting.
     pub(in crate::connection) fn is_eliciting(&self) -> bool {
         is_eliciting(&self.tokens)
     }

@@ -1,4 +1,4 @@
-//! Frames of a packet, written in one fixed order: ACK, control, DATAGRAM, STREAM.
+//! Writing of a packet's frames in a fixed order: ACK, control, DATAGRAM, STREAM.
 
 use anabranch_wire::{Frame, PacketKind, PathId, SpaceId, Time, Writer};
 
@@ -30,8 +30,9 @@ impl Connection {
             );
         }
         if fill.probe && !self.levels[index].crypto.has_pending() {
-            // The probe before this one has taken what was to be repeated. An Initial without CRYPTO is of no
-            // use to a peer that has nothing yet, and some close over it.
+            // The previous probe has carried all data that was to be repeated. An Initial without CRYPTO is
+            // useless to a peer that has received nothing yet, and some peers close the connection because of
+            // it.
             self.repeat_oldest(path, space);
         }
         if fill.data {
@@ -42,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// Writes the frames of a 0-RTT or 1-RTT packet, in one fixed order.
+    /// Writes the frames of a 0-RTT or 1-RTT packet in a fixed order.
     pub(in crate::connection) fn fill_data(
         &mut self,
         now: Time,
@@ -64,7 +65,7 @@ impl Connection {
         self.fill_ping(id, fill, writer, tokens);
     }
 
-    /// Writes all frames that carry no data of the application.
+    /// Writes all frames that carry no application data.
     pub(in crate::connection) fn fill_frames(
         &mut self,
         now: Time,
@@ -92,15 +93,15 @@ impl Connection {
         tokens: &mut Tokens,
     ) {
         if carrier.kinds.new && self.datagrams.has_pending() {
-            // The MTU may have fallen since they were queued: those that never fit again must not block the
-            // others.
+            // The MTU may have decreased since the messages were queued. Messages that no longer fit must not
+            // block the others.
             let room = self.datagram_room();
             self.datagrams.set_packet_room(room);
             self.datagrams.write(carrier, writer, tokens);
         }
     }
 
-    /// Writes a PING, if the packet is to be acknowledged and holds nothing else for that.
+    /// Writes a PING if the packet must be ack-eliciting and no other frame is.
     pub(in crate::connection) fn fill_ping(
         &mut self,
         id: PathId,
@@ -117,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Writes the frames that only 1-RTT packets carry.
+    /// Writes the control frames that only 1-RTT packets carry.
     pub(in crate::connection) fn fill_control(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! From what is owed to batches of datagrams (RFC 9000 §12.2, §13, §14).
+//! Assembly of pending frames into batches of datagrams (RFC 9000 §12.2, §13, §14).
 
 mod close;
 mod draft;
@@ -22,14 +22,14 @@ use crate::datagram_io::{MAX_BATCH_BYTES, Transmit, TransmitBuf};
 use crate::path::{MIN_PACKET_ROOM, Path, Tried, Turn};
 use crate::trace::TraceEvent;
 
-/// Longest header of a 1-RTT packet plus tag.
+/// Maximum length of a 1-RTT header without its connection ID, plus the tag, in bytes.
 const ONE_RTT_OVERHEAD: usize = 1 + 4 + TAG_LEN;
 
-/// Bytes that the header of a packet without stream data has in addition in formats that name streams.
+/// Additional header length of a packet without stream data, in formats that name streams, in bytes.
 const NO_STREAM_NAMED: usize = 2;
 
 impl Connection {
-    /// Returns the next batch to send; `None` when there is nothing (more) to send now.
+    /// Returns the next batch to send; `None` if nothing more can be sent now.
     pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
         match &self.state {
             State::Active => {}
@@ -51,7 +51,8 @@ impl Connection {
                     return transmit;
                 }
             }
-            // A path that is held back, by its pacer for instance, leaves the turn to others.
+            // A path that may not send now, for instance because of its pacer, leaves the turn to other
+            // paths.
             let tried_before = tried.len();
             if self.paths.list.len() > 1 && turn.shared && self.has_shared_data() {
                 for id in turn.data_picks().chain([&turn.control]).filter_map(|pick| pick.path) {
@@ -60,22 +61,22 @@ impl Connection {
                     }
                 }
             }
-            // What waits for a pacer, or for a better path, is no reason to send anything twice.
+            // Data that waits for a pacer or for a better path does not justify sending other data twice.
             if tried.len() == tried_before && (self.has_streams() || !self.reinject(now)) {
                 return None;
             }
         }
     }
 
-    /// Returns the room for frames in a 1-RTT packet of full size on `path`.
+    /// Returns the room for frames in a full-size 1-RTT packet on `path`, in bytes.
     pub(in crate::connection) fn one_rtt_room(&self, path: &Path) -> usize {
         let named = if self.format.names_stream { NO_STREAM_NAMED } else { 0 };
         let header = ONE_RTT_OVERHEAD + named + path.remote_cids.active().len();
         usize::from(path.recovery.mtu()).saturating_sub(header)
     }
 
-    /// Returns the room for frames in a packet of full size on whichever path it may leave, so that a
-    /// DATAGRAM fits every one.
+    /// Returns the room for frames in a full-size packet on any usable path, in bytes, so that a DATAGRAM
+    /// fits on each of them.
     pub(in crate::connection) fn datagram_room(&self) -> usize {
         let usable = self.paths.list.iter().filter(|path| path.is_usable());
         let smallest = usable.map(|path| self.one_rtt_room(path)).min();
@@ -94,7 +95,7 @@ impl Connection {
         self.trace(now, &TraceEvent::KeyUpdated { generation, remote: false });
     }
 
-    /// Writes a batch of ordinary datagrams on one path.
+    /// Writes a batch of datagrams without validation frames on one path.
     fn transmit_path(
         &mut self,
         now: Time,
@@ -128,7 +129,7 @@ impl Connection {
         (len > 0).then(|| Transmit { tuple, ecn, len, segment_size: mtu.min(len) })
     }
 
-    /// Writes one datagram; its length, 0 if there is nothing to send or nothing may be sent.
+    /// Writes one datagram and returns its length; 0 if nothing is to be sent or may be sent.
     fn write_datagram(
         &mut self,
         now: Time,
@@ -199,7 +200,7 @@ impl Connection {
         len
     }
 
-    /// Copies the packet's data for other paths, as the scheduler wants.
+    /// Queues copies of the packet's data for other paths, as the scheduler decided.
     fn copy_as_picked(&mut self, id: PathId, turn: &Turn, draft: &Draft) {
         for pick in turn.data_picks().chain([&turn.control]) {
             if pick.path == Some(id) && !pick.also.is_empty() {
@@ -209,7 +210,7 @@ impl Connection {
         }
     }
 
-    /// Notes the time at which the pacer permits the next packet, if there is something to send.
+    /// Records when the pacer permits the next packet, if data is waiting.
     fn note_paced(&mut self, id: PathId, turn: &Turn, until: Time) {
         let waiting = self.is_waiting(id, turn);
         let Some(path) = self.paths.list.get_mut(id) else { return };
@@ -219,7 +220,7 @@ impl Connection {
         }
     }
 
-    /// Seals a packet; false if that failed, which ends the connection and leaves nothing to send.
+    /// Seals a packet. If that fails, closes the connection and returns `false`.
     fn seal_or_fail(
         &mut self,
         now: Time,

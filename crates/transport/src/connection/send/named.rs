@@ -1,5 +1,5 @@
-//! Packets whose headers name the stream and the offset of their data (VReverso): one STREAM frame, in front
-//! of all others.
+//! Packets whose headers name the stream and the offset of their data (VReverso). They contain one STREAM
+//! frame, which precedes all other frames.
 
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Time, Writer};
@@ -11,11 +11,11 @@ use crate::connection::connection::Connection;
 use crate::stream::{MIN_NAMED_ROOM, Named};
 use crate::token::Tokens;
 
-/// The longest long header and tag, besides the STREAM frame.
+/// Maximum length of a long header and the tag, in bytes.
 const MAX_OVERHEAD: usize = 1 + 4 + 2 * 21 + 2 + 12 + TAG_LEN;
 
 impl Connection {
-    /// Drafts a 0-RTT or 1-RTT packet like [`Connection::draft`].
+    /// Drafts a 0-RTT or 1-RTT packet, like [`Connection::draft`].
     pub(in crate::connection) fn draft_named(
         &mut self,
         now: Time,
@@ -32,7 +32,7 @@ impl Connection {
         })
     }
 
-    /// Returns the STREAM frame of the next packet, if it is to have one.
+    /// Returns the STREAM frame for the next packet; `None` if it carries no stream data.
     fn next_named(&mut self, target: &Target, fill: Fill) -> Option<Named> {
         if !fill.data {
             return None;
@@ -49,7 +49,7 @@ impl Connection {
         next.or_else(|| self.next_named_copy(&carrier))
     }
 
-    /// Writes the STREAM frame first, because a reader from the end reaches it last.
+    /// Writes the STREAM frame first, because a receiver that reads backward reaches it last.
     fn fill_named(
         &mut self,
         now: Time,
@@ -72,7 +72,7 @@ impl Connection {
         writer.lead(before);
     }
 
-    /// Writes a packet without stream data.
+    /// Writes the frames of a packet without stream data.
     fn fill_unnamed(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Data and frames that are owed, and the packets that may carry them.
+//! Pending data and frames, and the packets that may carry them.
 
 use anabranch_wire::{PacketKind, PathId, SpaceId, Time};
 
@@ -7,16 +7,16 @@ use crate::connection::connection::Connection;
 use crate::path::{Path, Turn};
 use crate::schedule::Pick;
 
-/// Packets in a row without anything to acknowledge after which a PING is added, so that the ranges that this
-/// end has acknowledged can be forgotten (RFC 9000 §13.2.4).
+/// Number of consecutive ACK-only packets after which a PING is added, so that acknowledged ranges can be
+/// discarded (RFC 9000 §13.2.4).
 const ACK_ONLY_LIMIT: u32 = 32;
 
-/// Packets under way that ask for an acknowledgment beyond which no PING is added: a peer that answers none
-/// of them answers no further one.
+/// Maximum number of ack-eliciting packets in flight with which a PING is still added. A peer that
+/// acknowledges none of them would not acknowledge another one.
 pub(crate) const MAX_NUDGES: u64 = 64;
 
 impl Connection {
-    /// Notes that nothing is left to send although the window would allow it (RFC 9002 §7.8).
+    /// Records that no more data is available although the congestion window permits sending (RFC 9002 §7.8).
     pub(in crate::connection) fn note_app_limited(
         &mut self,
         now: Time,
@@ -32,7 +32,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether there is anything that waits for permission to be sent.
+    /// Returns whether any data waits for permission to be sent.
     pub(in crate::connection) fn is_waiting(&self, id: PathId, turn: &Turn) -> bool {
         self.levels.iter().any(|level| level.crypto.has_pending())
             || self.data_kind().is_some_and(|kind| {
@@ -48,8 +48,7 @@ impl Connection {
         }
     }
 
-    /// Returns the frames that a packet of `space` on the path may carry; `None` if there is no reason to
-    /// send one.
+    /// Returns the frames that a packet of `space` on the path may carry; `None` if no packet is to be sent.
     pub(in crate::connection) fn fill_for(
         &self,
         now: Time,
@@ -60,8 +59,8 @@ impl Connection {
         turn: &Turn,
     ) -> Option<Fill> {
         let path = self.paths.list.get(id)?;
-        // Another path stands in for one that fails: it is asked with challenges instead of probes, and
-        // acknowledgments leave there.
+        // Another path replaces one that fails. The failing path sends challenges instead of probes, and the
+        // other path carries its acknowledgments.
         let replaced = space == SpaceId::Data && path.is_failing && self.paths.stand_in(path).is_some();
         let probe = path.recovery.probes(space) > 0 && !replaced;
         let (ack_due, ack) = match Self::level_index(space) {
@@ -72,12 +71,12 @@ impl Connection {
             None if kind == PacketKind::ZeroRtt => (false, false),
             None => self.paths.acks_on(now, path),
         };
-        // Early data of either end must not keep the handshake waiting: it is not acknowledged, nor probed
-        // for, before the handshake goes on (RFC 9002 §6.2.1). One flight at a time, so that the probe
-        // timeout governs.
+        // Early data of either endpoint must not delay the handshake: it is neither acknowledged nor probed
+        // for until the handshake proceeds (RFC 9002 §6.2.1). Only one flight is sent at a time, so that the
+        // PTO governs.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
         let allowed = window_open || probe || stuck;
-        // Probes carry again what their path has waited for longest, unless another path has room for it.
+        // A probe repeats the path's oldest data, unless another path has room for it.
         let lone = probe && path.is_usable();
         let carries = |pick: &Pick| pick.path == Some(id) || lone && pick.path.is_none();
         let (control, streams) = (carries(&turn.control), turn.kinds(id, lone));
@@ -101,7 +100,7 @@ impl Connection {
         Some(Fill { ack, data: allowed, control, streams, probe: probe || nudge })
     }
 
-    /// Holds a due acknowledgment of the handshake until its turn, and sets the connection's timer for it.
+    /// Delays a due ACK of the handshake until the budget allows it, and sets the connection's timer.
     pub(in crate::connection) fn hold_ack(&mut self, now: Time, space: SpaceId) {
         let Some(index) = Self::level_index(space) else { return };
         let level = &mut self.levels[index];
@@ -110,12 +109,12 @@ impl Connection {
         }
     }
 
-    /// Returns whether there are frames for a 0-RTT or 1-RTT packet besides acknowledgments.
+    /// Returns whether frames other than ACK are pending for a 0-RTT or 1-RTT packet.
     pub(in crate::connection) fn has_data(&self, path: &Path, kind: PacketKind, turn: &Turn) -> bool {
         path.ping || turn.shared && self.has_shared(path, kind) || self.paths.has_copies(path.id)
     }
 
-    /// Returns whether there are frames that `path` may carry and that are not about it alone.
+    /// Returns whether frames are pending that `path` may carry and that are not bound to it.
     pub(in crate::connection) fn has_shared(&self, path: &Path, kind: PacketKind) -> bool {
         self.has_streams() || self.has_control(path, kind)
     }
@@ -124,7 +123,7 @@ impl Connection {
         self.streams.has_pending_data() || self.datagrams.has_pending()
     }
 
-    /// Returns whether there are control frames that `path` may carry.
+    /// Returns whether control frames are pending that `path` may carry.
     pub(in crate::connection) fn has_control(&self, path: &Path, kind: PacketKind) -> bool {
         self.streams.has_pending_control()
             || kind == PacketKind::OneRtt
@@ -138,12 +137,12 @@ impl Connection {
                     })
     }
 
-    /// Returns whether there are control frames that the scheduler decides about.
+    /// Returns whether control frames are pending whose path the scheduler chooses.
     pub(in crate::connection) fn has_shared_control(&self) -> bool {
         self.data_kind().is_some_and(|kind| self.has_control(self.paths.list.main(), kind))
     }
 
-    /// Returns whether anything waits that the scheduler decides about.
+    /// Returns whether data or control frames are pending whose path the scheduler chooses.
     pub(in crate::connection) fn has_shared_data(&self) -> bool {
         self.data_kind().is_some_and(|kind| self.has_shared(self.paths.list.main(), kind))
     }

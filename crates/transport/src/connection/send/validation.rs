@@ -1,4 +1,4 @@
-//! Datagrams with PATH_CHALLENGE and PATH_RESPONSE (RFC 9000 §8.2), and probes of the MTU (RFC 8899).
+//! Datagrams with PATH_CHALLENGE and PATH_RESPONSE (RFC 9000 §8.2), and MTU probes (RFC 8899).
 
 use anabranch_wire::{Frame, PacketKind, PathId, SpaceId, Time};
 
@@ -9,8 +9,8 @@ use crate::path::Path;
 use crate::token::Token;
 
 impl Connection {
-    /// Writes a datagram that validates a path: challenges that are due, responses that are owed (RFC 9000
-    /// §8.2). It stands alone, so that it can have another destination and always has full size.
+    /// Writes a datagram that validates a path: due challenges and pending responses (RFC 9000 §8.2). It is
+    /// separate from other datagrams, because it may have another destination and should have full size.
     pub(in crate::connection) fn transmit_validation(
         &mut self,
         now: Time,
@@ -36,7 +36,7 @@ impl Connection {
         let mut draft = self.draft(target, &mut datagram[..len], 0, |this, writer, tokens| {
             this.fill_validation(now, id, &tuple, len >= MIN_INITIAL_SIZE, writer, tokens);
         })?;
-        // Packets to other addresses say nothing about the path's congestion.
+        // Packets to other addresses do not reflect congestion on the path.
         draft.tracked = on_path;
         if !self.seal_or_fail(now, id, datagram, draft, len, false) {
             return None;
@@ -58,7 +58,7 @@ impl Connection {
         tokens: &mut crate::token::Tokens,
     ) {
         let challenge: [u8; 8] = self.random.bytes();
-        // Where the addresses alone do not say which path this is, the challenge does.
+        // If the addresses alone do not identify the path, a PATH_STATUS frame beside the challenge does.
         let names_path = self.paths.numbering.is_single();
         let Some(path) = self.paths.list.get_mut(id) else { return };
         let due = path.address.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
@@ -71,12 +71,12 @@ impl Connection {
             if names_path {
                 let sequence = path.status.local.announce();
                 let available = path.status.local.available;
-                // It fits, and goes out with each challenge anew, as long as none is answered.
+                // The frame fits. Each challenge repeats it until one is answered.
                 let _ = writer.frame(&Frame::PathStatus { path: id, available, sequence });
             }
         }
-        // All at once: each in a datagram of its own, the challenges of one datagram would draw more than
-        // three times its size.
+        // All responses go into one datagram. In separate ones, the challenges of one datagram would elicit
+        // more than three times its size.
         while let Some(response) = path.address.responses.pop_for(tuple) {
             if writer.frame(&Frame::PathResponse(response.data)).is_ok() {
                 tokens.push(Token::Ping);
@@ -85,15 +85,15 @@ impl Connection {
         if asks && path.tuple == *tuple {
             self.paths.fill_last_word(id, writer, tokens);
         }
-        // At the end: under the amplification limit there may be no room for more than what validates.
+        // Written last: under the anti-amplification limit only the validation frames may fit.
         if self.paths.multipath.is_some() || !padded {
             self.fill_validation_ack(now, id, tuple, writer, tokens);
         }
     }
 
-    /// Writes an acknowledgment into a datagram that validates the path's own addresses: a first round-trip
-    /// time without the peer's deliberate delay keeps the probe timeout of a fresh path short, and a datagram
-    /// that uses up the anti-amplification limit leaves no room for an acknowledgment of its own.
+    /// Writes an ACK into a datagram that validates the path's own addresses. It gives the peer a first RTT
+    /// sample without deliberate delay, which keeps the PTO of a new path short. If the datagram exhausts the
+    /// anti-amplification limit, no separate ACK could be sent.
     pub(in crate::connection) fn fill_validation_ack(
         &mut self,
         now: Time,
@@ -112,7 +112,7 @@ impl Connection {
         self.paths.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
     }
 
-    /// Writes a probe for a larger MTU (RFC 8899): a PING, padded.
+    /// Writes a probe for a larger MTU (RFC 8899): a padded PING.
     pub(in crate::connection) fn transmit_mtu_probe(
         &mut self,
         now: Time,

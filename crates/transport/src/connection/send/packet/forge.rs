@@ -1,4 +1,4 @@
-//! Packets that a well-behaved connection would never send, correctly protected, for tests of its peer.
+//! Forged packets for tests: correctly protected, but such as a well-behaved connection never sends.
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
@@ -12,30 +12,31 @@ use crate::token::{Token, Tokens};
 /// A packet to forge.
 pub(crate) struct Forged<'a> {
     pub(crate) kind: PacketKind,
-    /// Frames, well formed or not.
+    /// Frames, which may be malformed.
     pub(crate) payload: &'a [u8],
     /// `true` to set the reserved bits.
     pub(crate) reserved: bool,
-    /// Packet numbers to leave out first.
+    /// Number of packet numbers to skip before the packet.
     pub(crate) skip: u64,
-    /// Description of the stream data in the header, in versions that have one.
+    /// Description of the stream data in the header, in versions whose headers have one.
     pub(crate) announced: Option<Announced>,
-    /// The path that a 1-RTT packet goes on, if not the main one.
+    /// Path of a 1-RTT packet; `None` for the main path.
     pub(crate) path: Option<PathId>,
 }
 
 impl<'a> Forged<'a> {
     pub(crate) fn new(kind: PacketKind, payload: &'a [u8]) -> Self {
-        // An empty payload needs a packet number of four bytes, or there is no sample.
+        // An empty payload requires a four-byte packet number; otherwise the packet is too short for a
+        // sample.
         let skip = if payload.len() < 4 { 1 << 24 } else { 0 };
         Self { kind, payload, reserved: false, skip, announced: None, path: None }
     }
 }
 
-/// Enough for the sample of every format.
+/// Minimum payload length for a header protection sample in every format, in bytes.
 const MIN_PAYLOAD: usize = 12;
 
-/// Returns the description of the payload's stream data that an honest header has.
+/// Returns the description of the payload's stream data that belongs into the header.
 fn announce(payload: &[u8], direction: Direction) -> Option<Announced> {
     Frames::new(payload, direction).flatten().find_map(|frame| match frame {
         Frame::Stream(stream) => {
@@ -46,7 +47,7 @@ fn announce(payload: &[u8], direction: Direction) -> Option<Announced> {
 }
 
 impl Connection {
-    /// Returns the packet, protected with this end's keys and remembered as sent. Panics without keys.
+    /// Returns the packet, protected with this endpoint's keys, and records it as sent. Panics without keys.
     pub(crate) fn forge(&mut self, now: Time, forged: &Forged<'_>) -> Vec<u8> {
         let space = forged.kind.space().unwrap();
         let id = forged.path.unwrap_or(self.paths.list.main().id);
@@ -101,14 +102,14 @@ impl Connection {
 }
 
 impl Connection {
-    /// Lowers the limits of the 1-RTT keys (RFC 9001 §6.6): an update is begun `margin` packets before
+    /// Lowers the limits of the 1-RTT keys (RFC 9001 §6.6). An update starts `margin` packets before
     /// `confidentiality`.
     pub(crate) fn limit_keys(&mut self, confidentiality: u64, integrity: u64, margin: u64) {
         self.keys.one_rtt.as_mut().unwrap().lower_limits(confidentiality, integrity, margin);
     }
 }
 
-/// Amounts that a peer can make grow.
+/// Sizes of state that a peer can make grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) path_responses: usize,
@@ -117,19 +118,19 @@ pub(crate) struct Usage {
     pub(crate) events: usize,
     pub(crate) endpoint_events: usize,
     pub(crate) local_cids: usize,
-    /// Packets that recovery remembers.
+    /// Number of packets that loss recovery tracks.
     pub(crate) sent_packets: usize,
-    /// Number of the next 1-RTT packet.
+    /// Packet number of the next 1-RTT packet.
     pub(crate) next_number: u64,
-    /// Paths, abandoned ones among them.
+    /// Number of paths, abandoned ones included.
     pub(crate) paths: usize,
-    /// Path IDs that could be opened.
+    /// Number of path IDs that could be opened.
     pub(crate) unopened: usize,
-    /// PATH_ABANDON frames that are not acknowledged.
+    /// Number of unacknowledged PATH_ABANDON frames.
     pub(crate) abandons: usize,
-    /// Connection IDs issued for paths that are not open.
+    /// Number of connection IDs issued for paths that are not open.
     pub(crate) unopened_cids: usize,
-    /// Acknowledgments that are to be repeated on other paths.
+    /// Number of acknowledgments to repeat on other paths.
     pub(crate) ack_copies: usize,
 }
 
@@ -153,30 +154,30 @@ impl Connection {
         }
     }
 
-    /// Asks the peer to move on to new connection IDs.
+    /// Asks the peer to switch to new connection IDs.
     pub(crate) fn rotate_cids(&mut self) {
         let main = self.paths.list.main().id;
         self.paths.local_cids_mut(main).unwrap().rotate();
         self.issue_cids();
     }
 
-    /// Returns the connection IDs that this end has issued for an open path.
+    /// Returns the connection IDs that this endpoint has issued for an open path.
     pub(crate) fn issued_cids(&self, path: PathId) -> Vec<anabranch_wire::ConnectionId> {
         self.paths.list.get(path).unwrap().local_cids.iter().map(|(_, cid)| cid).collect()
     }
 
-    /// Forgets statuses of paths that are not open, see [`PathSet`](crate::path::PathSet).
+    /// Discards the statuses of paths that are not open; see [`PathSet`](crate::path::PathSet).
     pub(crate) fn ignore_early_statuses(&mut self) -> bool {
         self.paths.ignore_early_statuses()
     }
 
-    /// Returns the newest challenge for the addresses that a path runs over.
+    /// Returns the newest challenge for the addresses of a path.
     pub(crate) fn asked(&self, path: PathId) -> Option<[u8; 8]> {
         let path = self.paths.list.get(path)?;
         path.address.validations.iter().find(|validation| validation.tuple == path.tuple)?.newest()
     }
 
-    /// Returns whether the peer's newest status of the path is available.
+    /// Returns whether the newest status that the peer announced for the path is "available".
     pub(crate) fn peer_available(&self, path: PathId) -> bool {
         self.paths.list.get(path).unwrap().status.peer.available
     }

@@ -1,4 +1,4 @@
-//! One packet: drafted frame by frame, then padded, sealed and masked.
+//! Single packets: drafted frame by frame, then padded, sealed and header-protected.
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
@@ -15,8 +15,8 @@ use crate::token::Tokens;
 use crate::trace::{PacketTrace, TraceEvent};
 
 impl Connection {
-    /// Writes the header of a packet on `path` and has `fill` write its frames; `None` if there were none or
-    /// no room. `start` is where `room` begins in its datagram.
+    /// Writes the header of a packet for `target` and calls `fill` to write its frames. Returns `None` if
+    /// there were no frames or no room. `start` is the offset of `room` in its datagram.
     pub(in crate::connection) fn draft(
         &mut self,
         target: Target,
@@ -39,7 +39,7 @@ impl Connection {
         Some(Draft { kind, space, start, end, outgoing, numbered, tokens, tracked: true, mtu_probe: false })
     }
 
-    /// Drafts a packet of the frames that are owed in its space.
+    /// Drafts a packet with the pending frames of its space.
     #[inline]
     pub(in crate::connection) fn draft_filled(
         &mut self,
@@ -114,7 +114,7 @@ impl Connection {
         )
     }
 
-    /// Returns the bit that peers should ignore, if they say that they do (RFC 9287 §3).
+    /// Returns the fixed bit. It is random if the peer announced that it ignores it (RFC 9287 §3).
     fn fixed_bit(&self, number: u64) -> bool {
         let peer = self.handshake.peer_parameters.as_ref();
         let grease = self.config.grease
@@ -123,8 +123,8 @@ impl Connection {
         !grease || self.origin.grease_bits >> (number % 64) & 1 == 1
     }
 
-    /// Pads, protects and accounts for a drafted packet. `datagram` is the whole datagram, `end` where the
-    /// packet is to end in it, at least `draft.end`.
+    /// Pads, protects and records a drafted packet. `datagram` is the whole datagram. `end` is the offset at
+    /// which the packet must end, at least `draft.end`.
     pub(in crate::connection) fn seal(
         &mut self,
         now: Time,

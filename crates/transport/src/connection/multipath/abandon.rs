@@ -1,4 +1,4 @@
-//! Abandoning paths (RFC 10069 §3.4): the end of a path at both ends, and the data that other paths repeat.
+//! Abandonment of paths (RFC 10069 §3.4): its exchange with the peer, and the data that other paths repeat.
 
 use anabranch_wire::{PathId, Time, TransportErrorCode};
 
@@ -9,11 +9,11 @@ use crate::path::{Abandon, Closure, MAX_CLOSING_PATHS, Path, PathError, Phase, P
 use crate::trace::TraceEvent;
 
 impl Connection {
-    /// Gives a path up; the peer is told `code`. Data under way on it is sent again on others. Without
-    /// another path in use that is not possible: close the connection instead.
+    /// Abandons a path (RFC 10069 §3.4). PATH_ABANDON carries `code`. Unacknowledged data is sent again on
+    /// other paths. The last usable path cannot be abandoned: close the connection instead.
     ///
     /// # Errors
-    /// If there is no such path, or no other that is usable.
+    /// Fails if the path does not exist, or if no other one is usable.
     pub fn abandon_path(&mut self, now: Time, id: PathId, code: u64) -> Result<(), PathError> {
         if self.paths.list.get(id).is_none_or(Path::is_abandoned) {
             return Err(PathError::Unknown(id));
@@ -26,18 +26,19 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes over the peer's PATH_ABANDON, which gives a path up or agrees that this end has.
+    /// Handles the peer's PATH_ABANDON, which abandons a path or answers this endpoint's PATH_ABANDON.
     pub(super) fn on_path_abandon(&mut self, now: Time, id: PathId, code: u64) -> Result<(), TransportError> {
         let closing = self.paths.closing_paths();
         let Some(multipath) = &mut self.paths.multipath else { return Ok(()) };
         if let Some(path) = self.paths.list.get(id) {
             if !path.is_abandoned() {
                 if self.paths.is_last_path(id) {
-                    // RFC 10069 §3.4: nothing is left but to close, on the path that the peer still listens
-                    // on.
+                    // RFC 10069 §3.4: the connection must close, on the path on which the peer still
+                    // receives.
                     return Err(no_path_left());
                 }
-                // RFC 10069 §3.4: what has come is acknowledged at once, for the last time, on another path.
+                // RFC 10069 §3.4: received packets are acknowledged immediately, for the last time, on
+                // another path.
                 if let Some(path) = self.paths.list.get_mut(id) {
                     path.received.ack.require_ack();
                 }
@@ -45,24 +46,25 @@ impl Connection {
             }
             self.paths.begin_retention(now, id);
         } else if let Some(pool) = &mut multipath.pool {
-            // Too many at once are not answered: the acknowledgment has to do.
+            // If too many paths are closing, only the acknowledgment answers the frame.
             let is_new = pool.is_new(id);
             pool.use_up(id);
             if is_new && closing < MAX_CLOSING_PATHS as usize {
                 self.owe_abandon(id, code);
             }
         } else if multipath.unopened.contains_key(&id) {
-            // A path that will never be opened: its connection IDs go, and the answer is owed all the same.
+            // The path will never be opened. Its connection IDs are discarded; the answer is due
+            // nevertheless.
             self.forget_unopened(id);
             self.owe_abandon(id, code);
         }
         Ok(())
     }
 
-    /// Closes a path that does not answer while it is being opened, as RFC 10069 §3.1.2 demands. If it is the
-    /// last one, there is no path to say so on. A peer that was heard there knows the path, and may have
-    /// given up the others because it got an answer on this one: it is asked again as long as no other is
-    /// usable, until the idle timeout.
+    /// Abandons a path on which the peer did not respond while it was being opened, as RFC 10069 §3.1.2
+    /// requires. If it is the last path, no path is left to report that. If the peer has used it, it may have
+    /// abandoned the others because its own validation of this path succeeded. Challenges then continue while
+    /// no other path is usable, until the idle timeout.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get(id) else { return };
         let others = self.paths.list.iter().any(|other| other.id != id && other.is_usable());
@@ -76,8 +78,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the peer has surely sent something on the path. What the addresses alone assign to it
-    /// may have been sent on another.
+    /// Returns whether a packet of the peer has certainly arrived on the path. A packet assigned by its
+    /// addresses alone may have been sent on another path.
     fn is_heard_on(&self, path: &Path) -> bool {
         let pool = self.paths.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
         let addresses_only = self.shared.cid_len() == 0;
@@ -85,8 +87,8 @@ impl Connection {
             && (addresses_only || pool.is_none_or(|pool| pool.is_certain_of(path.id)))
     }
 
-    /// Stops using a path. Its state is kept until the peer has given it up, too:
-    /// [`super::MAX_CLOSING_PATHS`] bounds how many such paths there are.
+    /// Abandons a path. Its state is kept until the peer has abandoned it too. [`super::MAX_CLOSING_PATHS`]
+    /// limits the number of such paths.
     pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: u64) {
         self.close_path(now, id, code, false);
     }
@@ -124,7 +126,7 @@ impl Connection {
         self.offer_paths();
     }
 
-    /// Lets other paths take the place of those that are gone.
+    /// Allows new paths in place of the removed ones.
     pub(super) fn offer_paths(&mut self) {
         let closing = self.paths.closing_paths();
         let Some(multipath) = &mut self.paths.multipath else { return };
@@ -142,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// Forgets abandoned paths whose time is over.
+    /// Removes abandoned paths whose retention has ended.
     pub(in crate::connection) fn expire_abandoned(&mut self, now: Time) {
         loop {
             let expired = self.paths.list.iter().find(|path| path.is_expired(now)).map(|path| path.id);

@@ -1,4 +1,4 @@
-//! ACK and PATH_ACK frames, written into packets.
+//! Writing of ACK and PATH_ACK frames.
 
 use anabranch_wire::{PathId, Time, Writer};
 
@@ -9,8 +9,8 @@ use crate::space::MAX_RANGES;
 use crate::token::Tokens;
 
 impl Connection {
-    /// Counts a packet together with those of other paths, where paths share packet numbers and
-    /// acknowledgments, and requires an ACK at the threshold.
+    /// Counts a packet together with those of other paths, if paths share packet numbers and acknowledgments.
+    /// Requires an ACK when the sum reaches the threshold.
     pub(in crate::connection) fn count_together(&mut self, id: PathId, threshold: u64) {
         let counts = self.paths.list.len() > 1 && self.config.ack.scope == AckScope::Connection;
         if !counts || !self.paths.numbering.is_single() {
@@ -24,7 +24,7 @@ impl Connection {
         }
     }
 
-    /// Writes the acknowledgments that a packet on `id` takes along.
+    /// Writes the acknowledgments that a packet on `id` carries.
     pub(in crate::connection) fn fill_acks(
         &mut self,
         now: Time,
@@ -56,7 +56,7 @@ impl Connection {
         self.fill_ack_copies(now, id, writer, tokens);
     }
 
-    /// Writes what all paths owe, whichever path it leaves on.
+    /// Writes the acknowledgments of all paths, regardless of the packet's own path.
     fn fill_common_acks(&mut self, now: Time, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         let owes = |path: &Path| path.received.ack.can_ack() || path.received.ack.ack_now();
         let due = self.paths.list.iter().any(|path| path.received.ack.is_due(now));
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Writes an acknowledgment of packets on `of`, and says whether it fitted.
+    /// Writes an acknowledgment of packets on `of`. Returns whether it fits.
     fn write_ack(&mut self, now: Time, of: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) -> bool {
         let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
         let multipath = self.paths.multipath.is_some();
@@ -100,7 +100,7 @@ impl Connection {
         ranges > 0
     }
 
-    /// Repeats what other paths acknowledged since the last packet on `id`.
+    /// Repeats the acknowledgments that were sent on other paths since the last packet on `id`.
     fn fill_ack_copies(&mut self, now: Time, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         let mut copies = std::mem::take(&mut multipath.ack_copies);
@@ -110,7 +110,8 @@ impl Connection {
             else {
                 return *on != id;
             };
-            // What has arrived meanwhile is left to the path's own acknowledgment, which measures it.
+            // Packets that have arrived since are left to the path's own acknowledgment, which measures its
+            // RTT.
             let reported = ack.as_reported();
             let kept = std::mem::replace(ack, reported);
             self.write_ack(now, *of, writer, tokens);

@@ -1,11 +1,11 @@
-//! Stream data that is due for its second repetition.
+//! Second repetition of stream data.
 
 use anabranch_wire::Time;
 
 use crate::connection::connection::Connection;
 
 impl Connection {
-    /// Queues what is due a second time; what has been acknowledged meanwhile stays where it is.
+    /// Queues data again whose second repetition is due. Data acknowledged meanwhile is not sent again.
     pub(in crate::connection) fn expire_again(&mut self, now: Time) {
         while let Some(token) =
             self.paths.multipath.as_mut().and_then(|multipath| multipath.again.pop_due(now))

@@ -1,4 +1,4 @@
-//! Frames about further addresses of the server, received, and those of the configuration, announced.
+//! Alternative addresses of the server: frames received from it, and configured addresses announced by it.
 
 use std::net::SocketAddr;
 
@@ -10,18 +10,18 @@ use crate::event::Event;
 use crate::path::{Word, may_follow};
 
 impl Connection {
-    /// Server: says its configured addresses to a client that asks for them.
+    /// Server: announces its configured addresses to a client that requests them.
     pub(in crate::connection) fn begin_alternatives(&mut self, parameters: &TransportParameters) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         multipath.alternatives.wanted = self.side.is_server() && parameters.alternative_address;
         let server = self.server.clone();
         for address in server.iter().flat_map(|server| &server.alternative_addresses) {
-            // A client that does not accept further addresses does without.
+            // A client that does not accept further addresses is sent none.
             let _ = self.paths.announce_address(*address, false);
         }
     }
 
-    /// Takes over ALTERNATIVE_V4_ADDRESS or ALTERNATIVE_V6_ADDRESS.
+    /// Handles ALTERNATIVE_V4_ADDRESS or ALTERNATIVE_V6_ADDRESS.
     pub(in crate::connection) fn on_alternative_address(
         &mut self,
         address: SocketAddr,
@@ -31,7 +31,7 @@ impl Connection {
         if !self.paths.wants_alternatives() {
             return Err(violation("an alternative address that nobody asked for"));
         }
-        // RFC 9000 §21.5: a server must not send its clients just anywhere.
+        // RFC 9000 §21.5: a server must not direct its clients to arbitrary addresses.
         let sane = may_follow(&self.paths.list.main().tuple.remote, &address);
         let Some(multipath) = self.paths.multipath.as_mut().filter(|_| sane) else { return Ok(()) };
         if multipath.alternatives.learn(Word { address, flags, sequence, owed: false }) {

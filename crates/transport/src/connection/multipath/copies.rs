@@ -1,4 +1,4 @@
-//! Copies of stream data, written into packets of the path that they are for.
+//! Writing of stream data copies into packets of the path for which they are queued.
 
 use std::cmp::Reverse;
 
@@ -11,8 +11,8 @@ use crate::stream::Named;
 use crate::token::Tokens;
 
 impl Connection {
-    /// Writes what is to be repeated on the path until the packet is full, or until the next STREAM frame if
-    /// that needs a packet whose header names it.
+    /// Writes the copies for the path until the packet is full. Stops before a STREAM frame that needs a
+    /// packet whose header names it.
     pub(in crate::connection) fn fill_copies(
         &mut self,
         carrier: &Carrier,
@@ -33,7 +33,7 @@ impl Connection {
         }
     }
 
-    /// Returns the STREAM frame that `carrier` repeats next, for a packet whose header names it.
+    /// Returns the STREAM frame of the next copy for `carrier`, for a packet whose header names it.
     pub(in crate::connection) fn next_named_copy(&mut self, carrier: &Carrier) -> Option<Named> {
         let queue = self.paths.multipath.as_mut()?.copies.queue(carrier.path)?;
         while let Some(token) = queue.front().copied().filter(|token| stream_of(token).is_some()) {
@@ -46,8 +46,8 @@ impl Connection {
         None
     }
 
-    /// Looks for data under way that a path with nothing else to do would bring sooner. Says whether there
-    /// was any.
+    /// Queues copies of data in flight for an otherwise idle path that would deliver it sooner. Returns
+    /// whether there was any.
     pub(in crate::connection) fn reinject(&mut self, now: Time) -> bool {
         if self.paths.multipath.is_none() || self.paths.list.len() == 1 || !self.handshake.progress.confirmed
         {
@@ -56,8 +56,8 @@ impl Connection {
         if self.paths.list.iter().all(|path| path.recovery.bytes_in_flight() == 0) {
             return false;
         }
-        // Whatever its state, what a path has under way may be repeated elsewhere; the slowest has the most
-        // to gain.
+        // Data in flight may be repeated elsewhere regardless of its path's state. The slowest path gains the
+        // most.
         let mut busy = self.paths.views();
         busy.retain(|view| view.in_flight > 0);
         if busy.is_empty() {

@@ -1,5 +1,4 @@
-//! Consequences of a silent path for stream data and for the peer (see `path/set/failure.rs` for its
-//! detection).
+//! Effects of a silent path on stream data and the peer (for its detection see `path/set/failure.rs`).
 
 use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
 
@@ -10,8 +9,8 @@ use crate::path::{Purpose, Validation};
 use crate::token::Token;
 
 impl Connection {
-    /// Queues the path's unacknowledged data to be sent again on any path, unless that has been done before.
-    /// Returns whether there was anything.
+    /// Queues the path's unacknowledged data again for any path, unless that was done before. Returns whether
+    /// there was any.
     pub(in crate::connection) fn requeue_unacked(&mut self, now: Time, id: PathId) -> bool {
         let moved = self.paths.moved_before(id);
         let Some(path) = self.paths.list.get(id) else { return false };
@@ -28,8 +27,8 @@ impl Connection {
         tokens.iter().any(Token::is_repeated)
     }
 
-    /// Takes over the peer's wish to use the path as a backup. If an answer on it is overdue, the reason is
-    /// that the path fails, and there is no need to wait for a probe timeout of this end.
+    /// Handles the peer's request to use the path as a backup. If an acknowledgment on the path is overdue,
+    /// the path is failing, and there is no need to wait for this endpoint's PTO.
     pub(super) fn on_peer_backup(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.again.begin(now);
@@ -58,21 +57,21 @@ impl Connection {
             multipath.again.begin(now);
         }
         let repeats = self.requeue_unacked(now, id);
-        // RFC 9002 §7.5: the window does not hold probes back. Those of the path leave on another one, whose
-        // window may be full of what cannot be read before them.
+        // RFC 9002 §7.5: the window does not delay probes. Those of the failing path are sent on another one,
+        // whose window may be full of data that cannot be read without them.
         if let Some(other) =
             self.paths.fastest().filter(|_| repeats).and_then(|other| self.paths.list.get_mut(other))
         {
             other.recovery.probe_instead(SpaceId::Data);
         }
-        // What is repeated is not to be lost again in the queue that slow start fills.
+        // Repeated data must not be lost again in a queue that slow start fills.
         for other in self.paths.list.iter_mut().filter(|other| other.id != id && other.is_working()) {
             other.recovery.hold(now);
         }
         self.paths.review_status(id);
     }
 
-    /// Looks after paths whose time has come.
+    /// Checks the paths whose health timers have expired.
     pub(in crate::connection) fn expire_health(&mut self, now: Time) {
         if self.paths.multipath.is_none() {
             return;
@@ -93,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Probes a path without traffic if the connection is in use; the answer, or its absence, shows whether
+    /// Probes a path without traffic if the connection is in use. The response, or its absence, shows whether
     /// the path still works.
     fn look_after(&mut self, now: Time, id: PathId) {
         let traffic = self.streams.bytes_received() + self.streams.bytes_sent();

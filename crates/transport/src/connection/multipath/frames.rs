@@ -1,4 +1,4 @@
-//! Received frames of RFC 10069 (§4), given to their owners.
+//! Dispatch of received frames of RFC 10069 (§4) to their owners.
 
 use anabranch_wire::{Frame, NewConnectionId, PathId, Time};
 
@@ -9,7 +9,7 @@ use crate::event::EndpointEvent;
 use crate::path::{Path, not_negotiated};
 
 impl Connection {
-    /// Takes over a frame about paths; returns an error if multipath was not negotiated (RFC 10069 §2).
+    /// Handles a frame about paths. Returns an error if multipath was not negotiated (RFC 10069 §2).
     pub(in crate::connection) fn on_multipath_frame(
         &mut self,
         now: Time,
@@ -31,7 +31,7 @@ impl Connection {
             }
         }
         match *frame {
-            // RFC 10069 §3.2: without a path ID these mean path 0.
+            // RFC 10069 §3.2: without a path ID, these frames apply to path 0.
             Frame::NewConnectionId(ref issued) => {
                 let path = issued.path.unwrap_or(PathId::ZERO);
                 multipath.check(side, path)?;
@@ -56,7 +56,7 @@ impl Connection {
                 if maximum > u64::from(multipath.local_max.0) {
                     return Err(violation("PATHS_BLOCKED above the maximum"));
                 }
-                // A maximum that has been raised since is on its way, or is told again.
+                // If the maximum has been raised since, the frame is in flight or is sent again.
                 multipath.owed.max_path_id |= maximum < u64::from(multipath.local_max.0);
                 Ok(())
             }
@@ -87,7 +87,7 @@ impl Connection {
             }
             self.report_available_paths();
         }
-        // Anything else is a path that is gone.
+        // Any other path has been removed.
         Ok(())
     }
 

@@ -1,13 +1,14 @@
-//! Path of a packet if all paths share their packet numbers.
+//! Location of a packet's path if all paths share a packet number space.
 //!
-//! A connection ID that has been used on a path identifies it, so that a path keeps its identity when its
+//! A connection ID that was used on a path identifies it, so that a path keeps its identity when its
 //! addresses change. Without such a connection ID the addresses decide. A PATH_CHALLENGE is accompanied by
-//! PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which names the path: from a client on new addresses, a new
-//! path or one that is about to move there. Any other packet from new addresses is a rebinding.
+//! PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which names the path. If a client sends it from new
+//! addresses, it names a new path, or one that is about to move there. Any other packet from new addresses is
+//! a rebinding.
 //!
-//! Addresses may mislead, because each end learns of the other's changes late. A connection ID is bound to a
-//! path for good only when a challenge has named the path; until then later evidence of the peer corrects it
-//! ([`Certainty`]).
+//! Addresses may mislead, because each endpoint learns of the other's changes late. Only a challenge that
+//! names the path binds a connection ID to it for good. Until then later evidence from the peer corrects the
+//! binding ([`Certainty`]).
 
 use anabranch_wire::{ConnectionId, Direction, Frame, Frames, PathId, Time, TransportErrorCode};
 
@@ -16,9 +17,9 @@ use crate::datagram_io::FourTuple;
 use crate::path::{Abandon, Certainty, MAX_CLOSING_PATHS};
 
 impl Connection {
-    /// Returns the path of an authentic 1-RTT packet of a new number; opens it if the packet is a client's
-    /// first on it. `None` if the packet names a path that is gone or cannot be opened now: on any other path
-    /// it would be answered as if it could.
+    /// Returns the path of an authentic 1-RTT packet with a new packet number. Opens the path if the packet
+    /// is a client's first on it. `None` if the packet names a path that has been removed or cannot be opened
+    /// now: on any other path it would be answered as if it could.
     pub(in crate::connection) fn locate(
         &mut self,
         now: Time,
@@ -35,8 +36,8 @@ impl Connection {
             return Some(bound.path);
         }
         let said = Said::of(payload, self.format.direction);
-        // What the peer says goes before the addresses: another path may still run over them as far as this
-        // end knows.
+        // A path that the peer names takes precedence over the addresses: this endpoint may still assign the
+        // addresses to another path.
         let (path, certainty) = if let Some(named) = said.named() {
             self.paths.correct_server(now, tuple, named);
             if self.paths.list.get(named).is_some() {
@@ -58,7 +59,7 @@ impl Connection {
         Some(path)
     }
 
-    /// Opens the path that the peer's challenge names, if it may be opened: only a client's names are new.
+    /// Opens the path that the peer's challenge names, if permitted. Only a client may name new paths.
     fn open_named(
         &mut self,
         now: Time,
@@ -82,12 +83,12 @@ impl Connection {
             }
             return false;
         }
-        // Without a connection ID for the answer the client has to ask again.
+        // Without a connection ID for the response, the client must repeat its challenge.
         pool.has_cid() && self.open_for_peer(now, id, *tuple, dcid, datagram_len)
     }
 }
 
-/// Frames of a packet that show which path it belongs to.
+/// Frames that show to which path a packet belongs.
 #[derive(Default)]
 struct Said {
     challenge: bool,

@@ -1,5 +1,5 @@
-//! Several paths at once (RFC 10069), as far as they concern streams, keys, the handshake or the application.
-//! Whatever paths alone decide is in [`crate::path`].
+//! Multipath (RFC 10069), where it concerns streams, keys, the handshake or the application. Logic that
+//! concerns only paths is in [`crate::path`].
 
 mod abandon;
 mod acks;

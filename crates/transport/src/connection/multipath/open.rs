@@ -1,4 +1,4 @@
-//! Opening paths (RFC 10069 §3.1): by the client's choice, and at the server when the client's first packet
+//! Opening of paths (RFC 10069 §3.1): at the client on request, at the server when the client's first packet
 //! arrives.
 
 use anabranch_recovery::Recovery;
@@ -11,7 +11,7 @@ use crate::path::{OpenPathError, Path, PathCids, Phase, Purpose, Unopened, opens
 use crate::trace::TraceEvent;
 
 impl Connection {
-    /// Makes connection IDs for the paths to come.
+    /// Issues connection IDs for future paths.
     pub(in crate::connection) fn issue_path_cids(&mut self) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         if let Some(pool) = &mut multipath.pool {
@@ -21,7 +21,7 @@ impl Connection {
                 self.output.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
             }
         }
-        // RFC 10069 §3.2: none above the peer's maximum.
+        // RFC 10069 §3.2: no path ID may exceed the peer's maximum.
         let max = multipath.max();
         for unopened in multipath.unopened_mut(max) {
             for _ in 0..unopened.local.wanted() {
@@ -32,11 +32,11 @@ impl Connection {
         }
     }
 
-    /// Client: opens a path between these addresses; it carries data as soon as the server has answered on
-    /// it, [`Event::PathOpened`] tells.
+    /// Client: opens a path between these addresses. It carries data as soon as the server has responded on
+    /// it, which [`Event::PathOpened`] reports.
     ///
     /// # Errors
-    /// If no path can be opened now, or ever.
+    /// Fails if no path can be opened, at present or ever.
     pub fn open_path(&mut self, now: Time, tuple: FourTuple) -> Result<PathId, OpenPathError> {
         if !opens_paths(self.side) {
             return Err(OpenPathError::Server);
@@ -73,7 +73,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Reports that a path may be opened now, if one could not be before.
+    /// Reports that a path can be opened now, if an earlier attempt failed.
     pub(super) fn report_available_paths(&mut self) {
         let multipath = self.paths.multipath.as_mut();
         if multipath.is_some_and(|multipath| std::mem::take(&mut multipath.wants_path)) {
@@ -81,9 +81,9 @@ impl Connection {
         }
     }
 
-    /// Server: opens a path for an authentic packet that names it. A client's path cannot begin with such a
-    /// packet, and no path can begin without a connection ID to answer to: the client asks again, and the ID
-    /// has arrived by then if it is under way.
+    /// Server: opens a path for an authentic packet that names it. Returns `false` at a client, or if no
+    /// connection ID is available for responses. In that case the client repeats its challenge; by then a
+    /// connection ID in flight has arrived.
     pub(in crate::connection) fn open_for_peer(
         &mut self,
         now: Time,
@@ -107,9 +107,9 @@ impl Connection {
         true
     }
 
-    /// Puts a path in, and begins to validate it.
+    /// Inserts a path and starts its validation.
     fn insert_path(&mut self, now: Time, id: PathId, tuple: FourTuple, used_local_cid: Option<ConnectionId>) {
-        // RFC 10069 §3.1: addresses that have been validated need not be again.
+        // RFC 10069 §3.1: addresses that are already validated need no further validation.
         let known = self.paths.list.iter().any(|path| path.address.validated && path.tuple == tuple);
         let Some(multipath) = &mut self.paths.multipath else { return };
         let Some(Unopened { mut local, mut remote, status }) = multipath.take(id) else { return };
@@ -134,7 +134,8 @@ impl Connection {
         path.address.chose_local = opens_paths(self.side);
         path.status.peer = status;
         let dcid = path.remote_cids.active();
-        // The amplification limit is the server's; what keeps a client from using the path is its phase.
+        // The anti-amplification limit applies to the server. A client must not use the path in its opening
+        // phase.
         if known || opens_paths(self.side) {
             path.set_validated();
         } else {
@@ -149,12 +150,12 @@ impl Connection {
         if known && self.side.is_server() {
             self.on_path_validated(now, id);
         } else {
-            // A client asks in any case: that is how the server learns of the path.
+            // A client always sends a challenge, because it informs the server of the path.
             self.paths.validate(now, id, tuple, dcid, Purpose::Confirm);
         }
     }
 
-    /// Validates a path on which the peer has answered. Returns whether it was being opened.
+    /// Handles the validation of a path. Returns whether the path was being opened.
     pub(in crate::connection) fn on_path_validated(&mut self, now: Time, id: PathId) -> bool {
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.health_mut(id, now).on_validated(now);
@@ -167,8 +168,8 @@ impl Connection {
         if let Some(delay) = ack_delay {
             path.recovery.set_peer_max_ack_delay(delay);
         }
-        // Peers may ignore the status of a path that they do not know yet. With one packet number space for
-        // all paths it comes along with the challenge.
+        // Peers may ignore the status of a path that they do not know yet, so it is repeated. With a single
+        // number space it accompanies the challenge.
         if opens_paths(self.side) && !self.paths.numbering.is_single() {
             path.status.is_owed |= path.status.local.repeat();
         }

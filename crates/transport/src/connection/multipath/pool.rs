@@ -1,4 +1,4 @@
-//! Connection IDs of the shared pool, as frames, events of the endpoint and paths change them.
+//! Connection IDs of the shared pool, and their changes by frames, endpoint events and paths.
 
 use anabranch_wire::{NewConnectionId, Time, TransportErrorCode};
 
@@ -9,7 +9,7 @@ use crate::error::{TransportError, violation};
 use crate::event::EndpointEvent;
 
 impl Connection {
-    /// Takes over NEW_CONNECTION_ID.
+    /// Handles NEW_CONNECTION_ID.
     pub(super) fn on_pooled_cid(&mut self, issued: &NewConnectionId) -> Result<(), TransportError> {
         let Some(pool) = self.paths.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return Ok(());
@@ -30,15 +30,15 @@ impl Connection {
                 "more connection IDs than active_connection_id_limit",
             ));
         }
-        // More of them may follow in the same packet.
+        // Further such frames may follow in the same packet.
         pool.prior_to = pool.prior_to.max(issued.retire_prior_to);
         self.collect_reset_tokens();
         self.report_available_paths();
         Ok(())
     }
 
-    /// Applies Retire Prior To to paths after a packet: each path that uses an older ID moves to another one,
-    /// or is given up.
+    /// Applies Retire Prior To to the paths after a packet. Each path that uses an older connection ID
+    /// switches to another one, or is abandoned.
     pub(in crate::connection) fn retire_lent(&mut self, now: Time) -> Result<(), TransportError> {
         let pool = self.paths.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut());
         let prior_to = pool.map_or(0, |pool| std::mem::take(&mut pool.prior_to));
@@ -65,7 +65,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes over RETIRE_CONNECTION_ID.
+    /// Handles RETIRE_CONNECTION_ID.
     pub(super) fn on_pooled_retire(
         &mut self,
         context: &Context<'_>,
@@ -82,7 +82,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Collects the stateless reset tokens of connection IDs in use that belong to no path.
+    /// Forwards changes of the stateless reset tokens of pooled connection IDs, which belong to no path.
     pub(in crate::connection) fn collect_pooled_reset_tokens(&mut self) {
         if let Some(pool) = self.paths.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) {
             while let Some(event) = pool.remote.poll_endpoint_event() {
@@ -91,14 +91,14 @@ impl Connection {
         }
     }
 
-    /// Registers addresses by which the endpoint finds a client without connection IDs.
+    /// Registers addresses with the router of a client that uses zero-length connection IDs.
     pub(in crate::connection) fn route_tuple(&mut self, tuple: FourTuple) {
         if self.shared.cid_len() == 0 && self.side.is_client() {
             self.output.endpoint_events.push_back(EndpointEvent::TupleAdded(tuple));
         }
     }
 
-    /// Unregisters the addresses of a path that is gone, unless another path has them.
+    /// Unregisters the addresses of a removed path, unless another path uses them.
     pub(in crate::connection) fn unroute_tuple(&mut self, tuple: FourTuple) {
         let shared =
             self.paths.list.iter().any(|path| {

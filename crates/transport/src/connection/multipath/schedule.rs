@@ -1,4 +1,4 @@
-//! Data and control frames that wait, offered to the scheduler.
+//! Pending data and control frames, as presented to the scheduler.
 
 use anabranch_wire::{PathId, Time};
 use smallvec::SmallVec;
@@ -8,7 +8,7 @@ use crate::path::{Path, Tried, Turn};
 use crate::schedule::{Carrier, Kinds, Scheduler as _, Work};
 
 impl Connection {
-    /// Returns the paths that carry data and control frames now, none of `tried`.
+    /// Returns the paths that carry data and control frames now, except those in `tried`.
     pub(in crate::connection) fn next_turn(&mut self, now: Time, tried: &Tried) -> Turn {
         if self.paths.multipath.is_none() || self.paths.list.len() == 1 {
             let main = self.paths.list.main().id;
@@ -17,7 +17,7 @@ impl Connection {
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.unopened.review();
         }
-        // Whoever only acknowledges asks no scheduler.
+        // The scheduler is not called if only acknowledgments are pending.
         let (streams, control) = (self.has_streams(), self.has_shared_control());
         if !streams && !control {
             return Turn::default();
@@ -41,7 +41,7 @@ impl Connection {
         turn
     }
 
-    /// Lists what waits, for the scheduler.
+    /// Describes the pending data to the scheduler.
     fn work(&mut self, control: bool, tried: &Tried) -> Work {
         let owes = |path: &&Path| path.received.ack.can_ack();
         let is_paced = |path: &&Path| tried.contains(&path.id) && path.paced_until.is_some();
@@ -58,7 +58,8 @@ impl Connection {
         }
     }
 
-    /// Returns the carrier for stream data of these `kinds` on the path `id`, routes observed.
+    /// Returns the carrier for stream data of these `kinds` on path `id`, which observes the routes of the
+    /// data.
     pub(in crate::connection) fn carrier(&self, id: PathId, kinds: Kinds) -> Carrier {
         let mut working = SmallVec::new();
         if self.streams.is_routed() || self.datagrams.is_routed() {

@@ -1,4 +1,4 @@
-//! Received ACK frames of the single packet number space: one frame may acknowledge packets of several paths.
+//! Received ACK frames of the single packet number space. One frame may acknowledge packets of several paths.
 
 use anabranch_recovery::{AckError, AckInfo, EcnFinding, Measures};
 use anabranch_wire::{Ack, PathId, SpaceId, Time};
@@ -10,16 +10,16 @@ use crate::context::Context;
 use crate::error::TransportError;
 use crate::trace::TraceEvent;
 
-/// The newest packet of a path that an ACK newly acknowledged.
+/// Newest packet of a path that an ACK newly acknowledged.
 struct Newest {
     path: PathId,
     sent: Time,
-    /// `true` if it or another one had left with ECT(0).
+    /// `true` if any of the path's newly acknowledged packets was sent with ECT(0).
     marked: bool,
 }
 
 impl Connection {
-    /// Takes over an ACK of the single packet number space.
+    /// Handles an ACK of the single packet number space.
     pub(in crate::connection) fn on_shared_ack(
         &mut self,
         now: Time,
@@ -30,8 +30,8 @@ impl Connection {
         if let Some(number) = self.paths.numbering.unsent(&news) {
             return Err(Self::optimistic_ack(AckError::Unsent(number)));
         }
-        // The delay and the time are those of the largest packet, and of the way back that the frame has
-        // taken: only if that is the packet's own path does it tell how long the path is.
+        // The ACK's delay and arrival time apply to the largest packet and to the ACK's return path. They
+        // measure a path only if both are the same path.
         let mixed = self.config.ack.mixed_round_trips;
         let origin = self.paths.numbering.path_of(ack.largest).filter(|path| *path == context.path);
         let delay = self.ack_delay(ack.delay);
@@ -43,7 +43,7 @@ impl Connection {
             let id = self.paths.list.nth(index);
             let siblings = self.paths.siblings(id);
             let mut orders = self.paths.numbering.orders(id, &news).peekable();
-            // What was named before counts where the newest packet is measured.
+            // Ranges that were reported before count where the newest packet is measured.
             let largest = orders.peek().and_then(|_| self.paths.numbering.largest_named(id, ack.ranges()));
             let (via, measures) = match mixed {
                 true => (id, Measures::Newest),
@@ -85,8 +85,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Declares lost what is older than the first packet of the connection that is not lost, if the scan for
-    /// losses stops there.
+    /// Scans all paths for lost packets, up to the connection's first packet that is not lost, if the
+    /// configured loss scan stops there.
     pub(in crate::connection) fn scan_for_losses(&mut self, now: Time) {
         let config = self.config.multipath.as_ref();
         if !self.paths.numbering.is_single() || config.is_none_or(|config| config.loss_scan == LossScan::Path)
@@ -98,7 +98,7 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for index in 0..self.paths.list.len() {
             let id = self.paths.list.nth(index);
-            // The first packet itself may become lost when its time has come; what is sent later waits for
+            // The first packet itself may become lost when its time is reached. Packets sent later wait for
             // the next scan.
             let after = first.map_or(u64::MAX, |number| number + 1);
             let limit = self.paths.numbering.order_from(id, after);
@@ -112,8 +112,8 @@ impl Connection {
         self.outcome = outcome;
     }
 
-    /// Judges the ECN counts of the shared space. Marks that get lost on one path cannot be told from those
-    /// of another, so no path goes on marking if they are wrong.
+    /// Validates the ECN counts of the shared space. Lost marks cannot be attributed to a path, so no path
+    /// uses ECN any more if the counts are wrong.
     fn judge_shared_ecn(&mut self, now: Time, marked: u64, ack: &Ack<'_>, touched: &[Newest]) {
         let finding = self.paths.numbering.judge_ecn(marked, ack.ecn);
         let mut outcome = std::mem::take(&mut self.outcome);

@@ -1,4 +1,4 @@
-//! Changes of the states of paths, reported to the application.
+//! Changes of path states, reported to the application.
 
 use anabranch_wire::{PathId, Time};
 
@@ -8,7 +8,7 @@ use crate::path::{IdleReason, Path, Phase};
 use crate::trace::TraceEvent;
 
 impl Connection {
-    /// Takes over the peer's status of a path. The frame may arrive before the path is open.
+    /// Handles the peer's status of a path. The frame may arrive before the path is open.
     pub(super) fn on_path_status(&mut self, now: Time, id: PathId, available: bool, sequence: u64) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         let Some(path) = self.paths.list.get_mut(id) else {
@@ -29,8 +29,8 @@ impl Connection {
         }
     }
 
-    /// Tells the application and observers of paths whose state has changed. Called when a batch or timeout
-    /// has been worked off, so that a peer cannot make more events than there are paths by changing its mind.
+    /// Reports paths whose state has changed to the application and the observer. Called after a whole batch
+    /// or timeout, so that a peer that changes states repeatedly causes no more events than there are paths.
     pub(in crate::connection) fn report_states(&mut self, now: Time) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         if !std::mem::take(&mut multipath.states_changed) || !self.state.is_active() {
@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// Returns the reason that the path sends no data now; `None` if it is about to send.
+    /// Returns the reason why the path carries no data now; `None` if it may carry data.
     pub(in crate::connection) fn idle_reason(&self, path: &Path) -> Option<IdleReason> {
         let usable = |other: &&Path| other.id != path.id && other.is_working();
         let better = |other: &Path| other.is_available() || path.is_failing;

@@ -1,4 +1,4 @@
-//! The ways that acknowledgments take when there are several paths, and what the other end makes of them.
+//! Paths of acknowledgments with several paths, and their effects at the other endpoint.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,8 +19,8 @@ use crate::{AckPath, AckScope, Event, FourTuple, MultipathConfig, PathInfo, Tran
 const FAST: PathId = PathId(1);
 const SLOW: PathId = PathId(0);
 
-/// Log of one end's packets: acknowledgments by the path that they are about and the one that carries them,
-/// and the newest packet of each path.
+/// Log of one endpoint's packets: acknowledgments, by acknowledged path and carrying path, and the newest
+/// packet of each path.
 #[derive(Clone, Default)]
 struct Watch(Arc<Mutex<Seen>>);
 
@@ -55,13 +55,13 @@ impl Watch {
         watch
     }
 
-    /// Acknowledgments of packets on `of` that left on `on`.
+    /// Returns the number of acknowledgments of packets on `of` that were sent on `on`.
     fn acks(&self, of: PathId, on: PathId) -> u64 {
         self.0.lock().unwrap().acks.get(&(of, on)).copied().unwrap_or(0)
     }
 }
 
-/// Returns a path of 60 ms and one of 20 ms each way and back.
+/// Returns a pair with two paths, whose round-trip times are 60 ms and 20 ms.
 fn uneven(change: impl Fn(&mut TransportConfig)) -> Pair {
     let mut pair = Pair::with_transport(|transport| {
         transport.multipath = Some(MultipathConfig::default());
@@ -83,14 +83,14 @@ fn uneven(change: impl Fn(&mut TransportConfig)) -> Pair {
     pair
 }
 
-/// Downloads and says which way the client's acknowledgments went.
+/// Runs a download. Returns the pair and a log of the client's acknowledgments.
 fn download(path: AckPath) -> (Pair, Watch) {
     download_with(|transport| transport.ack.path = path)
 }
 
 fn download_with(change: impl Fn(&mut TransportConfig)) -> (Pair, Watch) {
     let mut pair = uneven(change);
-    // The first acknowledgments find out which path is the faster one.
+    // The first acknowledgments measure which path is faster.
     assert!(pair.transfer(Side::Server, &pattern(200_000)) == pattern(200_000));
     let watch = Watch::on(&mut pair, Side::Client);
     let data = pattern(2_000_000);
@@ -118,12 +118,12 @@ fn acknowledgments_go_the_way_on_which_they_arrive_soonest_and_on_their_own() {
     assert!(first > 10 && copies * 10 >= first * 8, "{first} and {copies} copies");
     assert!(watch.acks(FAST, FAST) > 10);
     assert_eq!(watch.acks(FAST, SLOW), 0, "they would come later");
-    // 30 ms there and 10 ms back.
+    // 30 ms to the client and 10 ms back.
     let rtt = path_info(&mut pair, Side::Server, SLOW).smoothed_rtt;
     assert!((40..60).contains(&rtt.as_millis()), "{rtt:?}");
 }
 
-/// One path, and others may follow.
+/// Returns a connected pair that permits several paths and has one.
 fn acknowledging(path: AckPath) -> Pair {
     let mut pair = Pair::with_transport(|transport| {
         transport.multipath = Some(MultipathConfig::default());
@@ -151,7 +151,7 @@ fn the_farewell_takes_the_path_that_is_shortest_without_queues() {
         pair.client().ping(FAST);
         pair.run_for(Duration::from_millis(300));
     }
-    // A queue that builds up gradually, so that the path is not taken for a dead one.
+    // The queue builds up gradually, so that the path does not appear dead.
     for extra in 1..40 {
         pair.network = Some(Box::new(move |side, mut flying| {
             let address = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
@@ -182,7 +182,7 @@ fn acknowledgments_take_the_fastest_path() {
     let (mut pair, watch) = download(AckPath::Fastest);
     assert!(watch.acks(FAST, FAST) > 20 && watch.acks(SLOW, FAST) > 20, "{:?}", watch.0.lock().unwrap().acks);
     assert_eq!((watch.acks(FAST, SLOW), watch.acks(SLOW, SLOW)), (0, 0));
-    // 30 ms there and 10 ms back.
+    // 30 ms to the client and 10 ms back.
     let rtt = path_info(&mut pair, Side::Server, SLOW).smoothed_rtt;
     assert!((40..60).contains(&rtt.as_millis()), "{rtt:?}");
 }
@@ -192,7 +192,7 @@ fn acknowledgments_are_repeated_on_every_other_path() {
     let (_, watch) = download(AckPath::All);
     for (of, other) in [(FAST, SLOW), (SLOW, FAST)] {
         assert!(watch.acks(of, of) > 10, "{:?}", watch.0.lock().unwrap().acks);
-        // One copy at most, in packets that leave anyway.
+        // At most one copy each, in packets that are sent anyway.
         assert!((10..=watch.acks(of, of)).contains(&watch.acks(of, other)), "{of:?}");
     }
 }
@@ -203,8 +203,8 @@ fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
     for round in 0..4 {
         let paths = [4, 5].map(|last| open_and_wait(&mut pair, address(last)));
         pair.run_until_quiet();
-        // The client acknowledges on one path what would be repeated on the other, if ever something left
-        // there.
+        // The client acknowledges the PING on one path. The copy for the other path would wait there for the
+        // next packet.
         pair.server().ping(paths[0]);
         pair.run_for(Duration::from_millis(100));
         assert!(pair.client().held().ack_copies > 0, "round {round}");
@@ -228,7 +228,7 @@ fn acknowledgments_take_turns() {
     for of in [FAST, SLOW] {
         assert!(acks(of, FAST) > 10 && acks(of, SLOW) > 10, "{:?}", watch.0.lock().unwrap().acks);
     }
-    // 30 ms there, and 10 or 30 ms back: the smallest of them stays, whatever way the latest one took.
+    // 30 ms to the client, and 10 or 30 ms back. The minimum remains, regardless of the latest return path.
     let rtt = path_info(&mut pair, Side::Server, SLOW).min_rtt;
     assert!((40..50).contains(&rtt.as_millis()), "{rtt:?}");
 }
@@ -245,7 +245,7 @@ fn acknowledgments_go_out_on_the_fastest_path_and_at_once_on_the_others() {
 #[test]
 fn whichever_path_sends_takes_the_acknowledgments_of_all_along() {
     let (_, watch) = download_with(|transport| transport.ack.scope = AckScope::Connection);
-    // The short path's acknowledgments leave more often, and acknowledge for the other each time.
+    // The short path sends acknowledgments more often, and each time also for the other path.
     assert!(watch.acks(SLOW, FAST) > 10, "{:?}", watch.0.lock().unwrap().acks);
 }
 
@@ -272,14 +272,14 @@ fn totals_of_acknowledgments() {
     assert!(stats.ranges >= stats.frames && stats.bytes > 5 * stats.frames && stats.full_frames == 0);
 }
 
-/// Row M13: an ACK on another path, with a delay that nobody can have had.
+/// Row M13: an ACK on another path with an impossibly long delay.
 #[test]
 fn row_m13_a_forged_delay_on_another_path_neither_shortens_the_round_trip_nor_opens_a_window() {
     let mut pair = uneven(|_| {});
     assert!(pair.transfer(Side::Server, &pattern(500_000)) == pattern(500_000));
     pair.run_for(Duration::from_secs(1));
     let before = [SLOW, FAST].map(|id| path_info(&mut pair, Side::Server, id));
-    // A packet on the fast path that will not arrive.
+    // The packet on the fast path will not arrive.
     pair.network = Some(Box::new(|_, _| Vec::new()));
     let watch = Watch::on(&mut pair, Side::Server);
     pair.server().ping(FAST);
@@ -295,7 +295,7 @@ fn row_m13_a_forged_delay_on_another_path_neither_shortens_the_round_trip_nor_op
     let after = [SLOW, FAST].map(|id| path_info(&mut pair, Side::Server, id));
     assert!(pair.closed(Side::Server).is_none());
     assert_eq!(after[1].recovery.acked_packets, before[1].recovery.acked_packets + 1, "it was accepted");
-    // What this end measured itself is 15 ms; the claimed delay cannot make less of it.
+    // This endpoint measures 15 ms itself; the claimed delay cannot reduce that.
     let measured = Duration::from_millis(15);
     let least = (before[1].smoothed_rtt * 7 + measured) / 8;
     assert!(after[1].smoothed_rtt >= least, "{:?} after {:?}", after[1].smoothed_rtt, before[1].smoothed_rtt);
@@ -304,7 +304,7 @@ fn row_m13_a_forged_delay_on_another_path_neither_shortens_the_round_trip_nor_op
     assert!(after[1].window <= before[1].window + 1_500 && after[0].window == before[0].window);
 }
 
-/// Wants an ACK after so many packets, within an hour, and counts nothing as reordered.
+/// Strategy that requests an ACK after this many packets, within an hour, and ignores reordering.
 #[derive(Clone, Copy, Debug)]
 struct After(u64);
 
@@ -325,8 +325,8 @@ impl AckStrategyFactory for After {
     }
 }
 
-/// Returns the ACK frames that the client sends while 300,000 bytes come, and the time until then, in
-/// milliseconds.
+/// Returns the number of ACK frames that the client sends during a download of 300,000 bytes, and the
+/// duration in milliseconds.
 fn acks_with(timing: AckTiming) -> (u64, u128) {
     let mut pair = Pair::with_transport(|transport| {
         transport.ack.frequency = false;
@@ -339,8 +339,8 @@ fn acks_with(timing: AckTiming) -> (u64, u128) {
     (pair.client().stats().acks.frames - before.0, (pair.now - before.1).as_millis())
 }
 
-/// A strategy from outside decides when ACKs leave, but not to hold them back for longer than the peer's
-/// probe timeouts allow.
+/// A custom strategy decides when ACKs are sent, but cannot delay them for longer than the peer's probe
+/// timeouts allow.
 #[test]
 fn a_strategy_of_its_own_decides_when_acks_leave() {
     static EACH: After = After(0);

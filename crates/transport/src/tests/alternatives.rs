@@ -1,4 +1,4 @@
-//! Further addresses of the server: announced, used, withdrawn; and what a peer can do wrong about them.
+//! Alternative addresses of the server: announcement, use, withdrawal, and errors of the peer.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn older_words_and_too_many_addresses_are_ignored() {
     assert_eq!(known(&mut pair).len(), 1);
     let flood: Vec<Frame<'_>> = (3..=100).map(|last| v4(last, 7, false)).collect();
     inject(&mut pair, Side::Server, &flood);
-    // The withdrawn one is remembered as well: an older word about it must not bring it back.
+    // The withdrawn address is remembered too, so that an older announcement does not restore it.
     assert_eq!(known(&mut pair).len(), MAX_ALTERNATIVES - 1);
     assert_eq!(pair.closed(Side::Client), None);
 }
@@ -97,13 +97,13 @@ fn addresses_that_are_no_servers_are_ignored() {
 
 #[test]
 fn only_who_is_asked_may_speak() {
-    // From a client.
+    // Sent by a client.
     let mut pair = multipath();
     inject(&mut pair, Side::Client, &[v4(1, 0, false)]);
     let error = pair.closed(Side::Server).unwrap();
     let ConnectionError::Transport(error) = error else { panic!("{error}") };
     assert_eq!((error.code, error.frame_type), (TransportErrorCode::PROTOCOL_VIOLATION, 0x1d58_45e2));
-    // To a client that has not asked.
+    // Sent to a client that has not requested any.
     let mut pair = Pair::new();
     pair.connect();
     pair.server().announce_address(other(), false).unwrap_err();

@@ -1,4 +1,4 @@
-//! Well-formed frames that make no sense together: whatever comes, a connection goes on or ends with a code.
+//! Well-formed frames in arbitrary combinations: the connection continues or closes with an error code.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn stream_id() -> impl Strategy<Value = StreamId> {
     prop_oneof![0..24u64, 500..520u64].prop_map(StreamId::from_u64)
 }
 
-/// Small values mostly, so that frames are about the same things.
+/// Returns mostly small values, so that frames refer to the same objects.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![0..16u64, 0..5_000u64, 0..anabranch_wire::MAX_VARINT]
 }
@@ -84,7 +84,7 @@ fn connection_frame() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Packets of one to a dozen frames.
+/// Returns packets of a few frames each.
 fn packets() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let frame = prop_oneof![stream_frame(), connection_frame()];
     let packet = prop::collection::vec(frame, 1..6).prop_map(|frames| frames.concat());
@@ -95,7 +95,7 @@ fn survives(from: Side, packets: &[Vec<u8>]) {
     let mut pair = Pair::new();
     pair.connect();
     pair.run_until_quiet();
-    // Streams that frames may be about.
+    // Streams to which the frames may refer.
     for dir in [Dir::Bi, Dir::Uni] {
         let id = pair.end(from.peer()).streams().open(dir).unwrap();
         pair.end(from.peer()).streams().write(id, &DATA).unwrap();
@@ -115,7 +115,7 @@ fn survives(from: Side, packets: &[Vec<u8>]) {
         Some(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => panic!("for no reason"),
         _ => {}
     }
-    // And both are gone in the end.
+    // Finally both connections are removed.
     pair.run_for(Duration::from_secs(100));
     assert!(pair.client.is_empty() && pair.server.is_empty());
 }

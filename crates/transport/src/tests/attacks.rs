@@ -1,4 +1,4 @@
-//! Peers that mean harm: floods, withheld and invented acknowledgments (rows of the attack table by number).
+//! Malicious peers: floods, withheld and forged acknowledgments (numbers are rows of the attack table).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,14 +16,14 @@ use crate::connection::{Forged, MAX_NEW_TOKENS, MAX_NUDGES, MAX_PROMPT_ACKS, MAX
 use crate::path::MAX_PATH_RESPONSES;
 use crate::{ConnectionError, Event};
 
-/// Fits a packet on any path.
+/// Payload that fits into a packet on any path, in bytes.
 const ROOM: usize = 1_100;
 
-/// Packets that are remembered of a flood at most: acknowledgments, PINGs among them, and what the window
-/// lets out.
+/// Maximum number of packets tracked during a flood: acknowledgments, including those with a PING, and the
+/// packets that the congestion window allows.
 const MOST_SENT: usize = MAX_QUIET_TRACKED + MAX_NUDGES as usize + 30;
 
-/// Returns a server whose client withholds all acknowledgments from now on.
+/// Returns a connected pair whose network drops all datagrams from now on, so that nothing is acknowledged.
 fn withholding() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
@@ -32,7 +32,8 @@ fn withholding() -> Pair {
     pair
 }
 
-/// The peer of `victim` sends `packets` packets with what `payload` gives, 32 at a time.
+/// Sends `packets` packets from the peer of `victim`, in batches of 32. `payload` creates the content of
+/// each.
 fn flood(pair: &mut Pair, victim: Side, packets: usize, mut payload: impl FnMut(usize) -> Vec<u8>) {
     pair.delay = Duration::from_micros(10);
     for packet in 0..packets {
@@ -45,7 +46,7 @@ fn flood(pair: &mut Pair, victim: Side, packets: usize, mut payload: impl FnMut(
     pair.run_for(Duration::from_micros(20));
 }
 
-/// As many copies of a frame as fit a packet.
+/// Returns the number of copies of a frame that fit into a packet, and these copies.
 fn many(frame: &Frame<'_>) -> (usize, Vec<u8>) {
     let count = ROOM / frame.size();
     (count, encode(&vec![*frame; count]))
@@ -65,7 +66,7 @@ fn row_1_a_flood_of_path_challenges_is_answered_with_the_newest_four() {
             let held = pair.end(victim).held();
             assert!(held.path_responses <= MAX_PATH_RESPONSES && held.sent_packets <= MOST_SENT, "{held:?}");
         }
-        // Congestion control bounds what is sent to somebody who acknowledges nothing (RFC 9000 §8.2.2).
+        // Congestion control limits the data sent to a peer that acknowledges nothing (RFC 9000 §8.2.2).
         let sent = pair.bytes_to_client + pair.bytes_to_server - before;
         assert!(sent < 1_000_000, "{sent} bytes for {packets} packets");
         assert_eq!(pair.closed(victim), None);
@@ -101,7 +102,7 @@ fn row_2_a_packet_full_of_retirements_makes_no_more_ids_than_there_were() {
         flood(&mut pair, victim, 1, |_| encode(&all));
         assert_eq!(pair.closed(victim), None);
         assert_eq!(pair.end(victim).held().local_cids as u64, issued, "replaced");
-        // Those that were made in exchange cannot be given up by the packet that had them made.
+        // The packet that caused new connection IDs to be issued cannot retire them.
         let all: Vec<Frame<'_>> = (issued..500).map(retire).collect();
         flood(&mut pair, victim, 1, |_| encode(&all));
         let Some(ConnectionError::Transport(error)) = pair.closed(victim) else { panic!("an error") };
@@ -118,7 +119,8 @@ fn row_3_tokens_are_passed_on_up_to_a_bound() {
     assert_eq!(pair.closed(Side::Client), None);
 }
 
-/// A tenth of the table's ten million frames, and fewer still of the shortest: each packet costs the same.
+/// A tenth of the table's ten million frames, and still fewer of the shortest ones: each packet costs the
+/// same.
 #[test]
 fn row_3_churn_of_small_frames_leaves_nothing_behind() {
     let frames = [
@@ -142,7 +144,7 @@ fn row_3_churn_of_small_frames_leaves_nothing_behind() {
     }
 }
 
-/// A fiftieth of the table's million packets: the bound is reached after 128.
+/// A fiftieth of the table's million packets. The bound is reached after 128.
 #[test]
 fn row_4_odd_packet_numbers_only() {
     let mut pair = Pair::new();
@@ -152,7 +154,7 @@ fn row_4_odd_packet_numbers_only() {
     let now = pair.now;
     let mut longest = 0;
     for _ in 0..20_000 {
-        // Every other packet is lost on its way.
+        // Every other packet is lost in transit.
         pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
         pair.inject(Side::Client, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
         pair.delay = Duration::from_micros(10);
@@ -160,7 +162,7 @@ fn row_4_odd_packet_numbers_only() {
         pair.run_for(Duration::from_micros(20));
         longest = longest.max(pair.bytes_to_client - before);
     }
-    // 64 ranges of two bytes each, a header, a tag.
+    // 64 ranges of two bytes each, a header and a tag.
     assert!((100..300).contains(&longest), "an acknowledgment of {longest} bytes");
     assert_eq!(pair.closed(Side::Server), None);
 }
@@ -182,7 +184,7 @@ fn row_5_optimistic_acknowledgments_are_found_out_within_a_window() {
         let _ = pair.end(victim).streams().write(id, &data);
         let mut largest = 0;
         while pair.closed(victim).is_none() {
-            // Exactly what must have been sent by now, although nothing arrived.
+            // Acknowledges exactly the packets sent so far, although none arrived.
             largest = pair.end(victim).held().next_number - 1;
             assert!(largest < 400, "not found out by packet {largest}");
             pair.inject(victim.peer(), &Forged::new(PacketKind::OneRtt, &ack_all(largest)));
@@ -211,12 +213,12 @@ fn row_8_a_client_hello_without_end() {
         assert!(offset < 80_000, "no end in sight");
     }
     let Some(ConnectionError::Transport(error)) = pair.closed(Side::Server) else { panic!("an error") };
-    // decode_error, as soon as the length is known.
+    // Alert decode_error, as soon as the length is known.
     assert_eq!((error.code, offset), (Code(0x132), 1_000));
 }
 
-/// Returns whether the peer's TLS is done with a level to which [`Pair::advance_to`] has got: it takes
-/// nothing new of it (RFC 9001 §4.1.3).
+/// Returns whether the peer's TLS has finished the level that [`Pair::advance_to`] has reached. It then
+/// accepts no new data of that level (RFC 9001 §4.1.3).
 pub(super) fn level_is_over(kind: PacketKind, from: Side) -> bool {
     matches!((kind, from), (PacketKind::Initial, Side::Client) | (PacketKind::Handshake, Side::Server))
 }
@@ -228,7 +230,7 @@ fn row_8_crypto_gaps_within_the_window_cost_no_more_than_the_window() {
             let mut pair = Pair::new();
             pair.advance_to(kind, from);
             pair.network = Some(Box::new(|_, _| Vec::new()));
-            // Single bytes, every other one missing: never more than 64 KiB ahead.
+            // Single bytes with gaps between them, never more than 64 KiB ahead.
             for packet in 0..80u64 {
                 let frames: Vec<Frame<'_>> = (0..100)
                     .map(|index| Frame::Crypto { offset: 20_000 + (packet * 100 + index) * 2, data: b"x" })
@@ -252,7 +254,7 @@ fn row_8_crypto_gaps_within_the_window_cost_no_more_than_the_window() {
     }
 }
 
-/// The client answers each acknowledgment of an Initial with another padded PING.
+/// The client answers each ACK of an Initial with another padded PING.
 #[test]
 fn a_handshake_without_end_is_acknowledged_at_a_bounded_rate() {
     let mut pair = Pair::new();
@@ -274,8 +276,7 @@ fn a_handshake_without_end_is_acknowledged_at_a_bounded_rate() {
         pings += 1;
         pair.run_for(Duration::from_micros(400));
     }
-    // What may leave at once, 40 a second after that, and the server's own flight as often as its probe
-    // timeout says.
+    // The permitted burst, then 40 per second, and the server's own flight at each probe timeout.
     let most = u64::from(MAX_PROMPT_ACKS) + 40 * seconds + 100;
     assert!(answers.get() <= most, "{} answers to {pings} packets", answers.get());
     assert!(answers.get() > 0, "still answers");
@@ -288,7 +289,7 @@ fn a_handshake_without_end_is_acknowledged_at_a_bounded_rate() {
 fn packets_that_wait_for_keys_are_few() {
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
-    // The server has no Handshake packet yet, and its client is not validated.
+    // The server has no Handshake packet yet, and the client's address is not validated.
     let (dcid, now) = (pair.client().remote_cid(), pair.now);
     assert!(!dcid.is_empty() && now > anabranch_wire::Time::ZERO);
     pair.network = Some(Box::new(|_, _| Vec::new()));
@@ -332,7 +333,7 @@ fn replays_change_nothing() {
     assert_eq!((pair.bytes_to_client, pair.bytes_to_server), sent, "no replay is answered");
 }
 
-/// Codes that a connection may close with over what its peer sent.
+/// Returns whether a connection may close with this code because of its peer's packets.
 pub(super) fn is_transport_code(code: Code) -> bool {
     code.name().is_some() || (0x100..0x200).contains(&code.0)
 }
@@ -345,7 +346,7 @@ proptest::proptest! {
         payload in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
         kind in proptest::sample::select(vec![PacketKind::Initial, PacketKind::Handshake, PacketKind::OneRtt]),
         from_client in proptest::prelude::any::<bool>(),
-        // Small frame types in front, or hardly anything is a frame.
+        // A small frame type comes first; otherwise hardly any payload would contain a frame.
         first in 0..0x32u8,
     ) {
         let from = if from_client { Side::Client } else { Side::Server };

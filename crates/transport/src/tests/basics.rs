@@ -1,4 +1,4 @@
-//! Behaviour of every connection: handshake, transfer, end.
+//! Behavior of every connection: handshake, transfer, close.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Coupled congestion control of whole connections: two paths over one bottleneck beside a connection with
-//! one.
+//! Coupled congestion control of whole connections: a connection with two paths over one bottleneck competes
+//! with a connection with one path.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::recovery::congestion::Algorithm;
 use crate::stream::{ReadError, WriteError};
 use crate::{Event, FourTuple, Handle, MultipathConfig};
 
-/// Time on the bottleneck of a byte at 10 Mbit/s.
+/// Transmission time of a byte at 10 Mbit/s.
 const PER_BYTE: Duration = Duration::from_nanos(800);
 const ROUND_TRIP: Duration = Duration::from_millis(40);
-/// Time that all connections send; the first quarter does not count.
+/// Time for which all connections send; the first quarter is not counted.
 const RUN: Duration = Duration::from_secs(40);
 
-/// A client's connection that sends on one stream as fast as it may.
+/// A client's connection that sends on one stream as fast as possible.
 struct Flow {
     client: Handle,
     server: Handle,
@@ -55,7 +55,8 @@ impl Flow {
     }
 }
 
-/// Returns the rate of a connection with two paths beside one with a single path, in fair shares of both.
+/// Returns the rate of a connection with two paths that competes with a single-path connection, as a multiple
+/// of the fair share.
 fn part_of_fair_share(congestion: Algorithm, queue: Duration) -> f64 {
     let mut pair = Pair::with_transport(|transport| {
         transport.recovery = transport.recovery.clone().with_congestion(congestion);
@@ -98,8 +99,8 @@ fn part_of_fair_share(congestion: Algorithm, queue: Duration) -> f64 {
     2.0 * several / (several + single)
 }
 
-/// Returns the mean over queues from one half to two products of rate and delay: with drop-tail, who loses a
-/// packet is a matter of phases that a single case says little about.
+/// Returns the mean over queues of one half to two bandwidth-delay products. With drop-tail, the phase
+/// decides which connection loses packets, so a single case is not representative.
 fn mean_part(congestion: Algorithm) -> f64 {
     let queues = [4, 5, 6, 8, 11, 16].map(|eighths| ROUND_TRIP * eighths / 8);
     let parts = queues.map(|queue| part_of_fair_share(congestion, queue));
@@ -109,7 +110,7 @@ fn mean_part(congestion: Algorithm) -> f64 {
 
 #[test]
 fn two_coupled_paths_over_one_bottleneck_take_no_more_than_one() {
-    // The recovery crate's simulation shows LIA and BALIA, too, over more cases than whole connections could
+    // The recovery crate's simulation also covers LIA and BALIA, in more cases than whole connections could
     // run.
     let part = mean_part(Algorithm::Olia);
     assert!((0.7..=1.15).contains(&part), "{part}");

@@ -1,5 +1,5 @@
-//! Actions of one end that the other has not heard of: packets of paths that have changed places, paths given
-//! up crosswise.
+//! Actions of one endpoint before it knows about actions of the other: packets of paths that exchange
+//! addresses, and paths that are abandoned crosswise.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use super::paths::{SECOND, SIDES, address, address_of_client, ids, open, open_an
 use crate::connection::Forged;
 use crate::{ConnectionError, Event, FourTuple, MultipathConfig, Numbering};
 
-/// Length of a datagram that validates a path, and of no other here.
+/// Length of a datagram that validates a path; no other datagram here has it.
 const VALIDATION: usize = 1200;
 
 fn connected(numbering: Numbering) -> Pair {
@@ -27,7 +27,7 @@ fn connected(numbering: Numbering) -> Pair {
     pair
 }
 
-/// The client moves its main path, and says something before that has happened.
+/// Migrates the client's main path. The client also sends data before the migration is complete.
 fn migrate(pair: &mut Pair, local: SocketAddr) {
     let now = pair.now;
     pair.client().migrate(now, local).unwrap();
@@ -38,8 +38,8 @@ fn migrate(pair: &mut Pair, local: SocketAddr) {
     pair.run_until(SECOND, |pair| pair.client_events.contains(&moved));
 }
 
-/// The client opens a path over addresses that its main path has left, and which the server is only about to
-/// hear of: what the server then asks there is about the main path.
+/// The client opens a path between addresses that its main path has just left, before the server knows. The
+/// server's challenge at those addresses then concerns the main path.
 #[test]
 fn a_challenge_says_which_path_it_is_about() {
     let mut pair = connected(Numbering::Single);
@@ -49,7 +49,7 @@ fn a_challenge_says_which_path_it_is_about() {
     pair.network = Some(Box::new(move |from, mut flying: Flying| {
         let validates = flying.bytes.len() == VALIDATION;
         if from.is_client() && !validates {
-            // What is not a challenge or its answer comes late, but from the old addresses before it comes
+            // Packets that do not validate a path are late. Those from the old addresses arrive before those
             // from the new ones.
             let late = match flying.tuple.remote {
                 remote if remote == left => 100,
@@ -68,7 +68,7 @@ fn a_challenge_says_which_path_it_is_about() {
     let followed = |pair: &mut Pair| pair.server().paths().any(|path| path.tuple.remote == left);
     pair.run_until(SECOND, followed);
     pair.run_for(3 * pair.delay);
-    // The client answers on the main path, over the addresses that it was asked on.
+    // The client responds on the main path, between the addresses of the challenge.
     assert!(!opening.get());
     assert_eq!(
         sent(&mut pair, Side::Client)[1],
@@ -82,7 +82,7 @@ fn a_challenge_says_which_path_it_is_about() {
     still_works(&mut pair);
 }
 
-/// A peer that cannot tell which path a challenge is about answers on the wrong one, perhaps.
+/// A peer that cannot tell which path a challenge concerns may respond on the wrong path.
 #[test]
 fn the_name_of_a_path_goes_before_an_answer() {
     let mut pair = connected(Numbering::Single);
@@ -92,7 +92,7 @@ fn the_name_of_a_path_goes_before_an_answer() {
     let rebound: SocketAddr = (client_addr().ip(), 60_000).into();
     pair.network = Some(Box::new(move |from, flying: Flying| {
         let client = address_of_client(from, &flying);
-        // Neither the client's new path nor the server's question at its new address gets through at first.
+        // At first, neither the client's new path nor the server's challenge at its new address gets through.
         let lost = is_cut.get() && (client == home || from.is_server());
         if lost { Vec::new() } else { vec![flying] }
     }));
@@ -116,8 +116,8 @@ fn the_name_of_a_path_goes_before_an_answer() {
     still_works(&mut pair);
 }
 
-/// Each end gives up the path that the other one goes on with, and what the server sends goes to a mapping
-/// that the client's NAT has forgotten.
+/// Each endpoint abandons the path that the other one keeps, and the server sends to an expired mapping of
+/// the client's NAT.
 #[test]
 fn ends_that_give_up_paths_crosswise_find_out() {
     for numbering in [Numbering::Multiple, Numbering::Single] {
@@ -131,7 +131,7 @@ fn ends_that_give_up_paths_crosswise_find_out() {
                 let path = usize::from(address_of_client(from, &flying) == address(1));
                 if is_cut[path].get() { Vec::new() } else { vec![flying] }
             }));
-            // The client's second path falls silent first, so that it is asked again and again.
+            // The client's second path falls silent first, so that it is probed repeatedly.
             cut[1].set(true);
             let stream = pair.client().streams().open(Dir::Uni).unwrap();
             pair.client().streams().write(stream, &pattern(200_000)).unwrap();
@@ -156,8 +156,8 @@ fn ends_that_give_up_paths_crosswise_find_out() {
     }
 }
 
-/// The server hears the client's answer on a new path, but is not heard: it may do without the path that the
-/// client has so far.
+/// The server receives the client's response on a new path, but its own packets are lost. It may abandon the
+/// only other path of the client.
 #[test]
 fn a_path_that_the_peer_uses_already_is_not_given_up() {
     for numbering in [Numbering::Multiple, Numbering::Single] {
@@ -168,7 +168,7 @@ fn a_path_that_the_peer_uses_already_is_not_given_up() {
         pair.network = Some(Box::new(move |from, flying: Flying| {
             let client = address_of_client(from, &flying);
             asked += u32::from(from.is_client() && client == opening);
-            // Of the client's questions the first is answered in vain, and the second does not arrive.
+            // The response to the client's first challenge is lost, and so is the second challenge.
             let lost = client == opening
                 && match from {
                     Side::Client => asked == 2,
@@ -212,12 +212,12 @@ fn a_guess_does_not_keep_a_path_that_never_answers() {
         if from.is_client() && (client == silent || cut.get()) { Vec::new() } else { vec![flying] }
     }));
     assert_eq!(open(&mut pair, silent), Ok(PathId(2)));
-    // The server takes new connection IDs, which come to the new path's addresses first.
+    // The server switches to new connection IDs, which first arrive at the new path's addresses.
     pair.client().rotate_cids();
     is_astray.set(true);
     pair.run_for(6 * pair.delay);
     is_astray.set(false);
-    // The server gives up one of the two other paths and does not hear that the client has given up the
+    // The server abandons one of the two other paths, and does not learn that the client has abandoned the
     // second.
     is_cut.set(true);
     let now = pair.now;

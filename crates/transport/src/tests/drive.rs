@@ -1,4 +1,4 @@
-//! Reports of a driver about its sockets: full ones hold up only their own paths, and dead ones are left at
+//! Reports of a driver about its sockets: a full socket blocks only its own paths, and a dead one is left at
 //! once.
 
 use std::time::Duration;
@@ -43,8 +43,8 @@ fn a_path_that_the_host_cannot_send_on_is_left_at_once() {
     let began = pair.now;
     let data = pattern(100_000);
     assert!(pair.transfer(Side::Client, &data) == data);
-    // Without being told, a probe timeout would have to pass first; what the server sends is not the client's
-    // to know.
+    // Without the report, a probe timeout would pass first. The client cannot know about the server's
+    // packets.
     assert!(pair.now - began < Duration::from_millis(500), "{:?}", pair.now - began);
     assert_eq!(pair.client().paths().count(), 2, "it may come back");
 }

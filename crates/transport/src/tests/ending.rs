@@ -17,7 +17,7 @@ fn connected() -> Pair {
     pair
 }
 
-/// Sends a PING of `from`, and says how many datagrams its peer sends at once.
+/// Sends a PING from `from`, and returns the number of datagrams with which its peer responds at once.
 fn answers(pair: &mut Pair, from: Side) -> usize {
     let now = pair.now;
     let bytes = pair.end(from).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
@@ -40,7 +40,7 @@ fn a_closing_end_repeats_itself_ever_more_rarely() {
         let now = pair.now;
         pair.end(closer).close(now, 7, Bytes::new());
         pair.drain();
-        // The peer does not get it and goes on talking.
+        // The peer does not receive the close and continues to send.
         pair.to_client.clear();
         pair.to_server.clear();
         let answered: Vec<usize> = (1..=40).filter(|_| answers(&mut pair, closer.peer()) == 1).collect();
@@ -56,13 +56,13 @@ fn a_draining_end_answers_once_and_is_silent() {
         pair.end(closer).close(now, 7, Bytes::from_static(b"bye"));
         pair.run_for(Duration::from_millis(12));
         assert!(matches!(pair.closed(closer.peer()), Some(ConnectionError::PeerApplication { code: 7, .. })));
-        // RFC 9000 §10.2.2: one CONNECTION_CLOSE in return.
+        // RFC 9000 §10.2.2: one CONNECTION_CLOSE in response.
         let back = if closer.is_client() { &mut pair.to_client } else { &mut pair.to_server };
         assert_eq!(std::mem::take(back).len(), 1);
         for _ in 0..20 {
             assert_eq!(answers(&mut pair, closer), 0);
         }
-        // Three PTOs later both are gone.
+        // After three PTOs both connections are removed.
         pair.run_for(Duration::from_secs(2));
         assert!(pair.client.is_empty() && pair.server.is_empty());
     }
@@ -101,8 +101,7 @@ fn during_the_handshake_an_application_close_keeps_its_words_private() {
 
 #[test]
 fn a_close_is_understood_whatever_got_lost_before() {
-    // Closed by the client right after its handshake is complete, while the server may know nothing of it
-    // yet.
+    // The client closes right after its handshake is complete, when the server may not know that yet.
     for lost in [false, true] {
         let mut pair = Pair::new();
         pair.run_until(Duration::from_secs(1), |pair| {
@@ -157,7 +156,7 @@ fn a_guessed_reset_is_nothing() {
         bytes[0] = 0x40 | guess & 0x3f;
         pair.send_raw(Side::Server, bytes);
     }
-    // Neither is a known token with a bit flipped, if it is only the tail of a long enough datagram.
+    // A known token with one flipped bit has no effect either, at the end of a long enough datagram.
     pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), None);
     let data = pattern(10_000);

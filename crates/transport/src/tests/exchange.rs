@@ -1,5 +1,5 @@
-//! Exchanges besides plain streams: datagrams, resets, priorities, acknowledgment requests, greased bits, MTU
-//! probes.
+//! Exchanges other than plain streams: datagrams, resets, priorities, acknowledgment frequency, greased bits,
+//! MTU probes.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -82,7 +82,7 @@ fn a_reader_stops_a_stream_and_its_writer_learns_why() {
     pair.run_until_quiet();
     assert!(pair.client_events.contains(&Event::Stream(StreamEvent::Stopped(id, 77))));
     assert_eq!(pair.client().streams().write(id, b"more"), Err(WriteError::Stopped(77)));
-    // The other direction goes on.
+    // The other direction continues.
     pair.server().streams().write(id, b"answer").unwrap();
     pair.server().streams().finish(id).unwrap();
     let mut answer = Vec::new();
@@ -118,16 +118,16 @@ fn a_stream_of_higher_priority_overtakes() {
         pair.read(Side::Client, high, &mut from_high)
     });
     assert!(from_high == pattern(500_000));
-    // What is left of the last batch goes to the other stream.
+    // The rest of the last batch belongs to the other stream.
     assert!(from_low.len() < 15_000, "{} bytes came before", from_low.len());
     pair.run_until(Duration::from_secs(10), |pair| pair.read(Side::Client, low, &mut from_low));
     assert!(from_low == pattern(500_000));
 }
 
-/// Datagrams that the client sends while it downloads two megabytes.
+/// Returns the number of datagrams that the client sends while it downloads 2 MB.
 fn datagrams_of_a_download(frequency: bool) -> u64 {
     let mut pair = connected(Pair::with_transport(|config| config.ack.frequency = frequency));
-    // One after the other, not in batches.
+    // Datagrams arrive one at a time, not in batches.
     let mut last = pair.now;
     pair.network = Some(Box::new(move |from, mut flying| {
         if from.is_server() {
@@ -160,7 +160,7 @@ fn the_rule_of_2022_asks_for_a_longer_delay_than_the_peer_announced() {
         pair.run_for(Duration::from_secs(1));
         let before = pair.client().stats().acks.frames;
         pair.server().ping(PathId::ZERO);
-        // 10 ms there, then 1 ms or a quarter of 20.
+        // 10 ms to the client, then a delay of 1 ms, or of a quarter of 20 ms.
         pair.run_for(Duration::from_millis(13));
         let early = pair.client().stats().acks.frames - before;
         pair.run_for(Duration::from_millis(3));
@@ -178,13 +178,13 @@ fn probe_timeouts_wait_no_longer_than_the_peer_was_asked_to_hold_acknowledgments
         pair.server().paths().next().unwrap().pto
     };
     let data = pattern(300_000);
-    // A quarter of 20 ms, once the peer has acknowledged the request, and not its own 25 ms; as the stack of
-    // 2022 did not.
+    // A quarter of 20 ms, once the peer has acknowledged the request, instead of its own 25 ms. The stack of
+    // 2022 did not take that into account.
     let (adaptive, study) = (pto(FrequencyRule::Adaptive, &data), pto(FrequencyRule::Study2022, &data));
     assert!(study > adaptive + Duration::from_millis(15), "{adaptive:?}, {study:?}");
 }
 
-/// Short headers without the fixed bit that each side sends.
+/// Returns the number of short headers without the fixed bit that each side sends.
 fn greased(client: bool, server: bool) -> (usize, usize) {
     let mut pair = Pair::with(|client_config, server_config| {
         Arc::make_mut(&mut client_config.transport).grease = client;
@@ -214,7 +214,7 @@ fn the_fixed_bit_is_greased_if_both_ends_like() {
     assert_eq!(greased(true, false), (0, 0));
 }
 
-/// A network that loses datagrams longer than `limit`.
+/// Sets a network that drops datagrams longer than `limit`.
 fn narrow(pair: &mut Pair, limit: usize) {
     pair.network =
         Some(Box::new(move |_, flying| if flying.bytes.len() > limit { Vec::new() } else { vec![flying] }));
@@ -245,7 +245,7 @@ fn row_23_a_black_hole_makes_the_mtu_fall_to_the_floor_and_no_further() {
     assert!(pair.transfer(Side::Server, &data) == data);
     assert_eq!(pair.server().stats().paths[0].mtu, 1_472);
     narrow(&mut pair, 1_250);
-    // What was queued for large packets is dropped, not stuck.
+    // A message queued for larger packets is dropped; it does not block the queue.
     let max = pair.server().datagrams().max_len().unwrap();
     pair.server().datagrams().send(Bytes::from(pattern(max))).unwrap();
     assert!(pair.transfer(Side::Server, &data) == data);
@@ -256,8 +256,8 @@ fn row_23_a_black_hole_makes_the_mtu_fall_to_the_floor_and_no_further() {
     assert!(pair.transfer(Side::Client, &data) == data);
 }
 
-/// Runs a transfer over a network that treats marks so; whether the server marks its last packets, its view,
-/// its losses.
+/// Runs a transfer over a network that changes ECN marks with `treat`. Returns whether the server marks its
+/// last packets, its ECN state, and the pair.
 fn with_marks(treat: fn(Ecn) -> Option<Ecn>) -> (bool, EcnState, Pair) {
     let mut pair = Pair::new();
     let marked = Rc::new(Cell::new(false));
@@ -281,13 +281,13 @@ fn row_26_ecn_is_used_where_it_works_and_only_there() {
     let (marked, state, mut pair) = with_marks(Some);
     assert_eq!((marked, state), (true, EcnState::Capable));
     assert_eq!(pair.server().stats().paths[0].recovery.congestion_events, 0);
-    // Bleached, and remarked to what was never sent.
+    // ECN marks bleached, and changed to a codepoint that was never sent.
     for treat in [|_| None, |_| Some(Ecn::Ect1)] as [fn(Ecn) -> Option<Ecn>; 2] {
         let (marked, state, mut pair) = with_marks(treat);
         assert_eq!((marked, state), (false, EcnState::Failed));
         assert_eq!(pair.server().stats().paths[0].recovery.congestion_events, 0);
     }
-    // Congestion on every packet is congestion.
+    // CE on every packet counts as congestion.
     let (_, state, mut pair) = with_marks(|_| Some(Ecn::Ce));
     assert_eq!(state, EcnState::Capable);
     let stats = pair.server().stats().paths[0].recovery.clone();

@@ -1,4 +1,4 @@
-//! Paths that fall silent, and what the connection makes of it; links of 10 Mbit/s with 15 and 25 ms.
+//! Silent paths and the connection's reaction, over links of 10 Mbit/s with delays of 15 ms and 25 ms.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,22 +20,22 @@ use crate::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// Maximum gap that a failure may cause.
+/// Maximum gap in the received data that a failure may cause.
 const LONGEST_GAP: Duration = Duration::from_millis(200);
 
-/// A link in both directions, the client's first.
+/// Link with two directions; the client's comes first.
 struct Wire {
     delay: Duration,
     busy: [Time; 2],
     dead: [bool; 2],
-    /// Added to the delay.
+    /// Additional delay.
     extra: Duration,
 }
 
-/// Time on the wire of a byte at 10 Mbit/s.
+/// Transmission time of a byte at 10 Mbit/s.
 const PER_BYTE: Duration = Duration::from_nanos(800);
 
-/// Longest wait in a queue: one product of rate and delay of the slower path.
+/// Maximum queueing delay: one bandwidth-delay product of the slower path.
 const QUEUE: Duration = Duration::from_millis(25);
 
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Wires {
         Self(Rc::new(RefCell::new([wire(7_500), wire(12_500)])))
     }
 
-    /// From now on nothing gets through in the directions that are set.
+    /// Drops all datagrams from now on, in the directions that are set in `dead`.
     fn cut(&self, path: usize, dead: [bool; 2]) {
         self.0.borrow_mut()[path].dead = dead;
     }
@@ -62,12 +62,12 @@ impl Wires {
     }
 }
 
-/// Two paths, both measured.
+/// Returns a pair with two paths, both measured.
 fn two_paths(change: impl Fn(&mut MultipathConfig)) -> (Pair, Wires) {
     acknowledging(AckConfig::default().path, change)
 }
 
-/// Returns the same, with another way for acknowledgments.
+/// Returns a pair with two paths, whose acknowledgments use `path`.
 fn acknowledging(path: AckPath, change: impl Fn(&mut MultipathConfig)) -> (Pair, Wires) {
     let mut pair = Pair::with_transport(|transport| {
         let mut config = MultipathConfig::default();
@@ -115,7 +115,7 @@ fn states(events: &[Event]) -> Vec<(u32, PathState)> {
     events.iter().filter_map(state).collect()
 }
 
-/// A stream that is written to as fast as it takes it, and the times at which something new could be read.
+/// Stream that is written as fast as possible, and the times at which new data could be read.
 struct Transfer {
     from: Side,
     id: StreamId,
@@ -132,7 +132,7 @@ impl Transfer {
         Self { from, id, rest, received: Vec::new(), arrivals: vec![pair.now], done: false }
     }
 
-    /// Writes and reads what is possible; true at the end.
+    /// Writes and reads as much as possible. Returns `true` at the end of the stream.
     fn go_on(&mut self, pair: &mut Pair) -> bool {
         let mut wrote = false;
         while !self.rest.is_empty() {
@@ -153,14 +153,14 @@ impl Transfer {
         self.done
     }
 
-    /// The longest wait for something new that began at `since` or later.
+    /// Returns the longest gap between arrivals that ended at `since` or later.
     fn longest_gap(&self, since: Time) -> Duration {
         let waits = self.arrivals.windows(2).filter(|wait| wait[1] >= since);
         waits.map(|wait| wait[1] - wait[0]).max().unwrap_or_default()
     }
 }
 
-/// The directions that a cut may hit.
+/// Directions in which a cut may drop datagrams.
 const CUTS: [[bool; 2]; 3] = [[true, true], [true, false], [false, true]];
 
 #[test]
@@ -177,7 +177,7 @@ fn no_cut_in_a_transfer_is_felt_for_longer_than_a_probe_timeout_and_a_round_trip
                 pair.run_until(SECOND * 10, |pair| transfer.go_on(pair) || pair.now >= kill);
                 wires.cut(dead, cut);
                 let cut_at = pair.now;
-                // The probe timeout and the round trip that hold when the failure is noticed.
+                // PTO and round-trip time at the moment when the failure is detected.
                 let mut noticed = None;
                 pair.run_until(SECOND * 10, |pair| {
                     if state(pair, from, dead) != PathState::Failing {
@@ -188,8 +188,7 @@ fn no_cut_in_a_transfer_is_felt_for_longer_than_a_probe_timeout_and_a_round_trip
                 assert!(transfer.received == data);
                 let gap = transfer.longest_gap(cut_at);
                 let (pto, rtt) = noticed.unwrap();
-                // What queues on the way to the receiver belongs to the round trip, and so does a packet
-                // itself.
+                // The round trip includes the receiver's queue and the transmission of the packet itself.
                 let allowed = (pto + rtt + QUEUE + PER_BYTE * 1_500).min(LONGEST_GAP);
                 let case = format!(
                     "{from:?} sends, {ack_path}, path {dead} cut {cut:?} after {at} ms, {pto:?} + {rtt:?}"
@@ -216,7 +215,7 @@ fn a_request_on_a_path_that_died_while_nothing_was_said_is_answered_in_time() {
     }
 }
 
-/// Log of an end's packets: path, and the frames that matter here in order.
+/// Log of an endpoint's packets: the path, and the relevant frames in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Packet>>>);
 
@@ -267,7 +266,7 @@ fn the_peer_is_told_in_the_packet_that_repeats_the_data_and_again_on_recovery() 
         let stream = told.1.iter().position(|said| *said == Said::Stream);
         assert!(told.0 == 1 && status < stream && stream.is_some(), "{told:?}");
         for side in SIDES {
-            // The other end may have nothing of its own under way on it, and only know what it was told.
+            // The other endpoint may have no data in flight on the path, and only know the peer's status.
             let state = state(&mut pair, side, 0);
             let told = side != from && state == PathState::Backup;
             assert!(told || state == PathState::Failing, "{from:?} {side:?}: {state}");
@@ -275,7 +274,7 @@ fn the_peer_is_told_in_the_packet_that_repeats_the_data_and_again_on_recovery() 
         wires.cut(0, [false; 2]);
         let healed = pair.now;
         pair.run_until(SECOND, |pair| SIDES.iter().all(|side| state(pair, *side, 0) == PathState::Open));
-        // A challenge and its answer on one path, the word of it on the other.
+        // A challenge and its response on one path, and the status on the other.
         let longest = crate::path::MAX_PROBE_INTERVAL + MS * 60;
         assert!(pair.now - healed <= longest, "{:?}", pair.now - healed);
         let events = if from.is_client() { &pair.client_events } else { &pair.server_events };
@@ -305,7 +304,7 @@ fn a_path_that_was_only_slow_costs_one_repetition_of_what_was_under_way() {
         assert!(transfer.received == data);
         pair.run_for(SECOND * 2);
         let sent: u64 = pair.end(from).paths().map(|path| path.bytes_sent).sum::<u64>() - before;
-        // Headers, challenges and a few losses in the queue come on top.
+        // Headers, challenges and a few losses in the queue are added.
         let most = (left - under_way.min(left) + window) * 11 / 10 + 60_000;
         assert!(sent <= most, "{from:?}: {sent} bytes for {left}, {window} of them twice");
         assert_eq!(state(&mut pair, from, 0), PathState::Open, "late answers are answers");
@@ -325,7 +324,7 @@ fn when_everything_is_silent_nothing_is_moved_to_and_fro() {
         let failing =
             |pair: &mut Pair| (0..2).filter(|id| state(pair, from, *id) == PathState::Failing).count();
         assert!(failing(&mut pair) <= 1, "{from:?}");
-        // The one that is mended first takes over.
+        // The path that recovers first takes over.
         wires.cut(1, [false; 2]);
         pair.run_until(SECOND * 10, |pair| transfer.go_on(pair));
         assert!(transfer.received == data);
@@ -345,7 +344,7 @@ fn a_path_that_stays_dead_is_given_up_if_another_works() {
     let given_up = Event::PathAbandoned { path: PathId(0), code: 0x3e76 };
     assert!(pair.client_events.contains(&given_up) && pair.server_events.contains(&given_up));
     assert_eq!((pair.client().paths().count(), pair.server().paths().count()), (1, 1));
-    // The last one is not given up.
+    // The last path is not abandoned.
     wires.cut(1, [true; 2]);
     pair.run_for(SECOND * 8);
     assert_eq!(pair.client().paths().count(), 1);
@@ -363,7 +362,7 @@ fn a_quiet_path_is_found_out_while_the_connection_is_in_use_and_not_kept_alive_o
     let data = pattern(2_000);
     let mut spoken = 0;
     while pair.client().paths().count() > 1 {
-        // Little enough for the first path alone.
+        // Little enough data for the first path alone.
         assert!(pair.transfer(Side::Client, &data) == data);
         pair.run_for(SECOND);
         spoken += 1;
@@ -409,7 +408,7 @@ fn the_applications_wish_outlasts_a_failure() {
             assert_eq!(state(&mut pair, side, 1), expected, "{side:?}");
         }
         assert_eq!(pair.server().peer_available(PathId(1)), wish.is_available());
-        // A change of mind during a failure holds after it.
+        // A status that changes during a failure applies afterwards.
         wires.cut(1, [true; 2]);
         pair.client().ping(PathId(1));
         pair.run_until_quiet();
@@ -456,7 +455,7 @@ fn a_peer_that_changes_its_mind_all_the_time_makes_few_events_and_no_traffic() {
         let events = if from.is_client() { &pair.server_events } else { &pair.client_events };
         assert!(states(events).len() <= 50, "{}", states(events).len());
         let after = path(&mut pair, from.peer(), 0).bytes_sent + path(&mut pair, from.peer(), 1).bytes_sent;
-        // An acknowledgment for each packet.
+        // One acknowledgment for each packet.
         assert!(after - before < 50 * 100, "{} bytes", after - before);
     }
 }
@@ -466,7 +465,7 @@ fn acknowledgments_leave_a_path_that_is_given_up_or_fails() {
     for from in SIDES {
         let (mut pair, wires) = two_paths(|_| {});
         let log = watch(&mut pair, from.peer());
-        // The way back on path 0 is dead: its data arrives, its acknowledgments do not.
+        // The return direction of path 0 is dead: its data arrives, its acknowledgments do not.
         let mut cut = [false; 2];
         cut[usize::from(from.is_client())] = true;
         let data = pattern(1_000_000);
@@ -486,7 +485,7 @@ fn acknowledgments_leave_a_path_that_is_given_up_or_fails() {
         let now = pair.now;
         pair.end(from).abandon_path(now, PathId(0), 0x3e).unwrap();
         pair.run_for(MS * 30);
-        // RFC 10069 §3.4: its receiver acknowledges what came on the path, promptly.
+        // RFC 10069 §3.4: the receiver promptly acknowledges the packets received on the path.
         assert!(log.0.lock().unwrap().iter().any(moved), "{from:?}");
     }
 }
@@ -547,7 +546,7 @@ fn a_path_that_fails_is_announced_unless_that_is_turned_off() {
         let (mut pair, wires) = two_paths(|config| config.path_signalling = signalling);
         let data = pattern(50_000);
         assert!(pair.transfer(Side::Client, &data) == data);
-        // What the client sends on the second path gets nowhere, and the server has no reason to notice.
+        // The client's packets on the second path are lost. The server has no way to notice that.
         wires.cut(1, [true, false]);
         pair.client().ping(PathId(1));
         pair.run_for(SECOND);

@@ -1,4 +1,5 @@
-//! Handshakes under all conditions: Retry, tokens, lost and repeated flights, long certificates, versions.
+//! Handshakes under various conditions: Retry, tokens, lost and repeated flights, long certificates,
+//! versions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::{ClientConfig, ConnectionError, Event, FourTuple, RetryPolicy, Server
 
 const RTT: Duration = Duration::from_millis(20);
 
-/// Time from the client's first Initial until its handshake is complete.
+/// Returns the time from the client's first Initial until its handshake is complete.
 fn time_to_connect(pair: &mut Pair) -> Duration {
     let begin = pair.now;
     pair.run_until(Duration::from_secs(60), |pair| {
@@ -44,7 +45,7 @@ fn a_token_of_an_earlier_connection_spares_the_retry() {
     pair.client_config.token = token.expect("a NEW_TOKEN frame");
     pair.reconnect();
     assert_eq!(time_to_connect(&mut pair), RTT);
-    // Each token is good for one connection (RFC 9000 §8.1.4).
+    // Each token is accepted for one connection (RFC 9000 §8.1.4).
     pair.reconnect();
     assert_eq!(time_to_connect(&mut pair), RTT * 2);
 }
@@ -133,7 +134,7 @@ fn repeated_and_reordered_handshakes_complete() {
     }
 }
 
-/// A chain of nine certificates, about 14 KB in all.
+/// Configures a chain of nine certificates, about 14 KB in total.
 fn long_chain(client: &mut ClientConfig, server: &mut ServerConfig) {
     let trust = Trust::new("localhost");
     let names: Vec<String> = (0..60).map(|n| format!("host-number-{n:03}.example")).collect();
@@ -191,7 +192,7 @@ fn row_10_coalesced_and_undecryptable_bytes_count_once() {
         }
         delivered += 1;
         if !std::mem::replace(&mut first, false) {
-            // The Initial spoiled, and a stretch of junk behind it.
+            // Corrupts the Initial and appends junk.
             let len = flying.bytes.len();
             flying.bytes[len - 1] ^= 1;
             flying.bytes.extend([0x40; 100]);
@@ -206,7 +207,7 @@ fn row_10_coalesced_and_undecryptable_bytes_count_once() {
     assert!(sent.get() > 3000, "the client tried again");
 }
 
-/// A ClientHello of three datagrams.
+/// Configures a ClientHello that takes three datagrams.
 fn long_hello(client: &mut ClientConfig) {
     let protocols = (0..60).map(|n| format!("a-protocol-with-a-rather-long-name-{n:04}"));
     let offered = Trust::new("localhost").client(ALPN).alpn(protocols.chain([ALPN.to_owned()]));
@@ -253,8 +254,8 @@ const REVERSO: Version = Version::REVERSO;
 
 #[test]
 fn versions_are_agreed_on() {
-    // What the client begins with and accepts, what the server wants, what they end up with, and after how
-    // long.
+    // Client's versions, of which it starts with the first; server's versions in order of preference;
+    // resulting version; round trips.
     let rows: &[(&'static [Version], &'static [Version], Version, u32)] = &[
         (&[V1], &[V1], V1, 1),
         (&[V1, V2], &[V1, V2], V1, 1),
@@ -262,7 +263,7 @@ fn versions_are_agreed_on() {
         (&[V2, V1], &[V2, V1], V2, 1),
         (&[V2, V1], &[V1, V2], V1, 1),
         (&[V2], &[V1, V2], V2, 1),
-        // The server does not know the first one: Version Negotiation.
+        // The server does not support the client's first version: Version Negotiation.
         (&[V2, V1], &[V1], V1, 2),
         (&[V1, V2], &[V2], V2, 2),
         (&[REVERSO], &[REVERSO, V1], REVERSO, 1),
@@ -279,7 +280,7 @@ fn versions_are_agreed_on() {
         assert_eq!(time_to_connect(&mut pair), RTT * *round_trips, "{client:?} {server:?}");
         pair.connect();
         assert_eq!((pair.client().version(), pair.server().version()), (*expected, *expected));
-        // Whatever it began with, the client's first stream is that of the version in use.
+        // Whatever the initial version, the client's first stream has the number of the final version.
         let first = pair.client().streams().open(Dir::Bi).unwrap();
         assert_eq!(first.index(), u64::from(*expected == REVERSO));
         pair.client().streams().write(first, b"first").unwrap();
@@ -326,7 +327,7 @@ fn no_common_version() {
     assert!(pair.client.is_empty());
 }
 
-/// Returns a Version Negotiation packet for the client's first Initial, which offers `versions`.
+/// Returns a Version Negotiation packet in response to the client's first Initial, with `versions`.
 fn forged_negotiation(initial: &[u8], versions: &[Version]) -> Vec<u8> {
     let header = anabranch_wire::parse_packet(initial, 8).unwrap();
     let mut packet = vec![0xc0, 0, 0, 0, 0, header.scid.len() as u8];
@@ -337,7 +338,7 @@ fn forged_negotiation(initial: &[u8], versions: &[Version]) -> Vec<u8> {
     packet
 }
 
-/// The client's first Initial is answered by somebody on the way, with an offer of these versions.
+/// Lets an attacker on the path answer the client's first Initial with a Version Negotiation for `offer`.
 fn inject_negotiation(pair: &mut Pair, offer: &'static [Version]) {
     pair.drain();
     let packet = forged_negotiation(&pair.to_server[0].bytes, offer);
@@ -348,7 +349,7 @@ fn inject_negotiation(pair: &mut Pair, offer: &'static [Version]) {
 
 #[test]
 fn row_21_a_downgrade_by_version_negotiation_is_found_out() {
-    // The server prefers v1 among the compatible ones, so only the client's own check can tell.
+    // The server prefers v1 among the compatible versions, so only the client's own check detects the attack.
     let mut pair = versions(&[V2, V1], &[V1, V2]);
     inject_negotiation(&mut pair, &[V1]);
     let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("a failure") };
@@ -357,7 +358,7 @@ fn row_21_a_downgrade_by_version_negotiation_is_found_out() {
     inject_negotiation(&mut pair, &[V1]);
     let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("a failure") };
     assert_eq!(error.code, Code::VERSION_NEGOTIATION_ERROR);
-    // With a server that prefers v2 the attack comes to nothing.
+    // With a server that prefers v2, the attack has no effect.
     let mut pair = versions(&[V2, V1], &[V2, V1]);
     inject_negotiation(&mut pair, &[V1]);
     assert_eq!(pair.closed(Side::Client), None);
@@ -370,7 +371,7 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
     inject_negotiation(&mut pair, &[V1, V2]);
     assert_eq!(pair.closed(Side::Client), None, "it names the version that the client uses");
     assert_eq!(pair.client().version(), V1);
-    // Late: the server has answered.
+    // Too late: the server has already answered.
     let mut pair = versions(&[V1, V2], &[V1, V2]);
     pair.drain();
     let packet = forged_negotiation(&pair.to_server[0].bytes.clone(), &[V2]);
@@ -389,7 +390,7 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
     assert_eq!(pair.client().version(), V1);
 }
 
-/// Returns a Retry for the client's first Initial, whose integrity tag is right or not.
+/// Returns a Retry for the client's first Initial, whose integrity tag is valid if `genuine`.
 fn forged_retry(initial: &[u8], genuine: bool) -> Vec<u8> {
     let header = anabranch_wire::parse_packet(initial, 8).unwrap();
     let mut packet = vec![0xf0];
@@ -413,7 +414,7 @@ fn row_21_an_injected_retry_fails_the_handshake_and_a_broken_one_is_ignored() {
         let mut pair = Pair::new();
         pair.drain();
         let packet = forged_retry(&pair.to_server[0].bytes.clone(), genuine);
-        // It overtakes the server's answer.
+        // The forged Retry overtakes the server's answer.
         let tuple = FourTuple { local: client_addr(), remote: server_addr() };
         let at = pair.now;
         pair.to_client.push_back(Flying { at, tuple, ecn: None, bytes: packet });
@@ -435,8 +436,8 @@ fn a_second_retry_and_one_after_the_answer_are_ignored() {
     assert_eq!(pair.closed(Side::Client), None);
 }
 
-/// Notes packets: those sent that ask for an acknowledgment, and whether CRYPTO is in them; those received;
-/// those dropped.
+/// Log of packets: the ack-eliciting ones sent, with whether they contain CRYPTO; the received ones; the
+/// dropped ones.
 #[derive(Default)]
 struct Packets {
     sent: Vec<(PacketKind, bool)>,
@@ -473,7 +474,7 @@ fn observed(pair: &mut Pair, side: Side) -> Arc<Mutex<Packets>> {
 
 #[test]
 fn probes_of_the_handshake_carry_crypto_as_long_as_there_is_any() {
-    // The client hears nothing: all that leaves after the first flights is probes.
+    // The client receives nothing, so all packets after the first flights are probes.
     for (side, kinds) in [(Side::Client, 1), (Side::Server, 2)] {
         let mut pair = Pair::new();
         if side.is_server() {
@@ -481,7 +482,7 @@ fn probes_of_the_handshake_carry_crypto_as_long_as_there_is_any() {
         }
         let packets = observed(&mut pair, side);
         pair.network = Some(Box::new(|from, flying| {
-            // The server may not send without something to answer to.
+            // The server's anti-amplification limit must not block it.
             if from.is_client() { vec![flying] } else { Vec::new() }
         }));
         pair.run_for(Duration::from_secs(20));
@@ -499,9 +500,9 @@ fn probes_of_the_handshake_carry_crypto_as_long_as_there_is_any() {
 fn observers_are_told_of_a_retry_and_not_of_padding() {
     let mut pair = Pair::with(|_, server| server.retry = RetryPolicy::Always);
     let packets = observed(&mut pair, Side::Client);
-    // The server pads its Initials behind the packet, as some do, rather than in it.
+    // The server pads its Initials after the packet, as some servers do, rather than within it.
     pair.network = Some(Box::new(|from, mut flying| {
-        // A Retry takes the whole datagram.
+        // A Retry takes up the whole datagram.
         if from.is_server() && flying.bytes[0] & 0xb0 == 0x80 {
             let len = flying.bytes.len();
             flying.bytes.resize(len + 40, 0);

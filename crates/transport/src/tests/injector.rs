@@ -1,5 +1,5 @@
-//! Makes one end of a [`Pair`] misbehave: frames that it would never send, forged headers, datagrams changed
-//! on their way.
+//! Misbehavior of one end of a [`Pair`]: frames that it would never send, forged headers, datagrams changed
+//! in transit.
 
 use anabranch_wire::{Frame, PacketKind, Side, TransportErrorCode, Writer};
 
@@ -7,7 +7,7 @@ use super::pair::{Flying, Pair, client_addr, direction, server_addr};
 use crate::connection::Forged;
 use crate::{ConnectionError, Event, FourTuple};
 
-/// Encodes `frames` one after the other.
+/// Encodes `frames` in order.
 pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
     let mut bytes = vec![0; frames.iter().map(Frame::size).sum()];
     let mut writer = Writer::new(&mut bytes, direction());
@@ -18,7 +18,7 @@ pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
 }
 
 impl Pair {
-    /// Puts a datagram on the wire as if `from` had sent it.
+    /// Sends a datagram as if it came from `from`.
     pub(super) fn send_raw(&mut self, from: Side, bytes: Vec<u8>) {
         let at = self.now + self.delay;
         match from {
@@ -33,7 +33,7 @@ impl Pair {
         }
     }
 
-    /// Has `from` send a packet with this content.
+    /// Makes `from` send a forged packet.
     pub(super) fn inject(&mut self, from: Side, forged: &Forged<'_>) {
         let now = self.now;
         let mut bytes = self.end(from).forge(now, forged);
@@ -43,12 +43,12 @@ impl Pair {
         self.send_raw(from, bytes);
     }
 
-    /// Has `from` send these frames in a 1-RTT packet.
+    /// Makes `from` send these frames in a 1-RTT packet.
     pub(super) fn inject_frames(&mut self, from: Side, frames: &[Frame<'_>]) {
         self.inject(from, &Forged::new(PacketKind::OneRtt, &encode(frames)));
     }
 
-    /// Goes on to where both ends have keys for `kind` and nothing of them is under way.
+    /// Advances until both ends have keys for `kind`, and discards the datagrams in flight.
     pub(super) fn advance_to(&mut self, kind: PacketKind, from: Side) {
         match (kind, from) {
             (PacketKind::OneRtt, _) => {
@@ -58,7 +58,7 @@ impl Pair {
             (PacketKind::Handshake, Side::Server) => {
                 self.run_until_client_connected();
             }
-            // The server has its keys, its flight is lost, and the client will say nothing for a while.
+            // The server has its keys. Its flight is lost, and the client stays silent for a while.
             _ => {
                 self.run_until(std::time::Duration::from_secs(1), |pair| pair.server_handle.is_some());
                 if kind == PacketKind::Handshake {
@@ -76,7 +76,7 @@ impl Pair {
         });
     }
 
-    /// The code in the CONNECTION_CLOSE that `side` got.
+    /// Returns the code of the CONNECTION_CLOSE that `side` received.
     pub(super) fn code_seen_by(&self, side: Side) -> Option<TransportErrorCode> {
         match self.closed(side) {
             Some(ConnectionError::PeerTransport(error)) => Some(error.code),

@@ -1,4 +1,4 @@
-//! Key updates and the limits of keys (RFC 9001 §6).
+//! Key updates and usage limits of keys (RFC 9001 §6).
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn many_updates_in_a_row() {
     for round in 1..=30u64 {
         let side = if round % 3 == 0 { Side::Server } else { Side::Client };
         pair.end(side).update_keys();
-        // The last phase's packets have to be acknowledged, and three PTOs to pass (RFC 9001 §6.1, §6.5).
+        // Packets of the last phase must be acknowledged, and three PTOs must pass (RFC 9001 §6.1, §6.5).
         for _ in 0..2 {
             assert!(pair.transfer(side, &data) == data);
             assert!(pair.transfer(side.peer(), &data) == data);
@@ -100,7 +100,7 @@ fn updates_under_load_with_reordering_and_loss() {
 fn row_22_the_confidentiality_limit_makes_the_keys_change_before_it_is_reached() {
     let mut pair = Pair::new();
     pair.connect();
-    // An update is begun well before the limit.
+    // An update starts well before the limit.
     pair.server().limit_keys(1_500, u64::MAX, 500);
     let data = pattern(3_000_000);
     assert!(pair.transfer(Side::Server, &data) == data);
@@ -113,7 +113,7 @@ fn row_22_at_the_confidentiality_limit_the_connection_ends() {
     let mut pair = Pair::new();
     pair.connect();
     pair.run_until_quiet();
-    // The client's acknowledgments get lost, so that no update may be begun.
+    // The client's acknowledgments are lost, so no update may be initiated.
     pair.server().limit_keys(20, u64::MAX, 1);
     let now = pair.now;
     let id = pair.server().streams().open(Dir::Uni).unwrap();
@@ -178,12 +178,12 @@ fn every_flipped_bit_of_a_packet_is_noticed() {
     let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &super::injector::encode(&secret)));
     let before = pair.server().stats().paths[0].recovery.sent_packets;
     for bit in 0..bytes.len() * 8 {
-        // The fixed bit is greased, so nothing depends on it; it is authenticated all the same.
+        // The fixed bit is greased, so nothing depends on it. It is authenticated nevertheless.
         let mut changed = bytes.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
         pair.send_raw(Side::Client, changed);
     }
-    // Longer than an acknowledgment takes, shorter than the client's PTO.
+    // Longer than an acknowledgment takes, but shorter than the client's PTO.
     let patience = Duration::from_millis(40);
     pair.run_for(patience);
     assert_eq!(pair.closed(Side::Server), None);

@@ -1,5 +1,4 @@
-//! Connections that move: migration, NAT rebinding, preferred addresses, and what attackers make of it (RFC
-//! 9000 §9).
+//! Address changes: migration, NAT rebinding, preferred addresses, and attacks that use them (RFC 9000 §9).
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -31,7 +30,7 @@ fn server_remote(pair: &mut Pair) -> SocketAddr {
     pair.server().paths().next().unwrap().tuple.remote
 }
 
-/// Begins a long transfer from `from` and lets it run for a while.
+/// Starts a long transfer from `from`.
 fn begin_transfer(pair: &mut Pair, from: Side, data: &[u8]) -> anabranch_wire::StreamId {
     let id = pair.end(from).streams().open(Dir::Uni).unwrap();
     let mut rest = Bytes::copy_from_slice(data);
@@ -46,7 +45,7 @@ fn finish_transfer(pair: &mut Pair, to: Side, id: anabranch_wire::StreamId) -> V
     received
 }
 
-/// Connection IDs of datagrams with short headers, by the client's address and direction.
+/// Connection IDs of short-header datagrams, with their sender and the client's address.
 type Seen = Rc<RefCell<Vec<(Side, SocketAddr, ConnectionId)>>>;
 
 fn watch(pair: &mut Pair) -> Seen {
@@ -80,7 +79,7 @@ fn a_client_migrates_in_the_middle_of_a_transfer() {
         for events in [&pair.client_events, &pair.server_events] {
             assert!(events.iter().any(|event| matches!(event, Event::PathChanged { .. })));
         }
-        // RFC 9000 §9.5: nobody who sees both networks can tell by the connection IDs.
+        // RFC 9000 §9.5: an observer of both networks cannot link them by connection IDs.
         let seen = seen.borrow();
         for side in [Side::Client, Side::Server] {
             let cids = |addr| seen.iter().filter(move |s| s.0 == side && s.1 == addr).map(|s| s.2);
@@ -104,8 +103,8 @@ fn a_client_migrates_again_and_again() {
     }
 }
 
-/// Answers to challenges that come from addresses that the client has left say nothing about where it is,
-/// however soon they come.
+/// Responses to challenges from addresses that the client has left do not show its present address, even if
+/// they arrive first.
 #[test]
 fn a_server_follows_although_the_way_that_was_left_is_faster() {
     let mut pair = connected();
@@ -120,7 +119,7 @@ fn a_server_follows_although_the_way_that_was_left_is_faster() {
     pair.run_until(Duration::from_secs(2), |pair| {
         pair.client().paths().next().unwrap().tuple.local == elsewhere()
     });
-    // What the client sends from there comes after the answer that it sends later from where it was.
+    // The client's packet from its new address arrives after a response that it sends later from the old one.
     pair.client().ping(PathId::ZERO);
     pair.drain();
     let answer = encode(&[Frame::PathResponse([9; 8])]);
@@ -181,7 +180,8 @@ fn migration_is_for_clients_that_may() {
 fn a_nat_gives_the_client_another_port_or_address() {
     let rebound = [(client_addr().ip(), 61_000).into(), elsewhere()];
     for (seen_as, from) in rebound.into_iter().flat_map(|addr| [(addr, Side::Client), (addr, Side::Server)]) {
-        // A client that only receives may have nothing to say, and then its keep-alive shows where it is now.
+        // A client that only receives may have nothing to send. Its keep-alive then shows its present
+        // address.
         let mut pair = Pair::with_transport(|config| config.keep_alive = Some(Duration::from_millis(200)));
         pair.connect();
         let data = pattern(900_000);
@@ -202,7 +202,7 @@ fn a_challenge_that_takes_the_whole_budget_carries_the_acknowledgment() {
     pair.client().ping(PathId::ZERO);
     pair.drain();
     assert!(under_way(&mut pair) > 0);
-    // The server hears nothing but that PING, to which it may answer with three times its size.
+    // The server receives nothing but that PING, to which it may respond with three times its size.
     pair.network = Some(Box::new(|from, flying| if from.is_client() { Vec::new() } else { vec![flying] }));
     let acked = |pair: &mut Pair| pair.client().paths().next().unwrap().recovery.acked_packets;
     let before = acked(&mut pair);
@@ -214,7 +214,7 @@ fn a_challenge_that_takes_the_whole_budget_carries_the_acknowledgment() {
 fn a_full_window_delays_a_response_no_longer_than_a_probe_timeout() {
     for victim in [Side::Client, Side::Server] {
         let mut pair = connected();
-        // Everything that the victim sends is lost, until its window is full and it can only probe.
+        // All packets of the victim are lost until its window is full and it can only probe.
         let lost = Rc::new(Cell::new(true));
         let losing = Rc::clone(&lost);
         pair.network = Some(Box::new(
@@ -254,8 +254,8 @@ fn a_nat_rebinds_while_nobody_speaks() {
     }
 }
 
-/// An attacker who sees the client's datagrams sends copies of them from a victim's address, faster than the
-/// original.
+/// An attacker who observes the client's datagrams sends copies of them from a victim's address. The copies
+/// arrive first.
 #[test]
 fn row_10_a_forged_move_sends_the_victim_three_times_what_it_seemed_to_send() {
     let victim: SocketAddr = (Ipv4Addr::new(127, 0, 0, 66), 53).into();
@@ -390,8 +390,8 @@ fn connection_ids_rotate_and_are_retired() {
     }
 }
 
-/// Connection IDs change by themselves: by age at both ends, by packets at the one that receives them, and
-/// not before.
+/// Connection IDs are replaced automatically: by age at both endpoints, by packet count at the one that
+/// receives them, and not before.
 #[test]
 fn old_connection_ids_are_changed() {
     let rules = [
@@ -406,19 +406,19 @@ fn old_connection_ids_are_changed() {
         pair.connect();
         pair.run_until_quiet();
         let ids = |pair: &mut Pair| [Side::Server, Side::Client].map(|side| pair.end(side).remote_cid());
-        // Few packets, and soon: nothing changes.
+        // Few packets in a short time: nothing is replaced.
         let before = ids(&mut pair);
         let (few, many) = (pattern(10_000), pattern(400_000));
         assert!(pair.transfer(Side::Client, &few) == few);
         pair.run_until_quiet();
         assert_eq!(ids(&mut pair), before, "{rule:?}");
         pair.run_for(Duration::from_secs(61));
-        // The server gets many packets, the client only acknowledgments.
+        // The server receives many packets, the client only acknowledgments.
         assert!(pair.transfer(Side::Client, &many) == many);
         assert!(pair.transfer(Side::Server, &few) == few);
         pair.run_until_quiet();
         let after = ids(&mut pair);
-        // Who asks is the end whose IDs the other one uses.
+        // An endpoint replaces the connection IDs that its peer uses.
         assert_eq!(after[1] != before[1], at_server, "the server's {rule:?}");
         if at_client {
             assert_ne!(after[0], before[0], "the client's");

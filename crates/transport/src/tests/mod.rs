@@ -1,5 +1,5 @@
-//! Tests of whole connections, two ends in one process. Networks with loss and reordering are the lab's
-//! business.
+//! Tests of whole connections, with both endpoints in one process. The lab tests networks with loss and
+//! reordering.
 
 mod ack_paths;
 mod alternatives;

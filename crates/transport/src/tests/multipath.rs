@@ -1,4 +1,4 @@
-//! Several paths (RFC 10069): opened, used together, lost, given up.
+//! Several paths (RFC 10069): opening, joint use, failure, abandonment.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub(super) fn multipath() -> Pair {
     pair
 }
 
-/// Returns a second path, validated at both ends.
+/// Returns a pair with a second path, validated at both endpoints.
 pub(super) fn two_paths() -> Pair {
     let mut pair = multipath();
     assert_eq!(open_and_wait(&mut pair, second_addr()), PathId(1));
@@ -68,7 +68,7 @@ fn the_handshake_is_kept_going_on_its_own_path_alone() {
     pair.run_for(30 * SECOND);
     let (handshake, all) = of_second.get();
     assert_eq!(handshake, 0, "packets of the handshake on another path");
-    // Probes for a handshake that is over would be many more.
+    // Probes for a completed handshake would be many more.
     assert!((2..400).contains(&all), "{all} packets");
 }
 
@@ -92,7 +92,7 @@ fn a_path_that_goes_dead_costs_no_data() {
         for dead in [super::pair::client_addr(), second_addr()] {
             let mut pair = two_paths();
             let mut seen = 0;
-            // After some packets nothing gets through on one path, in either direction.
+            // After some packets, one path drops everything in both directions.
             pair.network = Some(Box::new(move |side, flying| {
                 let address = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
                 seen += usize::from(address == dead);
@@ -161,7 +161,7 @@ fn a_path_that_does_not_answer_is_closed() {
     assert_eq!(pair.client().paths().count(), 1);
 }
 
-/// Peers that know nothing of a path yet may ignore what is said about it.
+/// Peers may ignore the status of a path that they do not know yet.
 #[test]
 fn the_status_of_a_path_is_said_again_once_the_peer_knows_it() {
     let mut pair = multipath();
@@ -183,8 +183,8 @@ fn the_status_of_a_path_is_said_again_once_the_peer_knows_it() {
     assert_eq!(state(&mut pair, Side::Server), PathState::Backup);
 }
 
-/// A path that has just been opened counts only what was sent since then: here the answer came late, and no
-/// acknowledgment with it.
+/// A newly opened path must count only packets sent since then. Here the PATH_RESPONSE was late, and no
+/// acknowledgment arrived with it.
 #[test]
 fn a_path_does_not_fail_right_after_it_was_opened() {
     let mut pair = multipath();
@@ -218,7 +218,8 @@ fn a_backup_carries_nothing_while_another_path_works() {
     }
 }
 
-/// Bytes of forgotten paths stay in the totals, each with the time and the reason of its end.
+/// Bytes of removed paths remain in the totals. Each removed path is listed with the time and reason of its
+/// end.
 #[test]
 fn the_bytes_of_closed_paths_stay_in_the_totals() {
     for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
@@ -244,7 +245,7 @@ fn the_bytes_of_closed_paths_stay_in_the_totals() {
     }
 }
 
-/// However many paths go, [`MAX_CLOSED_PATHS`] of them keep entries, and the totals still add up.
+/// At most [`MAX_CLOSED_PATHS`] removed paths are listed, and the totals still add up.
 #[test]
 fn entries_of_closed_paths_are_bounded() {
     let mut pair = two_paths();
@@ -264,7 +265,7 @@ fn entries_of_closed_paths_are_bounded() {
     assert!(stats.merged.bytes_sent > 0);
 }
 
-/// A path says where its round trips came back, and that it has none yet.
+/// A path reports on which path its round trips returned, and that none has been measured yet.
 #[test]
 fn round_trips_say_where_they_came_back() {
     let mut pair = multipath();

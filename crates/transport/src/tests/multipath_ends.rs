@@ -1,4 +1,4 @@
-//! Regressions that the model of random operations has found: paths that end while data is under way on them.
+//! Regressions found by the model of random operations: paths that end while data is in flight on them.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::connection::Forged;
 use crate::schedule::Algorithm;
 use crate::{ConnectionError, Event, FourTuple, MultipathConfig};
 
-/// Until the end says otherwise, nothing gets through between the server and `address`.
+/// Drops all datagrams between the server and `address` until the returned cell is cleared.
 fn cut(pair: &mut Pair, address: SocketAddr) -> Rc<Cell<bool>> {
     let is_cut = Rc::new(Cell::new(true));
     let cut = Rc::clone(&is_cut);
@@ -31,7 +31,8 @@ fn a_path_whose_end_the_peer_has_not_heard_of_draws_no_stateless_reset() {
         let mut pair = two_paths();
         let now = pair.now;
         pair.end(side).abandon_path(now, PathId(1), 0x3e).unwrap();
-        // The news goes over path 0, and does not arrive for a long time. The peer goes on with path 1.
+        // PATH_ABANDON is sent on path 0 and does not arrive for a long time. The peer continues to use path
+        // 1.
         let is_cut = cut(&mut pair, client_addr());
         let id = pair.end(side.peer()).streams().open(Dir::Uni).unwrap();
         pair.end(side.peer()).streams().write(id, &pattern(50_000)).unwrap();
@@ -111,7 +112,7 @@ fn what_comes_to_an_address_that_the_client_has_left_does_not_bring_it_back() {
         pair.run_until(Duration::from_secs(2), |pair| pair.client_events.contains(&moved));
         pair.run_until_quiet();
     }
-    // The newest packet of the server, and not only a probe, comes to where the client was at first.
+    // The newest packet of the server is not just a probe. It arrives at the client's first address.
     pair.inject(Side::Server, &Forged::new(PacketKind::OneRtt, &encode(&[Frame::Ping; 4])));
     pair.run_until_quiet();
     assert_eq!(pair.client().paths().next().unwrap().tuple.local, second);
@@ -149,7 +150,7 @@ fn a_path_that_moves_while_it_is_being_opened_is_open_where_it_arrives() {
     let [nowhere, third]: [SocketAddr; 2] = [3, 4].map(|last| ([127, 0, 0, last], 50_000).into());
     cut(&mut pair, nowhere);
     pair.client().open_path(now, FourTuple { local: nowhere, remote: server_addr() }).unwrap();
-    // The server takes the others away, so that the new path is the one to move.
+    // The server abandons the other paths, so that the new one becomes the main path.
     pair.server().abandon_path(now, PathId(0), 0x3e).unwrap();
     pair.inject_frames(Side::Server, &[Frame::PathAbandon { path: PathId(1), code: 0x3e }]);
     pair.run_for(Duration::from_millis(15));
@@ -166,7 +167,7 @@ fn a_path_that_moves_while_it_is_being_opened_is_open_where_it_arrives() {
 fn the_last_path_is_opened_even_if_the_peer_has_got_its_answer_long_before() {
     let mut pair = two_paths();
     let third: SocketAddr = ([127, 0, 0, 3], 50_000).into();
-    // The client's first challenge arrives, its answers to the server's do not.
+    // The client's first challenge arrives. Its responses to the server's challenges do not.
     let (left, is_cut) = (Cell::new(1), Rc::new(Cell::new(true)));
     let cut = Rc::clone(&is_cut);
     pair.network = Some(Box::new(move |from, flying| {

@@ -1,4 +1,4 @@
-//! Several paths (RFC 10069) against peers that do it wrong: frames out of place, limits overstepped, floods.
+//! Several paths (RFC 10069) and faulty peers: misplaced frames, exceeded limits, floods.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::{
 
 const VIOLATION: Option<Code> = Some(Code::PROTOCOL_VIOLATION);
 
-/// Paths that the default configuration allows, with IDs from 0.
+/// Number of paths that the default configuration allows; their IDs start at 0.
 const MAX_PATHS: u32 = 4;
 
 fn new_cid(path: Option<u32>, sequence: u64, seed: u8) -> Frame<'static> {
@@ -57,8 +57,8 @@ fn cids_blocked(path: u32, next_sequence: u64) -> Frame<'static> {
     Frame::PathCidsBlocked { path: PathId(path), next_sequence }
 }
 
-/// Every frame that names a path, and would be in order if the path were, with the name it goes by in
-/// failures.
+/// Returns every frame that names a path, with its name for failure messages. The frames are valid if the
+/// path is.
 fn frames_naming(path: u32) -> Vec<(&'static str, Vec<u8>)> {
     let retire = Frame::RetireConnectionId { path: Some(PathId(path)), sequence: 0 };
     vec![
@@ -72,7 +72,7 @@ fn frames_naming(path: u32) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Those that name none.
+/// Returns the multipath frames that name no path.
 fn frames_of_limits() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("MAX_PATH_ID", encode(&[Frame::MaxPathId(9)])),
@@ -80,14 +80,15 @@ fn frames_of_limits() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The code that `from` gets for a payload in an otherwise healthy multipath connection with one path.
+/// Returns the code that `from` receives for a payload on an otherwise healthy multipath connection with one
+/// path.
 fn code(from: Side, payload: &[u8]) -> Option<Code> {
     let mut pair = multipath();
     send(&mut pair, from, payload);
     pair.code_seen_by(from)
 }
 
-// Where the frames may come.
+// Packets in which the frames may appear.
 
 #[test]
 fn no_frame_of_multipath_without_negotiation() {
@@ -136,7 +137,7 @@ fn row_m2_only_one_rtt_packets_carry_frames_of_multipath() {
     }
 }
 
-/// A client that has been at the server before and begins a second connection.
+/// Returns a pair whose client has connected to the server before and now starts a second connection.
 fn resuming() -> Pair {
     let mut pair = multipath();
     let now = pair.now;
@@ -170,9 +171,9 @@ fn the_parameter_is_not_remembered_for_early_data() {
     still_works(&mut pair);
 }
 
-// Parameters.
+// Transport parameters.
 
-/// The client's endpoint goes without connection IDs.
+/// Replaces the client's endpoint with one that uses zero-length connection IDs.
 fn without_client_cids(mut pair: Pair) -> Pair {
     let config = EndpointConfig { cid_len: 0, ..EndpointConfig::new([1; 32]) };
     pair.client = Endpoint::new(&config, None);
@@ -189,7 +190,7 @@ fn row_m2_the_parameter_does_not_go_with_empty_connection_ids() {
     }));
     pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Client), VIOLATION);
-    // Ends that keep to it have one path, whatever they would like.
+    // Endpoints that observe the rule have one path, whatever they are configured for.
     let mut pair = without_client_cids(Pair::with_transport(|transport| {
         let numbering = crate::Numbering::Multiple.into();
         transport.multipath = Some(MultipathConfig { numbering, ..MultipathConfig::default() });
@@ -305,7 +306,7 @@ fn row_m9_blocked_frames_above_what_was_allowed() {
         assert_eq!(blocked(Frame::PathsBlocked(u64::from(MAX_PATHS))), VIOLATION);
         assert_eq!(blocked(Frame::PathsBlocked(u64::from(MAX_PATHS) - 1)), None);
         assert_eq!(blocked(Frame::PathsBlocked(0)), None, "an old one");
-        // Two IDs are issued ahead of each path, 0 and 1.
+        // Two connection IDs are issued in advance for each path, with sequence numbers 0 and 1.
         assert_eq!(blocked(cids_blocked(1, 3)), VIOLATION);
         assert_eq!(blocked(cids_blocked(1, 2)), None);
         assert_eq!(blocked(cids_blocked(0, 1 << 40)), VIOLATION);
@@ -360,7 +361,7 @@ fn connection_ids_of_a_path_that_is_not_open_are_replaced_when_the_peer_retires_
     for from in SIDES {
         let mut pair = multipath();
         let before = pair.end(from.peer()).held().unopened_cids;
-        // The peer would notice that it gets more than it has asked for.
+        // Drops the victim's packets: its peer would notice that it receives unexpected connection IDs.
         pair.network =
             Some(Box::new(move |side, flying| if side == from { vec![flying] } else { Vec::new() }));
         for round in 0..15 {
@@ -380,7 +381,7 @@ fn frames_without_a_path_id_mean_path_0_even_when_it_is_gone() {
         pair.end(from).abandon_path(now, PathId(0), 0x3e).unwrap();
         pair.run_for(Duration::from_secs(5));
         assert_eq!(ids(&mut pair, from.peer()), [1]);
-        // On path 1 the first would change an ID, and the second retire one that does not exist.
+        // On path 1 the first frame would change a connection ID, and the second would retire an unknown one.
         send(&mut pair, from, &encode(&[new_cid(None, 0, 0xd1)]));
         send(&mut pair, from, &encode(&[Frame::RetireConnectionId { path: None, sequence: 99 }]));
         still_works(&mut pair);
@@ -403,7 +404,7 @@ fn a_client_moves_the_path_that_is_left_with_that_paths_connection_ids() {
 
 #[test]
 fn a_path_that_comes_before_its_connection_ids_waits_for_them() {
-    // The server allows the client no path at first, so that the client issues no connection IDs.
+    // At first the server permits no further path, so the client issues no connection IDs for any.
     let mut pair = Pair::with(|client, server| {
         for transport in [&mut client.transport, &mut server.transport] {
             Arc::make_mut(transport).multipath = Some(MultipathConfig::default());
@@ -414,7 +415,7 @@ fn a_path_that_comes_before_its_connection_ids_waits_for_them() {
     pair.connect();
     pair.run_until_quiet();
     assert_eq!(open(&mut pair, second_addr()), Err(OpenPathError::NoPathId));
-    // Now it does, and what the client says on path 0 about that is lost for a while.
+    // Now the server permits paths, but the client's frames about that, on path 0, are lost for a while.
     let lossy = Rc::new(Cell::new(true));
     let lost = Rc::clone(&lossy);
     pair.network = Some(Box::new(move |from, flying| {
@@ -437,7 +438,7 @@ fn available(pair: &Pair) -> usize {
     pair.client_events.iter().filter(|event| **event == Event::PathsAvailable).count()
 }
 
-// Acknowledgments and statuses.
+// Acknowledgments and path statuses.
 
 #[test]
 fn acknowledgments_for_a_path_that_was_never_open() {
@@ -474,7 +475,7 @@ fn a_status_may_come_before_its_path() {
     assert!(!pair.server().peer_available(PathId(1)), "stale");
 }
 
-// Giving up.
+// Abandonment.
 
 #[test]
 fn row_m3_frames_for_an_abandoned_path_are_ignored() {
@@ -581,7 +582,7 @@ fn row_m8_a_path_that_is_abandoned_before_it_opens_is_skipped_for_ever() {
 fn row_m5_what_a_peer_can_abandon_at_once_is_bounded() {
     let bound = MAX_CLOSING_PATHS + MAX_PATHS - 1;
     for from in SIDES {
-        // Nothing is acknowledged any more.
+        // All acknowledgments are lost.
         let mut pair = multipath();
         pair.network = Some(Box::new(|_, _| Vec::new()));
         pair.inject_frames(from, &(1..=bound).map(abandon).collect::<Vec<_>>());
@@ -596,8 +597,8 @@ fn row_m5_what_a_peer_can_abandon_at_once_is_bounded() {
     }
 }
 
-/// Rounds of opening and abandoning. Row M5 asks for 100,000: `ANABRANCH_CYCLES=100000 cargo test --release
-/// -p anabranch-transport row_m5`.
+/// Returns the number of rounds of opening and abandoning. Row M5 requires 100,000: `ANABRANCH_CYCLES=100000
+/// cargo test --release -p anabranch-transport row_m5`.
 fn cycles() -> u32 {
     std::env::var("ANABRANCH_CYCLES")
         .map_or(500, |cycles| cycles.parse().expect("ANABRANCH_CYCLES is a number"))
@@ -634,8 +635,8 @@ fn row_m5_opening_and_abandoning_without_a_pause_leaves_nothing_behind() {
     }
 }
 
-/// A client that makes its paths seem to come from `victim`, where nothing answers. Gives what the server
-/// sends there, and what it got from there.
+/// Lets a client open paths that seem to come from `victim`, where nothing responds. Returns the bytes that
+/// the server sends to the victim and the bytes that it received from there.
 fn aim(pair: &mut Pair, victim: SocketAddr, locals: &[SocketAddr]) -> (u64, u64) {
     let seen = Rc::new(Cell::new(0));
     let (count, spoofed) = (Rc::clone(&seen), locals.to_vec());
@@ -649,7 +650,7 @@ fn aim(pair: &mut Pair, victim: SocketAddr, locals: &[SocketAddr]) -> (u64, u64)
     for local in locals {
         open(pair, *local).unwrap();
     }
-    // Something to say for the server.
+    // Data for the server to send.
     let id = pair.server().streams().open(anabranch_wire::Dir::Uni).unwrap();
     pair.server().streams().write(id, &pattern(200_000)).unwrap();
     pair.run_for(Duration::from_secs(10));
@@ -687,7 +688,7 @@ fn row_10_challenges_in_one_datagram_from_elsewhere_draw_no_more_than_three_time
     }
 }
 
-// What belongs to a path stays on it.
+// Packets and connection IDs stay on their path.
 
 #[test]
 fn row_m7_a_rebound_path_keeps_to_its_own_connection_ids() {
@@ -737,8 +738,7 @@ fn row_m10_keys_change_on_all_paths_at_once() {
     }
 }
 
-/// The stateless reset that a server gives that has forgotten everything but its keys, for a datagram of path
-/// 1.
+/// Returns the stateless reset for a datagram of path 1 from a server that has lost all state but its keys.
 fn reset_of_path_1(pair: &mut Pair) -> Vec<u8> {
     let now = pair.now;
     let payload = [1; 100];

@@ -1,4 +1,4 @@
-//! Rules of RFC 10069 and attacks on several paths that take more than one wrong frame.
+//! Rules of RFC 10069, and attacks on several paths that take more than one invalid frame.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ fn a_plain_ack_means_path_0() {
         let mut pair = two_paths();
         pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(None, 0, 0)));
         still_works(&mut pair);
-        // Path 0 has sent more packets than path 1 will have.
+        // Path 0 has sent more packets than path 1 will have sent.
         let largest = pair.end(from.peer()).held().next_number - 1;
         pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(Some(1), largest + 500, 0)));
         pair.run_until_quiet();
@@ -56,8 +56,9 @@ fn a_path_that_does_not_carry_1200_bytes_is_not_opened() {
 fn row_m4_no_nonce_occurs_twice_in_ten_million_packets() {
     let mut numbering = Numbering::per_path();
     let mut random = Random::new([4; 32]);
-    // Paths come and go; each has a line of its own, and the nonce tells which. So a nonce could only come
-    // twice if a path's numbers did not rise, or if it did not hold path and number whole.
+    // Paths are added and removed. Each has its own numbers, and the nonce contains the path. A nonce could
+    // repeat only if a path's packet numbers did not increase, or if the nonce did not contain the whole path
+    // ID and number.
     let mut newest: Vec<Option<u64>> = vec![None; 64];
     let mut first = 0;
     for packet in 0..10_000_000_u64 {
@@ -101,7 +102,7 @@ fn row_m7_eight_paths_rebound_at_once() {
     pair.network = Some(Box::new(move |from, mut flying| {
         match from {
             Side::Client => flying.tuple.remote = rebound(flying.tuple.remote),
-            // What goes to an old mapping is lost.
+            // Packets to an old mapping are lost.
             Side::Server => match all.iter().find(|address| rebound(**address) == flying.tuple.local) {
                 Some(address) => flying.tuple.local = *address,
                 None => return Vec::new(),
@@ -121,7 +122,7 @@ fn row_m7_eight_paths_rebound_at_once() {
     }
 }
 
-/// State of an end's path 1, or of both paths, before or while it is given up.
+/// State of an endpoint's path 1, or of both paths, before or during abandonment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Unopened,
@@ -267,8 +268,8 @@ fn row_m13_forged_acknowledgments_on_another_path() {
         still_works(&mut pair);
         let target = from.peer();
         let before: Vec<_> = pair.end(target).paths().collect();
-        // Late, with a huge delay, and again and again: on path 0, about the newest packet of path 1 that was
-        // acknowledged.
+        // Late, with a huge delay, and repeated: acknowledgments on path 0 of path 1's newest acknowledged
+        // packet.
         for _ in 0..50 {
             pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(Some(1), 0, (1 << 30) - 1)));
             pair.run_until_quiet();
@@ -305,7 +306,7 @@ fn row_m6_validations_of_paths_that_do_not_answer_are_paced() {
         seen.borrow_mut().push(now_sent - sent);
         sent = now_sent;
     }
-    // Three paths, each with a few challenges that become rarer, of full size at most.
+    // Three paths, each with a few full-size challenges at decreasing rate.
     let bursts = times.borrow();
     assert!(sent > 0 && sent <= 3 * 8 * 1200, "{sent}");
     assert!(bursts.iter().all(|bytes| *bytes <= 3 * 3 * 1200), "{bursts:?}");

@@ -1,5 +1,5 @@
-//! Headers that name the stream and the offset of their packet's data (VReverso): what is sent, and what is
-//! refused.
+//! Headers that name the stream and the offset of their packet's data (VReverso): those sent, and those
+//! rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::trace::{Observer, TraceEvent};
 
 const REVERSO: Version = Version::REVERSO;
 
-/// A data packet that was sent: its STREAM frames with the bytes before them, and its other frames.
+/// A sent data packet: its STREAM frames with offset and end, and its other frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Packet {
     streams: Vec<(StreamId, u64, u64)>,
@@ -103,7 +103,7 @@ fn one_stream_frame_leads_and_no_datagram_is_beside_it() {
             }
         }
         assert!(repeated > 5, "{repeated}");
-        // No frame spans what two frames carried.
+        // No frame spans the data of two earlier frames.
         let starts: Vec<_> = sent.keys().copied().collect();
         for ((id, start), end) in &sent {
             assert!(!starts.iter().any(|(other, at)| other == id && at > start && at < end));
@@ -140,7 +140,8 @@ fn stream_0_stands_for_none() {
     });
 }
 
-/// The code with which the peer refuses a packet whose header says so of these frames.
+/// Returns the code with which the peer rejects a packet with these frames and this description in its
+/// header.
 fn code(announced: Option<(u64, u64)>, frames: &[Frame<'_>]) -> Option<Code> {
     let mut pair = connected();
     let mut forged = Forged::new(PacketKind::OneRtt, &[]);
@@ -163,7 +164,7 @@ fn a_header_that_is_not_true_of_its_packet_is_a_violation() {
         let stream = |id: u64, offset| {
             Frame::Stream(Stream { id: StreamId::from_u64(id), offset, fin: false, data: b"hello, world" })
         };
-        // True: the frame in front, others behind.
+        // Valid: the named frame comes first, others follow.
         assert_eq!(code(Some((4, 70_000)), &[stream(4, 70_000), Frame::Ping]), None);
         for (announced, frames) in [
             (Some((8, 0)), &[stream(4, 0)][..]),
@@ -173,7 +174,7 @@ fn a_header_that_is_not_true_of_its_packet_is_a_violation() {
             (Some((4, 0)), &[Frame::Ping, stream(4, 0)]),
             (Some((4, 0)), &[stream(8, 0), stream(4, 0)]),
             (Some((4, 0)), &[stream(4, 0), stream(4, 12)]),
-            // Stream 0 does not exist, so that nothing names it.
+            // Stream 0 does not exist in this version, so it cannot be named.
             (Some((0, 0)), &[stream(0, 0)]),
             (Some((0, 0)), &[stream(4, 0)]),
         ] {

@@ -1,4 +1,4 @@
-//! Count of packets that arrive in order, on each path by itself.
+//! Count of packets that arrive in order, separately for each path.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::pair::{Pair, over, pattern};
 use super::paths::far_apart;
 use crate::Numbering;
 
-/// Downloads, and gives the share of the client's packets that came in order.
+/// Runs a download and returns the share of the client's packets that arrived in order.
 fn ordered(pair: &mut Pair) -> f64 {
     let data = pattern(3_000_000);
     assert!(pair.transfer(Side::Server, &data) == data);
@@ -27,7 +27,7 @@ fn a_packet_that_was_overtaken_counts_once() {
             pair.connect();
             pair.run_until_quiet();
             assert!(ordered(&mut pair) > 0.999);
-            // Every tenth packet is late, and each comes twice.
+            // Every tenth packet is late, and each one is duplicated.
             let mut sent = 0;
             pair.network = Some(Box::new(move |from, flying| {
                 let mut copy = flying.clone();

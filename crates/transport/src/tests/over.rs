@@ -1,9 +1,9 @@
-//! The tests of this folder once more over VReverso, in a process of their own.
+//! Second run of this folder's tests over VReverso, in a separate process.
 
 use std::env;
 use std::process::Command;
 
-/// The environment variable that has every pair speak VReverso.
+/// Environment variable that makes every pair use VReverso.
 pub(super) const WIRE: &str = "ANABRANCH_TEST_REVERSO";
 
 const MODULES: [&str; 21] = [
@@ -30,9 +30,9 @@ const MODULES: [&str; 21] = [
     "wrong_",
 ];
 
-/// Tests that are about something else.
+/// Tests that do not apply to VReverso.
 const SKIPPED: [&str; 14] = [
-    // They write bytes of version 1, or expect its number.
+    // They write bytes of version 1, or expect its version number.
     "any_payload_is_taken_or_refused",
     "badly_formed_frames",
     "a_handshake_takes_one_round_trip_and_is_confirmed_in_the_second",
@@ -40,14 +40,14 @@ const SKIPPED: [&str; 14] = [
     "a_change_of_version_refuses_early_data",
     "there_is_no_early_data_before_a_change_that_renumbers_streams",
     "a_move_to_an_address_that_does_not_answer_is_taken_back",
-    // They count on frames being read in the order of writing.
+    // They require that frames are read in the order in which they were written.
     "older_words_and_too_many_addresses_are_ignored",
     "row_m5_what_a_peer_can_abandon_at_once_is_bounded",
-    // STREAM frames for stream 0 or without data, packets without frames: `super::named` has their like.
+    // They use STREAM frames for stream 0 or without data, or packets without frames: see `super::named`.
     "frames_that_do_not_fit_their_stream",
     "streams_out_of_bounds",
     "frames_that_0_rtt_packets_must_not_carry",
-    // Sizes of packets, and when a packet has room for an acknowledgment besides.
+    // They depend on packet sizes, or on the room for an ACK in a packet.
     "row_4_odd_packet_numbers_only",
     "acknowledgments_take_turns",
 ];

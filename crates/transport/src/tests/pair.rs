@@ -1,4 +1,4 @@
-//! A client and a server joined by a wire of constant delay.
+//! A client and a server connected by a link with constant delay.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,7 +31,7 @@ pub(super) fn server_addr() -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 2), 4433).into()
 }
 
-/// Given who sent a datagram, and the datagram; what arrives of it.
+/// Network: takes the sender of a datagram and the datagram, and returns the datagrams that arrive.
 pub(super) type Network = Box<dyn FnMut(Side, Flying) -> Vec<Flying>>;
 
 pub(super) struct Pair {
@@ -49,30 +49,30 @@ pub(super) struct Pair {
     pub(super) client_seen_as: SocketAddr,
     pub(super) client_config: ClientConfig,
     server_config: ServerConfig,
-    /// Addresses that the client has sent from, or that a NAT makes of them.
+    /// Addresses from which the client has sent, and their NAT mappings.
     pub(super) client_locals: Vec<SocketAddr>,
-    /// Network's treatment of a datagram: it passes (changed, delayed), is multiplied or dropped.
+    /// Network between the endpoints: it may change, delay, duplicate or drop datagrams. `None` delivers all.
     pub(super) network: Option<Network>,
     pub(super) bytes_to_client: u64,
     pub(super) bytes_to_server: u64,
-    /// Bytes by destination, whether anything is there or not.
+    /// Bytes sent to each destination, whether it exists or not.
     pub(super) sent_to: BTreeMap<SocketAddr, u64>,
-    /// Datagrams that arrive at the same time are handed over one by one, rather than together.
+    /// `true` to pass datagrams that arrive at the same time one by one, instead of in a batch.
     pub(super) one_by_one: bool,
 }
 
 thread_local! {
-    /// The version that all pairs of the running test speak, if not the default.
+    /// Version that all pairs of the running test use; `None` for the default.
     static WIRE: Cell<Option<Version>> = Cell::new(env::var(super::over::WIRE).is_ok().then_some(Version::REVERSO));
 }
 
-/// Runs `test` over another wire format.
+/// Runs `test` with `version` for all pairs.
 pub(super) fn over(version: Version, test: fn()) {
     WIRE.set(Some(version));
     test();
 }
 
-/// Returns the direction of that version's frames.
+/// Returns the direction in which frames of the running test's version are read.
 pub(super) fn direction() -> Direction {
     WIRE.get().unwrap_or(Version::V1).format().unwrap().direction
 }
@@ -96,7 +96,7 @@ impl Pair {
         Self::with(|_, _| {})
     }
 
-    /// Changes the transport of both ends.
+    /// Creates a pair and changes the transport configuration of both endpoints.
     pub(super) fn with_transport(change: impl Fn(&mut TransportConfig)) -> Self {
         Self::with(|client, server| {
             change(Arc::make_mut(&mut client.transport));
@@ -107,7 +107,7 @@ impl Pair {
     pub(super) fn with(change: impl FnOnce(&mut ClientConfig, &mut ServerConfig)) -> Self {
         seed_thread(7);
         let (mut client_config, mut server_config) = configs();
-        // What tests work out by hand is CUBIC's.
+        // Values computed by hand in tests assume CUBIC.
         for transport in [&mut client_config.transport, &mut server_config.transport] {
             let transport = Arc::make_mut(transport);
             transport.recovery = transport.recovery.clone().with_congestion(Algorithm::Cubic);
@@ -141,7 +141,7 @@ impl Pair {
         }
     }
 
-    /// The server forgets everything but its secrets, and changes its configuration.
+    /// Restarts the server with a changed configuration. It keeps only its secrets.
     pub(super) fn restart_server(&mut self, change: impl FnOnce(&mut ServerConfig)) {
         change(&mut self.server_config);
         self.server = server_endpoint(&self.server_config);
@@ -151,7 +151,7 @@ impl Pair {
         self.to_client.clear();
     }
 
-    /// Another connection between the same endpoints.
+    /// Starts another connection between the same endpoints.
     pub(super) fn reconnect(&mut self) {
         let tuple = FourTuple { local: client_addr(), remote: server_addr() };
         self.client_events.clear();
@@ -181,7 +181,7 @@ impl Pair {
         }
     }
 
-    /// Drains both ends onto the wire.
+    /// Moves the datagrams of both endpoints to the network.
     pub(super) fn drain(&mut self) {
         let at = self.now + self.delay;
         for sent in drain(&mut self.client, self.now) {
@@ -216,7 +216,7 @@ impl Pair {
         }
     }
 
-    /// Goes on to the next thing that happens; false if nothing ever will.
+    /// Advances to the next event. Returns `false` if there is none.
     pub(super) fn step(&mut self) -> bool {
         self.drain();
         let arrivals = [&self.to_server, &self.to_client].map(|queue| queue.front().map(|flying| flying.at));
@@ -232,7 +232,7 @@ impl Pair {
         true
     }
 
-    /// Steps until `done`; panics if that takes more than `limit` of virtual time.
+    /// Steps until `done` returns `true`. Panics if that takes longer than `limit` in virtual time.
     pub(super) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) {
         let deadline = self.now + limit;
         while !done(self) {
@@ -264,7 +264,7 @@ impl Pair {
         });
     }
 
-    /// Runs until both ends have nothing left to say.
+    /// Runs until neither endpoint has anything left to send.
     pub(super) fn run_until_quiet(&mut self) {
         self.run_for(Duration::from_millis(500));
     }
@@ -280,7 +280,7 @@ impl Pair {
         })
     }
 
-    /// Sends `data` on a new stream of `from` and returns what arrives at the other end.
+    /// Sends `data` on a new stream from `from`, and returns the data that arrives at the other endpoint.
     pub(super) fn transfer(&mut self, from: Side, data: &[u8]) -> Vec<u8> {
         let id = self.end(from).streams().open(Dir::Uni).expect("credit for a stream");
         let mut rest = Bytes::copy_from_slice(data);
@@ -306,7 +306,7 @@ impl Pair {
         received
     }
 
-    /// Reads what there is; true at the end of the stream.
+    /// Reads all available data of a stream. Returns `true` at its end.
     pub(super) fn read(&mut self, side: Side, id: StreamId, into: &mut Vec<u8>) -> bool {
         let streams = self.end(side).streams();
         loop {
@@ -330,7 +330,7 @@ fn server_endpoint(config: &ServerConfig) -> Endpoint {
     server
 }
 
-/// Puts what the network makes of a datagram on the wire, by time of arrival.
+/// Passes a datagram through the network and queues the result by arrival time.
 fn carry(network: &mut Option<Network>, queue: &mut VecDeque<Flying>, from: Side, flying: Flying) {
     let arriving = match network {
         Some(network) => network(from, flying),
@@ -342,7 +342,7 @@ fn carry(network: &mut Option<Network>, queue: &mut VecDeque<Flying>, from: Side
     }
 }
 
-/// Takes the datagrams from `queue` that have arrived.
+/// Removes and returns the datagrams in `queue` that have arrived.
 fn due(now: Time, queue: &mut VecDeque<Flying>) -> Vec<Flying> {
     let arrived = queue.iter().take_while(|flying| flying.at <= now).count();
     queue.drain(..arrived).collect()

@@ -1,4 +1,4 @@
-//! Steps that tests of several paths share.
+//! Steps shared by tests with several paths.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::{Event, FourTuple, MultipathConfig, Numbering, NumberingChoice, OpenP
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const SIDES: [Side; 2] = [Side::Client, Side::Server];
 
-/// Another address of the client.
+/// Returns another address of the client.
 pub(super) fn address(last: u8) -> SocketAddr {
     ([127, 0, 0, last], 50_000 + u16::from(last)).into()
 }
 
-/// The client's end of a datagram.
+/// Returns the client's address of a datagram.
 pub(super) fn address_of_client(from: Side, flying: &Flying) -> SocketAddr {
     if from.is_client() { flying.tuple.remote } else { flying.tuple.local }
 }
@@ -28,7 +28,7 @@ pub(super) fn open(pair: &mut Pair, local: SocketAddr) -> Result<PathId, OpenPat
     pair.client().open_path(now, FourTuple { local, remote: server_addr() })
 }
 
-/// Opens a path and waits until both ends may use it.
+/// Opens a path and waits until both endpoints may use it.
 pub(super) fn open_and_wait(pair: &mut Pair, local: SocketAddr) -> PathId {
     let id = open(pair, local).unwrap();
     pair.run_until(SECOND, |pair| {
@@ -38,7 +38,7 @@ pub(super) fn open_and_wait(pair: &mut Pair, local: SocketAddr) -> PathId {
     id
 }
 
-/// Two paths of 10 ms and of four times as much.
+/// Returns a pair with two paths: one with 10 ms of delay, the other with four times as much.
 pub(super) fn far_apart(numbering: Numbering) -> Pair {
     let mut pair = Pair::with_transport(|transport| {
         let choice = NumberingChoice::Only(numbering);
@@ -60,18 +60,18 @@ pub(super) fn ids(pair: &mut Pair, side: Side) -> Vec<u32> {
     pair.end(side).paths().map(|path| path.id.0).collect()
 }
 
-/// Bytes sent on each path.
+/// Returns the number of bytes sent on each path.
 pub(super) fn sent(pair: &mut Pair, side: Side) -> Vec<u64> {
     pair.end(side).paths().map(|path| path.bytes_sent).collect()
 }
 
-/// Sends a payload on the main path and lets the other end digest it.
+/// Sends a payload on the main path and waits until it has been processed.
 pub(super) fn send(pair: &mut Pair, from: Side, payload: &[u8]) {
     pair.inject(from, &Forged::new(PacketKind::OneRtt, &[payload, &[0; 4]].concat()));
     pair.run_until_quiet();
 }
 
-/// Writes 100,000 bytes to a stream of their own and lets some of them leave.
+/// Writes 100,000 bytes to a new stream, and runs until some of them have been sent.
 pub(super) fn begin_upload(pair: &mut Pair, from: Side) -> StreamId {
     let id = pair.end(from).streams().open(Dir::Uni).unwrap();
     pair.end(from).streams().write(id, &pattern(100_000)).unwrap();

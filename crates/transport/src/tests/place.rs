@@ -1,4 +1,4 @@
-//! Data decrypted to where it is read: what becomes of it on networks that lose, reorder, repeat and forge.
+//! Data decrypted in place, on networks that lose, reorder, duplicate and forge datagrams.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn a_download_in_order_is_not_copied() {
             let after = received(&mut pair, from.peer());
             let copied = after.copied - before.copied;
             assert_eq!(after.placed - before.placed + copied, 3_000_000);
-            // The first packet of a stream is what makes it, and the very first one finds no memory.
+            // The first packet of a stream creates it, and the very first one finds no memory.
             assert!(copied <= 3_000, "{copied} bytes copied");
             assert_eq!(after.restored, before.restored);
         }
@@ -49,7 +49,8 @@ fn version_1_copies() {
     assert_eq!(received, ReceivedBytes { copied: 100_000, ..ReceivedBytes::default() });
 }
 
-/// Datagrams are dropped, doubled, delayed, and copies with one bit flipped go before and behind.
+/// Returns a network that drops, duplicates and delays datagrams. Copies with one flipped bit precede and
+/// follow them.
 pub(super) fn hostile(seed: u64) -> Box<dyn FnMut(Side, Flying) -> Vec<Flying>> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     Box::new(move |_, flying| {

@@ -1,5 +1,5 @@
-//! Each fault of the reference that `docs/vreverso.md` names, with packets made by hand: what is read stays
-//! what was sent.
+//! Faults of the reference implementation listed in `docs/vreverso.md`, reproduced with hand-made packets:
+//! the data read is always the data sent.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::connection::Forged;
 use crate::stream::{ReadError, ReceivedBytes};
 use crate::{ConnectionError, Datagram, Event, FourTuple, MultipathConfig, Numbering, NumberingChoice};
 
-/// Frames beside the data, long enough to do harm where they do not belong.
+/// Frame beside the data, long enough to overwrite other data if it were written to the wrong place.
 const TOKEN: Frame<'_> = Frame::NewToken { token: &[0xee; 60] };
 
-/// Returns the content of the stream at these offsets.
+/// Returns the stream's content at these offsets.
 fn data(range: Range<u64>) -> Vec<u8> {
     range.map(|offset| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// A download whose packets are made by hand, of which the client has 100 bytes: the stream exists.
+/// Download with hand-made packets. The client has received 100 bytes, so the stream exists.
 struct Download {
     pair: Pair,
     id: StreamId,
-    /// Bytes that the client has read.
+    /// Number of bytes that the client has read.
     read: u64,
 }
 
@@ -41,7 +41,8 @@ impl Download {
         download
     }
 
-    /// Returns a packet with this part of the stream; its header says what `announced` does, or the truth.
+    /// Returns a packet with this part of the stream. Its header contains `announced`, or the true
+    /// description.
     fn packet(&mut self, range: Range<u64>, others: &[Frame<'_>], announced: Option<Announced>) -> Vec<u8> {
         let (offset, bytes) = (range.start, data(range));
         let mut frames = vec![Frame::Stream(Stream { id: self.id, offset, fin: false, data: &bytes })];
@@ -59,7 +60,7 @@ impl Download {
         self.pair.client.handle_batch(now, &mut [Datagram { tuple, ecn: None, payload: &mut payload }]);
     }
 
-    /// Makes a packet and has it arrive.
+    /// Creates a packet and delivers it.
     fn bring(&mut self, range: Range<u64>, others: &[Frame<'_>]) {
         let packet = self.packet(range, others, None);
         self.arrive(&packet);
@@ -69,14 +70,14 @@ impl Download {
         received(&mut self.pair, Side::Client)
     }
 
-    /// Returns how often the client has processed [`TOKEN`].
+    /// Returns the number of times that the client has processed [`TOKEN`].
     fn tokens(&mut self) -> usize {
         self.pair.drain();
         let is_token = |event: &&Event| matches!(event, Event::NewToken(token) if token[..] == [0xee; 60]);
         self.pair.client_events.iter().filter(is_token).count()
     }
 
-    /// The client has exactly what lies below `end`, and reads it.
+    /// Reads the stream, and checks that exactly the bytes below `end` are available.
     fn check(&mut self, end: u64) {
         let streams = self.pair.client().streams();
         while let Ok(bytes) = streams.peek(self.id) {
@@ -107,7 +108,7 @@ fn copies_of_a_packet_out_of_order_with_any_bit_flipped() {
             forged[bit / 8] ^= 1 << (bit % 8);
             download.arrive(&forged);
         }
-        // All but those whose connection ID or form is another.
+        // All forgeries but those with a changed connection ID or header form.
         assert!(download.pair.client().stats().undecryptable as usize > bits - 100);
         let before = download.received();
         assert!(before.restored > 60 * (bits as u64 - 400), "the forgeries had their places: {before:?}");
@@ -118,7 +119,7 @@ fn copies_of_a_packet_out_of_order_with_any_bit_flipped() {
     });
 }
 
-/// The memory for the next chunk goes to whoever proves to have data for it.
+/// The memory for the next chunk goes to the first authentic packet that needs it.
 #[test]
 fn forgeries_all_over_the_window_keep_no_memory() {
     over(Version::REVERSO, || {
@@ -150,14 +151,14 @@ fn duplicates_and_repetitions_that_are_cut_anew() {
             let twice = download.received();
             assert_eq!((once.placed, once.copied), (twice.placed, twice.copied), "a duplicate means nothing");
         }
-        // Short ones have their places among what is there, their other frames on top of more of it.
+        // Short packets are placed between received data, and their other frames overwrite more of it.
         for range in [100..700, 700..1_200, 900..1_900, 950..1_000, 1_900..2_000, 1_990..2_010, 2_950..3_000]
         {
             download.bring(range, &[TOKEN]);
         }
         assert!(download.received().restored > 400);
         download.check(3_000);
-        // And below what has been read.
+        // And below the data that has been read.
         download.bring(2_900..3_100, &[TOKEN]);
         download.bring(50..100, &[TOKEN]);
         download.check(3_100);
@@ -176,7 +177,7 @@ fn all_that_is_new_of_data_that_overlaps_is_kept() {
         download.bring(1_600..2_600, &[]);
         download.bring(1_000..2_000, &[TOKEN]);
         download.check(2_600);
-        // One packet spans two that are there.
+        // One packet spans two received ranges.
         download.bring(3_000..3_100, &[]);
         download.bring(3_500..3_600, &[]);
         download.bring(2_600..3_800, &[TOKEN]);
@@ -189,7 +190,7 @@ fn an_offset_that_was_cut_too_short_leads_nowhere_else() {
     over(Version::REVERSO, || {
         let mut download = download();
         let short = |id, offset| Some(Announced { stream: id, offset, distance: 0 });
-        // Seen from 100, 70,000 looks like 4,464, and some of that is there.
+        // Relative to 100, 70,000 looks like 4,464, and part of the data there has been received.
         download.bring(4_400..4_500, &[]);
         let before = download.received();
         let announced = short(download.id, 70_000);
@@ -201,7 +202,7 @@ fn an_offset_that_was_cut_too_short_leads_nowhere_else() {
             download.bring(start..(start + 1_000).min(70_000), &[]);
         }
         download.check(71_000);
-        // Seen from there, 36,000 looks like 101,536: a repetition whose acknowledgment was lost.
+        // Relative to the present end, 36,000 looks like 101,536: a retransmission whose ACK was lost.
         download.bring(101_500..101_600, &[]);
         let before = download.received();
         let announced = short(download.id, 36_000);
@@ -225,7 +226,7 @@ fn a_full_buffer_takes_all_that_was_allowed_and_no_more() {
             pair.connect();
             pair.run_until_quiet();
             let mut download = Download::begun(pair);
-            // Nobody reads, and the last comes first.
+            // The application does not read, and the packets arrive in reverse order.
             for start in (100..WINDOW).step_by(1_000).collect::<Vec<_>>().into_iter().rev() {
                 download.bring(start..(start + 1_000).min(WINDOW), &[TOKEN]);
             }
@@ -239,7 +240,7 @@ fn a_full_buffer_takes_all_that_was_allowed_and_no_more() {
     });
 }
 
-/// Data that cannot be kept is not acknowledged: the connection ends.
+/// Data that cannot be stored is not acknowledged: the connection closes.
 #[test]
 fn more_holes_than_can_be_kept_are_the_end() {
     over(Version::REVERSO, || {
@@ -257,7 +258,7 @@ fn more_holes_than_can_be_kept_are_the_end() {
     });
 }
 
-/// A packet's other frames are processed after its data, also if they end its stream.
+/// A packet's other frames are processed after its data, even if they reset its stream.
 #[test]
 fn a_reset_beside_the_data_it_takes_back() {
     over(Version::REVERSO, || {
@@ -271,7 +272,7 @@ fn a_reset_beside_the_data_it_takes_back() {
     });
 }
 
-/// Their keys are public, or those of a peer that has not shown who it is.
+/// Their keys are public, or belong to a peer that is not authenticated yet.
 #[test]
 fn packets_of_the_handshake_reach_no_stream() {
     over(Version::REVERSO, || {

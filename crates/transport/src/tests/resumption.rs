@@ -14,7 +14,7 @@ use crate::connection::Forged;
 use crate::stream::{ReadError, ReceivedBytes};
 use crate::{Event, RetryPolicy, ServerConfig, TransportConfig};
 
-/// A client that has been at the server before and begins a second connection.
+/// Returns a pair whose client has connected to the server before and now starts a second connection.
 fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
     let mut pair = Pair::with(|_, server| change(server));
     pair.connect();
@@ -26,7 +26,7 @@ fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
     pair
 }
 
-/// Writes `data` to a new stream and finishes it.
+/// Writes `data` to a new stream and finishes the stream.
 fn send(pair: &mut Pair, data: &[u8]) -> StreamId {
     let streams = pair.client().streams();
     let id = streams.open(Dir::Uni).expect("remembered credit");
@@ -65,7 +65,7 @@ fn early_data_arrives_with_the_first_flight() {
     assert!(pair.client().is_resumed() && pair.server().is_resumed());
 }
 
-/// 0-RTT packets can be replayed, so that none is decrypted into a stream's buffer.
+/// 0-RTT packets can be replayed, so none is decrypted into the buffer of a stream.
 #[test]
 fn early_data_is_copied() {
     over(Version::REVERSO, || {
@@ -98,7 +98,7 @@ fn early_data_survives_loss_and_reordering() {
         pair.network = Some(Box::new(move |sender, mut flying| {
             seen += usize::from(sender.is_client());
             if sender.is_client() && seen == lost + 1 {
-                // The first of them come late: early data before the ClientHello.
+                // The first datagrams are late: early data arrives before the ClientHello.
                 flying.at += Duration::from_millis(3);
                 return if lost % 2 == 0 { Vec::new() } else { vec![flying] };
             }
@@ -216,9 +216,9 @@ fn row_18_replayed_first_flights_get_no_early_data() {
     assert!(receive(&mut pair, id) == data);
     pair.connect();
     let first = pair.server_handle;
-    // Somebody else plays it again, from other addresses, with other connection IDs so that it is not a mere
-    // duplicate: those are not authenticated until the handshake fails, so the flight is the original one at
-    // a restarted router.
+    // An attacker replays it from other addresses. Other connection IDs, which would keep it from being a
+    // mere duplicate, are not authenticated until the handshake fails. The test therefore replays the
+    // original flight to a restarted router.
     let config = pair.server_config().clone();
     for port in 1..100u16 {
         let mut server = crate::Endpoint::new(

@@ -1,4 +1,4 @@
-//! Clients whose host changes under them, on one path: addresses that go, networks that fall silent, hosts
+//! Clients whose network changes, on one path: addresses that disappear, networks that stop responding, hosts
 //! that sleep.
 
 use std::cell::{Cell, RefCell};
@@ -33,7 +33,7 @@ impl Dead {
     }
 }
 
-/// A connection with a round trip of 20 ms that has been measured, and what kills its networks.
+/// Returns a connection with a measured round trip of 20 ms, and the control that makes addresses fail.
 fn connected() -> (Pair, Dead) {
     let mut pair = Pair::new();
     let dead = Dead::default();
@@ -50,7 +50,7 @@ fn connected() -> (Pair, Dead) {
     (pair, dead)
 }
 
-/// A stream that its sender has written whole, and when bytes of it came.
+/// Stream that its sender has written completely, and the arrival times of its data.
 struct Transfer {
     to: Side,
     id: StreamId,
@@ -85,7 +85,7 @@ impl Transfer {
         pair.run_until(SECOND * 60, |pair| self.read(pair));
     }
 
-    /// Longest time without anything new since `from`.
+    /// Returns the longest gap between arrivals since `from`.
     fn longest_gap(&self, from: Time) -> Duration {
         let times = std::iter::once(from).chain(self.arrivals.iter().copied().filter(|at| *at > from));
         let times: Vec<_> = times.collect();
@@ -106,7 +106,7 @@ fn a_client_that_lost_its_address_goes_on_within_two_round_trips() {
         transfer.run_for(&mut pair, MS * 35);
         dead.set(&[client_addr()]);
         let lost = pair.now;
-        // So long does a host take to notice.
+        // Time that a host takes to notice.
         transfer.run_for(&mut pair, MS * 30);
         let now = pair.now;
         pair.client().relocate(now, elsewhere(1)).unwrap();
@@ -168,7 +168,7 @@ fn a_path_that_falls_silent_is_told_of_even_by_an_end_that_only_receives() {
         let lost = pair.now;
         pair.run_until(SECOND, |pair| pair.client_events.contains(&Event::PathSilent(PathId(0))));
         assert!(pair.now - lost < MS * 160, "{from:?}: {:?}", pair.now - lost);
-        // Another network answers, and this one does not.
+        // Another network responds, and this one does not.
         let tuple = FourTuple { local: elsewhere(1), remote: server_addr() };
         let now = pair.now;
         pair.client().rescue(now, tuple).unwrap();
@@ -178,8 +178,8 @@ fn a_path_that_falls_silent_is_told_of_even_by_an_end_that_only_receives() {
     }
 }
 
-/// A link of 24 Mbit/s with a round trip of 0.6 ms, whose queue takes up to 66 ms: probe timeouts that were
-/// right a moment ago are too short.
+/// A link of 24 Mbit/s with a round trip of 0.6 ms, whose queue takes up to 66 ms. Earlier probe timeouts are
+/// then too short.
 #[test]
 fn a_path_whose_queue_fills_is_not_silent() {
     const BYTES_PER_MS: u32 = 3_000;
@@ -257,7 +257,7 @@ fn no_more_addresses_are_asked_than_there_is_room_for() {
     assert_eq!(asked, MAX_RESCUES);
 }
 
-/// The backoff of an outage is over with the outage.
+/// The backoff of an outage ends with the outage.
 #[test]
 fn what_waited_for_the_network_leaves_when_it_is_there_again() {
     let (mut pair, dead) = connected();
@@ -290,7 +290,7 @@ fn silence_says_since_when_and_whether_this_end_was_asleep() {
     assert!(!never.is_lost());
 }
 
-/// The clock of a suspended host may stand still: it is told by other means that it was.
+/// The clock of a suspended host may stop, so the suspension is reported by other means.
 #[test]
 fn a_client_that_slept_longer_than_the_idle_timeout_learns_soon_that_nobody_waits() {
     let (mut pair, dead) = connected();
@@ -302,7 +302,7 @@ fn a_client_that_slept_longer_than_the_idle_timeout_learns_soon_that_nobody_wait
     let lost = pair.closed(Side::Client).unwrap().to_string();
     assert!(lost.contains("answered until") && lost.contains("asleep for 40.0 s"), "{lost}");
 
-    // One that is still waited for goes on.
+    // A client whose server still has the connection continues.
     let (mut pair, _) = connected();
     let now = pair.now;
     pair.client().on_awake(now, SECOND * 40);

@@ -14,7 +14,7 @@ use crate::schedule::{Algorithm, Route};
 use crate::trace::{Observer, TraceEvent};
 use crate::{Event, FourTuple, MultipathConfig};
 
-/// Two paths; the second one takes `lag` longer in each direction.
+/// Returns a pair with two paths. The second one adds `lag` in each direction.
 fn two_paths(scheduler: Algorithm, lag: Duration) -> Pair {
     let mut pair = Pair::with_transport(|transport| {
         transport.multipath = Some(MultipathConfig { scheduler, ..MultipathConfig::default() });
@@ -36,7 +36,7 @@ fn two_paths(scheduler: Algorithm, lag: Duration) -> Pair {
     pair
 }
 
-/// Bytes that each path sends for a transfer from the server.
+/// Returns the bytes sent on each path for a transfer from the server.
 fn shares(pair: &mut Pair, len: usize) -> Vec<u64> {
     let before = sent(pair, Side::Server);
     let data = pattern(len);
@@ -79,7 +79,7 @@ fn weights_decide_the_shares() {
     assert!(shares[1] > shares[0] * 3 && shares[1] < shares[0] * 5, "{shares:?}");
 }
 
-/// Returns the time that the end of a transfer over unequal paths takes, and the bytes that it costs.
+/// Returns the duration of a transfer over unequal paths and the bytes that the server sends for it.
 fn tail(scheduler: Algorithm) -> (Duration, u64) {
     let mut pair = two_paths(scheduler, Duration::from_millis(300));
     let data = pattern(200_000);
@@ -157,8 +157,8 @@ fn a_datagram_takes_the_path_that_it_was_sent_on() {
     assert_eq!(received, 20);
 }
 
-/// Paths that one end's packets leave on: those with stream data of offsets sent before, and those with
-/// acknowledgments.
+/// Log of the paths on which one endpoint's packets leave: packets that repeat earlier stream offsets,
+/// packets with new ones, and packets with acknowledgments.
 #[derive(Clone, Default)]
 struct Paths(Arc<Mutex<Left>>);
 
@@ -186,7 +186,8 @@ impl Observer for Paths {
     }
 }
 
-/// Returns a download of which the slow path, the second one, loses every tenth packet.
+/// Runs a download in which the slow second path loses every tenth packet. Returns the logs of server and
+/// client.
 fn lossy(scheduler: Algorithm) -> (Left, Left) {
     let mut pair = two_paths(scheduler, Duration::from_millis(100));
     let watches = [Side::Server, Side::Client].map(|side| {
@@ -217,7 +218,7 @@ fn lost_data_and_acknowledgments_go_where_the_scheduler_sends_them() {
     assert!(server.new[1] > 20, "the slow path carries new data: {:?}", server.new);
     let rescued = server.repeated;
     assert!(rescued[0] > 0 && rescued[1] == 0, "{rescued:?}");
-    // A few are repeated on the slow path, so that its round trip stays known (`AckPath::Soonest`).
+    // A few are repeated on the slow path, so that its RTT estimate stays current (`AckPath::Soonest`).
     assert!(client.acks[0] > 20 && client.acks[1] * 8 < client.acks[0], "{:?}", client.acks);
 
     let (server, _) = lossy(Algorithm::RoundRobin);

@@ -1,4 +1,5 @@
-//! Several paths that share one packet number space: negotiated, opened, used, lost, moved, given up.
+//! Several paths in a single packet number space: negotiation, opening, use, failure, address changes,
+//! abandonment.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ fn config(numbering: impl Into<NumberingChoice>) -> Option<MultipathConfig> {
     Some(MultipathConfig { numbering: numbering.into(), ..MultipathConfig::default() })
 }
 
-/// Ends with these configurations, the client perhaps without connection IDs.
+/// Returns a pair with these configurations. Without `cids` the client uses zero-length connection IDs.
 fn ends(client: Option<MultipathConfig>, server: Option<MultipathConfig>, cids: bool) -> Pair {
     let mut pair = Pair::with(|client_config, server_config| {
         Arc::make_mut(&mut client_config.transport).multipath = client;
@@ -48,7 +49,7 @@ fn connected(cids: bool) -> Pair {
     pair
 }
 
-/// Opens path 1 and so on, and waits until both ends may use them.
+/// Opens paths until there are `paths`, and waits until both endpoints may use them.
 fn with_paths(paths: u8, cids: bool) -> Pair {
     let mut pair = connected(cids);
     for path in 1..paths {
@@ -59,7 +60,7 @@ fn with_paths(paths: u8, cids: bool) -> Pair {
     pair
 }
 
-/// The address of the client's end of a datagram.
+/// Returns the client's address of a datagram.
 fn client_end(side: Side, tuple: &FourTuple) -> SocketAddr {
     if side == Side::Client { tuple.remote } else { tuple.local }
 }
@@ -186,7 +187,7 @@ fn a_path_that_goes_dead_costs_no_data() {
             for dead in [client_addr(), address(1)] {
                 let mut pair = with_paths(2, cids);
                 let mut seen = 0;
-                // After some packets nothing gets through on one path, in either direction.
+                // After some packets, one path drops everything in both directions.
                 pair.network = Some(Box::new(move |side, flying| {
                     let here = client_end(side, &flying.tuple) == dead;
                     seen += usize::from(here);
@@ -220,13 +221,13 @@ fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
     }
 }
 
-/// Data is under way on both paths when one is given up: what still comes of it is understood, or ignored,
-/// but no violation.
+/// Data is in flight on both paths when one is abandoned. Its late packets are processed or ignored, and are
+/// no violation.
 #[test]
 fn a_path_is_abandoned_in_the_middle_of_a_transfer() {
     for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
         let mut pair = with_paths(2, true);
-        // One way is slow, so that packets and their acknowledgments come late.
+        // One path is slow, so its packets and their acknowledgments are late.
         pair.network = Some(Box::new(move |side, mut flying| {
             if client_end(side, &flying.tuple) == address(1) {
                 flying.at += Duration::from_millis(150);
@@ -293,7 +294,7 @@ fn the_server_has_the_last_word_on_how_many_paths_there_are() {
     assert_eq!(ids(&mut pair, Side::Client), [0, 1]);
     assert_eq!(ids(&mut pair, Side::Server), [0, 1]);
     still_works(&mut pair);
-    // And the client on how many it opens.
+    // The client limits the number of paths too.
     let mut pair = with_paths(4, false);
     assert_eq!(open(&mut pair, address(9)), Err(OpenPathError::NoPathId));
 }
@@ -338,7 +339,7 @@ fn a_backup_carries_nothing_while_another_path_works() {
 fn keys_change_in_the_middle() {
     for updating in SIDES {
         let mut pair = with_paths(2, true);
-        // Old packets of the slow path come long after new ones of the fast path.
+        // Old packets of the slow path arrive long after newer ones of the fast path.
         pair.network = Some(Box::new(|side, mut flying| {
             if client_end(side, &flying.tuple) == address(1) {
                 flying.at += Duration::from_millis(40);
@@ -360,8 +361,8 @@ fn keys_change_in_the_middle() {
     }
 }
 
-/// The server is to use the fast path as a backup only, so that its acknowledgments of what comes there take
-/// the slow one.
+/// The server uses the fast path only as a backup, so its acknowledgments of packets received there take the
+/// slow path.
 #[test]
 fn answers_that_come_round_by_a_slow_path_draw_no_probes_for_good() {
     let kept_alive = || {
@@ -392,7 +393,7 @@ fn answers_that_come_round_by_a_slow_path_draw_no_probes_for_good() {
 
 // Addresses.
 
-/// A NAT gives one path of the client another port.
+/// A NAT assigns another port to one path of the client.
 #[test]
 fn a_rebinding_keeps_the_path() {
     for cids in [true, false] {
@@ -480,7 +481,7 @@ fn a_challenge_for_a_path_that_cannot_be_opened_is_not_answered_on_another() {
 fn addresses_that_another_path_has_left_do_not_hide_a_new_one() {
     for cids in [true, false] {
         let mut pair = with_paths(2, cids);
-        // The server does not hear that path 1 is gone before path 2 takes its place.
+        // The server does not learn that path 1 was abandoned before path 2 replaces it.
         let main = client_addr();
         let is_cut = Rc::new(Cell::new(true));
         let cut = Rc::clone(&is_cut);
@@ -501,7 +502,7 @@ fn addresses_that_another_path_has_left_do_not_hide_a_new_one() {
     }
 }
 
-// Acknowledgments and marks.
+// Acknowledgments and ECN.
 
 fn marked_by(
     pair: &mut Pair,
@@ -540,7 +541,7 @@ fn marks_that_get_lost_on_one_path_end_marking_on_all() {
         for end in [client_addr(), address(1)] {
             assert!(seen[last..].iter().filter(|(at, _)| *at == end).count() > 50, "unmarked on {end}");
         }
-        // A path that opens later does not try again.
+        // A path opened later does not try again.
         assert_eq!(open(&mut pair, address(2)), Ok(PathId(2)));
         pair.run_until_quiet();
         assert!(marked_by(&mut pair, from, |_| false).iter().all(|(_, marked)| !marked));
@@ -567,7 +568,7 @@ fn congestion_marks_slow_down_every_path_of_the_acknowledgment() {
     }
 }
 
-/// Row M12: one path is 200 times as slow as the other.
+/// Row M12: one path is 200 times slower than the other.
 #[test]
 fn row_m12_a_path_200_times_as_slow() {
     for cids in [true, false] {
@@ -610,7 +611,7 @@ fn row_m12_a_path_200_times_as_slow() {
 
 #[test]
 fn round_trips_are_measured_on_the_path_of_the_largest_packet() {
-    // Both paths have to carry data, whichever is better.
+    // Both paths must carry data, whichever is better.
     let scheduler = crate::schedule::Algorithm::RoundRobin;
     let mut pair = Pair::with_transport(|transport| {
         transport.multipath = config(Numbering::Single).map(|config| MultipathConfig { scheduler, ..config });
@@ -649,7 +650,7 @@ fn acknowledgments_of_what_was_never_sent_are_found() {
         let mut pair = with_paths(2, true);
         send(&mut pair, from, &ack(&[900_000..=900_000]));
         assert_eq!(pair.code_seen_by(from), VIOLATION);
-        // Everything at once, a skipped number among it.
+        // Acknowledges everything at once, including a skipped packet number.
         let mut pair = with_paths(2, true);
         let data = pattern(1_000_000);
         assert!(pair.transfer(from.peer(), &data) == data);
@@ -715,8 +716,8 @@ fn path_ids_are_the_clients_to_begin_and_in_order() {
     }
 }
 
-/// A client that gives up one path ID after another without ever opening a path, or acknowledging that the
-/// server agrees.
+/// A client abandons one path ID after another. It never opens a path, and never acknowledges the server's
+/// PATH_ABANDON.
 #[test]
 fn abandoning_what_was_never_opened_is_bounded() {
     let mut pair = connected(true);
@@ -738,7 +739,7 @@ fn abandoning_what_was_never_opened_is_bounded() {
 fn more_connection_ids_than_the_limit_are_refused_wherever_they_are() {
     for from in SIDES {
         let mut pair = with_paths(3, true);
-        // The limit is 5 for the pool and the paths together, and that many are out.
+        // The limit is 5 for the pool and the paths together, and all of them are issued.
         send(&mut pair, from, &encode(&[new_cid(None, 40)]));
         assert_eq!(pair.code_seen_by(from), Some(Code::CONNECTION_ID_LIMIT_ERROR));
     }
@@ -758,7 +759,7 @@ fn the_peer_rotates_its_connection_ids_under_all_paths() {
 
 // Senders and receivers of the 2022 study.
 
-/// Two paths, the second one 40 ms longer each way, with the same change to both ends.
+/// Returns a pair with two paths and a changed configuration. The second path adds 40 ms in each direction.
 fn uneven(change: impl Fn(&mut crate::TransportConfig)) -> Pair {
     let mut pair = Pair::with_transport(|transport| {
         transport.multipath = config(Numbering::Single);
@@ -791,7 +792,7 @@ fn one_ack_state_counts_packets_of_all_paths_and_is_reported_by_one_frame() {
         pair.run_for(SECOND);
         let rtt = pair.server().paths().map(|path| path.min_rtt).max().unwrap();
         assert!(rtt >= Duration::from_millis(40), "the long path is measured: {rtt:?}");
-        // A packet on each path; both arrive at the same time.
+        // One packet on each path; both arrive at the same time.
         let before = pair.client().stats().acks.frames;
         pair.server().ping(PathId(1));
         pair.run_for(Duration::from_millis(40));
@@ -819,7 +820,7 @@ fn losses_of_a_fast_path_wait_for_the_slow_one_if_there_is_one_list() {
         let lost =
             |pair: &mut Pair| pair.server().paths().map(|path| path.recovery.lost_packets).sum::<u64>();
         let before = lost(&mut pair);
-        // A packet on the long path, then several on the short one, of which the first does not arrive.
+        // One packet on the long path, then several on the short one, the first of which does not arrive.
         pair.server().ping(PathId(1));
         pair.run_for(Duration::from_millis(1));
         let network = pair.network.take();
@@ -831,7 +832,7 @@ fn losses_of_a_fast_path_wait_for_the_slow_one_if_there_is_one_list() {
             pair.server().ping(PathId(0));
             pair.run_for(Duration::from_micros(100));
         }
-        // Long enough for the short path's answers, not for the long one's.
+        // Long enough for the short path's acknowledgments, but not for those of the long path.
         pair.run_for(Duration::from_millis(35));
         let early = lost(&mut pair) - before;
         pair.run_for(SECOND);

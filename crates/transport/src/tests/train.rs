@@ -1,4 +1,4 @@
-//! Packets that arrive together: what they do is what they would do one by one.
+//! Batches of packets: their effects equal those of packets processed one by one.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -20,14 +20,14 @@ use crate::stream::{FAULT, Fault};
 use crate::trace::{Observer, TraceEvent};
 use crate::{ConnectionError, Numbering, TransportConfig};
 
-/// Setting of an exchange, and the trouble in it.
+/// Scenario of an exchange.
 #[derive(Clone, Copy, Debug)]
 enum Scenario {
     Quiet,
-    /// Loss, reordering, repetition, forgery, and marks; what arrives within two milliseconds arrives
-    /// together.
+    /// Loss, reordering, duplication, forgery and ECN marks. Datagrams that arrive within two milliseconds
+    /// form a batch.
     Hostile(u64),
-    /// Windows of little more than a flight of packets.
+    /// Windows that are little larger than a flight of packets.
     Tight,
     TwoPaths(Numbering),
 }
@@ -61,7 +61,7 @@ impl Scenario {
     }
 }
 
-/// Everything that the network carried, and what both ends say of it.
+/// Returns all datagrams that the network carried, and a log of both endpoints.
 fn story(way: Scenario, one_by_one: bool) -> (Vec<(Side, Flying)>, String) {
     let mut pair = way.pair();
     pair.one_by_one = one_by_one;
@@ -99,7 +99,7 @@ fn rounded(at: Time) -> Time {
     Time::ZERO + Duration::from_micros(micros as u64)
 }
 
-/// A stream on its way.
+/// Stream in transfer.
 struct Sent {
     id: StreamId,
     data: Vec<u8>,
@@ -109,7 +109,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Writes and reads what can be written and read.
+    /// Writes and reads as much as possible.
     fn go_on(&mut self, pair: &mut Pair, from: Side) {
         let streams = pair.end(from).streams();
         if self.written < self.data.len() {
@@ -122,7 +122,7 @@ impl Sent {
     }
 }
 
-/// Streams alone and several at once, both ways.
+/// Transfers one stream alone and several at once, in both directions.
 fn exchange(pair: &mut Pair) {
     for from in [Side::Server, Side::Client] {
         let data = pattern(400_000);
@@ -141,7 +141,7 @@ fn exchange(pair: &mut Pair) {
             streams.iter().all(|sent| sent.is_over)
         });
         assert!(streams.iter().all(|sent| sent.received == sent.data));
-        // One that nobody wants any longer while it is on its way.
+        // The receiver stops one stream while it is in transfer.
         let unwanted = pair.end(from).streams().open(Dir::Uni).unwrap();
         pair.end(from).streams().write(unwanted, &pattern(100_000)).unwrap();
         pair.run_for(Duration::from_millis(25));
@@ -174,20 +174,20 @@ fn a_batch_of_packets_in_their_places_does_what_they_do() {
     over(Version::REVERSO, check);
 }
 
-/// Bytes of data in each packet of [`Amid`].
+/// Bytes of stream data in each packet of a test with [`Amid`].
 const PART: u64 = 1_000;
 
-/// Event between the packets of a stream.
+/// Change or event between the packets of a stream.
 #[derive(Clone, Copy, Debug)]
 enum Amid {
-    /// Nothing, but the stream's limit.
+    /// No event, but the data reaches the stream's limit.
     StreamLimit,
-    /// Nothing, but the connection's limit.
+    /// No event, but the data reaches the connection's limit.
     ConnectionLimit,
-    /// Nothing, and somebody observes.
+    /// No event, but an observer is attached.
     Observed,
     ReservedBits,
-    /// Nothing, but the client's address is another one from then on.
+    /// No event, but the client's address changes.
     Move,
     Frames(fn(StreamId, u64) -> Vec<Frame<'static>>),
 }
@@ -217,7 +217,7 @@ const AMID: [Amid; 16] = [
     Amid::Frames(|_, _| vec![Frame::RetireConnectionId { path: Some(PathId(9)), sequence: 0 }]),
 ];
 
-/// Says what it is told.
+/// Observer that writes every event to a log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
@@ -227,7 +227,7 @@ impl Observer for Log {
     }
 }
 
-/// Returns the client's view of a stream's packets with something else between them.
+/// Sends a stream's packets with `amid` between them, and returns the client's log.
 fn made_of(amid: Amid, one_by_one: bool) -> String {
     let mut pair = Pair::with_transport(|transport| {
         transport.streams.stream_window = 20_500;
@@ -293,7 +293,7 @@ fn whatever_comes_amid_packets_in_their_places_does_what_it_does_alone() {
     over(Version::REVERSO, check_amid);
 }
 
-/// Data that cannot be kept or counted is not acknowledged: the connection ends, at both ends with
+/// Data that cannot be stored or counted is not acknowledged. The connection closes at both endpoints with
 /// INTERNAL_ERROR.
 #[test]
 fn data_of_a_run_that_is_not_kept_ends_the_connection() {

@@ -1,4 +1,4 @@
-//! Wrong transport parameters and TLS messages, and the code that their sender gets.
+//! Invalid transport parameters and TLS messages, and the error code that their sender receives.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::TransportConfig;
 
 type Edit = fn(&mut TransportParameters);
 
-/// A connection one end of which misbehaves; the code that this end gets.
+/// Runs a connection one end of which misbehaves. Returns the code that this end receives.
 fn code(from: Side, misbehave: impl FnOnce(&mut TransportConfig)) -> Option<Code> {
     let mut pair = Pair::with(|client, server| {
         misbehave(Arc::make_mut(match from {
@@ -121,8 +121,8 @@ fn version_information_that_does_not_fit() {
     );
 }
 
-/// VReverso without version_information is as good as any version that did not change; after a change there
-/// is no way without.
+/// Without version_information, VReverso works like any version if it was the initial one. After a change of
+/// version the parameter is required.
 #[test]
 fn version_information_missing() {
     let missing: Edit = |p| p.version_information = None;
@@ -141,7 +141,7 @@ fn version_information_missing() {
                 }
             });
             pair.run_until_quiet();
-            // A server that is not told of the other version stays with the first.
+            // A server that is not informed of the other version continues with the first one.
             let is_upgrade = begins_with == Version::V1 && from == Side::Server;
             assert_eq!(pair.code_seen_by(from), is_upgrade.then_some(NEGOTIATION), "{from:?} {begins_with}");
             if !is_upgrade {
@@ -151,19 +151,19 @@ fn version_information_missing() {
     }
 }
 
-/// Gives the extension with a client's transport parameters another type.
+/// Changes the type of the extension with a client's transport parameters.
 fn hide_parameters(hello: &mut [u8]) {
     if let Some(at) = hello.windows(2).position(|pair| pair == [0, 0x39]) {
         hello[at..at + 2].copy_from_slice(&[0xfa, 0xfa]);
     }
 }
 
-/// Takes the extension with a server's transport parameters out of EncryptedExtensions, the first message.
+/// Removes the extension with a server's transport parameters from EncryptedExtensions, the first message.
 fn drop_parameters(flight: &mut Vec<u8>) {
     let Some(at) = flight.windows(2).position(|pair| pair == [0, 0x39]) else { return };
     let len = 4 + u16::from_be_bytes([flight[at + 2], flight[at + 3]]);
     flight.drain(at..at + usize::from(len));
-    // The message's length and the list's, two bytes each that matter.
+    // The lengths of the message and of the list: two significant bytes each.
     for field in [2, 4] {
         let old = u16::from_be_bytes([flight[field], flight[field + 1]]);
         flight[field..field + 2].copy_from_slice(&(old - len).to_be_bytes());
@@ -194,7 +194,7 @@ fn transport_parameters_missing() {
 #[test]
 fn tls_messages_that_quic_forbids() {
     let unexpected = Some(Code(0x10a));
-    // A KeyUpdate after the session tickets; the client's is in the table of frames.
+    // A KeyUpdate after the session tickets. The client's case is in the table of frames.
     let key_update = code(Side::Server, |config| {
         config.hooks.crypto = Some(|level, bytes| {
             if level == SpaceId::Data && !bytes.is_empty() {
@@ -216,7 +216,7 @@ fn tls_messages_that_quic_forbids() {
 
 #[test]
 fn handshake_bytes_left_over_at_the_end_of_their_level() {
-    // RFC 9001 §4.1.3: something after the ServerHello that should have come at the next level.
+    // RFC 9001 §4.1.3: data after the ServerHello that belongs to the next level.
     let left_over = code(Side::Server, |config| {
         config.hooks.crypto = Some(|level, bytes| {
             if level == SpaceId::Initial && !bytes.is_empty() {

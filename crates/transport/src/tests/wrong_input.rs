@@ -1,4 +1,4 @@
-//! Wrong input, and exactly the code that the peer gets for it, in both roles.
+//! Invalid input, and the exact code that the peer receives for it, in both roles.
 
 use anabranch_wire::{
     ConnectionClose, ConnectionId, Dir, Direction, Frame, MAX_VARINT, NewConnectionId, PacketKind,
@@ -10,7 +10,7 @@ use super::injector::encode;
 use super::pair::{Pair, direction};
 use crate::connection::Forged;
 
-/// Maker of a payload, given the side that sends it.
+/// Function that creates the payload for the side that sends it.
 type Payload = fn(Side) -> Vec<u8>;
 
 fn stream(id: StreamId, offset: u64, data: &[u8]) -> Vec<u8> {
@@ -30,12 +30,12 @@ fn ack(range: std::ops::RangeInclusive<u64>) -> Vec<u8> {
     writer.written().to_vec()
 }
 
-/// Varints of 8 bytes, as many as there are values.
+/// Returns `values` as varints of 8 bytes each.
 fn varints(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| (value | 0xc0 << 56).to_be_bytes()).collect()
 }
 
-/// Returns a frame by its one-byte type and raw fields.
+/// Returns a frame with a one-byte type and raw fields.
 fn raw(kind: u8, fields: &[u64]) -> Vec<u8> {
     if direction() == Direction::Backward {
         let fields = fields.iter().rev().flat_map(|value| (value << 2 | 3).to_be_bytes());
@@ -44,7 +44,7 @@ fn raw(kind: u8, fields: &[u64]) -> Vec<u8> {
     [vec![kind], varints(fields)].concat()
 }
 
-/// Returns a stream of the sender or of its peer.
+/// Returns a stream initiated by `side`; [`its`] returns one of its peer.
 fn own(side: Side, dir: Dir, index: u64) -> StreamId {
     StreamId::new(side, dir, index)
 }
@@ -53,7 +53,7 @@ fn its(side: Side, dir: Dir, index: u64) -> StreamId {
     StreamId::new(side.peer(), dir, index)
 }
 
-/// Sends the payload in a packet of this kind from this side and returns the code that comes back.
+/// Sends the payload in a packet of this kind from this side, and returns the resulting error code.
 fn code(kind: PacketKind, from: Side, payload: &[u8]) -> Option<Code> {
     let mut pair = Pair::new();
     pair.advance_to(kind, from);
@@ -260,7 +260,7 @@ fn frames_that_break_the_protocol() {
             ),
         ],
     );
-    // What a server can do is in `wrong_handshake`: its tickets are at this offset.
+    // The server's case is in `wrong_handshake`, because its session tickets occupy this offset.
     let key_update = encode(&[Frame::Crypto { offset: 0, data: &[24, 0, 0, 1, 0] }]);
     assert_eq!(code(PacketKind::OneRtt, Side::Client, &key_update), Some(Code(0x10a)));
 }

@@ -1,6 +1,6 @@
-//! A blocking driver of the core over `std::net::UdpSocket` in sixty lines, and two applications: `cargo run
-//! -p anabranch-transport --example driver`. Two threads, a server that echoes and a client that asks, each
-//! with a socket, a clock and an endpoint.
+//! A blocking driver of the core over `std::net::UdpSocket` in sixty lines, with two applications: `cargo run
+//! -p anabranch-transport --example driver`. A server that echoes and a client that sends a request run in
+//! two threads, each with its own socket, clock and endpoint.
 
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Maximum time that the socket blocks; a pause without any timer would last forever.
+/// Maximum time for which the socket blocks. Without any timer it would block forever.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 struct Driver {
@@ -37,7 +37,7 @@ impl Driver {
     fn new(server: Option<ServerConfig>) -> Result<Self> {
         let started = Instant::now();
         let socket = UdpSocket::bind("127.0.0.1:0")?;
-        // The endpoint's secrets and every random choice come from this seed.
+        // Source of the endpoint's secrets and of all its random choices.
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| error.to_string())?;
         let mut endpoint = Endpoint::new(&EndpointConfig::new(seed), server.map(Arc::new));
@@ -46,12 +46,12 @@ impl Driver {
         Ok(Self { endpoint, socket, address, started, buffer })
     }
 
-    /// Returns the time since the start, which is all that the core knows of clocks.
+    /// Returns the time since the start. The core needs no other clock.
     fn now(&self) -> Time {
         Time::ZERO + self.started.elapsed()
     }
 
-    /// Sends all that waits, then waits for a datagram or for the endpoint's timer.
+    /// Sends all pending datagrams, then waits for a datagram or for the endpoint's timer.
     fn turn(&mut self) -> Result<()> {
         while let Some(transmit) = self.endpoint.poll_transmit(self.now(), &mut self.buffer) {
             for payload in self.buffer.filled(&transmit).chunks(transmit.segment_size) {
@@ -71,7 +71,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Reads what has arrived on a stream. Returns `true` at its end.
+    /// Reads all available data of a stream. Returns `true` at its end.
     fn read(&mut self, handle: Handle, id: anabranch_wire::StreamId, into: &mut Vec<u8>) -> Result<bool> {
         let connection = self.endpoint.connection(handle).ok_or("the connection is gone")?;
         loop {
@@ -123,7 +123,7 @@ fn main() -> Result<()> {
     let handle = client.endpoint.connect(now, &ClientConfig::new(tls), tuple, "localhost")?;
     let thread = std::thread::spawn(move || serve(server));
     let (mut stream, mut echo) = (None, Vec::new());
-    // Until the closing period is over, in which lost CONNECTION_CLOSE frames are repeated.
+    // Runs until the end of the closing period, in which lost CONNECTION_CLOSE frames are repeated.
     while !client.endpoint.is_empty() {
         client.turn()?;
         while let Some((_, event)) = client.endpoint.poll_event() {

@@ -1,4 +1,4 @@
-//! Replays the fuzz corpora with a stable compiler: what fuzzing found once stays found.
+//! Replay of the fuzz corpora with a stable compiler, as a regression test of all findings.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

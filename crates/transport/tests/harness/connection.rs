@@ -1,7 +1,7 @@
-//! Invariants of two ends whatever the network does to their datagrams: no panic, no endless exchange, and
-//! data arrives on a stream as it was written to it.
+//! Invariants of a connection over an arbitrary network: no panic, no endless exchange, and stream data
+//! arrives as it was written.
 //!
-//! The input is a script of what happens to the datagrams under way, one operation after the other.
+//! The input is a script of operations on the datagrams in flight.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,15 +15,16 @@ use anabranch_transport::{
     ClientConfig, Datagram, Endpoint, EndpointConfig, Event, FourTuple, Handle, ServerConfig, TransmitBuf,
 };
 
-/// Operations of a script that are carried out.
+/// Maximum number of operations of a script that are carried out.
 const MAX_OPERATIONS: usize = 400;
 
-/// Steps in which two ends must have come to rest after the script, within [`PATIENCE`] of virtual time.
+/// Maximum number of steps after the script until both endpoints are idle, within [`PATIENCE`] of virtual
+/// time.
 const MAX_STEPS: usize = 20_000;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Datagrams under way; more are lost, as in a full queue.
+/// Maximum number of datagrams in flight; further ones are lost, as in a full queue.
 const MAX_FLYING: usize = 256;
 
 const DELAY: Duration = Duration::from_millis(5);
@@ -141,7 +142,7 @@ impl World {
         self.written += streams.write(id, &data).unwrap_or(0);
     }
 
-    /// Goes on to what happens next; false if nothing will.
+    /// Advances to the next event. Returns `false` if there is none.
     fn step(&mut self) -> bool {
         self.drain();
         let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
@@ -179,7 +180,7 @@ impl World {
             (5, Some(_)) => _ = self.flying.swap_remove(chosen),
             (6, Some(flying)) => flying.tuple.remote.set_port(50_000 + u16::from(low)),
             (7, Some(flying)) => {
-                // New bytes in the middle, the header kept.
+                // Overwrites bytes in the middle, perhaps beyond the end.
                 let from = usize::from(high) % flying.bytes.len().max(1);
                 let fresh: Vec<u8> = (0..low).map(|_| byte()).collect();
                 let until = (from + fresh.len()).min(flying.bytes.len());
@@ -205,7 +206,7 @@ impl World {
         self.drain();
     }
 
-    /// Nothing bad happens any longer: everything comes to its end.
+    /// Runs without further faults until all data has arrived, or the connection has ended.
     fn finish(&mut self) {
         let deadline = self.now + PATIENCE;
         for _ in 0..MAX_STEPS {

@@ -1,8 +1,8 @@
-//! Invariants of the token of any Initial: a router survives it, and only what it sealed itself validates an
-//! address.
+//! Invariants of the token in an Initial: the router accepts any bytes without failing, and only tokens that
+//! it sealed itself validate an address.
 //!
-//! The first byte says where the token is from: 0 as it is, 1 laid over a genuine NEW_TOKEN token, 2 over a
-//! genuine Retry token.
+//! The first byte selects the token: 0 the input itself, 1 a genuine NEW_TOKEN token changed by the input, 2
+//! a genuine Retry token changed by the input.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +13,7 @@ use anabranch_testkit::seeded::{Trust, seed_thread};
 use anabranch_transport::wire::{ConnectionId, Time, parse_packet};
 use anabranch_transport::{Datagram, EndpointConfig, FourTuple, RetryPolicy, Route, Router, ServerConfig};
 
-/// Longest token that fits an Initial of 1200 bytes with its headers.
+/// Maximum length of a token that fits into an Initial of 1200 bytes with its headers.
 const MAX_TOKEN: usize = 1_000;
 
 const NOW: Time = Time::from_millis(1_000_000);
@@ -44,7 +44,7 @@ fn route(router: &mut Router, dcid: &ConnectionId, token: &[u8]) -> Route {
     router.route(NOW, &Datagram { tuple: tuple(), ecn: None, payload: &mut packet })
 }
 
-/// The destination and token that a client uses after this router's Retry.
+/// Returns the Destination Connection ID and the token that a client uses after this router's Retry.
 fn retried(router: &mut Router) -> (ConnectionId, Vec<u8>) {
     let Route::Respond(response) = route(router, &ConnectionId::new(&[9; 8]).unwrap(), &[]) else {
         panic!("a Retry");
@@ -56,14 +56,14 @@ fn retried(router: &mut Router) -> (ConnectionId, Vec<u8>) {
 pub(crate) fn run(data: &[u8]) {
     let Some((&origin, data)) = data.split_first() else { return };
     let mut router = Router::new(&EndpointConfig::new([3; 32]), Some(server()));
-    // Always the same, so that a fuzzer may come upon it under any origin.
+    // Always the same token, so that a fuzzer may find it under any first byte.
     let sealed = router.shared().new_token(NOW, client(), [5; 16]);
     let (dcid, genuine) = match origin % 3 {
         0 => (ConnectionId::new(&[9; 8]).unwrap(), Vec::new()),
         1 => (ConnectionId::new(&[9; 8]).unwrap(), sealed.clone()),
         _ => retried(&mut router),
     };
-    // Laid over: the genuine bytes, changed by and prolonged with those of the input.
+    // XORs the genuine bytes with the input, which may also extend them.
     let mut token = genuine.clone();
     token.resize(genuine.len().max(data.len()).min(MAX_TOKEN), 0);
     token.iter_mut().zip(data).for_each(|(byte, change)| *byte ^= change);

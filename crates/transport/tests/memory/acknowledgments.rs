@@ -1,4 +1,4 @@
-//! Memory of acknowledgments that are never acknowledged.
+//! Memory used by acknowledgments that are never acknowledged.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use anabranch_transport::{
 use crate::counting::live;
 use crate::ends::{client_addr, configs, server_addr};
 
-/// An end, and what its own calls have allocated and not freed.
+/// Endpoint, and the memory that its own calls have allocated and not freed.
 struct End {
     endpoint: Endpoint,
     handle: Option<Handle>,
@@ -33,7 +33,7 @@ impl End {
         self.endpoint.connection(handle).expect("the connection")
     }
 
-    /// Has it take in datagrams, and then do what is due; what it sends.
+    /// Passes datagrams to the endpoint, then handles its timers. Returns the datagrams that it sends.
     fn turn(&mut self, now: Time, from: SocketAddr, datagrams: &mut [Vec<u8>]) -> Vec<Vec<u8>> {
         let tuple = FourTuple { local: self.local, remote: from };
         let mut sent = Vec::new();
@@ -61,10 +61,10 @@ impl End {
     }
 }
 
-/// Two ends that are connected; `attacker` may send as much as it likes without an acknowledgment.
+/// Returns two connected endpoints. `attacker` may send without limit although nothing is acknowledged.
 fn connected(attacker: Side) -> (Time, [End; 2]) {
     let (mut client_config, mut server_config) = configs();
-    // As many acknowledgments as there can be.
+    // As many acknowledgments as possible.
     let recovery = Config::default().with_pacing(false).with_initial_window(InitialWindow::Packets(1 << 17));
     let transport = TransportConfig::default()
         .with_ack(AckConfig::default().with_frequency(false))
@@ -93,8 +93,8 @@ fn connected(attacker: Side) -> (Time, [End; 2]) {
     (now, [client, server])
 }
 
-/// A peer sends PING after PING and acknowledges nothing, because nothing reaches it: what is remembered of
-/// the acknowledgments that it gets stays small.
+/// A peer sends PINGs and acknowledges nothing, because nothing reaches it. The memory for the
+/// acknowledgments sent to it stays small.
 #[test]
 fn row_3_a_peer_that_acknowledges_nothing_costs_next_to_no_memory() {
     for attacker in [Side::Client, Side::Server] {

@@ -1,4 +1,4 @@
-//! The system's allocator, counting for each thread the bytes that it has asked for and not given back.
+//! The system's allocator with a counter for each thread, of the bytes allocated and not freed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,13 +7,13 @@ thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Bytes that are live in this thread, as far as it asked for them itself.
+/// Returns the number of live bytes that this thread has allocated.
 pub(crate) fn live() -> isize {
     LIVE.get()
 }
 
 fn count(bytes: isize) {
-    // Threads that end have no counter any longer.
+    // A thread that is ending no longer has a counter.
     let _ = LIVE.try_with(|live| live.set(live.get() + bytes));
 }
 

@@ -1,4 +1,4 @@
-//! A server that sends and a client that receives, whose memory is counted, and whatever a network may do
+//! A server that sends and a client that receives and whose memory is counted, with an arbitrary network
 //! between them.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +16,7 @@ use anabranch_transport::{
 
 use crate::counting::live;
 
-/// Exchanges in which a handshake is over, and all that follows it.
+/// Number of exchanges after which the handshake and everything that follows it is complete.
 const EXCHANGES: usize = 20;
 
 pub(crate) fn client_addr() -> SocketAddr {
@@ -40,17 +40,17 @@ pub(crate) struct Ends {
     client_handle: Handle,
     server_handle: Option<Handle>,
     buf: TransmitBuf,
-    /// On its way to the client.
+    /// Datagrams in flight to the client.
     pub(crate) flying: Vec<Vec<u8>>,
     /// Bytes that the client's calls have allocated and not freed.
     allocated: isize,
 }
 
 impl Ends {
-    /// Returns a connection over `version` whose client receives with these windows.
+    /// Returns a connection over `version`. The client's receive windows are those of `streams`.
     pub(crate) fn connected(version: Version, streams: StreamsConfig) -> Self {
         let (client_config, server_config) = configs();
-        // The sender is held back by windows alone.
+        // Only flow control limits the sender.
         let recovery =
             Config::default().with_pacing(false).with_initial_window(InitialWindow::Packets(4_000));
         let transport = TransportConfig::default()
@@ -83,7 +83,7 @@ impl Ends {
         ends
     }
 
-    /// Runs `work` on the client's account.
+    /// Runs `work` and counts its allocations for the client.
     fn charge<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
         let before = live();
         let result = work(self);
@@ -91,17 +91,17 @@ impl Ends {
         result
     }
 
-    /// Bytes that the client has allocated since the handshake.
+    /// Returns the number of bytes that the client has allocated since the handshake.
     pub(crate) fn allocated(&self) -> usize {
         usize::try_from(self.allocated).unwrap_or(0)
     }
 
-    /// Plays the client's application on its streams.
+    /// Runs `work` as the client's application on its streams.
     pub(crate) fn receiving<R>(&mut self, work: impl FnOnce(&mut Streams) -> R) -> R {
         self.charge(|this| work(this.client.connection(this.client_handle).unwrap().streams()))
     }
 
-    /// Something the client's application was given is dropped.
+    /// Drops a value that the client's application holds.
     pub(crate) fn give_back<T>(&mut self, held: T) {
         self.charge(|_| drop(held));
     }
@@ -110,7 +110,7 @@ impl Ends {
         self.server.connection(self.server_handle.unwrap()).unwrap().streams()
     }
 
-    /// Sends all that waits at the server.
+    /// Sends all pending data of the server.
     pub(crate) fn send(&mut self) {
         while let Some(transmit) = self.server.poll_transmit(self.now, &mut self.buf) {
             let bytes = self.buf.filled(&transmit);
@@ -122,7 +122,7 @@ impl Ends {
         }
     }
 
-    /// These datagrams arrive together.
+    /// Delivers these datagrams to the client together.
     pub(crate) fn arrive(&mut self, mut datagrams: Vec<Vec<u8>>) {
         let tuple = FourTuple { local: client_addr(), remote: server_addr() };
         self.charge(|this| {
@@ -134,7 +134,7 @@ impl Ends {
         });
     }
 
-    /// Time passes at both ends, and what the client has to say reaches the server.
+    /// Advances time by `after` at both endpoints, and delivers the client's packets to the server.
     pub(crate) fn answer(&mut self, after: Duration) {
         self.now += after;
         self.charge(|this| this.client.handle_timeout(this.now));
@@ -155,7 +155,7 @@ impl Ends {
         });
     }
 
-    /// All that is under way arrives and is answered.
+    /// Delivers all datagrams in flight and the client's responses.
     pub(crate) fn exchange(&mut self) {
         self.send();
         let flying = std::mem::take(&mut self.flying);

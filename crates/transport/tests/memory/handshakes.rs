@@ -1,4 +1,4 @@
-//! Bytes that clients make a server allocate before their addresses are validated.
+//! Memory that clients make a server allocate before their addresses are validated.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const MOST: isize = 16 * 1024;
 
 const NOW: Time = Time::from_millis(1_000);
 
-/// A client that never proves its address.
+/// A client that never validates its address.
 struct Attacker {
     tuple: FourTuple,
     dcid: ConnectionId,
@@ -32,7 +32,7 @@ impl Attacker {
         Self { tuple: FourTuple { local: server_addr(), remote }, dcid, next: 0 }
     }
 
-    /// Returns an Initial with a CRYPTO frame at each of these offsets.
+    /// Returns an Initial with a CRYPTO frame for each of these offsets and its data.
     fn packet(&mut self, frames: &[(u64, &[u8])]) -> Vec<u8> {
         let frames: Vec<_> = frames.iter().map(|&(offset, data)| Frame::Crypto { offset, data }).collect();
         let packet = Initial { pn: self.next, frames: &frames, ..Initial::new(&self.dcid, &[]) }.seal();
@@ -41,7 +41,7 @@ impl Attacker {
     }
 }
 
-/// The server under attack, and the bytes that its calls have allocated and not freed.
+/// Server under attack, and the bytes that its calls have allocated and not freed.
 struct Server {
     endpoint: Endpoint,
     buf: TransmitBuf,
@@ -66,10 +66,10 @@ impl Server {
     }
 }
 
-/// Maker of frames with their path, by the number of the packet.
+/// Function that returns the CRYPTO frames (offset and data) of the packet with this number.
 type Attack = fn(u64) -> Vec<(u64, &'static [u8])>;
 
-/// The head of a ClientHello of 7,000 bytes, and what follows.
+/// Beginning of a ClientHello of 7,000 bytes.
 const HELLO: [u8; 1_000] = {
     let mut hello = [0; 1_000];
     (hello[0], hello[2], hello[3]) = (1, 0x1b, 0x58);
@@ -96,7 +96,7 @@ const ATTACKS: [(&str, Attack); 5] = [
 fn an_unvalidated_handshake_has_little_memory() {
     for (name, attack) in ATTACKS {
         let mut server = Server::new();
-        // Tables of the endpoint grow by and by.
+        // A first client makes the endpoint's tables grow; that does not count.
         let mut first = Attacker::new(1);
         let hello = first.packet(&[(0, &HELLO[..1])]);
         server.take(&first, hello);
@@ -116,7 +116,7 @@ fn an_unvalidated_handshake_has_little_memory() {
     }
 }
 
-/// However many there are.
+/// Many clients together stay within the bound.
 #[test]
 fn all_unvalidated_handshakes_have_bounded_memory() {
     const CLIENTS: u16 = 1_500;

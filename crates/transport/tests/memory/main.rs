@@ -1,4 +1,4 @@
-//! Bounds on the memory that peers can make an end allocate, counted by the allocator.
+//! Limits of the memory that peers can make an endpoint allocate, as counted by the allocator.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod acknowledgments;

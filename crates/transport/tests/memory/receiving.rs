@@ -1,5 +1,5 @@
-//! Bytes allocated for receiving are bounded by the window that the peer was given, whatever it sends and the
-//! application reads.
+//! The receive windows limit the memory allocated for receiving, whatever the peer sends and the application
+//! reads.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::ends::Ends;
 
-/// Streams that the server may have open.
+/// Maximum number of streams that the server may have open.
 const STREAMS: u64 = 256;
 
-/// Bytes that a connection needs beside its data to receive: owed and sent acknowledgments, events, timers.
+/// Memory that a receiving connection needs beside its data, in bytes: pending and sent acknowledgments,
+/// events, timers.
 const CONTROL: usize = 192 * 1024;
 
 const WIRES: [Version; 2] = [Version::V1, Version::REVERSO];
@@ -35,7 +36,7 @@ fn nth(index: u64) -> StreamId {
     StreamId::new(Side::Server, Dir::Uni, index)
 }
 
-/// Returns the maximum number of bytes that the client may have allocated if its application holds `held`
+/// Returns the maximum number of bytes that the client may have allocated while its application holds `held`
 /// bytes.
 fn bound(config: &StreamsConfig, held: usize) -> usize {
     config.connection_window() as usize
@@ -58,7 +59,7 @@ fn read(ends: &mut Ends, id: StreamId) -> usize {
     })
 }
 
-/// With nothing unread, next to nothing is allocated.
+/// If all data has been read, almost nothing is allocated.
 #[test]
 fn what_was_read_on_many_streams_is_not_kept() {
     const LEN: usize = 33_000;
@@ -89,7 +90,7 @@ fn what_was_read_on_many_streams_is_not_kept() {
     }
 }
 
-/// A few bytes of each stream in the application's hands hold no more than the budget.
+/// A few bytes of each stream that the application holds retain no more memory than the budget.
 #[test]
 fn what_is_taken_holds_little_more_than_itself() {
     const LEN: usize = 33_000;
@@ -127,7 +128,7 @@ fn what_is_taken_holds_little_more_than_itself() {
     }
 }
 
-/// Small windows make small chunks, over either wire.
+/// Small windows lead to small chunks, over either wire format.
 #[test]
 fn small_windows_take_little() {
     for version in WIRES {
@@ -145,13 +146,13 @@ fn small_windows_take_little() {
     }
 }
 
-/// Something that happens to the client, which reads `unordered` streams of three in any order.
+/// Performs a random action. The client reads `unordered` of every three streams out of order.
 fn happen(ends: &mut Ends, rng: &mut ChaCha8Rng, held: &mut Vec<Bytes>, unordered: u64) {
     let mut below = |n: u64| u64::from(rng.next_u32()) % n;
     let is_unordered = |index: u64| index % 3 < unordered;
     match below(12) {
         0..=3 => {
-            // Mostly little: many frames, and ends of chunks.
+            // Mostly few bytes: many frames, and ends of chunks.
             let len = [1, 30, 1_500, 50_000][below(4) as usize];
             let streams = ends.sending();
             let first = below(STREAMS);
@@ -162,7 +163,7 @@ fn happen(ends: &mut Ends, rng: &mut ChaCha8Rng, held: &mut Vec<Bytes>, unordere
             ends.send();
         }
         4 | 5 if !ends.flying.is_empty() => {
-            // Some of what is under way, in any order.
+            // Delivers some of the datagrams in flight, in any order.
             let mut some = Vec::new();
             for _ in 0..1 + below(40) {
                 if ends.flying.is_empty() {
@@ -224,7 +225,7 @@ proptest! {
         version in proptest::sample::select(WIRES.to_vec()),
         stream_window in proptest::sample::select(vec![4_096, 70_000, 1 << 20]),
         rule in proptest::sample::select(vec![WindowRule::Adaptive, WindowRule::Study2022]),
-        // Streams of three that are read in any order.
+        // Of every three streams, the number that is read out of order.
         unordered in 0u64..=3,
     ) {
         let config = windows(stream_window, 3 << 19, rule);

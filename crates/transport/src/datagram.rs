@@ -152,7 +152,8 @@ impl Datagrams {
 
     /// Handles a DATAGRAM frame with this `data`. If the queue is full, the oldest messages are dropped.
     pub(crate) fn on_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
-        // RFC 9221 §3: the limit counts the whole frame; only its smallest form is surely too large.
+        // RFC 9221 §3: the limit applies to the whole frame, so it is exceeded for certain only if the
+        // smallest encoding exceeds it.
         if data.len() as u64 + MIN_FRAME_OVERHEAD > self.local_maximum() {
             let reason = "a DATAGRAM larger than allowed";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));

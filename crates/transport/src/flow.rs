@@ -290,7 +290,8 @@ impl SendCredit {
         true
     }
 
-    /// Resets the limit, which was a remembered one: 0-RTT was rejected. The bytes used still count.
+    /// Resets the limit to 0: 0-RTT was rejected, and the limit was a remembered one. The bytes used still
+    /// count.
     pub(crate) fn restart(&mut self) {
         self.limit = 0;
         self.reported = None;

@@ -32,7 +32,7 @@ impl Connection {
             return;
         }
         let mut request = AckRequest::of(&main.recovery, self.config.ack.frequency_rule);
-        // Only a rule that says so may exceed the peer's own `max_ack_delay`; probe timeouts are then longer.
+        // Only some rules may request more than the peer's `max_ack_delay`; probe timeouts are then longer.
         let max = match self.config.ack.frequency_rule {
             FrequencyRule::Adaptive => max,
             #[cfg(feature = "research")]
@@ -91,7 +91,8 @@ impl Connection {
             return Ok(());
         }
         self.pending.ack_frequency_received = Some(sequence);
-        // The threshold counts packets that need no acknowledgment; ours, the one that triggers it.
+        // The frame's threshold counts the packets that do not trigger an ACK. Ours includes the one that
+        // does.
         self.acks.requested.threshold = threshold.saturating_add(1);
         self.acks.requested.max_delay = delay;
         self.acks.requested.reordering_threshold = reordering_threshold;

@@ -258,7 +258,7 @@ impl Connection {
         let mut tokens = Tokens::new();
         let first = if space == SpaceId::Data { self.paths.moved_before(id) } else { 0 };
         let under_way = path.recovery.under_way(space, first..u64::MAX).map(|(_, sent)| sent);
-        // Earlier probes may have carried no repeatable frames. They are not repeated.
+        // Packets without repeatable frames, such as earlier probes with a PING alone, are skipped.
         let oldest = under_way.filter(|sent| sent.owed.iter().any(Token::is_repeated));
         for sent in oldest.take(PROBED_PACKETS) {
             tokens.extend(sent.owed.iter().copied());

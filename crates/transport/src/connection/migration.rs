@@ -146,8 +146,8 @@ impl Connection {
             self.paths.validate(now, context.path, *context.tuple, dcid, Purpose::Confirm);
             if let Some((tuple, previous_dcid)) = previous {
                 // RFC 9000 §9.3.3: an attacker may have forwarded packets to simulate a move, so the previous
-                // address is validated again. Only a validated address gets the challenge, which would
-                // otherwise be an attack itself.
+                // address is validated again. The challenge is sent only to an address that was validated;
+                // otherwise it would be an attack itself.
                 self.paths.validate(
                     now,
                     context.path,

@@ -95,7 +95,7 @@ impl Connection {
         let Some(offered) = offered else {
             let changed = chosen != self.origin.version || self.handshake.progress.negotiated;
             // RFC 9368 §4: a server that made the client change its version must send version_information.
-            // After Version Negotiation, v1 is exempt.
+            // The exception is v1, selected by Version Negotiation.
             return if changed && !(self.handshake.progress.negotiated && chosen == Version::V1) {
                 Err(negotiation_error("version_information is missing after a change of version"))
             } else {

@@ -3,7 +3,7 @@
 //!
 //! The core makes no decisions here, because it does not know the host's interfaces. It reports to its driver
 //! when the main path is silent, and carries out the driver's decision. Either it moves the path at once, or
-//! it sends challenges from other addresses and moves the path to those from which the server responds.
+//! it sends challenges on other addresses and moves the path to those on which the server responds.
 
 use std::net::SocketAddr;
 use std::time::Duration;

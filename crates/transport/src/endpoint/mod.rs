@@ -92,7 +92,7 @@ impl Endpoint {
     }
 
     /// Sets whether every incoming connection is accepted immediately, instead of being returned by
-    /// [`Self::poll_incoming`]. The first event of such a connection is the first sign of it.
+    /// [`Self::poll_incoming`]. The first event of such a connection announces it.
     pub fn set_auto_accept(&mut self, auto_accept: bool) {
         self.auto_accept = auto_accept;
     }

@@ -176,7 +176,7 @@ impl Router {
         };
         if header.dcid.is_empty() {
             // A lookup by addresses would find a connection for every such datagram, so stateless resets are
-            // recognized before.
+            // checked first.
             let by_tuple = self.tuples.get(&tuple_key(&datagram.tuple)).copied();
             let found = self.reset_target(datagram.payload).map(Route::Reset);
             if let Some(route) = found.or(by_tuple.map(Route::Connection)) {

@@ -203,8 +203,8 @@ fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
     for round in 0..4 {
         let paths = [4, 5].map(|last| open_and_wait(&mut pair, address(last)));
         pair.run_until_quiet();
-        // The client acknowledges the PING on one path. The copy for the other path would wait there for the
-        // next packet.
+        // The client acknowledges the PING on one path. The copy for the other path waits for the next packet
+        // there.
         pair.server().ping(paths[0]);
         pair.run_for(Duration::from_millis(100));
         assert!(pair.client().held().ack_copies > 0, "round {round}");

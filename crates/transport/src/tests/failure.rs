@@ -304,7 +304,7 @@ fn a_path_that_was_only_slow_costs_one_repetition_of_what_was_under_way() {
         assert!(transfer.received == data);
         pair.run_for(SECOND * 2);
         let sent: u64 = pair.end(from).paths().map(|path| path.bytes_sent).sum::<u64>() - before;
-        // Headers, challenges and a few losses in the queue are added.
+        // Headers, challenges and a few losses in the queue add to that.
         let most = (left - under_way.min(left) + window) * 11 / 10 + 60_000;
         assert!(sent <= most, "{from:?}: {sent} bytes for {left}, {window} of them twice");
         assert_eq!(state(&mut pair, from, 0), PathState::Open, "late answers are answers");

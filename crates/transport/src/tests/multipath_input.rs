@@ -361,7 +361,7 @@ fn connection_ids_of_a_path_that_is_not_open_are_replaced_when_the_peer_retires_
     for from in SIDES {
         let mut pair = multipath();
         let before = pair.end(from.peer()).held().unopened_cids;
-        // Drops the victim's packets: its peer would notice that it receives unexpected connection IDs.
+        // Drops the victim's packets: otherwise its peer would notice the unexpected connection IDs.
         pair.network =
             Some(Box::new(move |side, flying| if side == from { vec![flying] } else { Vec::new() }));
         for round in 0..15 {

@@ -33,7 +33,7 @@ fn a_download_in_order_is_not_copied() {
             let after = received(&mut pair, from.peer());
             let copied = after.copied - before.copied;
             assert_eq!(after.placed - before.placed + copied, 3_000_000);
-            // The first packet of a stream creates it, and the very first one finds no memory.
+            // The first packet of a stream creates it. For the very first one, no buffer memory exists yet.
             assert!(copied <= 3_000, "{copied} bytes copied");
             assert_eq!(after.restored, before.restored);
         }

@@ -302,7 +302,7 @@ fn a_client_that_slept_longer_than_the_idle_timeout_learns_soon_that_nobody_wait
     let lost = pair.closed(Side::Client).unwrap().to_string();
     assert!(lost.contains("answered until") && lost.contains("asleep for 40.0 s"), "{lost}");
 
-    // A client whose server still has the connection continues.
+    // If the server still has the connection, the client continues.
     let (mut pair, _) = connected();
     let now = pair.now;
     pair.client().on_awake(now, SECOND * 40);

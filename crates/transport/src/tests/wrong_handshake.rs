@@ -121,8 +121,8 @@ fn version_information_that_does_not_fit() {
     );
 }
 
-/// Without version_information, VReverso works like any version if it was the initial one. After a change of
-/// version the parameter is required.
+/// Without version_information, a connection may continue in its initial version, VReverso included. After a
+/// change of version the parameter is required.
 #[test]
 fn version_information_missing() {
     let missing: Edit = |p| p.version_information = None;

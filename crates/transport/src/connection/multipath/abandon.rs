@@ -62,9 +62,9 @@ impl Connection {
     }
 
     /// Abandons a path on which the peer did not respond while it was being opened, as RFC 10069 §3.1.2
-    /// requires. If it is the last path, no path is left to report that. If the peer has used it, it may have
-    /// abandoned the others because its own validation of this path succeeded. Challenges then continue while
-    /// no other path is usable, until the idle timeout.
+    /// requires. If it is the last path, the connection fails. There is one exception: a peer that already
+    /// uses the path may have abandoned its other paths, because its own validation succeeded. The challenges
+    /// then continue until another path is usable, or until the idle timeout.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get(id) else { return };
         let others = self.paths.list.iter().any(|other| other.id != id && other.is_usable());

@@ -110,7 +110,7 @@ impl Connection {
             else {
                 return *on != id;
             };
-            // Packets that have arrived since are left to the path's own acknowledgment, which measures its
+            // Packets that arrived after the original acknowledgment are left to the path's own one.
             // RTT.
             let reported = ack.as_reported();
             let kept = std::mem::replace(ack, reported);

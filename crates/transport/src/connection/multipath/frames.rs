@@ -56,7 +56,7 @@ impl Connection {
                 if maximum > u64::from(multipath.local_max.0) {
                     return Err(violation("PATHS_BLOCKED above the maximum"));
                 }
-                // If the maximum has been raised since, the frame is in flight or is sent again.
+                // If the limit has been raised since, MAX_PATH_ID is sent again.
                 multipath.owed.max_path_id |= maximum < u64::from(multipath.local_max.0);
                 Ok(())
             }

@@ -19,7 +19,8 @@ use crate::path::{Abandon, Certainty, MAX_CLOSING_PATHS};
 impl Connection {
     /// Returns the path of an authentic 1-RTT packet with a new packet number. Opens the path if the packet
     /// is a client's first on it. `None` if the packet names a path that has been removed or cannot be opened
-    /// now: on any other path it would be answered as if it could.
+    /// now. Such a packet is not assigned to another path, because the answer would suggest that its own path
+    /// was opened.
     pub(in crate::connection) fn locate(
         &mut self,
         now: Time,

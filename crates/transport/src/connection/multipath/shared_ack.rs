@@ -31,7 +31,7 @@ impl Connection {
             return Err(Self::optimistic_ack(AckError::Unsent(number)));
         }
         // The ACK's delay and arrival time apply to the largest packet and to the ACK's return path. They
-        // measure a path only if both are the same path.
+        // measure a path's round trip only if the ACK returned on the path of that packet.
         let mixed = self.config.ack.mixed_round_trips;
         let origin = self.paths.numbering.path_of(ack.largest).filter(|path| *path == context.path);
         let delay = self.ack_delay(ack.delay);
@@ -43,7 +43,7 @@ impl Connection {
             let id = self.paths.list.nth(index);
             let siblings = self.paths.siblings(id);
             let mut orders = self.paths.numbering.orders(id, &news).peekable();
-            // Ranges that were reported before count where the newest packet is measured.
+            // The largest packet of this path in the ACK, even if it was acknowledged before.
             let largest = orders.peek().and_then(|_| self.paths.numbering.largest_named(id, ack.ranges()));
             let (via, measures) = match mixed {
                 true => (id, Measures::Newest),

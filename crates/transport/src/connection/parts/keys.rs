@@ -83,9 +83,9 @@ pub(crate) struct OneRtt {
     pub(crate) remote: DirectionKeys,
     next_local: PacketKey,
     next_remote: PacketKey,
-    /// Key of the previous key phase, for late packets. It is kept until a packet of the current phase
-    /// arrives, and for `retain_for` from then on (RFC 9001 §6.1, §6.5). That packet is late if the packets
-    /// that show the update to the peer are lost.
+    /// Key of the previous key phase, for late packets. It is kept until the peer's first packet of the
+    /// current phase arrives, and then for `retain_for` (RFC 9001 §6.1, §6.5). The wait is long if the
+    /// packets that show the update to the peer are lost.
     previous_remote: Option<(PacketKey, Option<Time>)>,
     retain_for: Duration,
     /// Key phase bit of the current phase.

@@ -210,7 +210,8 @@ impl Connection {
             Frame::PathChallenge(data) => {
                 if let Some(path) = self.paths.list.get_mut(context.path) {
                     let elsewhere = path.tuple != *context.tuple;
-                    // RFC 9000 §9.3.3: a non-probing packet brings the peer back if its migration was forged.
+                    // RFC 9000 §9.3.3: a non-probing packet returns the peer to this path if an attacker
+                    // forged a move.
                     path.ping |= path.tuple == *context.tuple;
                     path.address.responses.push(Response {
                         tuple: *context.tuple,

@@ -43,7 +43,7 @@ impl Connection {
         for (space, kind) in kinds {
             let target = Target { path: id, space, kind, dcid: None, announced: None };
             let draft = self.draft(target, &mut datagram[at..], at, |_, writer, _| {
-                // If the reason does not fit, this frame is omitted; the room is ample.
+                // A frame that does not fit is omitted. That does not occur: the room is ample.
                 let _ = writer.frame(&close.frame(kind));
             });
             let Some(draft) = draft else { continue };

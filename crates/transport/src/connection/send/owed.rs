@@ -7,12 +7,12 @@ use crate::connection::connection::Connection;
 use crate::path::{Path, Turn};
 use crate::schedule::Pick;
 
-/// Number of consecutive ACK-only packets after which a PING is added, so that acknowledged ranges can be
-/// discarded (RFC 9000 §13.2.4).
+/// Maximum number of consecutive ACK-only packets before a PING is added. The peer then acknowledges them, so
+/// that the ranges they report can be discarded (RFC 9000 §13.2.4).
 const ACK_ONLY_LIMIT: u32 = 32;
 
-/// Maximum number of ack-eliciting packets in flight with which a PING is still added. A peer that
-/// acknowledges none of them would not acknowledge another one.
+/// Maximum number of ack-eliciting packets in flight. Beyond it no PING is added to ACK-only packets: a peer
+/// that acknowledges none of them would not acknowledge another one.
 pub(crate) const MAX_NUDGES: u64 = 64;
 
 impl Connection {

@@ -178,8 +178,8 @@ fn a_path_that_falls_silent_is_told_of_even_by_an_end_that_only_receives() {
     }
 }
 
-/// A link of 24 Mbit/s with a round trip of 0.6 ms, whose queue takes up to 66 ms. Earlier probe timeouts are
-/// then too short.
+/// A link of 24 Mbit/s with a round trip of 0.6 ms, whose queue takes up to 66 ms. Probe timeouts computed
+/// before the queue filled are too short.
 #[test]
 fn a_path_whose_queue_fills_is_not_silent() {
     const BYTES_PER_MS: u32 = 3_000;

@@ -111,7 +111,6 @@ impl Connection {
                 return *on != id;
             };
             // Packets that arrived after the original acknowledgment are left to the path's own one.
-            // RTT.
             let reported = ack.as_reported();
             let kept = std::mem::replace(ack, reported);
             self.write_ack(now, *of, writer, tokens);

@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// Registers addresses with the router of a client that uses zero-length connection IDs.
+    /// Client with zero-length connection IDs: registers addresses with the router.
     pub(in crate::connection) fn route_tuple(&mut self, tuple: FourTuple) {
         if self.shared.cid_len() == 0 && self.side.is_client() {
             self.output.endpoint_events.push_back(EndpointEvent::TupleAdded(tuple));

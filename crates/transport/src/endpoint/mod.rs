@@ -182,7 +182,7 @@ impl Endpoint {
     /// Sends the client a Retry, so that it comes back with a token that validates its address.
     ///
     /// # Errors
-    /// Returns the incoming connection if the client has already been sent a Retry.
+    /// Returns the incoming connection if the client has already followed a Retry.
     pub fn retry(&mut self, now: Time, incoming: Incoming) -> Result<(), Incoming> {
         let response = self.router.retry(now, incoming)?;
         self.respond(Some(response));

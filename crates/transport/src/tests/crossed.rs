@@ -156,8 +156,8 @@ fn ends_that_give_up_paths_crosswise_find_out() {
     }
 }
 
-/// The server receives the client's response on a new path, but its own packets are lost. It may abandon the
-/// only other path of the client.
+/// The client's PATH_RESPONSE on a new path arrives, but the server's packets there are lost. The server may
+/// then abandon the client's only other path, because its own validation succeeded.
 #[test]
 fn a_path_that_the_peer_uses_already_is_not_given_up() {
     for numbering in [Numbering::Multiple, Numbering::Single] {

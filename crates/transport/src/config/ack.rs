@@ -1,4 +1,4 @@
-//! Configuration of this end's acknowledgments and of its requests about the peer's acknowledgments.
+//! Configuration of this end's acknowledgments, and of the acknowledgments that it requests of the peer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,85 +10,85 @@ use crate::acknowledge::AckTiming;
 use crate::named::{UnknownName, named};
 
 configuration! {
-    /// Timing, content and path of acknowledgments (RFC 9000 §13.2), and the requests that this end makes of
+    /// Timing, content and path of acknowledgments (RFC 9000 §13.2), and the requests that this end sends to
     /// the peer (draft-ietf-quic-ack-frequency).
     #[derive(Clone, Debug)]
     pub struct AckConfig {
-        /// Strategy that decides when an ACK leaves; the standard one follows `threshold`, `max_delay` and
+        /// Strategy that decides when an ACK is sent. The standard one follows `threshold`, `max_delay` and
         /// the peer's requests.
         copy timing, with_timing: AckTiming = AckTiming::Standard;
-        /// Ack-eliciting packets received on a path before an ACK leaves at once.
+        /// Number of ack-eliciting packets received on a path after which an ACK is sent at once.
         copy threshold, with_threshold: u64 = 2;
-        /// Longest deliberate delay of an ACK; sent as `max_ack_delay`.
+        /// Maximum deliberate delay of an ACK, announced as `max_ack_delay` (RFC 9000 §18.2).
         copy max_delay, with_max_delay: Duration = Duration::from_millis(25);
-        /// Ranges that one ACK frame holds at most, the one with its largest number included: 2 to 1024, and
-        /// a value outside counts as the nearest inside.
+        /// Maximum number of ranges in an ACK frame, including the one with the largest number. Values are
+        /// clamped to 2 to 1024.
         copy max_ranges, with_max_ranges: usize = 64;
-        /// Choice of the ranges that an ACK frame names when there are more than it may hold. `None` chooses
-        /// the order that measured best: [`RangeOrder::NewestFirst`] where every path has its own packet
-        /// numbers, [`RangeOrder::NewsFirst`] where paths share one number space.
+        /// Choice of the ranges for an ACK frame when more exist than fit. `None` uses the order that
+        /// performed best in measurements: [`RangeOrder::NewestFirst`] if each path has its own packet number
+        /// space, [`RangeOrder::NewsFirst`] if paths share one.
         into order, with_order: Option<RangeOrder> = None;
-        /// Frames that name a range which does not grow, at least 1; it is then left out, even if nothing is
-        /// known to have reached the peer. Only where `order` is set to a fixed order: the default ones know
-        /// better.
+        /// Maximum number of ACK frames, at least 1, that report a range which no longer grows. The range is
+        /// then left out, even if the peer may not have received any of these frames. Applies only if `order`
+        /// is set to a fixed order: the default orders limit repetition by themselves.
         copy max_repeats, with_max_repeats: u32 = u32::MAX;
-        /// Old packet numbers that are given up: packets with these numbers are neither acknowledged nor
-        /// accepted any more.
+        /// Old packet numbers that this end abandons: packets with these numbers are neither acknowledged nor
+        /// accepted.
         copy horizon, with_horizon: Horizon = Horizon::None;
-        /// The path that an ACK of another path's packets may take.
+        /// Path on which an ACK for another path's packets may be sent.
         copy path, with_path: AckPath = AckPath::Soonest;
         /// Paths whose packets an outgoing ACK acknowledges when the connection has several paths.
         copy scope, with_scope: AckScope = AckScope::Path;
-        /// Take a path's round trips as one and the same, whichever path brings the ACKs back: the newest
-        /// packet that an ACK newly acknowledges on each path then measures it, in the single number space,
-        /// too, and a change of the way back does not begin a new minimum. The stack of the 2022 study did
-        /// so. Without it, only what came back the way it went does, and RFC 10069 (“Computing Path RTT”) is
-        /// followed.
+        /// `true` if RTT samples of a path ignore on which path the ACKs return. Every ACK then measures each
+        /// path by the newest packet that it newly acknowledges there, in the single number space as well,
+        /// and a change of the return path does not start a new minimum. The stack of the 2022 study did so.
+        /// If `false`, only an ACK that returns on the path of its packet gives a sample, as RFC 10069
+        /// (“Computing Path RTT”) says.
         copy mixed_round_trips, with_mixed_round_trips: bool = false;
-        /// Ask the peer to acknowledge more rarely when it supports ACK_FREQUENCY.
+        /// `true` if this end requests fewer acknowledgments of a peer that supports ACK_FREQUENCY.
         copy frequency, with_frequency: bool = true;
-        /// Rule for the values that this end then requests.
+        /// Rule for the values that this end requests with ACK_FREQUENCY.
         copy frequency_rule, with_frequency_rule: FrequencyRule = FrequencyRule::Adaptive;
     }
 }
 
 named! {
-    /// Choice of the packet number ranges that an ACK frame names when there are more than it may hold. The
-    /// range with the largest number always comes first, because the frame's delay refers to it.
+    /// Choice of the packet number ranges for an ACK frame when more exist than fit. The range with the
+    /// largest number is always included first, because the frame's ACK Delay refers to it.
     RangeOrder, "order of ranges" {
-        /// The highest numbers (RFC 9000 §13.2.3).
+        /// Ranges with the highest numbers first (RFC 9000 §13.2.3).
         NewestFirst = "newest-first";
-        /// The lowest numbers.
+        /// Ranges with the lowest numbers first.
         OldestFirst = "oldest-first";
-        /// Those that the fewest frames named since they last grew, the lower of two first; it is what
-        /// picoquic does since it was changed for the 2022 study of the single packet number space.
+        /// Ranges that the fewest frames have reported since they last grew, the lower range first if equal.
+        /// picoquic has done this since it was changed for the 2022 study of the single packet number space.
         LeastSentFirst = "least-sent-first";
-        /// Those that hold the packets which the fewest frames named, the earlier arrival first. Three frames
-        /// name a packet and then leave it, unless there is room, so frames are short; and an ACK leaves
-        /// before there is more news than it can hold, so the peer learns of each packet by the first ACK
-        /// after it, however few ranges there are.
+        /// Ranges with the packets that the fewest frames have reported, the earlier arrival first. Each
+        /// packet is reported in three frames, and in later ones only if there is room, so frames are short.
+        /// An ACK is sent before more unreported packets accumulate than one frame holds. The first ACK after
+        /// a packet's arrival therefore always reports it, however few ranges a frame may hold.
         NewsFirst = "news-first";
     }
 }
 
 named! {
-    /// The path that an acknowledgment takes when the connection has several.
+    /// Path on which an acknowledgment is sent when the connection has several.
     AckPath, "path of acknowledgments" {
-        /// The one whose packets it acknowledges, unless that path fails or is abandoned.
+        /// Path whose packets are acknowledged, unless it fails or is abandoned.
         Same = "same";
-        /// The working path on which they arrive clearly sooner than on the one whose packets they
-        /// acknowledge, if there is one, and then on that one, too. The sender learns sooner, and nothing
-        /// depends on the other path. The default.
+        /// Working path on which the acknowledgment arrives clearly sooner than on the path of the
+        /// acknowledged packets, if one exists. It is then sent on the packets' path as well. The sender is
+        /// informed sooner, and nothing depends on the other path. The default.
         Soonest = "soonest";
-        /// The working path with the lowest smoothed round-trip time.
+        /// Working path with the lowest smoothed round-trip time.
         Fastest = "fastest";
-        /// The one whose packets it acknowledges, and once more in the next packet that leaves on each other
-        /// path.
+        /// Path whose packets are acknowledged; the acknowledgment is repeated in the next packet on each
+        /// other path.
         All = "all";
-        /// The working paths take turns, as they do where the path that has rested longest carries
-        /// everything.
+        /// Each working path in turn, the one unused for longest first, as the `least-recent` scheduler
+        /// chooses paths for data.
         InTurn = "in-turn";
-        /// The working path with the lowest smoothed round-trip time, and at once each other path, too.
+        /// Working path with the lowest smoothed round-trip time, and at once every other path as well.
         FastestAndAll = "fastest-and-all";
     }
 }
@@ -96,13 +96,13 @@ named! {
 named! {
     /// Paths whose packets an outgoing ACK acknowledges.
     AckScope, "scope of acknowledgments" {
-        /// Those of one path: each path has its own ack.
+        /// Packets of one path: each path has its own ACK.
         Path = "path";
-        /// Those of all paths that owe one: whichever path sends acknowledges for all. In the single number
-        /// space that is one frame with the largest number of all, and packets count together whatever path
-        /// they came on.
+        /// Packets of all paths that have unacknowledged ones: the path that sends acknowledges for all. In
+        /// the single number space this is one frame with the largest number of all paths, and packets count
+        /// together towards the threshold, regardless of their paths.
         Connection = "connection";
-        /// Those of all paths, once an ACK is due on one of them.
+        /// Packets of all paths, as soon as an ACK is due on one of them.
         EveryPath = "every-path";
     }
 }
@@ -110,18 +110,19 @@ named! {
 named! {
     /// Rule for the values that a sender requests with ACK_FREQUENCY.
     FrequencyRule, "rule of the acknowledgment frequency" {
-        /// A quarter of the window and of the smoothed round-trip time, more often in slow start; an ACK at
-        /// once when packets come out of order.
+        /// ACK after a quarter of the congestion window or of the smoothed round-trip time, sooner in slow
+        /// start, and at once for reordered packets.
         Adaptive = "adaptive";
-        /// As the sender of the 2022 study of packet number spaces: a quarter of the window, a quarter of the
-        /// smallest round-trip time but no more than 10 ms, and reordering does not matter.
+        /// Rule of the sender in the 2022 study of packet number spaces: ACK after a quarter of the window or
+        /// of the smallest round-trip time, but after at most 10 ms, regardless of reordering.
         #[cfg(feature = "research")]
         Study2022 = "2022";
     }
 }
 
 impl FrequencyRule {
-    /// Returns the distance at which a packet out of order makes an ACK leave at once; 0 turns this off.
+    /// Returns the reordering threshold to request: the distance at which an out-of-order packet triggers an
+    /// ACK at once. 0 disables this.
     pub(crate) const fn reordering_threshold(self) -> u64 {
         match self {
             Self::Adaptive => 1,
@@ -137,27 +138,27 @@ impl FrequencyRule {
     }
 }
 
-/// Received packet numbers that are given up, in addition to those dropped to bound memory. A packet at or
-/// below such a number that arrives after all is dropped as a duplicate.
+/// Received packet numbers that this end abandons, in addition to those it drops to bound memory. A packet
+/// that arrives later with such a number, or a lower one, is dropped as a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Horizon {
-    /// None.
+    /// No packet numbers.
     None,
-    /// Those smaller than the largest received number less this many.
+    /// Numbers below the largest received one minus this count.
     Packets(u64),
-    /// The lowest range, once it is this old, and this many frames have named it or the peer is known to know
-    /// it.
+    /// Lowest range, once it is `age` old, and `times_sent` frames have reported it or the peer is known to
+    /// have received a report.
     Delay {
         /// Time since the range last grew.
         age: Duration,
-        /// Frames that named it since.
+        /// Number of frames that have reported it since.
         times_sent: u32,
     },
 }
 
 impl Horizon {
-    /// The forms that [`FromStr`] knows: nothing, packets, or milliseconds and frames.
+    /// Forms that [`FromStr`] accepts: none, a number of packets, or milliseconds and frames.
     pub const NAMES: &[&str] = &["none", "128", "1000ms/4"];
 }
 

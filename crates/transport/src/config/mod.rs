@@ -1,4 +1,4 @@
-//! Configuration of connections and endpoints; every setting has a default that suits most users.
+//! Configuration of connections and endpoints. Every setting has a default that suits most users.
 
 mod ack;
 mod numbering;
@@ -27,8 +27,8 @@ configuration! {
     /// assert_eq!(config.keep_alive(), Some(Duration::from_secs(5)));
     /// ```
     ///
-    /// A literal would break with the next setting that is added, so there is none, of this or any other
-    /// configuration:
+    /// Configurations cannot be written as struct literals, because a literal would no longer compile when a
+    /// setting is added:
     ///
     /// ```compile_fail,E0451
     /// # use anabranch_transport::TransportConfig;
@@ -42,42 +42,45 @@ configuration! {
         lend recovery, with_recovery: recovery::Config = recovery::Config::default();
         /// Rules for when acknowledgments are sent.
         lend ack, with_ack: AckConfig = AckConfig::default();
-        /// Close silently after this long without a packet (RFC 9000 §10.1); `None` never.
+        /// Idle timeout, after which the connection is closed silently (RFC 9000 §10.1); `None` disables it.
         into max_idle_timeout, with_max_idle_timeout: Option<Duration> = Some(Duration::from_secs(30));
-        /// Give up when the handshake takes longer than this, however much is received.
+        /// Maximum duration of the handshake, however much is received. The connection is then closed.
         copy handshake_timeout, with_handshake_timeout: Duration = Duration::from_secs(30);
-        /// Send a PING when nothing was sent or received for this long; `None` never.
+        /// Time without sent or received packets after which a PING is sent; `None` disables it.
         into keep_alive, with_keep_alive: Option<Duration> = None;
-        /// Bytes of received DATAGRAM frames kept for the application, the oldest dropped first; 0 turns RFC
-        /// 9221 off.
+        /// Maximum number of bytes of received DATAGRAM frames kept for the application. The oldest are
+        /// dropped first. 0 disables datagrams (RFC 9221).
         copy datagram_receive_buffer, with_datagram_receive_buffer: usize = 1 << 20;
-        /// Bytes of DATAGRAM frames waiting to be sent.
+        /// Maximum number of bytes of DATAGRAM frames that wait to be sent.
         copy datagram_send_buffer, with_datagram_send_buffer: usize = 1 << 20;
-        /// Connection IDs of the peer that this end keeps (RFC 9000 §18.2 `active_connection_id_limit`), 2 to
-        /// 8.
+        /// Number of the peer's connection IDs that this end keeps, 2 to 8 (`active_connection_id_limit`, RFC
+        /// 9000 §18.2).
         copy active_connection_id_limit, with_active_connection_id_limit: u64 = 5;
         /// Versions in order of preference (RFC 9368). A client's first flight uses `initial_version` of
         /// [`ClientConfig`].
         lend versions, with_versions: Vec<Version> => [Version] = vec![Version::V1, Version::V2];
-        /// Send reserved values that peers must ignore: fixed bit (RFC 9287), transport parameters, versions.
+        /// `true` if reserved values that peers must ignore are sent: fixed bit (RFC 9287), transport
+        /// parameters, versions.
         copy grease, with_grease: bool = true;
-        /// Largest UDP payload that this end is willing to receive, at least 1200.
+        /// Maximum UDP payload that this end accepts, at least 1200 bytes (`max_udp_payload_size`, RFC 9000
+        /// §18.2).
         copy max_udp_payload_size, with_max_udp_payload_size: u16 = 65_527;
-        /// Go on at other addresses (RFC 9000 §9): a server follows clients that move, and lets them; a
-        /// client that was not told where to begin moves when its host's addresses or routes change, or when
-        /// its network falls silent and another one works.
+        /// `true` if the connection may migrate to other addresses (RFC 9000 §9). A server accepts its
+        /// clients' migrations. A client without a fixed local address migrates when its host's addresses or
+        /// routes change, or when its network falls silent and another one works.
         copy migration, with_migration: bool = true;
-        /// Several paths at once (RFC 10069); `None` leaves it at one.
+        /// Use of several paths at once (RFC 10069); `None` uses one path only.
         option multipath, with_multipath: MultipathConfig = None;
-        /// Update keys by ourselves after this many packets; `None` leaves only the AEAD's own limit.
+        /// Number of packets after which this end updates its keys; with `None` only the AEAD's limit
+        /// triggers updates.
         into key_update_after, with_key_update_after: Option<u64> = None;
-        /// Leave out a 1-RTT packet number now and then, about once a congestion window, so that a peer that
-        /// acknowledges what it did not receive is found out (RFC 9000 §21.4). Each is a gap in the peer's
-        /// acknowledgments until it is old enough to be named no more: `docs/performance.md` says what that
-        /// costs.
+        /// `true` if 1-RTT packet numbers are skipped, about one per congestion window, to detect a peer that
+        /// acknowledges packets it did not receive (RFC 9000 §21.4). Each skipped number is a gap in the
+        /// peer's acknowledgments until the peer no longer reports numbers that old. `docs/performance.md`
+        /// has the cost.
         copy skip_packet_numbers, with_skip_packet_numbers: bool = true;
-        /// Change this end's connection IDs by age and use; `None` never, unless a path moves. It costs some
-        /// hundred bytes each time.
+        /// Rule for replacing this end's connection IDs by age and use. With `None` they are replaced only
+        /// when a path migrates. Each replacement costs some hundred bytes.
         into cid_rotation, with_cid_rotation: Option<CidRotation> = Some(CidRotation::default());
         /// Test hooks that make this end misbehave.
         #[cfg(test)]
@@ -85,8 +88,8 @@ configuration! {
     }
 }
 
-/// Age and packet count at which connection IDs of this end are old. The peer is then asked to use new ones
-/// (RFC 9000 §5.1.1, §9.5).
+/// Age and packet count after which connection IDs of this end are replaced: the peer is asked to use new
+/// ones (RFC 9000 §5.1.1, §9.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CidRotation {
     pub(crate) max_age: Duration,
@@ -94,12 +97,12 @@ pub struct CidRotation {
 }
 
 impl CidRotation {
-    /// Creates the rule for connection IDs that are old at this age, or after this many packets.
+    /// Creates the rule that connection IDs are old at age `max_age` or after `max_packets` packets.
     pub const fn new(max_age: Duration, max_packets: u64) -> Self {
         Self { max_age, max_packets }
     }
 
-    /// Returns the age at which connection IDs are old. It is checked when the next packet is received.
+    /// Returns the age at which connection IDs are old. The age is checked when the next packet is received.
     pub const fn max_age(&self) -> Duration {
         self.max_age
     }
@@ -111,13 +114,13 @@ impl CidRotation {
 }
 
 impl Default for CidRotation {
-    /// Returns an hour or 2^24 packets: rare enough that the cost cannot be measured.
+    /// Returns one hour or 2^24 packets: rare enough that the cost cannot be measured.
     fn default() -> Self {
         Self::new(Duration::from_secs(3600), 1 << 24)
     }
 }
 
-/// Changes to what an end says in its handshake, for tests of its peer.
+/// Changes to an endpoint's handshake messages, for tests of its peer.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hooks {
@@ -128,36 +131,37 @@ pub(crate) struct Hooks {
 }
 
 configuration! {
-    /// Several paths at once (RFC 10069), if the peer wants them, too.
+    /// Use of several paths at once (RFC 10069), if the peer supports it.
     #[derive(Clone, Debug)]
     pub struct MultipathConfig {
-        /// Paths that may be open at the same time, 1 to [`MAX_PATHS`].
+        /// Maximum number of paths that are open at the same time, 1 to [`MAX_PATHS`].
         copy max_paths, with_max_paths: u32 = 4;
         /// Scheduler that chooses the path of the next packet.
         copy scheduler, with_scheduler: crate::schedule::Algorithm = crate::schedule::Algorithm::Confluence;
-        /// Give up a path that has been failing for this long while another one works; `None` never. A path
-        /// without traffic is asked for a sign of life after as long, as long as the connection is in use,
-        /// and so found out if it is dead.
+        /// Time after which a failing path is abandoned if another one works; `None` disables this. A path
+        /// without traffic is probed after the same time while the connection is in use, so a dead path is
+        /// detected.
         into path_idle_timeout, with_path_idle_timeout: Option<Duration> = Some(Duration::from_secs(30));
-        /// Send a PING on each path that has been silent for this long, so that the network does not forget
-        /// it; `None` never. It keeps the whole connection alive, too.
+        /// Silence after which a PING is sent on a path, so that middleboxes keep its state; `None` disables
+        /// it. It keeps the whole connection alive as well.
         into path_keep_alive, with_path_keep_alive: Option<Duration> = None;
-        /// Numbering of the packets of several paths. Without connection IDs at one of the ends, only the
-        /// single number space can be used.
+        /// Numbering of the packets of several paths. If one end uses zero-length connection IDs, only the
+        /// single number space is possible.
         into numbering, with_numbering: NumberingChoice = NumberingChoice::default();
         /// Range of the search for lost packets when paths share a packet number space.
         copy loss_scan, with_loss_scan: LossScan = LossScan::Path;
-        /// Tell the peer with PATH_STATUS_BACKUP of paths that fail, so that it need not find out by itself.
+        /// `true` if the peer is informed of failing paths with PATH_STATUS_BACKUP, so that it need not
+        /// detect them.
         copy path_signalling, with_path_signalling: bool = true;
     }
 }
 
-/// Most paths that a connection may have open at the same time.
+/// Maximum number of paths that a connection may have open at the same time.
 pub const MAX_PATHS: u32 = 64;
 
 configuration! {
-    /// Client configuration. By default it uses the given TLS settings, the default transport and QUIC v1
-    /// first.
+    /// Client configuration. By default it uses the given TLS settings, the default transport configuration,
+    /// and QUIC v1 for the first flight.
     #[derive(Clone, Debug)]
     pub struct ClientConfig: new(tls: tls::ClientConfig) {
         /// TLS: trusted roots, ALPN, resumption, early data.
@@ -166,14 +170,14 @@ configuration! {
         lend transport, with_transport: Arc<TransportConfig> = Arc::default();
         /// Version of the first flight.
         copy initial_version, with_initial_version: Version = Version::V1;
-        /// A token from an earlier connection's NEW_TOKEN frame; empty for none.
+        /// Token from an earlier connection's NEW_TOKEN frame; empty if there is none.
         lend token, with_token: Bytes = Bytes::new();
     }
 }
 
 configuration! {
-    /// Server configuration. By default it uses the given TLS settings and the default transport, and sends
-    /// Retry only under load.
+    /// Server configuration. By default it uses the given TLS settings and the default transport
+    /// configuration, and sends Retry only under load.
     #[derive(Clone, Debug)]
     pub struct ServerConfig: new(tls: tls::ServerConfig) {
         /// TLS: certificate, ALPN, tickets, early data.
@@ -182,20 +186,22 @@ configuration! {
         lend transport, with_transport: Arc<TransportConfig> = Arc::default();
         /// Policy for when clients must prove their address with a Retry.
         copy retry, with_retry: RetryPolicy = RetryPolicy::UnderLoad;
-        /// Addresses that clients are asked to move to after the handshake (RFC 9000 §9.6).
+        /// Addresses to which clients are asked to migrate after the handshake (RFC 9000 §9.6).
         into preferred_address, with_preferred_address: Option<PreferredAddresses> = None;
-        /// Further addresses of the server that multipath clients are told of, at most 16
+        /// Further addresses of the server that are announced to multipath clients, at most 16
         /// (draft-munizaga-quic-alternative-server-address).
         lend alternative_addresses, with_alternative_addresses: Vec<SocketAddr> => [SocketAddr] = Vec::new();
-        /// Connections in handshake or open at the same time; more are refused.
+        /// Maximum number of connections, open or in their handshakes, at the same time. Further ones are
+        /// refused.
         copy max_connections, with_max_connections: usize = 65_536;
-        /// Handshakes that the application has not accepted yet; more get a Retry, then are refused.
+        /// Maximum number of handshakes that the application has not accepted yet. Further clients get a
+        /// Retry, and are then refused.
         copy max_incoming, with_max_incoming: usize = 1_024;
-        /// Tokens for later connections sent after the handshake (NEW_TOKEN).
+        /// Number of tokens for later connections that are sent after the handshake (NEW_TOKEN).
         copy new_tokens, with_new_tokens: u64 = 1;
-        /// Time for which a Retry token is valid.
+        /// Validity of a Retry token.
         copy retry_token_lifetime, with_retry_token_lifetime: Duration = Duration::from_secs(15);
-        /// Time for which a NEW_TOKEN token is valid.
+        /// Validity of a NEW_TOKEN token.
         copy new_token_lifetime, with_new_token_lifetime: Duration = Duration::from_secs(7 * 24 * 3600);
     }
 }
@@ -204,15 +210,15 @@ configuration! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryPolicy {
-    /// Never.
+    /// No Retry at all.
     Never,
-    /// While more than half of `max_incoming` handshakes wait.
+    /// Retry while more than half of `max_incoming` handshakes wait for the application.
     UnderLoad,
-    /// Whenever the client brings no valid token.
+    /// Retry for every client without a valid token.
     Always,
 }
 
-/// A server's preferred addresses; at least one should be set.
+/// A server's preferred addresses (RFC 9000 §9.6). At least one should be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreferredAddresses {
     /// IPv4 address.
@@ -223,8 +229,8 @@ pub struct PreferredAddresses {
 
 /// Configuration that all connections of one endpoint share.
 ///
-/// `reset_key` and `token_key` may outlive the process. `seed` must be fresh for each process, because tokens
-/// under an old key must not be sealed with the same randomness twice.
+/// `reset_key` and `token_key` may outlive the process. `seed` must be fresh for each process: otherwise two
+/// tokens could be sealed with the same key and the same randomness.
 #[derive(Clone)]
 pub struct EndpointConfig {
     pub(crate) cid_len: usize,
@@ -233,7 +239,7 @@ pub struct EndpointConfig {
     pub(crate) seed: [u8; 32],
 }
 
-/// Keys are not printed.
+/// Prints the configuration without its keys.
 impl std::fmt::Debug for EndpointConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EndpointConfig").field("cid_len", &self.cid_len).finish_non_exhaustive()
@@ -257,30 +263,30 @@ impl EndpointConfig {
         self.cid_len
     }
 
-    /// Sets the length of this endpoint's connection IDs, 0 to 20 bytes. 0 only suits a client with one
-    /// connection per tuple.
+    /// Sets the length of this endpoint's connection IDs, 0 to 20 bytes. 0 suits only a client with one
+    /// connection per four-tuple.
     #[must_use]
     pub fn with_cid_len(mut self, bytes: usize) -> Self {
         self.cid_len = bytes;
         self
     }
 
-    /// Sets the secret that stateless reset tokens are derived from; keep it over restarts so that old
-    /// connections end at once.
+    /// Sets the secret from which stateless reset tokens are derived. Keep it across restarts, so that peers
+    /// of connections from before a restart receive valid stateless resets.
     #[must_use]
     pub fn with_reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = key;
         self
     }
 
-    /// Sets the secret that address-validation tokens are sealed with.
+    /// Sets the secret that seals address validation tokens.
     #[must_use]
     pub fn with_token_key(mut self, key: [u8; 32]) -> Self {
         self.token_key = key;
         self
     }
 
-    /// Sets the seed of everything random in the core: connection IDs, challenges, greasing, skipped packet
+    /// Sets the seed of all random values of the core: connection IDs, challenges, greasing, skipped packet
     /// numbers.
     #[must_use]
     pub fn with_seed(mut self, seed: [u8; 32]) -> Self {

@@ -1,15 +1,14 @@
-//! Packet number spaces that several paths use.
+//! Packet number spaces of connections with several paths.
 
 use crate::named::named;
 
 named! {
     /// Numbering of the packets of several paths.
     Numbering, "numbering" {
-        /// Each path has a packet number space of its own, as RFC 10069 has it. Needs connection IDs at both
-        /// ends.
+        /// Each path has its own packet number space (RFC 10069). Both ends must use connection IDs.
         Multiple = "multiple";
-        /// All paths share one packet number space, an extension that both ends have to know (transport
-        /// parameter 0x29e3d19e). Works without connection IDs, too.
+        /// All paths share one packet number space. Both ends must support this extension (transport
+        /// parameter 0x29e3d19e). Works with zero-length connection IDs as well.
         Single = "single";
     }
 }
@@ -17,23 +16,23 @@ named! {
 named! {
     /// Range of a sender's search for lost packets when its paths share one packet number space.
     LossScan, "scan for losses" {
-        /// On each path by itself.
+        /// Search on each path by itself.
         Path = "path";
-        /// In the order of the numbers, and no further than the first packet that is not lost: the losses of
-        /// a fast path wait for what is under way on a slow one. Kept to repeat the 2022 study of packet
-        /// number spaces. Without effect where each path has its own numbers.
+        /// Search in packet number order up to the first packet that is not lost. Losses of a fast path are
+        /// not detected while older packets of a slow path are in flight. Kept to repeat the 2022 study of
+        /// packet number spaces. Has no effect if each path has its own numbers.
         #[cfg(feature = "research")]
         Connection = "connection";
     }
 }
 
-/// Numberings that an end agrees to. A client offers all of them, and the server chooses.
+/// Numberings that an end accepts. A client offers all of them, and the server chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NumberingChoice {
-    /// This one or a single path.
+    /// Only this numbering; otherwise the connection uses a single path.
     Only(Numbering),
-    /// Both; a server whose client offers both takes this one.
+    /// Both numberings. A server chooses this one if its client offers both.
     Prefer(Numbering),
 }
 

@@ -1,5 +1,5 @@
-//! Checks for settings that contradict the protocol or each other, made before a connection or an endpoint
-//! begins.
+//! Checks for settings that contradict the protocol or each other. They run before a connection or an
+//! endpoint is created.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::{
 use crate::path::MAX_ALTERNATIVES;
 use crate::stream::StreamsConfig;
 
-/// `max_ack_delay` is less (RFC 9000 §18.2).
+/// Exclusive upper bound of `max_ack_delay` (RFC 9000 §18.2).
 const ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
 impl TransportConfig {
-    /// Checks what no connection could be made with; connecting does so by itself.
+    /// Checks that a connection can be created with these settings. Connecting runs the same check.
     ///
     /// # Errors
-    /// Names the first setting that contradicts the protocol.
+    /// Fails if a setting contradicts the protocol. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let unless = InvalidSetting::unless;
         let cids = (2..=8).contains(&self.active_connection_id_limit);
@@ -37,10 +37,10 @@ impl TransportConfig {
 }
 
 impl StreamsConfig {
-    /// Checks what no connection could be made with.
+    /// Checks that a connection can be created with these settings.
     ///
     /// # Errors
-    /// Names the first setting that contradicts the protocol.
+    /// Fails if a setting contradicts the protocol. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let unless = InvalidSetting::unless;
         unless(self.max_bidi <= MAX_STREAM_COUNT, "max_bidi", "must be 2^60 at most")?;
@@ -58,10 +58,10 @@ impl StreamsConfig {
 }
 
 impl AckConfig {
-    /// Checks what no connection could be made with.
+    /// Checks that a connection can be created with these settings.
     ///
     /// # Errors
-    /// Names the first setting that contradicts the protocol.
+    /// Fails if a setting contradicts the protocol. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let unless = InvalidSetting::unless;
         unless(self.max_delay < ACK_DELAY_LIMIT, "max_delay", "must be less than 2^14 ms")?;
@@ -70,10 +70,10 @@ impl AckConfig {
 }
 
 impl MultipathConfig {
-    /// Checks what no connection could be made with.
+    /// Checks that a connection can be created with these settings.
     ///
     /// # Errors
-    /// Names the first setting that is out of its bounds.
+    /// Fails if a setting is out of its bounds. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let unless = InvalidSetting::unless;
         unless((1..=MAX_PATHS).contains(&self.max_paths), "max_paths", "must be 1 to 64")?;
@@ -83,20 +83,20 @@ impl MultipathConfig {
 }
 
 impl ClientConfig {
-    /// Checks what no connection could be made with; connecting does so by itself.
+    /// Checks that a connection can be created with these settings. Connecting runs the same check.
     ///
     /// # Errors
-    /// Names the first setting that contradicts the protocol.
+    /// Fails if a setting contradicts the protocol. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         self.transport.validate()
     }
 }
 
 impl ServerConfig {
-    /// Checks what no connection could be accepted with.
+    /// Checks that a connection can be accepted with these settings.
     ///
     /// # Errors
-    /// Names the first setting that contradicts the protocol.
+    /// Fails if a setting contradicts the protocol. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let few = self.alternative_addresses.len() <= MAX_ALTERNATIVES;
         InvalidSetting::unless(few, "alternative_addresses", "must be 16 at most")?;
@@ -105,10 +105,10 @@ impl ServerConfig {
 }
 
 impl EndpointConfig {
-    /// Checks what no endpoint could be made with.
+    /// Checks that an endpoint can be created with these settings.
     ///
     /// # Errors
-    /// Names the first setting that contradicts the protocol.
+    /// Fails if a setting contradicts the protocol. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         InvalidSetting::unless(self.cid_len <= MAX_CID_LEN, "cid_len", "must be 20 bytes at most")
     }

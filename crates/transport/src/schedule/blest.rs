@@ -4,23 +4,24 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// Scale of λ: 1000 is 1.
+/// Fixed-point scale of λ: 1000 stands for 1.
 const ONE: u64 = 1_000;
 /// Step by which λ is corrected (the paper's δλ).
 const STEP: u64 = ONE / 100;
-/// Largest value of λ.
+/// Maximum value of λ.
 const MAX_LAMBDA: u64 = 4 * ONE;
 
-/// Uses a slower path only if its packet leaves the fastest one room in the send window for as long as it is
-/// under way; otherwise the slow path's data would block the fast path (head-of-line blocking in the receive
-/// window).
+/// Scheduler that uses a slower path only if its packet leaves the fastest path enough room in the send
+/// window while the packet is in flight. Otherwise the slow path's data would block the fast path
+/// (head-of-line blocking in the receive window).
 #[derive(Clone, Debug)]
 pub(crate) struct Blest {
-    /// Corrects the estimate: grows when the send window was exhausted all the same, shrinks when it was not.
+    /// Correction λ of the estimate. It grows when the send window was exhausted despite the estimate, and
+    /// shrinks when it was not.
     lambda: u64,
     /// `true` if the send window was exhausted since the last correction.
     blocked: bool,
-    /// Time of the next correction of λ, which is made once per round trip of the slower path.
+    /// Time of the next correction of λ. Corrections are made once per round trip of the slower path.
     due: Time,
 }
 
@@ -36,8 +37,8 @@ impl Scheduler for Blest {
         let Some(open) = fastest(paths) else { return Pick::wait() };
         let Some(best) = work.awaited(open, paths) else { return Pick::on(open.id) };
         self.adapt(now, open);
-        // What the fast path sends while a packet travels on the slow one: its window grows by a packet each
-        // round.
+        // Bytes that the fast path sends while a packet travels on the slow one; its window grows by one
+        // packet per round trip.
         let rounds = open.smoothed_rtt.as_micros() as u64 / (best.smoothed_rtt.as_micros() as u64).max(1);
         let packets = best.window / best.mtu.max(1);
         let sent = (packets + rounds.saturating_sub(1) / 2).saturating_mul(rounds).saturating_mul(best.mtu);

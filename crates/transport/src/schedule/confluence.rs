@@ -1,17 +1,18 @@
-//! Our own default: what is sent together arrives together.
+//! Our own scheduler, and the default: data sent together arrives together.
 //!
 //! Paths of very different speed waste bandwidth at the end of every transfer: the slow path still carries
-//! its last packets when the fast one has long been done. Two rules avoid that. A slow path is left alone
-//! once the faster ones would deliver all that waits before its next packet arrived. And a path that has
-//! nothing left to send repeats what is under way on a slower one, the packets that would arrive last first,
-//! as long as the repetition overtakes the original; so both paths finish at the same time whatever was
-//! misjudged before (the reinjection that XLINK, SIGCOMM 2021, argues for).
+//! its last packets long after the fast one is done. Two rules avoid that. First, a slow path is not used if
+//! the faster ones would deliver all waiting data before the slow path's next packet arrived. Second, a path
+//! with nothing left to send repeats data in flight on a slower one, if the repetition overtakes the
+//! original. It begins with the packets that would arrive last. Both paths therefore finish at the same time,
+//! whatever was misjudged before. (XLINK, SIGCOMM 2021, argues for such reinjection.)
 
 use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// The earliest arrival first, with the blocking tail repeated.
+/// Scheduler that sends on the path with the earliest arrival, and repeats the tail that blocks a transfer's
+/// end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Confluence;
 
@@ -27,8 +28,8 @@ impl Scheduler for Confluence {
     }
 }
 
-/// Returns whether the paths faster than `slow`, whose windows are full now, deliver `queued` bytes before
-/// one more packet on `slow` would arrive.
+/// Returns whether the paths faster than `slow`, whose windows are full now, deliver `queued` bytes before a
+/// packet sent now on `slow` would arrive.
 fn faster_suffice(slow: &PathView, queued: u64, paths: &[PathView]) -> bool {
     let arrival = slow.one_way();
     let faster = paths.iter().filter(|path| path.id != slow.id && path.has_rtt && path.one_way() < arrival);

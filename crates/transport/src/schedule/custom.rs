@@ -1,12 +1,12 @@
-//! Schedulers that programs bring along.
+//! Schedulers that applications provide.
 
 use std::fmt;
 
 use super::Scheduler;
 
-/// A factory of schedulers: one scheduler for each connection with several paths.
+/// Factory of schedulers. It creates one scheduler for each connection with several paths.
 pub trait SchedulerFactory: fmt::Debug + Send + Sync {
-    /// Returns the name by which configurations, plans and results know the scheduler.
+    /// Returns the scheduler's name in configurations, plans and results.
     fn name(&self) -> &'static str;
 
     /// Creates a scheduler.

@@ -4,9 +4,9 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// The lowest round-trip time first. A new path is used at once; until its round-trip time is known, what it
-/// carries is repeated on another path, so that a path worse than expected holds nothing up. Flow-control
-/// frames go out on all paths.
+/// Scheduler that prefers the lowest round-trip time. A new path is used at once. Until its round-trip time
+/// is known, its data is repeated on another path, so that a path worse than expected delays nothing. Control
+/// frames are sent on all paths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MinRttDuplicate;
 

@@ -4,11 +4,11 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// Hysteresis: how much longer waiting may take once it has begun, in quarters (the paper's β is 0.25).
+/// Hysteresis in quarters: once waiting has begun, it may take this much longer (the paper's β is 0.25).
 const BETA: u128 = 1;
 
-/// Waits for the fastest path if everything queued arrives sooner that way than with a packet on the slower
-/// path now.
+/// Scheduler that waits for the fastest path if all queued data arrives sooner that way than with a packet on
+/// the slower path now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ecf {
     waiting: bool,
@@ -22,14 +22,15 @@ impl Scheduler for Ecf {
         let margin = best.rtt_variation.max(open.rtt_variation).as_nanos();
         let queued = u128::from(work.queued());
         let patience = if self.waiting { 4 + BETA } else { 4 };
-        // One round trip to get room, and as many as the queue takes; at least one (as the authors'
-        // implementation has it).
+        // One round trip until there is room, and as many as the queue needs, but at least one, as in the
+        // authors' implementation.
         let fast_ends = fast + time(queued, best.window, fast);
         if 4 * fast_ends >= patience * (slow + margin) {
             self.waiting = false;
             return Pick::packet_on(open.id);
         }
-        // The slow path alone must not be done sooner than the fast one's next two rounds.
+        // Waiting also requires that the slow path alone would not finish before two round trips of the fast
+        // one.
         if time(queued, open.window, slow) < 2 * fast + margin {
             return Pick::packet_on(open.id);
         }
@@ -38,7 +39,7 @@ impl Scheduler for Ecf {
     }
 }
 
-/// Nanoseconds that `queued` bytes take through a window per round trip; at least one round trip.
+/// Returns the nanoseconds to send `queued` bytes at one window per round trip; at least one round trip.
 fn time(queued: u128, window: u64, round_trip: u128) -> u128 {
     round_trip * queued.max(u128::from(window)) / u128::from(window.max(1))
 }

@@ -1,10 +1,10 @@
-//! The path that has sent least, as PQUIC's multipath plugin chose.
+//! Choice of the path that has sent the fewest packets, as in PQUIC's multipath plugin.
 
 use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// Of the paths with room the one that has sent the fewest packets.
+/// Scheduler that chooses, among the paths with room, the one that has sent the fewest packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FewestPackets;
 

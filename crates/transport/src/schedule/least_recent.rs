@@ -1,10 +1,10 @@
-//! The path that has rested longest, as the study of 2022 ran its sender.
+//! Choice of the path that has been unused for longest, as the sender of the 2022 study did.
 
 use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// Of the paths with room the one that has not been used for longest.
+/// Scheduler that chooses, among the paths with room, the one that has been unused for longest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeastRecent;
 

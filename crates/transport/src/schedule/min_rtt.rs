@@ -1,10 +1,10 @@
-//! The lowest round-trip time first, as most multipath transports do it.
+//! Choice of the path with the lowest round-trip time, as in most multipath transports.
 
 use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// The path with the lowest round-trip time whose window has room.
+/// Scheduler that chooses, among the paths with room, the one with the lowest round-trip time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MinRtt;
 

@@ -1,10 +1,10 @@
 //! Choice of the path that the next packet takes.
 //!
-//! A [`Scheduler`] gets the data, control frames and acknowledgments that wait ([`Work`]) and read-only
-//! [`PathView`]s of the paths that may carry them, and chooses a path for each kind ([`Pick`]). It is asked
-//! once for a batch. Probes and challenges, which only one path can carry, leave without asking it.
+//! A [`Scheduler`] sees the waiting data, control frames and acknowledgments ([`Work`]) and read-only
+//! [`PathView`]s of the paths that may carry them. It chooses a path for each kind ([`Pick`]). It is asked
+//! once per batch. Probes and path challenges, which belong to one path, are sent without asking it.
 //!
-//! A program brings its own scheduler along with a [`SchedulerFactory`] in [`Algorithm::Custom`].
+//! An application provides its own scheduler with a [`SchedulerFactory`] in [`Algorithm::Custom`].
 
 mod custom;
 mod route;
@@ -19,34 +19,34 @@ pub use self::custom::SchedulerFactory;
 pub use self::route::Route;
 pub(crate) use self::route::{Carrier, Kinds};
 
-/// A path as a scheduler sees it.
+/// A scheduler's view of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct PathView {
-    /// Its identifier.
+    /// Path ID.
     pub id: PathId,
-    /// `true` if both endpoints want the path used like others; a backup carries data only if there is no
-    /// other path.
+    /// `true` if both endpoints consider the path available. A backup path carries data only if no available
+    /// path works.
     pub is_available: bool,
     /// `true` if the peer has been silent on the path for longer than expected.
     pub is_failing: bool,
-    /// Smoothed round-trip time; an assumption before the first sample.
+    /// Smoothed round-trip time; an assumed value before the first sample.
     pub smoothed_rtt: Duration,
-    /// Smallest round-trip time; the same assumption before the first sample.
+    /// Smallest round-trip time; the same assumed value before the first sample.
     pub min_rtt: Duration,
-    /// Part of the smallest round-trip time that is the way back. It is half of that time, or half of another
-    /// path's if acknowledgments return on that path.
+    /// Share of the return direction in the smallest round-trip time. It is half of this path's smallest
+    /// round-trip time, or half of another path's if acknowledgments return on that path.
     pub way_back: Duration,
     /// Variation of the round-trip time (RFC 9002 §5.3).
     pub rtt_variation: Duration,
-    /// `true` once there has been an RTT sample.
+    /// `true` once an RTT sample has been taken.
     pub has_rtt: bool,
-    /// Bytes that the congestion window has room for; 0 if not even one packet fits.
+    /// Free bytes in the congestion window; 0 if not even one packet fits.
     pub room: u64,
     /// Congestion window in bytes.
     pub window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// Largest UDP payload in bytes.
+    /// Maximum UDP payload in bytes.
     pub mtu: u64,
     /// Packets sent so far.
     pub packets_sent: u64,
@@ -54,7 +54,7 @@ pub struct PathView {
     pub bytes_sent: u64,
     /// Time at which the last ack-eliciting packet was sent; zero before the first.
     pub last_sent: Time,
-    /// Weight that the application gives the path; 1 unless it sets another.
+    /// Weight that the application has set for the path; 1 by default.
     pub weight: u32,
 }
 
@@ -64,8 +64,9 @@ impl PathView {
         self.room > 0
     }
 
-    /// Returns the time that a packet takes to arrive: the smallest round trip without the way back, plus the
-    /// path's queueing delay. That delay is more often on the way to the peer than on the way back.
+    /// Returns the time for a packet to arrive: the smoothed round-trip time minus `way_back`. The path's
+    /// whole queueing delay counts, because queues are more often on the way to the peer than on the way
+    /// back.
     pub fn one_way(&self) -> Duration {
         self.smoothed_rtt.saturating_sub(self.way_back)
     }
@@ -80,50 +81,50 @@ impl PathView {
 /// Data, control frames and acknowledgments that wait to be sent.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
-    /// Bytes of streams and datagrams that wait to be sent for the first time.
+    /// Bytes of stream data and datagrams that wait to be sent for the first time.
     pub new: u64,
-    /// Bytes of streams that were lost and wait to be sent again.
+    /// Bytes of lost stream data that wait to be sent again.
     pub repeated: u64,
-    /// `true` if frames that belong to no path wait: flow control, connection IDs, resets.
+    /// `true` if control frames wait that any path may carry: flow control, connection IDs, resets.
     pub control: bool,
     /// Paths whose received packets wait to be acknowledged.
     pub acks: SmallVec<[PathId; 4]>,
-    /// `true` if data beyond `new` follows, because flow control or the send buffer keeps the application
-    /// from writing it.
+    /// `true` if more data follows the `new` bytes: flow control or the send buffer keeps the application
+    /// from writing it now.
     pub continues: bool,
-    /// `true` if streams or datagrams have routes of their own ([`Route`]), so that not every path may carry
+    /// `true` if streams or datagrams have routes of their own ([`Route`]), so that some paths may not carry
     /// the waiting data.
     pub routed: bool,
-    /// Paths that have room but whose pacers hold them back for a moment. They are not among those to pick
-    /// from.
+    /// Paths that have room in their windows but are held back by their pacers for a moment. The scheduler
+    /// cannot pick them now.
     pub paced: Views,
     /// New stream bytes that the peer's flow control for the connection still lets the application write.
     pub credit: u64,
-    /// Bytes from the oldest unacknowledged one to the end of the peer's flow control, for the connection or
-    /// for the stream whose turn it is, whichever is less: the send window that TCP has.
+    /// Send window in TCP's sense: the bytes from the oldest unacknowledged one to the end of the peer's flow
+    /// control credit, for the connection or for the next stream in turn, whichever is less.
     pub send_window: u64,
 }
 
 impl Work {
-    /// Returns the number of bytes of streams and datagrams that wait, new and lost.
+    /// Returns the number of waiting bytes of streams and datagrams, new and lost.
     pub fn queued(&self) -> u64 {
         self.new.saturating_add(self.repeated)
     }
 
-    /// Returns the number of bytes left until the data ends; `u64::MAX` while more follows, or if not every
-    /// path may carry it.
+    /// Returns the number of bytes left until the data ends; `u64::MAX` if more follows, or if some path may
+    /// not carry the data.
     pub fn left(&self) -> u64 {
         if self.continues || self.routed { u64::MAX } else { self.queued() }
     }
 
     /// Returns the path with the lowest round-trip time among `paths` and those held back by their pacers;
-    /// `None` if none was measured.
+    /// `None` if none of them has an RTT sample.
     fn quickest<'a>(&'a self, paths: &'a [PathView]) -> Option<&'a PathView> {
         let measured = paths.iter().chain(&self.paced).filter(|path| path.has_rtt);
         measured.min_by_key(|path| path.smoothed_rtt)
     }
 
-    /// Returns the path that is worth waiting for: it is faster than `open`, but has no room now.
+    /// Returns the path for which waiting is worthwhile: it is faster than `open`, but cannot send now.
     fn awaited<'a>(&'a self, open: &PathView, paths: &'a [PathView]) -> Option<&'a PathView> {
         let best = self.quickest(paths).filter(|best| !self.routed && best.id != open.id)?;
         let is_paced = self.paced.iter().any(|path| path.id == best.id);
@@ -134,26 +135,26 @@ impl Work {
 /// A scheduler's decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pick {
-    /// The path that carries it; `None` waits until something changes.
+    /// Path to send on; `None` waits until something changes.
     pub path: Option<PathId>,
-    /// Paths that carry a copy as soon as they have room.
+    /// Paths that send a copy as soon as they have room.
     pub also: SmallVec<[PathId; 2]>,
-    /// Packets that may leave before the scheduler is asked again; 0 for as many as a batch holds.
+    /// Maximum number of packets to send before the scheduler is asked again; 0 for a whole batch.
     pub packets: usize,
 }
 
 impl Pick {
-    /// Creates a decision that sends nothing now.
+    /// Returns a decision that sends nothing now.
     pub fn wait() -> Self {
         Self::default()
     }
 
-    /// Creates a decision for a whole batch on one path.
+    /// Returns a decision for a whole batch on one path.
     pub fn on(path: PathId) -> Self {
         Self { path: Some(path), ..Self::default() }
     }
 
-    /// Creates a decision for one packet on one path.
+    /// Returns a decision for one packet on one path.
     pub fn packet_on(path: PathId) -> Self {
         Self { path: Some(path), packets: 1, ..Self::default() }
     }
@@ -169,26 +170,25 @@ impl Pick {
     }
 }
 
-/// Decides which path carries what any path may carry. Asked only if a path has room.
+/// Choice of the path for everything that any path may carry. The scheduler is asked only if a path has room.
 pub trait Scheduler: fmt::Debug + Send {
-    /// Picks the path for stream data and datagrams. All `paths` have the same rank: they are available, or
-    /// backups if none is available, or failing if nothing else is left.
+    /// Picks the path for stream data and datagrams. All `paths` have the same rank: all are available, or
+    /// all are backups if no available path works, or all are failing if no other path is left.
     fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick;
 
-    /// Picks the path for frames that belong to no path, flow control above all. By default it is the fastest
-    /// path.
+    /// Picks the path for control frames that any path may carry, in particular flow control. By default this
+    /// is the fastest path.
     fn pick_control(&mut self, _now: Time, _work: &Work, paths: &[PathView]) -> Pick {
         Pick::or_wait(fastest(paths).map(|path| path.id), Pick::on)
     }
 
-    /// Picks the path for lost stream data if it differs from the path for new data; `None` treats both
-    /// alike.
+    /// Picks the path for lost stream data. `None` sends it on the path for new data.
     fn pick_repeated(&mut self, _now: Time, _work: &Work, _paths: &[PathView]) -> Option<Pick> {
         None
     }
 
-    /// Picks the path on which packets that arrived on `of` are acknowledged; `None` leaves that to the
-    /// connection's rule ([`AckPath`](crate::AckPath)). `paths` may contain paths without room:
+    /// Picks the path for acknowledgments of packets that arrived on `of`. `None` leaves the choice to the
+    /// connection's rule ([`AckPath`](crate::AckPath)). `paths` may contain paths without room, because
     /// acknowledgments need none.
     fn pick_ack(&self, _of: PathId, _paths: &[PathView]) -> Option<PathId> {
         None
@@ -199,8 +199,8 @@ pub trait Scheduler: fmt::Debug + Send {
         false
     }
 
-    /// Returns whether `idle`, which has room and nothing left to send, is to repeat data in flight on
-    /// `busy`. This concerns data whose repetition should arrive before the original.
+    /// Returns whether `idle`, which has room and nothing left to send, repeats data that is in flight on
+    /// `busy`. Use it if the repetition should arrive before the original.
     fn reinjects(&self, _idle: &PathView, _busy: &PathView) -> bool {
         false
     }
@@ -226,7 +226,7 @@ macro_rules! registry {
             }
         }
 
-        /// The scheduler of a connection.
+        /// A connection's scheduler.
         #[derive(Debug)]
         pub(crate) enum AnyScheduler { $($(#[cfg($cfg)])? $variant($variant),)+ Custom(Box<dyn Scheduler>) }
 
@@ -268,33 +268,34 @@ macro_rules! registry {
 }
 
 registry! {
-    /// The path on which data arrives first, with what blocks the end of a transfer repeated on faster paths.
+    /// Sends on the path on which data arrives first. Repeats data that blocks the end of a transfer on a
+    /// faster path.
     confluence::Confluence = "confluence";
-    /// The path with the lowest round-trip time whose window has room.
+    /// Sends on the path with the lowest round-trip time whose window has room.
     min_rtt::MinRtt = "min-rtt";
-    /// The same, with data on paths whose round-trip time is not known yet repeated on another.
+    /// Like `min-rtt`, but repeats data of paths without an RTT sample on another path.
     #[cfg(feature = "research")]
     duplicate::MinRttDuplicate = "min-rtt-duplicate";
-    /// Paths whose windows have room, one after the other.
+    /// Sends on the paths with room in turn, one packet each.
     round_robin::RoundRobin = "round-robin";
-    /// Of the paths with room the one that has not been used for longest.
+    /// Sends on the path with room that has been unused for longest.
     #[cfg(feature = "research")]
     least_recent::LeastRecent = "least-recent";
-    /// Of the paths with room the one that has sent the fewest packets.
+    /// Sends on the path with room that has sent the fewest packets.
     fewest::FewestPackets = "fewest-packets";
-    /// Everything on all paths.
+    /// Sends all data on all paths.
     redundant::Redundant = "redundant";
-    /// Blocking estimation: a slow path is left alone if its data would hold up the stream.
+    /// Blocking estimation: does not use a slow path whose data would block the stream.
     blest::Blest = "blest";
-    /// Earliest completion first: waits for a fast path where that ends sooner.
+    /// Earliest completion first: waits for a fast path if the data then arrives sooner.
     ecf::Ecf = "ecf";
-    /// New data wherever there is room, lost data and acknowledgments on the fastest path alone.
+    /// Sends new data on any path with room, lost data and acknowledgments on the fastest path only.
     rescue::Rescue = "rescue";
-    /// Bytes in proportion to the weights that the application gives.
+    /// Sends on each path in proportion to the weight that the application has set.
     weighted::Weighted = "weighted";
 }
 
-/// No scheduler has this name.
+/// Error for a name that no scheduler has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownAlgorithm;
 
@@ -306,11 +307,11 @@ impl fmt::Display for UnknownAlgorithm {
 
 impl std::error::Error for UnknownAlgorithm {}
 
-/// Views of a connection's paths, few enough for the stack.
+/// Views of a connection's paths, stored inline for up to four paths.
 pub type Views = SmallVec<[PathView; 4]>;
 
-/// Returns the rank of a path; the scheduler chooses among paths of the lowest rank. Available paths that
-/// work come first, then backups that work, then all others.
+/// Returns the rank of a path. The scheduler chooses among the paths of the lowest rank. Working available
+/// paths come first, then working backups, then all others.
 pub(crate) fn rank(is_failing: bool, is_available: bool) -> (bool, bool) {
     (is_failing, !is_available)
 }

@@ -1,11 +1,11 @@
-//! Latency at any price: everything on every path.
+//! Lowest latency at any cost: all data on every path.
 
 use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// The fastest path with room first, and copies of the same data on all others. Datagrams and control frames
-/// go once.
+/// Scheduler that sends on the fastest path with room, and copies of the same stream data on all others.
+/// Datagrams and control frames are sent once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redundant;
 

@@ -1,14 +1,13 @@
-//! Lost data and acknowledgments never take a slow path.
+//! Lost data and acknowledgments on the fastest path only.
 
 use anabranch_wire::{PathId, Time};
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// Fills windows like the lowest round-trip time does, but sends what was lost, and acknowledgments, on the
-/// fastest path only.
+/// Scheduler that sends new data like `min-rtt`, but lost data and acknowledgments on the fastest path only.
 ///
-/// A lost packet blocks its stream at the receiver: it waits for room on the fastest path rather than take a
-/// slow path's round trip, unless the slow path would still deliver it sooner.
+/// A lost packet blocks its stream at the receiver. Lost data therefore waits for room on the fastest path,
+/// unless the slow path would still deliver it sooner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rescue;
 
@@ -19,7 +18,7 @@ impl Scheduler for Rescue {
 
     fn pick_repeated(&mut self, _: Time, work: &Work, paths: &[PathView]) -> Option<Pick> {
         let open = fastest(paths)?;
-        // A full window opens within a round trip; then the packet takes its way.
+        // A full window has room within one round trip; the packet then needs its one-way time.
         let later = |best: &PathView| open.one_way() > best.smoothed_rtt + best.one_way();
         Some(if work.awaited(open, paths).is_some_and(later) { Pick::wait() } else { Pick::on(open.id) })
     }

@@ -1,10 +1,10 @@
-//! Paths take turns.
+//! Paths in turn.
 
 use anabranch_wire::{PathId, Time};
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// Paths whose windows have room, in the order of their IDs, a packet each.
+/// Scheduler that uses the paths with room in the order of their IDs, one packet each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RoundRobin {
     /// The path that was picked last.

@@ -1,19 +1,18 @@
-//! Wishes of the application about the paths of a stream or of a datagram.
+//! Preferences of the application for the paths of a stream or datagram.
 
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
 
 /// Paths that may carry a stream's data or a datagram.
 ///
-/// It is a wish about paths that work: where it cannot be granted because they are gone or fail, any other
-/// path will do.
+/// A route is a preference among working paths. If no working path satisfies it, any other path is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Route {
-    /// Whichever the scheduler picks.
+    /// Path that the scheduler picks.
     #[default]
     Any,
-    /// This one.
+    /// This path only.
     Only(PathId),
     /// Any but this one.
     Avoid(PathId),
@@ -22,14 +21,14 @@ pub enum Route {
 /// Kinds of stream data that a packet may carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kinds {
-    /// Data sent for the first time, datagrams included.
+    /// `true` for data sent for the first time, including datagrams.
     pub(crate) new: bool,
-    /// Lost data.
+    /// `true` for lost data.
     pub(crate) repeated: bool,
 }
 
 impl Kinds {
-    /// Both.
+    /// New and lost data.
     pub(crate) const ALL: Self = Self { new: true, repeated: true };
 
     /// Returns whether new or lost data may be carried.
@@ -38,13 +37,13 @@ impl Kinds {
     }
 }
 
-/// One path among those that work, asked what it may carry.
+/// A working path, and the data that it may carry.
 #[derive(Clone, Debug)]
 pub(crate) struct Carrier {
     pub(crate) path: PathId,
-    /// All paths that work; empty if nobody asks for any in particular.
+    /// All working paths; empty if no data has a route.
     pub(crate) working: SmallVec<[PathId; 4]>,
-    /// Stream data that the scheduler sends here.
+    /// Kinds of stream data that the scheduler sends on this path.
     pub(crate) kinds: Kinds,
 }
 

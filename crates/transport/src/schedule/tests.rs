@@ -25,7 +25,7 @@ fn view(id: u32, rtt: u64, room: u64) -> PathView {
     }
 }
 
-/// Creates a megabyte of new data under flow control that does not limit it.
+/// Returns a megabyte of new data that flow control does not limit.
 fn work() -> Work {
     Work { new: 1 << 20, credit: 1 << 20, send_window: 4 << 20, ..Work::default() }
 }
@@ -110,8 +110,8 @@ fn copies_go_where_the_scheduler_says() {
 
 #[test]
 fn blocking_estimation_leaves_a_slow_path_alone_when_credit_is_short() {
-    // In 100 ms the fast path sends ten windows of 20 kB: 200 kB and what it grows by, 240 kB. The slow path
-    // has 15 kB in flight and would add a packet of 1 kB.
+    // In 100 ms the fast path sends ten windows of 20 kB, 200 kB, and the growth of its window makes that 240
+    // kB. The slow path has 15 kB in flight and would add a packet of 1 kB.
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let limited = |send_window| Work { new: 10_000, credit: 5_000, send_window, continues: true, ..work() };
     let mut scheduler = AnyScheduler::new(Algorithm::Blest);
@@ -129,8 +129,8 @@ fn blocking_estimation_leaves_a_slow_path_alone_when_credit_is_short() {
 fn blocking_estimation_is_corrected_once_in_a_round_trip() {
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Blest);
-    // 2 % more than the uncorrected estimate needs. Packets that found no credit raise λ, however many, by 1
-    // % a round trip.
+    // The window is 2 % more than the uncorrected estimate needs. Packets without credit raise λ by 1 % per
+    // round trip, however many there are.
     let window = |credit| Work { credit, send_window: 16_000 + 240_000 * 102 / 100, ..work() };
     let mut at = |ms, credit| {
         scheduler.pick(Time::ZERO + Duration::from_millis(ms), &window(credit), &paths).path.is_some()
@@ -144,8 +144,8 @@ fn blocking_estimation_is_corrected_once_in_a_round_trip() {
 fn earliest_completion_waits_if_little_is_left() {
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
-    // One round for room and two for the data end before the slow path's 100 ms, whatever flow control still
-    // holds back.
+    // One round for room and two for the data end before the slow path's 100 ms, even if flow control holds
+    // back more data.
     for continues in [false, true] {
         let short = Work { new: 30_000, repeated: 10_000, continues, ..work() };
         assert_eq!(ask(&mut scheduler, &short, &paths), None);
@@ -155,12 +155,12 @@ fn earliest_completion_waits_if_little_is_left() {
 
 #[test]
 fn earliest_completion_does_not_wait_for_two_rounds_of_a_path_hardly_faster() {
-    // 60 ms and the queue's one round would end later than the slow path's 80 ms.
+    // 60 ms for room and one round for the queue would end later than the slow path's 80 ms.
     let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
     let short = Work { new: 10_000, ..work() };
     assert_eq!(ask(&mut scheduler, &short, &[view(0, 60, 0), view(1, 80, 5_000)]), Some(1));
-    // Waiting would end sooner here, by the first rule, but no more than the second demands: one round of 110
-    // ms is less than two of 50 ms and how much the round trips vary.
+    // Here the first rule would wait, because waiting ends sooner. The second does not: one round of 110 ms
+    // is less than two of 50 ms plus the RTT variation.
     let mut paths = [view(0, 50, 0), view(1, 110, 5_000)];
     paths[1].rtt_variation = Duration::from_millis(20);
     assert_eq!(ask(&mut scheduler, &short, &paths), Some(1));
@@ -173,7 +173,7 @@ fn waiting_for_the_earliest_completion_goes_on_a_quarter_longer() {
     let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
     let queue = |new| Work { new, ..work() };
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
-    // 20 kB a round: 190 kB need 9.5 rounds and one for room, 105 ms.
+    // At 20 kB per round, 190 kB need 9.5 rounds and one for room: 105 ms.
     assert_eq!(ask(&mut scheduler, &queue(190_000), &paths), Some(1));
     assert_eq!(ask(&mut scheduler, &queue(170_000), &paths), None);
     assert_eq!(ask(&mut scheduler, &queue(190_000), &paths), None, "it has begun to wait: 125 ms count");
@@ -189,7 +189,7 @@ fn lost_data_and_acknowledgments_keep_to_the_fastest_path() {
     assert_eq!(ask(&mut scheduler, &lost, &paths), Some(1), "new data goes where there is room");
     assert_eq!(scheduler.pick_repeated(Time::ZERO, &lost, &paths), Some(Pick::wait()));
     assert_eq!(scheduler.pick_ack(PathId(1), &paths), Some(PathId(0)));
-    // 15 ms on the path with room are as good as a round trip of waiting and 5 ms.
+    // 15 ms on the path with room equal one round trip of waiting plus 5 ms.
     let paths = [view(0, 10, 0), view(1, 30, 5_000)];
     assert_eq!(scheduler.pick_repeated(Time::ZERO, &lost, &paths), Some(Pick::on(PathId(1))));
     for name in Algorithm::NAMES.iter().filter(|name| **name != "rescue") {
@@ -201,7 +201,7 @@ fn lost_data_and_acknowledgments_keep_to_the_fastest_path() {
 
 #[test]
 fn a_slow_path_is_left_out_of_the_end_of_a_transfer() {
-    // The fast path delivers 20 kB in each 10 ms, and its packets arrive 45 ms sooner: 90 kB.
+    // The fast path delivers 20 kB per 10 ms, and its packets arrive 45 ms sooner: 90 kB.
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Confluence);
     assert_eq!(ask(&mut scheduler, &Work { new: 80_000, repeated: 9_000, ..work() }, &paths), None);
@@ -244,7 +244,7 @@ fn a_path_that_its_pacer_holds_back_is_waited_for_too() {
     assert_eq!(scheduler.pick_repeated(Time::ZERO, &work, &[slow]), Some(Pick::wait()));
 }
 
-/// Uses the path that others like least.
+/// Scheduler that always uses the slowest path.
 #[derive(Debug)]
 struct Slowest;
 
@@ -265,7 +265,7 @@ impl SchedulerFactory for Slowest {
     }
 }
 
-/// A name that is taken by a scheduler of the crate.
+/// Factory whose name is taken by a scheduler of this crate.
 #[derive(Debug)]
 struct Impostor;
 
@@ -295,13 +295,13 @@ fn programs_bring_schedulers_along() {
         Err(RegisterError::NameTaken { what: "scheduler", name: "min-rtt" })
     );
     assert_eq!("min-rtt".parse(), Ok(Algorithm::MinRtt));
-    // The table is the process's: this is the last test that registers.
+    // The table belongs to the process, so no later test may register.
     let numbered = |n: usize| Algorithm::register(Box::leak(Box::new(Numbered(format!("n{n}").leak()))));
     assert_eq!((0..).take_while(|n| numbered(*n).is_ok()).count() + 1, MAX_REGISTERED);
     assert_eq!(Algorithm::register(&Numbered("one more")), Err(RegisterError::TooMany { what: "scheduler" }));
 }
 
-/// One of many.
+/// Factory with a numbered name, to fill the table.
 #[derive(Debug)]
 struct Numbered(&'static str);
 

@@ -1,15 +1,16 @@
-//! Shares that the application chooses.
+//! Shares that the application sets.
 
 use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// The path whose bytes sent are furthest behind its weight. No path is kept waiting for that: once the
-/// windows of the others are full, a path may get more than its share. Weight 0 is a path that carries data
-/// only when no other has room.
+/// Scheduler that chooses the path whose sent bytes are furthest behind its weight. No path waits for its
+/// share: when the windows of the others are full, a path may get more. A path of weight 0 carries data only
+/// when no other path has room.
 ///
-/// Shares are given in whole batches: what leaves together costs the host little. With a system call for each
-/// packet two paths cost nearly four times as much as one, and with batches of 16 packets still a sixth more.
+/// Shares are balanced by whole batches, because packets sent in one system call cost the host little. With a
+/// system call for each packet two paths cost nearly four times as much as one, and with batches of 16
+/// packets still a sixth more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Weighted;
 
@@ -18,7 +19,7 @@ impl Scheduler for Weighted {
         let open = paths.iter().filter(|path| path.has_room());
         let share = |path: &&PathView| match path.weight {
             0 => u128::MAX,
-            // Scaled, so that whole numbers tell small differences apart.
+            // Scaled, so that integer division keeps small differences.
             weight => (u128::from(path.bytes_sent) << 32) / u128::from(weight),
         };
         Pick::or_wait(open.min_by_key(share).map(|path| path.id), Pick::on)

@@ -58,14 +58,13 @@ fn a_fast_reader_gets_a_window_of_some_round_trips_up_to_the_maximum() {
     assert_eq!(windows(WindowRule::Fourfold), [2400, 4800, 7200, 9600, 12_000]);
 }
 
-/// Checks that the window does not hold up a sender that doubles its rate: it stays within the known limit
-/// until the next limit can take effect.
+/// Checks that a sender that doubles its rate each round trip is never blocked by the window: it stays within
+/// the limit that it knows until the next limit arrives.
 #[test]
 fn the_window_does_not_hold_up_a_sender_that_doubles_its_rate() {
     let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 1 << 40, Time::ZERO);
     let mut sent = 0;
-    // The limit that is known at the sender is the one given a round trip before what it sends now is
-    // consumed.
+    // The sender knows the limit that was granted one round trip before its present data is consumed.
     let mut known = credit.limit();
     for round in 1..20 {
         sent += 100 << round;
@@ -145,7 +144,7 @@ fn the_rule_of_2022_keeps_to_the_maximum() {
     assert!(!credit.multiply_by_received(Duration::ZERO));
 }
 
-/// A limit that has been decided is none before the peer is told.
+/// Checks that a limit is enforced only once it has been sent to the peer.
 #[test]
 fn the_rule_of_2022_allows_what_was_granted() {
     let mut credit = ReceiveCredit::new(WindowRule::Study2022, 1000, 1 << 40, Time::ZERO);

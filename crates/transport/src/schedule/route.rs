@@ -14,7 +14,7 @@ pub enum Route {
     Any,
     /// This path only.
     Only(PathId),
-    /// Any but this one.
+    /// Any path but this one.
     Avoid(PathId),
 }
 

@@ -5,17 +5,18 @@ use anabranch_wire::{ConnectionId, Frame, NewConnectionId, PathId, ResetToken, T
 use crate::error::TransportError;
 use crate::token::{Token, Tokens};
 
-/// Most connection IDs of one path that this end keeps active, whatever the peer's limit allows.
+/// Maximum number of connection IDs of one path that this end keeps active, even if the peer's limit allows
+/// more.
 pub(crate) const MAX_LOCAL_CIDS: usize = 8;
 
-/// Progress of the announcement of an ID that this end issued.
+/// Progress of announcing an ID that this end issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Announcement {
-    /// A NEW_CONNECTION_ID must be sent.
+    /// NEW_CONNECTION_ID must be sent.
     Owed,
-    /// It is under way.
+    /// NEW_CONNECTION_ID is in flight.
     Sent,
-    /// The peer has it.
+    /// NEW_CONNECTION_ID is acknowledged, or the peer has the ID from the handshake.
     Known,
 }
 
@@ -23,7 +24,7 @@ enum Announcement {
 struct LocalCid {
     sequence: u64,
     cid: ConnectionId,
-    /// `None` for the first ID of path 0, which no NEW_CONNECTION_ID carries.
+    /// `None` for the first ID of path 0, which is not announced in NEW_CONNECTION_ID.
     token: Option<ResetToken>,
     announcement: Announcement,
 }
@@ -32,20 +33,20 @@ struct LocalCid {
 #[derive(Debug)]
 pub(crate) struct LocalCids {
     path: PathId,
-    /// Issued and not retired by the peer, in the order of their sequence numbers.
+    /// IDs that the peer has not retired, in the order of their sequence numbers.
     active: Vec<LocalCid>,
     next_sequence: u64,
     retire_prior_to: u64,
     /// The peer's `active_connection_id_limit`.
     limit: u64,
-    /// `true` if this end uses no IDs: its first ID is empty, and it never issues any.
+    /// `true` if this end uses a zero-length connection ID, and so never issues any.
     zero_length: bool,
-    /// Active ones whose NEW_CONNECTION_ID is owed.
+    /// Number of active IDs whose NEW_CONNECTION_ID must be sent.
     owed: u8,
 }
 
 impl LocalCids {
-    /// Creates the IDs of a path; `first` went into the handshake's packets and has sequence number 0.
+    /// Creates the IDs of a path. `first` was used in the handshake's packets and has sequence number 0.
     pub(crate) fn new(path: PathId, first: ConnectionId) -> Self {
         let mut cids = Self::unopened(path);
         cids.zero_length = first.is_empty();
@@ -53,9 +54,9 @@ impl LocalCids {
         cids
     }
 
-    /// Creates a set without IDs, as every path but the first begins.
+    /// Creates a set without IDs: the initial state of every path but the first.
     pub(crate) fn unopened(path: PathId) -> Self {
-        // RFC 9000 §18.2: 2 is what a peer accepts that does not say otherwise.
+        // A peer that announces no limit accepts 2 (RFC 9000 §18.2).
         Self {
             path,
             active: Vec::new(),
@@ -67,7 +68,7 @@ impl LocalCids {
         }
     }
 
-    /// Creates a path's IDs without any: paths that share their packet numbers have one pool of IDs.
+    /// Creates a set that stays empty, for paths in a single packet number space: they share one pool of IDs.
     pub(crate) fn none(path: PathId) -> Self {
         Self { limit: 0, ..Self::unopened(path) }
     }
@@ -85,30 +86,30 @@ impl LocalCids {
         self.limit = limit;
     }
 
-    /// Returns the number of IDs to issue now, so that the peer always has as many as it wants to keep.
+    /// Returns the number of IDs to issue now, so that the peer always has as many as its limit allows.
     pub(crate) fn wanted(&self) -> usize {
         if self.zero_length {
             return 0;
         }
         let target = usize::try_from(self.limit).unwrap_or(MAX_LOCAL_CIDS).min(MAX_LOCAL_CIDS);
         let good = self.active.iter().filter(|local| local.sequence >= self.retire_prior_to).count();
-        // IDs that the peer is slow to retire still have to be routed: they count against a bound as well.
+        // IDs that the peer has not yet retired must still be routed, so their number is limited as well.
         let room = (2 * MAX_LOCAL_CIDS).saturating_sub(self.active.len());
         target.saturating_sub(good).min(room)
     }
 
-    /// Adds an ID that the peer is to be told of; its sequence number.
+    /// Adds an ID that must be announced to the peer. Returns its sequence number.
     pub(crate) fn issue(&mut self, cid: ConnectionId, token: ResetToken) -> u64 {
         self.insert(cid, Some(token), Announcement::Owed)
     }
 
-    /// Adds the ID of a `preferred_address` transport parameter, which tells the peer all (RFC 9000 §5.1.1:
-    /// sequence 1).
+    /// Adds the ID of a `preferred_address` transport parameter, which announces it (sequence number 1, RFC
+    /// 9000 §5.1.1).
     pub(crate) fn issue_preferred(&mut self, cid: ConnectionId, token: ResetToken) -> u64 {
         self.insert(cid, Some(token), Announcement::Known)
     }
 
-    /// Returns the sequence number of an active ID.
+    /// Returns the sequence number of `cid` if it is active.
     pub(crate) fn contains(&self, cid: &[u8]) -> Option<u64> {
         self.active.iter().find(|local| *local.cid == *cid).map(|local| local.sequence)
     }
@@ -118,29 +119,29 @@ impl LocalCids {
         self.active.iter().map(|local| (local.sequence, local.cid))
     }
 
-    /// Returns the sequence number of the next ID, which PATH_CIDS_BLOCKED is checked against.
+    /// Returns the sequence number of the next ID, against which PATH_CIDS_BLOCKED is checked.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Asks the peer to give up all IDs below `sequence` (RFC 9000 §5.1.2). The IDs issued next carry the
-    /// wish, so issue [`Self::wanted`] of them.
+    /// Asks the peer to retire all IDs below `sequence` (RFC 9000 §5.1.2). The next NEW_CONNECTION_ID frames
+    /// carry the request, so the caller must then issue [`Self::wanted`] IDs.
     pub(crate) fn retire_prior_to(&mut self, sequence: u64) {
         self.retire_prior_to = self.retire_prior_to.max(sequence.min(self.next_sequence));
     }
 
-    /// Asks the peer to give up all IDs that it has.
+    /// Asks the peer to retire all IDs issued so far.
     pub(crate) fn rotate(&mut self) {
         self.retire_prior_to(self.next_sequence);
     }
 
-    /// Returns whether the peer still holds IDs that it was asked to give up.
+    /// Returns whether the peer has not yet retired all IDs that it was asked to retire.
     pub(crate) fn is_rotating(&self) -> bool {
         self.active.iter().any(|local| local.sequence < self.retire_prior_to)
     }
 
-    /// Removes an ID that the peer gave up in a packet sent to the ID `used`. Returns the ID, unless it was
-    /// given up before.
+    /// Removes an ID that the peer retired in a packet sent to the ID `used`. Returns the ID, unless it was
+    /// retired before.
     pub(crate) fn on_retire(
         &mut self,
         sequence: u64,
@@ -170,13 +171,13 @@ impl LocalCids {
         self.owed > 0
     }
 
-    /// Counts the frames that are owed; the count is needed for each packet and changes rarely.
+    /// Counts the pending frames. The count is cached because each packet needs it and it rarely changes.
     fn count_owed(&mut self) {
-        // There are fewer than 2 * MAX_LOCAL_CIDS + 2 of them.
+        // Fewer than 2 * MAX_LOCAL_CIDS + 2 IDs are active.
         self.owed = self.active.iter().filter(|local| local.announcement == Announcement::Owed).count() as u8;
     }
 
-    /// Writes as many owed NEW_CONNECTION_ID frames as fit, PATH_NEW_CONNECTION_ID if `multipath`.
+    /// Writes as many pending NEW_CONNECTION_ID frames as fit; PATH_NEW_CONNECTION_ID if `multipath`.
     pub(crate) fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens, multipath: bool) {
         if !self.has_pending() {
             return;
@@ -199,7 +200,8 @@ impl LocalCids {
         self.count_owed();
     }
 
-    /// Marks the lost NEW_CONNECTION_ID of `sequence` to be sent again, unless the peer has it or gave it up.
+    /// Marks the lost NEW_CONNECTION_ID of `sequence` to be sent again, unless another copy was acknowledged
+    /// or the peer has retired the ID.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         self.announce(sequence, |now| if now == Announcement::Sent { Announcement::Owed } else { now });
     }

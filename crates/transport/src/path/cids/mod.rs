@@ -1,5 +1,5 @@
 //! Connection IDs of one path: those that this end issued, and those that the peer issued (RFC 9000 §5.1,
-//! §19.15, §19.16; RFC 10069 §3.2 counts sequence numbers and limits for each path on its own).
+//! §19.15, §19.16). Each path has its own sequence numbers and limits (RFC 10069 §3.2).
 
 mod local;
 mod remote;

@@ -9,21 +9,22 @@ use crate::event::EndpointEvent;
 use crate::ranges::RangeSet;
 use crate::token::{Token, Tokens};
 
-/// RETIRE_CONNECTION_ID frames that may be unacknowledged, in multiples of our `active_connection_id_limit`.
-/// A peer that makes us retire more without acknowledging anything is cut off (RFC 9000 §5.1.2).
+/// Maximum number of unacknowledged RETIRE_CONNECTION_ID frames, in multiples of our
+/// `active_connection_id_limit`. The connection is closed if a peer makes us retire more without
+/// acknowledging any (RFC 9000 §5.1.2).
 pub(crate) const MAX_RETIRING_FACTOR: usize = 2;
 
-/// Runs of consecutive sequence numbers that a peer may leave among the IDs it issues; an honest one leaves
-/// as many as its NEW_CONNECTION_ID frames are reordered.
+/// Maximum number of separate runs of sequence numbers among the peer's IDs. An honest peer causes gaps only
+/// as far as its NEW_CONNECTION_ID frames are reordered.
 pub(crate) const MAX_SEQUENCE_RUNS: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteCid {
     sequence: u64,
     cid: ConnectionId,
-    /// `None` for the first ID of path 0 until a server's transport parameters give it one.
+    /// `None` for the first ID of path 0, until a server's transport parameters provide one.
     token: Option<ResetToken>,
-    /// `true` once packets were sent to the ID: only then may its reset token be looked for (RFC 9000
+    /// `true` once packets were sent to the ID. Only then may the endpoint look for its reset token (RFC 9000
     /// §10.3.1).
     used: bool,
 }
@@ -41,21 +42,22 @@ pub(crate) struct RemoteCids {
     path: PathId,
     /// IDs that the peer issued and this end has not retired, in the order of their sequence numbers.
     pub(super) cids: Vec<RemoteCid>,
-    /// Sequence number of the ID that packets go to; an ID with it is in `cids` unless the path is unopened.
+    /// Sequence number of the ID that packets are sent to. `cids` contains this ID unless the path is
+    /// unopened.
     active: u64,
     /// Our own `active_connection_id_limit`.
     limit: usize,
     retire_prior_to: u64,
-    /// Sequence numbers from `retire_prior_to` on that were seen, so that a repeated frame does not bring
-    /// back an ID that was retired.
+    /// Sequence numbers from `retire_prior_to` on that were received. They keep a repeated frame from adding
+    /// a retired ID again.
     pub(super) seen: RangeSet,
     pub(super) retiring: VecDeque<Retiring>,
     events: VecDeque<EndpointEvent>,
 }
 
 impl RemoteCids {
-    /// Creates the IDs of a path; `first` is the destination of the handshake's packets, `limit` is our own
-    /// `active_connection_id_limit`.
+    /// Creates the IDs of a path. `first` is the destination of the handshake's packets, and `limit` is our
+    /// own `active_connection_id_limit`.
     pub(crate) fn new(path: PathId, first: ConnectionId, limit: u64) -> Self {
         let mut cids = Self::unopened(path, limit);
         cids.seen.insert(0..1);
@@ -63,7 +65,8 @@ impl RemoteCids {
         cids
     }
 
-    /// Creates a set without IDs, as every path but the first begins; [`Self::next`] takes the first one.
+    /// Creates a set without IDs: the initial state of every path but the first. [`Self::next`] activates the
+    /// first ID.
     pub(crate) fn unopened(path: PathId, limit: u64) -> Self {
         Self {
             path,
@@ -78,26 +81,26 @@ impl RemoteCids {
         }
     }
 
-    /// Creates a pool from which paths with a common packet number space take their IDs. It continues after
-    /// the IDs of path 0, and has none of the IDs that this path keeps.
+    /// Creates a pool of IDs for paths that share a packet number space. Its sequence numbers continue after
+    /// those of path 0. Path 0 keeps its own IDs.
     pub(crate) fn pool(&self) -> Self {
         let (limit, retire_prior_to) = (self.limit, self.retire_prior_to);
         Self { limit, retire_prior_to, seen: self.seen.clone(), ..Self::unopened(self.path, 0) }
     }
 
-    /// Creates the set of a path that takes its IDs from this pool.
+    /// Creates an empty set for a path that takes its IDs from this pool.
     pub(crate) fn taker(&self, path: PathId) -> Self {
         Self { limit: self.limit, retire_prior_to: self.retire_prior_to, ..Self::unopened(path, 0) }
     }
 
-    /// Gives an unused ID to a path, if there is one.
+    /// Moves an unused ID to a path, if one exists.
     pub(crate) fn lend(&mut self, to: &mut Self) {
         if let Some(at) = self.cids.iter().position(|remote| !remote.used) {
             to.insert(self.cids.remove(at));
         }
     }
 
-    /// Takes over what a path has to retire, as far as there is room.
+    /// Takes over the RETIRE_CONNECTION_ID frames of a path, as long as the limit allows.
     pub(crate) fn collect_retiring(&mut self, from: &mut Self) {
         while self.may_retire()
             && let Some(retiring) = from.retiring.pop_front()
@@ -106,8 +109,8 @@ impl RemoteCids {
         }
     }
 
-    /// Retires all IDs of a path that is given up. Those that a peer keeps from being retired, by
-    /// acknowledging nothing, are forgotten.
+    /// Retires all IDs of an abandoned path. IDs beyond the limit of unacknowledged retirements are dropped
+    /// without a frame.
     pub(crate) fn reclaim(&mut self, from: &mut Self) {
         for remote in core::mem::take(&mut from.cids) {
             from.forget_token(&remote);
@@ -123,12 +126,12 @@ impl RemoteCids {
         self.cids.len()
     }
 
-    /// Returns the number of these IDs that have a sequence number below `sequence`.
+    /// Returns the number of IDs with a sequence number below `sequence`.
     pub(crate) fn older_than(&self, sequence: u64) -> usize {
         self.cids.iter().filter(|remote| remote.sequence < sequence).count()
     }
 
-    /// Checks that a NEW_CONNECTION_ID that repeats an ID of this path does not change it.
+    /// Checks that a NEW_CONNECTION_ID does not contradict an ID of this path.
     pub(crate) fn check_repeated(&self, frame: &NewConnectionId) -> Result<(), TransportError> {
         let &NewConnectionId { sequence, cid, token, .. } = frame;
         let other = |remote: &RemoteCid| {
@@ -141,7 +144,8 @@ impl RemoteCids {
         Ok(())
     }
 
-    /// Returns the ID that packets are sent to; empty on a path that is unopened or whose peer uses no IDs.
+    /// Returns the ID that packets are sent to. It is empty on an unopened path, or if the peer uses
+    /// zero-length IDs.
     pub(crate) fn active(&self) -> ConnectionId {
         self.get(self.active).unwrap_or(ConnectionId::EMPTY)
     }
@@ -151,32 +155,32 @@ impl RemoteCids {
         self.active
     }
 
-    /// Returns whether there is an ID that packets may be sent to now.
+    /// Returns whether an ID exists that packets may be sent to now.
     pub(crate) fn is_open(&self) -> bool {
         self.cids.iter().any(|remote| remote.sequence == self.active && remote.used)
     }
 
-    /// Returns whether there is an unused ID.
+    /// Returns whether an unused ID exists.
     pub(crate) fn has_unused(&self) -> bool {
         self.cids.iter().any(|remote| !remote.used)
     }
 
-    /// Returns the ID with this sequence number; `None` once it is retired and must no longer be used.
+    /// Returns the ID with sequence number `sequence`; `None` once it is retired and must no longer be used.
     pub(crate) fn get(&self, sequence: u64) -> Option<ConnectionId> {
         self.cids.iter().find(|remote| remote.sequence == sequence).map(|remote| remote.cid)
     }
 
-    /// Returns whether `cid` may be used, that is, is not retired.
+    /// Returns whether `cid` may be used: it is known and not retired.
     pub(crate) fn holds(&self, cid: &ConnectionId) -> bool {
         self.cids.iter().any(|remote| remote.cid == *cid)
     }
 
-    /// Returns the sequence number of the peer's next ID if the peer skips none, for PATH_CIDS_BLOCKED.
+    /// Returns the sequence number of the peer's next ID, if the peer skips none, for PATH_CIDS_BLOCKED.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.seen.max().map_or(self.retire_prior_to, |largest| largest + 1)
     }
 
-    /// Sets the first ID, which the peer (RFC 9000 §7.2) or a Retry chose.
+    /// Sets the first ID, which was chosen by the peer (RFC 9000 §7.2) or in a Retry.
     pub(crate) fn set_first(&mut self, cid: ConnectionId) {
         if let Some(first) = self.cids.iter_mut().find(|remote| remote.sequence == 0) {
             first.cid = cid;
@@ -193,7 +197,7 @@ impl RemoteCids {
         }
     }
 
-    /// Adds the ID of a `preferred_address` transport parameter (RFC 9000 §5.1.1: sequence number 1).
+    /// Adds the ID of a `preferred_address` transport parameter (sequence number 1, RFC 9000 §5.1.1).
     pub(crate) fn insert_preferred(&mut self, cid: ConnectionId, token: ResetToken) {
         if !self.seen.contains(1) {
             self.insert(RemoteCid { sequence: 1, cid, token: Some(token), used: false });
@@ -206,7 +210,7 @@ impl RemoteCids {
         self.cids.insert(at, remote);
     }
 
-    /// Takes over NEW_CONNECTION_ID or PATH_NEW_CONNECTION_ID (RFC 9000 §19.15).
+    /// Handles NEW_CONNECTION_ID or PATH_NEW_CONNECTION_ID (RFC 9000 §19.15).
     pub(crate) fn on_new(&mut self, frame: &NewConnectionId) -> Result<(), TransportError> {
         let &NewConnectionId { sequence, retire_prior_to, cid, token, .. } = frame;
         if self.cids.iter().any(|remote| remote.cid.is_empty()) {
@@ -218,7 +222,7 @@ impl RemoteCids {
                 return violation("NEW_CONNECTION_ID changes an ID or its sequence number");
             }
         } else if sequence < self.retire_prior_to {
-            // The ID had to be retired before it arrived.
+            // The ID was to be retired before it arrived.
             self.push_retiring(sequence)?;
         } else if !self.seen.contains(sequence) {
             self.insert(RemoteCid { sequence, cid, token: Some(token), used: false });
@@ -230,7 +234,7 @@ impl RemoteCids {
         Ok(())
     }
 
-    /// Gives up all IDs below `sequence`, and moves on from the active one if it is among them.
+    /// Retires all IDs below `sequence`. If the active one is among them, another one becomes active.
     pub(crate) fn on_retire_prior_to(&mut self, sequence: u64) -> Result<(), TransportError> {
         if sequence <= self.retire_prior_to {
             return Ok(());
@@ -249,7 +253,7 @@ impl RemoteCids {
         Ok(())
     }
 
-    /// Makes the oldest unused ID from `at_least` on the active one.
+    /// Activates the oldest unused ID with a sequence number of at least `at_least`.
     fn activate_unused(&mut self, at_least: u64) -> bool {
         let unused = self.cids.iter().find(|remote| !remote.used && remote.sequence >= at_least);
         let Some(sequence) = unused.map(|remote| remote.sequence) else { return false };
@@ -258,7 +262,8 @@ impl RemoteCids {
         true
     }
 
-    /// Makes the oldest ID from `at_least` on the active one, even if another address was probed with it.
+    /// Activates the oldest ID with a sequence number of at least `at_least`, even if another address was
+    /// probed with it.
     fn activate_any(&mut self, at_least: u64) -> bool {
         let any = self.cids.iter().find(|remote| remote.sequence >= at_least).map(|remote| remote.sequence);
         any.is_some_and(|sequence| self.activate(sequence))
@@ -292,8 +297,9 @@ impl RemoteCids {
         Ok(())
     }
 
-    /// Moves to an ID that was not used before and retires the active one; takes the first one of an unopened
-    /// path. `false`, and nothing changes, if there is none, or if too many retirements are unacknowledged.
+    /// Activates an unused ID and retires the active one; on an unopened path, activates the first ID.
+    /// Returns `false` and changes nothing if no unused ID exists, or if too many retirements are
+    /// unacknowledged.
     pub(crate) fn next(&mut self) -> bool {
         let old = self.is_open().then_some(self.active);
         if !self.may_retire() || !self.activate_unused(0) {
@@ -305,8 +311,8 @@ impl RemoteCids {
         true
     }
 
-    /// Takes an ID that was not used before, to probe another address with (RFC 9000 §9.5). If the probe
-    /// fails, [`Self::retire`] it; if the path moves there, [`Self::activate`] it.
+    /// Reserves an unused ID for probing another address (RFC 9000 §9.5). If the probe fails, call
+    /// [`Self::retire`]; if the path migrates there, call [`Self::activate`].
     pub(crate) fn take_unused(&mut self) -> Option<(u64, ConnectionId)> {
         let unused = self.cids.iter().find(|remote| !remote.used)?;
         let taken = (unused.sequence, unused.cid);
@@ -314,15 +320,15 @@ impl RemoteCids {
         Some(taken)
     }
 
-    /// Takes an unused ID like [`Self::take_unused`], but only the one with this sequence number.
+    /// Reserves the unused ID with this sequence number, like [`Self::take_unused`].
     pub(crate) fn take(&mut self, sequence: u64) -> Option<ConnectionId> {
         let unused = self.cids.iter().find(|remote| remote.sequence == sequence && !remote.used)?.cid;
         self.use_cid(sequence);
         Some(unused)
     }
 
-    /// Moves to an ID that [`Self::take_unused`] gave. The one that was active stays until it is retired.
-    /// `false` if the ID has been retired meanwhile.
+    /// Activates an ID that [`Self::take_unused`] returned. The previously active one remains until it is
+    /// retired. Returns `false` if the ID has been retired meanwhile.
     pub(crate) fn activate(&mut self, sequence: u64) -> bool {
         let exists = self.get(sequence).is_some();
         if exists {
@@ -332,7 +338,7 @@ impl RemoteCids {
         exists
     }
 
-    /// Gives up an ID that is not active. While too many retirements are unacknowledged the ID is kept.
+    /// Retires an ID that is not active. The ID is kept if too many retirements are unacknowledged.
     pub(crate) fn retire(&mut self, sequence: u64) {
         let Some(at) = self.cids.iter().position(|remote| remote.sequence == sequence) else { return };
         if sequence == self.active || self.push_retiring(sequence).is_err() {
@@ -342,8 +348,8 @@ impl RemoteCids {
         self.forget_token(&retired);
     }
 
-    /// Forgets the IDs of a path that is gone; none of its reset tokens is valid any longer. The peer needs
-    /// no RETIRE_CONNECTION_ID frames, because PATH_ABANDON retires them all (RFC 10069 §3.4).
+    /// Removes the IDs and reset tokens of an abandoned path. No RETIRE_CONNECTION_ID frames are needed,
+    /// because PATH_ABANDON retires all IDs (RFC 10069 §3.4).
     pub(crate) fn abandon(&mut self) {
         for remote in core::mem::take(&mut self.cids) {
             self.forget_token(&remote);
@@ -351,7 +357,7 @@ impl RemoteCids {
         self.retiring.clear();
     }
 
-    /// Returns the next reset token that the endpoint has to look for, or no longer.
+    /// Returns the next change of the reset tokens that the endpoint must look for.
     pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
         self.events.pop_front()
     }
@@ -361,7 +367,7 @@ impl RemoteCids {
         self.retiring.iter().any(|retiring| !retiring.sent)
     }
 
-    /// Writes as many owed RETIRE_CONNECTION_ID frames as fit, PATH_RETIRE_CONNECTION_ID if `multipath`.
+    /// Writes as many pending RETIRE_CONNECTION_ID frames as fit; PATH_RETIRE_CONNECTION_ID if `multipath`.
     pub(crate) fn write(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens, multipath: bool) {
         for retiring in self.retiring.iter_mut().filter(|retiring| !retiring.sent) {
             let sequence = retiring.sequence;

@@ -1,4 +1,4 @@
-//! Choice of the path that an acknowledgment leaves on. RFC 10069 permits any path for a PATH_ACK.
+//! Choice of the path on which an acknowledgment is sent. RFC 10069 permits any path for a PATH_ACK.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use super::PathSet;
 use crate::config::{AckPath, AckScope};
 use crate::path::Path;
 
-/// Minimum time that an acknowledgment has to gain on another path.
+/// Minimum lead: another path carries an acknowledgment only if the acknowledgment arrives sooner there by at
+/// least this much.
 pub(crate) const MIN_LEAD: Duration = Duration::from_millis(1);
 
 /// Totals of the acknowledgments of 1-RTT packets.
@@ -20,14 +21,14 @@ pub struct AckStats {
     pub frames: u64,
     /// Ranges of packet numbers in them.
     pub ranges: u64,
-    /// Frames that held as many ranges as they may ([`crate::AckConfig::max_ranges`]).
+    /// Frames with the maximum number of ranges ([`crate::AckConfig::max_ranges`]).
     pub full_frames: u64,
-    /// Bytes of the frames.
+    /// Total size of the frames in bytes.
     pub bytes: u64,
 }
 
 impl PathSet {
-    /// Returns whether an ACK must be sent on `path` now, and whether there is one that may be sent.
+    /// Returns whether an ACK must be sent on `path` now, and whether one may be sent.
     pub(crate) fn acks_on(&self, now: Time, path: &Path) -> (bool, bool) {
         if self.list.len() == 1 {
             return (path.received.ack.is_due(now), path.received.ack.can_ack());
@@ -49,8 +50,7 @@ impl PathSet {
     }
 
     /// Returns the path on which acknowledgments of packets on `path` are sent. It is `path` itself, so that
-    /// the peer measures it, unless the configuration wants another path or `path` cannot be trusted with
-    /// them.
+    /// the peer can measure it, unless the configuration demands another path or `path` is not reliable.
     pub(crate) fn ack_carrier(&self, path: &Path) -> PathId {
         if let Some(other) = self.stand_in(path).or_else(|| self.scheduled_ack_path(path.id)) {
             return other;
@@ -67,7 +67,7 @@ impl PathSet {
         if !path.recovery.rtt().has_sample() {
             return None;
         }
-        // A way and the way back are taken to be equally long.
+        // Both directions of a path are assumed to be equally long.
         let one_way = |path: &Path| min_rtt(path).saturating_sub(self.way_back(path));
         let own = one_way(path);
         let open = |other: &&Path| {
@@ -81,15 +81,15 @@ impl PathSet {
         (own > best + (best / 8).max(MIN_LEAD)).then_some(id)
     }
 
-    /// Returns the part of the path's smallest round trip that was the way back. If its acknowledgments
-    /// arrived on another path, it is half of that path's round trip.
+    /// Returns the share of the return direction in the path's smallest round-trip time. If its
+    /// acknowledgments arrived on another path, it is half of that path's round trip.
     pub(crate) fn way_back(&self, path: &Path) -> Duration {
         let via = path.recovery.rtt().return_path().filter(|via| *via != path.id);
         let other = via.and_then(|via| self.list.get(via)).filter(|other| other.recovery.rtt().has_sample());
         min_rtt(other.unwrap_or(path)) / 2
     }
 
-    /// Returns the one path that carries all acknowledgments now; `None` if each path carries its own.
+    /// Returns the path that carries all acknowledgments now; `None` if each path carries its own.
     pub(crate) fn common_carrier(&self) -> Option<PathId> {
         let multipath = self.multipath.as_ref()?;
         match self.config.ack.path {
@@ -110,7 +110,7 @@ impl PathSet {
         self.multipath.as_ref().is_some_and(|multipath| multipath.owes_ack_copy(path.id))
     }
 
-    /// Returns the same as [`Self::acks_on`] if one ACK covers the packets of all paths.
+    /// Returns the results of [`Self::acks_on`] if one ACK covers the packets of all paths.
     pub(crate) fn common_acks_on(&self, now: Time, path: &Path) -> (bool, bool) {
         let (mut due, mut any) = (false, false);
         for other in self.list.iter() {
@@ -122,21 +122,21 @@ impl PathSet {
         (due || copies && self.config.ack.path == AckPath::FastestAndAll, any || copies)
     }
 
-    /// Returns the path on which an ACK for all paths is sent when `path` owes one.
+    /// Returns the path on which an ACK for all paths is sent when packets of `path` must be acknowledged.
     pub(crate) fn common_ack_carrier(&self, path: &Path) -> PathId {
         let chosen = self.stand_in(path).or_else(|| self.scheduled_ack_path(path.id));
         chosen.or_else(|| self.common_carrier()).unwrap_or(path.id)
     }
 
-    /// Returns the working path with the lowest smoothed round-trip time. An unmeasured path is chosen only
-    /// if there is no other.
+    /// Returns the working path with the lowest smoothed round-trip time. A path without an RTT sample is
+    /// chosen only if no other path works.
     pub(crate) fn fastest(&self) -> Option<PathId> {
         let rank = |path: &&Path| (!path.recovery.rtt().has_sample(), path.recovery.rtt().smoothed());
         self.list.iter().filter(|path| path.is_working()).min_by_key(rank).map(|path| path.id)
     }
 
-    /// Chooses the path of acknowledgments again. Every change makes the peer measure afresh (RFC 10069,
-    /// “Computing Path RTT”), so the path stays the same until another one is clearly faster.
+    /// Reviews the path of acknowledgments. Every change makes the peer start new RTT measurements (RFC
+    /// 10069, “Computing Path RTT”), so the path stays the same until another one is clearly faster.
     pub(crate) fn review_ack_path(&mut self) {
         let best = self.fastest();
         let smoothed = |id| {
@@ -153,8 +153,8 @@ impl PathSet {
         }
     }
 
-    /// Notes that an acknowledgment of packets on `of` is sent on `carrier`, and makes the other paths repeat
-    /// it if the configuration wants that.
+    /// Records that an acknowledgment of packets on `of` is sent on `carrier`, and schedules its copies on
+    /// other paths if the configuration demands them.
     pub(crate) fn owe_ack_copies(&mut self, of: PathId, carrier: PathId) {
         let all = match self.config.ack.path {
             AckPath::All | AckPath::FastestAndAll => true,
@@ -177,7 +177,7 @@ impl PathSet {
     }
 }
 
-/// Returns the smallest round-trip time, or the assumed one before there is a sample.
+/// Returns the smallest round-trip time, or the assumed one before the first sample.
 pub(crate) fn min_rtt(path: &Path) -> Duration {
     let rtt = path.recovery.rtt();
     rtt.min().min(rtt.smoothed())

@@ -1,4 +1,4 @@
-//! Addresses that paths run over, are asked at, or have left.
+//! Present, previous and probed addresses of paths.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,34 +10,34 @@ use crate::context::Context;
 use crate::datagram_io::FourTuple;
 use crate::path::Path;
 
-/// Shortest time without any packet that is taken for silence: a queue that fills delays answers, and a burst
-/// of other traffic packets, by so much on networks that work.
+/// Minimum time without any packet that counts as silence. On working networks, a filling queue delays
+/// acknowledgments by this much, and a burst of other traffic delays packets by this much.
 pub(crate) const MIN_SILENCE: Duration = Duration::from_millis(80);
 
 /// Offset of the Destination Connection ID in a long header, after flags, version and length.
 pub(crate) const DCID_AT: usize = 6;
 
-/// Reasons why this end cannot move to another address.
+/// Reasons why this end cannot migrate to another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
     /// Servers do not migrate (RFC 9000 §9).
     #[error("only a client may migrate")]
     Server,
-    /// Before that, nothing may move (RFC 9000 §9).
+    /// The handshake must be confirmed before a migration (RFC 9000 §9).
     #[error("the handshake is not confirmed yet")]
     NotConfirmed,
-    /// The peer's `disable_active_migration`.
+    /// The peer has sent `disable_active_migration`.
     #[error("the server does not allow migration")]
     Forbidden,
-    /// The peer has given no connection ID to spare.
+    /// The peer has issued no unused connection ID.
     #[error("no connection ID of the server is left for another address")]
     NoConnectionId,
 }
 
 impl PathSet {
-    /// Returns whether a datagram that begins like this may be one of this client's first datagrams. The
-    /// Destination Connection ID is compared, as far as it is there (RFC 8999 §5.1).
+    /// Returns whether a datagram that begins with these bytes may be one of this client's first datagrams.
+    /// The Destination Connection ID is compared if `beginning` contains it (RFC 8999 §5.1).
     pub(crate) fn has_sent(&self, beginning: &[u8]) -> bool {
         let dcid = self.list.main().remote_cids.active();
         match beginning.get(DCID_AT..DCID_AT + dcid.len()) {
@@ -46,8 +46,7 @@ impl PathSet {
         }
     }
 
-    /// Returns whether the path runs between these addresses, or the server has already been sent a challenge
-    /// between them.
+    /// Returns whether the path uses these addresses, or a challenge has been sent between them.
     pub(crate) fn is_asked(&self, id: PathId, local: IpAddr, remote: SocketAddr) -> bool {
         let same = |tuple: &FourTuple| {
             tuple.local.ip().to_canonical() == local
@@ -60,7 +59,8 @@ impl PathSet {
         })
     }
 
-    /// Returns whether packets are sent from this address, or responses to them may still arrive there.
+    /// Returns whether packets are sent from this address, or responses to earlier packets may still arrive
+    /// there.
     pub(crate) fn uses_local(&self, local: SocketAddr) -> bool {
         self.list.iter().any(|path| {
             path.tuple.local == local
@@ -74,8 +74,8 @@ impl PathSet {
         self.list.main().recovery.pto(SpaceId::Data).max(MIN_SILENCE)
     }
 
-    /// Takes a connection ID of the peer for the main path on other addresses: the one that already validates
-    /// them, or an unused one.
+    /// Reserves a connection ID of the peer for other addresses of the main path: the one of their pending
+    /// validation, or an unused one.
     pub(crate) fn take_cid_for(&mut self, tuple: &FourTuple) -> Result<(u64, ConnectionId), MigrateError> {
         let id = self.list.main().id;
         self.stock(id);
@@ -93,7 +93,7 @@ impl PathSet {
         path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)
     }
 
-    /// Returns whether a client knows `tuple`'s remote address as the server's.
+    /// Returns whether `tuple`'s remote address is known as the server's. For clients.
     pub(crate) fn knows_remote(&self, tuple: &FourTuple) -> bool {
         self.list.iter().any(|path| {
             path.tuple.remote == tuple.remote
@@ -106,8 +106,8 @@ impl PathSet {
         })
     }
 
-    /// Learns which local address a path uses: at first, or after the driver changed its socket. Only from
-    /// authentic packets, because anybody may send datagrams to other addresses of this host.
+    /// Learns the local address of a path, initially or after the driver changed its socket. Only authentic
+    /// packets may change it, because anybody can send datagrams to other addresses of this host.
     #[inline(always)]
     pub(crate) fn learn_local_address(&mut self, context: &Context<'_>) {
         if !context.is_usual {
@@ -121,8 +121,8 @@ impl PathSet {
         for path in self.list.iter_mut().filter(differs) {
             let vague =
                 path.tuple.local.ip().is_unspecified() && path.tuple.local.port() == tuple.local.port();
-            // Once this end has moved, what still comes to addresses that it has left says nothing about the
-            // one it uses.
+            // Once this end has migrated, packets to addresses that it has left say nothing about its present
+            // address.
             let other = path.address.chose_local
                 || path.address.validations.iter().any(|validation| validation.tuple.matches(tuple));
             let newest = path.id == context.path
@@ -134,9 +134,9 @@ impl PathSet {
         }
     }
 
-    /// Removes a datagram from the count of another path that runs over the same addresses, because it counts
-    /// for path `id` from now on. A datagram from `tuple` allows one answer of three times its size (RFC 9000
-    /// §8.1), not two.
+    /// Removes a datagram from the counters of another path with the same addresses, because it now counts
+    /// for path `id`. A datagram from `tuple` allows three times its size to be sent (RFC 9000 §8.1), not six
+    /// times.
     pub(crate) fn uncount_elsewhere(&mut self, id: PathId, tuple: &FourTuple, len: usize) {
         let other = self.list.by_tuple(tuple).filter(|other| *other != id);
         if let Some(other) = other.and_then(|other| self.list.get_mut(other)) {
@@ -145,8 +145,8 @@ impl PathSet {
     }
 }
 
-/// Returns whether a server at `current` may send its clients to `preferred`. A server on the public network
-/// must not direct clients to nearby hosts that trust their local network, nor to ports of other services
+/// Returns whether a server at `current` may redirect its clients to `preferred`. A server on the public
+/// network must not direct clients to hosts that trust their local network, nor to ports of other services
 /// (RFC 9000 §21.5).
 pub(crate) fn may_follow(current: &SocketAddr, preferred: &SocketAddr) -> bool {
     let port = preferred.port();
@@ -158,7 +158,8 @@ fn is_never_a_host(ip: IpAddr) -> bool {
     ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
 }
 
-/// Addresses that mean something else, or something more trusting, to each host.
+/// Returns whether the address is local in scope: it denotes a different host, or one with more trust, for
+/// each network.
 fn is_local(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),

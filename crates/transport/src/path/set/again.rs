@@ -1,9 +1,9 @@
-//! Second repetitions: frames that were repeated when a path fell silent are queued once more, a little
-//! later.
+//! Second repetitions: when a path falls silent, its frames in flight are sent again on other paths, and once
+//! more a little later.
 //!
-//! The reader has waited for a probe timeout by then, and the other paths carry more than before. A repeated
-//! frame may be lost in a queue that overflows, and detecting that loss takes a whole round trip. The second
-//! repetition leaves when the queue has drained.
+//! By then the reader has waited for a probe timeout, and the other paths carry more than before. A queue
+//! that overflows may drop a repeated frame, and detecting that loss takes a whole round trip. The second
+//! repetition is sent when the queue has drained.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::token::Token;
 /// Time after a path fell silent during which repeated frames are sent twice.
 pub(crate) const INSURED_FOR: Duration = Duration::from_secs(2);
 
-/// Frames that may wait for their second time; further ones leave once.
+/// Maximum number of frames that wait for their second repetition. Further ones are repeated only once.
 pub(crate) const MAX_AGAIN: usize = 256;
 
-/// Divisor of the round-trip time that yields the interval between the two transmissions.
+/// Divisor of the round-trip time that yields the interval between the two repetitions.
 pub(crate) const BETWEEN: u32 = 4;
 
-/// Frames that wait to be sent a second time.
+/// Frames that wait to be repeated a second time.
 #[derive(Debug, Default)]
 pub(crate) struct Again {
     until: Time,
-    /// In the order of time.
+    /// Frames with their due times, in ascending order.
     waiting: VecDeque<(Time, Token)>,
 }
 
@@ -36,14 +36,14 @@ impl Again {
         self.until = now + INSURED_FOR;
     }
 
-    /// Returns the time at which the first waiting frame is sent.
+    /// Returns the time at which the first waiting frame is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.waiting.front().map(|(at, _)| *at)
     }
 
     pub(crate) fn push(&mut self, at: Time, token: Token) {
         if self.waiting.len() < MAX_AGAIN {
-            // Round-trip times may have become shorter.
+            // Keeps the order if the round-trip time has become shorter.
             let at = self.waiting.back().map_or(at, |(last, _)| at.max(*last));
             self.waiting.push_back((at, token));
         }
@@ -56,8 +56,8 @@ impl Again {
 }
 
 impl PathSet {
-    /// Queues the stream data of these frames, which is repeated now, for another repetition soon if a path
-    /// fell silent lately.
+    /// Queues the stream data of these frames for a second repetition, if a path fell silent recently. The
+    /// frames are being repeated for the first time now.
     pub(crate) fn repeat_again(&mut self, now: Time, tokens: &[Token]) {
         if self.multipath.as_ref().is_none_or(|multipath| now >= multipath.again.until) {
             return;

@@ -1,5 +1,5 @@
-//! Further addresses of the server (draft-munizaga-quic-alternative-server-address): announced and withdrawn
-//! by the server, kept by a client that asked for them and may open paths to them.
+//! Further addresses of the server (draft-munizaga-quic-alternative-server-address). The server announces and
+//! withdraws them. A client that supports them remembers them and may open paths to them.
 
 use super::{AnnounceError, PathSet};
 use std::net::SocketAddr;
@@ -8,38 +8,37 @@ use anabranch_wire::{AddressFlags, Frame, Writer};
 
 use crate::token::{Token, Tokens};
 
-/// Addresses of a server that either end remembers, those included that were withdrawn; further ones are
-/// ignored.
+/// Maximum number of the server's addresses that either end remembers, including withdrawn ones. Further ones
+/// are ignored.
 pub(crate) const MAX_ALTERNATIVES: usize = 16;
 
-/// One further address of the server.
+/// A further address of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AlternativeAddress {
     /// The address.
     pub address: SocketAddr,
-    /// `true` if the server would rather be reached there than at the address in use.
+    /// `true` if the server prefers this address to the one in use.
     pub preferred: bool,
 }
 
-/// Announcements of the server's addresses: those of this end if it is the server, otherwise those of the
-/// peer.
+/// Announcements of the server's addresses: sent ones at the server, received ones at the client.
 #[derive(Debug, Default)]
 pub(crate) struct Alternatives {
     words: Vec<Word>,
-    /// Server: the next sequence number.
+    /// Server: sequence number of the next announcement.
     next: u64,
-    /// Server: whether the client understands.
+    /// Server: `true` if the client supports the extension.
     pub(crate) wanted: bool,
 }
 
-/// The newest word about one address.
+/// Newest announcement about one address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
     pub(crate) address: SocketAddr,
     pub(crate) flags: AddressFlags,
     pub(crate) sequence: u64,
-    /// Server: it is to be said (again).
+    /// Server: `true` if the announcement must be sent (again).
     pub(crate) owed: bool,
 }
 
@@ -55,7 +54,7 @@ impl Alternatives {
             .map(|word| AlternativeAddress { address: word.address, preferred: word.flags.preferred })
     }
 
-    /// Takes a newer word about an address in. Says whether it is one.
+    /// Stores an announcement. Returns whether it is newer than the known one and within the limit.
     pub(crate) fn learn(&mut self, new: Word) -> bool {
         let known = self.words.iter().position(|word| word.address == new.address);
         match known {
@@ -93,21 +92,21 @@ impl Alternatives {
         }
     }
 
-    /// Marks a lost announcement to be repeated, unless there is a newer one.
+    /// Marks a lost announcement to be sent again, unless a newer one has replaced it.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         self.words.iter_mut().filter(|word| word.sequence == sequence).for_each(|word| word.owed = true);
     }
 }
 
 impl PathSet {
-    /// Returns whether this end asks for further addresses of the server: it must be a client that can open
+    /// Returns whether this end requests further addresses of the server: it must be a client that can open
     /// paths to them.
     pub(crate) fn wants_alternatives(&self) -> bool {
         self.side.is_client() && self.config.multipath.is_some()
     }
 
     /// Announces a further address of the server to the client, and whether it is preferred (server only).
-    /// Returns `false` if the client does not want to know, or too many addresses were announced.
+    /// Fails if the client does not support the extension, or if too many addresses were announced.
     pub(crate) fn announce_address(
         &mut self,
         address: SocketAddr,
@@ -117,8 +116,8 @@ impl PathSet {
         multipath.alternatives.say(address, AddressFlags { preferred, retire: false })
     }
 
-    /// Withdraws an announced address, which the client should then leave (server only). Returns `false` if
-    /// it was not announced.
+    /// Withdraws an announced address, which the client should then stop using (server only). Fails if the
+    /// address is not announced.
     pub(crate) fn withdraw_address(&mut self, address: SocketAddr) -> Result<(), AnnounceError> {
         let multipath = self.multipath.as_mut().ok_or(AnnounceError::NotAnnounced)?;
         if !multipath.alternatives.current().any(|known| known.address == address) {
@@ -127,8 +126,8 @@ impl PathSet {
         multipath.alternatives.say(address, AddressFlags { preferred: false, retire: true })
     }
 
-    /// Returns the addresses that the server has announced and not withdrawn (client only);
-    /// [`Event::ServerAddresses`] reports changes.
+    /// Returns the addresses that the server has announced and not withdrawn (client only).
+    /// `Event::ServerAddresses` reports changes.
     pub(crate) fn server_addresses(&self) -> Vec<AlternativeAddress> {
         let alternatives = self.multipath.iter().filter(|_| self.side.is_client());
         alternatives.flat_map(|multipath| multipath.alternatives.current()).collect()

@@ -1,4 +1,4 @@
-//! Validations of addresses: which are due, and how they begin.
+//! Path validations: which challenges are due, and how validations begin.
 
 use anabranch_wire::{ConnectionId, PathId, SpaceId, Time};
 
@@ -6,13 +6,13 @@ use super::PathSet;
 use crate::datagram_io::FourTuple;
 use crate::path::{MIN_VALIDATION_ROOM, Path, Purpose, Validation};
 
-/// PTO of a network path nothing is known of, in initial RTTs: the RTT and four times its variation, half of
-/// it (RFC 9002 §6.2.2).
+/// PTO of an unknown network path in multiples of the initial RTT: the RTT, plus four times its variation,
+/// which is half of it (RFC 9002 §6.2.2).
 pub(crate) const UNKNOWN_PTO_RTTS: u32 = 3;
 
 impl PathSet {
-    /// Returns the addresses that get the next validation datagram, with the connection ID to use and the
-    /// maximum number of bytes.
+    /// Returns the addresses of the next validation datagram, the connection ID to use, and the maximum size
+    /// in bytes.
     pub(crate) fn next_validation(
         &mut self,
         now: Time,
@@ -33,9 +33,9 @@ impl PathSet {
             let dcid = if tuple == path.tuple { path.remote_cids.active() } else { path.cid_for(&tuple) };
             return Some((tuple, dcid, budget));
         }
-        // RFC 9000 §8.2.2: congestion control may delay a response, and so it bounds what a flood makes us
-        // send. One for each probe timeout leaves as probes do: a peer that may not send more before it has
-        // an answer could acknowledge nothing.
+        // Congestion control may delay a response (RFC 9000 §8.2.2), which bounds the responses to a flood of
+        // challenges. One response per probe timeout is exempt, as probes are. Otherwise a peer that must not
+        // send more until it has the response could acknowledge nothing, and the window would stay full.
         let has_room = path.recovery.has_room();
         let open = || budget >= MIN_VALIDATION_ROOM && (has_room || path.address.probe_response);
         let response =
@@ -49,7 +49,7 @@ impl PathSet {
         Some((tuple, path.cid_for(&tuple), budget))
     }
 
-    /// Begins a validation of `tuple` on a path.
+    /// Begins a validation of `tuple` on path `id`.
     pub(crate) fn validate(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Other paths as one path sees them: those it is coupled with, and those that stand in for it.
+//! Choice among a path's siblings: paths with a coupled congestion controller, and paths that replace it.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::PathSet;
 use super::acks::min_rtt;
 use crate::path::Path;
 
-/// State of the other paths for a coupled controller; hardly any connection has more than four paths.
+/// State of the other paths for a coupled controller. Hardly any connection has more than four paths.
 pub(crate) type Siblings = SmallVec<[Sibling; 4]>;
 
 impl PathSet {
-    /// Returns the other paths that carry data if the controller is coupled; otherwise returns an empty list.
+    /// Returns the working siblings of path `id` if its controller is coupled; otherwise an empty list.
     #[inline]
     pub(crate) fn siblings(&self, id: PathId) -> Siblings {
         if self.multipath.is_none() || self.list.len() == 1 {
@@ -25,14 +25,14 @@ impl PathSet {
         others.filter(|path| path.recovery.rtt().has_sample()).map(|path| path.recovery.sibling()).collect()
     }
 
-    /// Returns the path for packets that matter more than the window. It prefers a working path to a failing
-    /// one, then an available path to a backup, then the lowest round-trip time.
+    /// Returns the path for packets that may exceed the congestion window. A working path is preferred to a
+    /// failing one, then an available path to a backup, then the lowest smoothed round-trip time.
     pub(crate) fn best_path(&self) -> Option<PathId> {
         self.best_path_by(|path| path.recovery.rtt().smoothed())
     }
 
-    /// Returns the same for small data that is sent last, by the smallest round-trip time, since past
-    /// queueing delays do not matter to it.
+    /// Returns the path like [`Self::best_path`], but by the smallest round-trip time: for small data that is
+    /// sent last, past queueing delays do not matter.
     pub(crate) fn shortest_path(&self) -> Option<PathId> {
         self.best_path_by(min_rtt)
     }
@@ -43,9 +43,8 @@ impl PathSet {
         usable.min_by_key(rank).map(|path| path.id)
     }
 
-    /// Returns the path on which the acknowledgments of `path` are sent if they had better not be sent on
-    /// `path` itself. That is so if it is given up or fails, or if the peer calls it a backup because it
-    /// fails there.
+    /// Returns the path that sends the acknowledgments of `path` in its place, if `path` is abandoned or
+    /// failing, or if the peer has declared it a backup, perhaps because it fails in the peer's direction.
     pub(crate) fn stand_in(&self, path: &Path) -> Option<PathId> {
         let doubtful = path.is_abandoned() || path.is_failing || !path.status.peer.available;
         if !doubtful || self.multipath.is_none() || self.list.len() == 1 {

@@ -1,5 +1,5 @@
-//! Copies of frames in flight on one path for another path: because a scheduler sends everything twice, or
-//! because a path without data of its own can overtake a slower one.
+//! Copies of frames in flight on one path that are sent on another path: for schedulers that send everything
+//! twice, and for paths without data of their own that can overtake a slower path.
 
 use std::collections::VecDeque;
 
@@ -10,26 +10,27 @@ use super::PathSet;
 use crate::schedule::PathView;
 use crate::token::{Token, Tokens};
 
-/// Frames that may wait to be repeated on one path; the oldest give way.
+/// Maximum number of frames that wait to be repeated on one path. The oldest are dropped first.
 pub(crate) const MAX_COPIES: usize = 4_096;
 
-/// Frames that are looked for at a time; the next ones follow when these have left.
+/// Number of frames after which a search for frames to repeat stops. The search continues when these have
+/// been sent.
 pub(crate) const REINJECTED_AT_ONCE: usize = 16;
 
 /// Frames that wait to be repeated, and the position up to which each path's packets have been searched for
-/// them.
+/// such frames.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     queues: Vec<(PathId, VecDeque<Token>)>,
     cursors: Vec<(PathId, Cursor)>,
 }
 
-/// Orders of a path whose data has been repeated, or need not be.
+/// Orders of a path whose data has been repeated, or need not be repeated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
-    /// From the first to before the second.
+    /// Orders searched from the newest down, as a half-open range.
     from_newest: (u64, u64),
-    /// Those below.
+    /// Order below which all packets were searched from the oldest up.
     from_oldest: u64,
 }
 
@@ -54,7 +55,7 @@ impl Copies {
         self.queues.iter().any(|(id, queue)| *id == path && !queue.is_empty())
     }
 
-    /// Forgets the path, which is not used any longer.
+    /// Removes the copies for a path that is no longer used.
     pub(crate) fn forget(&mut self, path: PathId) {
         self.queues.retain(|(id, _)| *id != path);
         self.cursors.retain(|(id, _)| *id != path);
@@ -75,7 +76,7 @@ impl PathSet {
         self.multipath.as_ref().is_some_and(|multipath| multipath.copies.has(id))
     }
 
-    /// Queues the frames that have just been written for one path to be repeated on others.
+    /// Queues frames that have just been written on one path to be repeated on `paths`.
     pub(crate) fn copy_to(&mut self, paths: &[PathId], written: &[Token]) {
         let Some(multipath) = &mut self.multipath else { return };
         let repeatable =
@@ -87,7 +88,7 @@ impl PathSet {
         }
     }
 
-    /// Puts the rest of a STREAM frame of [`Self::next_named_copy`] back to the front of the queue.
+    /// Returns the unsent rest of a STREAM frame of [`Self::next_named_copy`] to the front of the queue.
     pub(crate) fn copy_left(&mut self, path: PathId, left: Token) {
         let multipath = self.multipath.as_mut();
         if let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(path)) {
@@ -96,8 +97,7 @@ impl PathSet {
     }
 }
 
-/// Returns whether a packet that was sent on `busy` at `sent` arrives later than one that is sent on `idle`
-/// now.
+/// Returns whether a packet sent on `busy` at `sent` arrives later than one sent on `idle` now.
 pub(crate) fn is_overtaken(sent: Time, now: Time, idle: &PathView, busy: &PathView) -> bool {
     sent + busy.one_way() > now + idle.one_way()
 }
@@ -114,7 +114,7 @@ impl Cursor {
     ) -> Vec<Token> {
         let next = recovery.next_order(SpaceId::Data);
         let (low, high) = self.from_newest;
-        // What has been sent since, then what was not reached before.
+        // Packets sent since the last search, then those below the range searched before.
         let unseen = recovery
             .under_way(SpaceId::Data, high..next)
             .rev()
@@ -125,8 +125,8 @@ impl Cursor {
         found
     }
 
-    /// Returns data to repeat for a sender that is held back. Data that was sent first comes first, because
-    /// it opens the window first.
+    /// Returns data to repeat when the send window blocks the sender. The oldest data comes first, because
+    /// its acknowledgment opens the window first.
     pub(crate) fn oldest(
         &mut self,
         recovery: &Recovery<Tokens>,
@@ -142,8 +142,8 @@ impl Cursor {
     }
 }
 
-/// Returns the data of `packets`, as much as is repeated at a time, and the order of the last packet
-/// examined.
+/// Returns the stream data of `packets`, up to [`REINJECTED_AT_ONCE`] frames, and the order of the last
+/// packet examined.
 pub(crate) fn gather<'a>(
     packets: impl Iterator<Item = (u64, &'a Sent<Tokens>)>,
 ) -> (Vec<Token>, Option<u64>) {
@@ -158,7 +158,7 @@ pub(crate) fn gather<'a>(
     (found, reached)
 }
 
-/// Returns the stream whose data a packet's token stands for, if it is not a repetition itself.
+/// Returns the stream whose data a packet's token stands for; `None` for tokens without new stream data.
 pub(crate) fn stream_of(token: &Token) -> Option<anabranch_wire::StreamId> {
     match token {
         Token::Stream { id, .. } => Some(*id),

@@ -1,4 +1,4 @@
-//! Paths as a driver sees them: which ones exist, and which it cannot send on because their sockets are full.
+//! Paths for the driver: which ones exist, and which ones cannot send because their sockets are full.
 
 use std::net::SocketAddr;
 
@@ -6,33 +6,32 @@ use anabranch_wire::PathId;
 
 use super::PathSet;
 
-/// Paths on which a driver cannot send just now.
+/// Extent to which full sockets block a connection's paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketBlock {
-    /// None.
+    /// No path is blocked.
     Nothing,
-    /// Some, while others can be sent on.
+    /// Some paths are blocked, others are not.
     Some,
-    /// All of them.
+    /// All paths are blocked.
     All,
 }
 
 impl PathSet {
-    /// Returns whether a path carries data: `false` while the peer has not answered on it, `None` once it is
-    /// given up.
+    /// Returns whether a path carries data: `false` if the peer has not responded on it yet, `None` if it is
+    /// abandoned or unknown.
     pub(crate) fn is_path_open(&self, id: PathId) -> Option<bool> {
         self.list.get(id).filter(|path| !path.is_abandoned()).map(|path| path.is_usable())
     }
 
-    /// Returns whether any state of a path is kept: packets may still be sent and arrive on it, even if it
-    /// was abandoned.
+    /// Returns whether state of a path is kept. Packets may still be sent and received on it, even if it was
+    /// abandoned.
     pub(crate) fn has_path(&self, id: PathId) -> bool {
         self.list.get(id).is_some()
     }
 
-    /// Tells which paths cannot be sent on for now because of their local address, whose socket is full:
-    /// [`Self::poll_transmit`] leaves them out, and gives what any path may carry to others, until the next
-    /// call of this.
+    /// Marks the paths whose local address has a full socket. They send nothing until the next call, and
+    /// other paths carry the frames that any path may carry.
     pub(crate) fn set_socket_blocked(
         &mut self,
         is_socket_blocked: impl Fn(SocketAddr) -> bool,

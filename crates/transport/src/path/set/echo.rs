@@ -1,23 +1,24 @@
-//! Round-trip samples of a path whose packets are acknowledged on other paths first.
+//! RTT samples of a path whose packets are acknowledged on other paths first.
 //!
-//! An ACK of the single packet number space names packets of every path. ACK frames that arrive on a fast
-//! path acknowledge the packets of a slow one before the slow path's own ACK arrives. Such frames carry no
-//! sample of the slow path's round trip; its own ACK does, although it acknowledges nothing new by then. Send
-//! times are kept until it arrives.
+//! An ACK in the single packet number space acknowledges packets of every path. An ACK that arrives on a fast
+//! path may acknowledge packets of a slow one before the slow path's own ACK arrives. Such an ACK gives no
+//! RTT sample of the slow path. Its own ACK gives one, although it acknowledges nothing new by then. Send
+//! times are therefore kept until it arrives.
 
 use std::collections::BTreeMap;
 
 use anabranch_wire::{PathId, Time};
 
-/// Packets kept, all paths together; the oldest of a path give way.
+/// Maximum number of packets whose send times are kept, for all paths together. The oldest of a path are
+/// dropped first.
 pub(crate) const MAX_ECHOES: usize = 1024;
 
-/// Send times of packets that were acknowledged on another path than their own.
+/// Send times of packets that were acknowledged on a path other than their own.
 #[derive(Debug, Default)]
 pub(crate) struct Echoes(BTreeMap<(PathId, u64), Time>);
 
 impl Echoes {
-    /// Notes that the packet was acknowledged on another path.
+    /// Records that a packet of `path` was acknowledged on another path.
     pub(crate) fn note(&mut self, path: PathId, number: u64, sent: Time) {
         if self.0.len() == MAX_ECHOES {
             let oldest = self.0.range((path, 0)..=(path, number)).next().map(|(key, _)| *key);
@@ -27,8 +28,8 @@ impl Echoes {
         self.0.insert((path, number), sent);
     }
 
-    /// Returns the send time of the packet `largest`, the largest in an ACK that arrived on the path, if it
-    /// is kept. Removes all entries up to it.
+    /// Returns the send time of packet `largest`, the largest number in an ACK that arrived on the path, if
+    /// it is kept. Removes all entries up to it.
     pub(crate) fn answer(&mut self, path: PathId, largest: u64) -> Option<Time> {
         let mut sent = None;
         while let Some((&key, &time)) = self.0.range((path, 0)..=(path, largest)).next() {
@@ -38,7 +39,7 @@ impl Echoes {
         sent
     }
 
-    /// Forgets the path, which is gone.
+    /// Removes the entries of a path whose state is removed.
     pub(crate) fn forget(&mut self, path: PathId) {
         self.0.retain(|(kept, _), _| *kept != path);
     }

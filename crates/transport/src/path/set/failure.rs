@@ -1,10 +1,10 @@
-//! Detection of silent paths: suspected, probed, taken back into use, or due to be abandoned.
+//! Detection of silent paths: they are suspected, probed, and used again or abandoned.
 //!
-//! A path is *potentially failed* when an answer on it has been overdue for a probe timeout while another
-//! path works. Its data in flight is sent again on other paths at once, the peer learns of it by
-//! PATH_STATUS_BACKUP in the same packet, and the path is probed with PATH_CHALLENGE until a response
-//! arrives. A response, unlike the ACK of a PING, has to arrive on the path itself (RFC 9000 §8.2.2), so it
-//! proves that both directions work.
+//! A path is *potentially failed* when an acknowledgment on it has been overdue for a probe timeout while
+//! another path works. Its data in flight is sent again on other paths at once. The same packet informs the
+//! peer with PATH_STATUS_BACKUP. The path is then probed with PATH_CHALLENGE until a response arrives. Unlike
+//! the ACK of a PING, a response must arrive on the path itself (RFC 9000 §8.2.2), so it proves that both
+//! directions work.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::PathSet;
 use crate::path::{Health, Path, Purpose};
 use crate::token::Token;
 
-/// Longest time between two challenges on a failing path whose probe timeout is not longer. A path that works
-/// again is back in use so much later at most, at the price of 24 kbit/s of challenges while it does not.
+/// Maximum time between two challenges on a failing path, unless its probe timeout is longer. A path that
+/// works again is used again at most this much later. Until then the challenges cost 24 kbit/s.
 pub(crate) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(400);
 
-/// Packets under way among which the oldest is looked for that asks for an acknowledgment: it is the first,
-/// or follows on acknowledgments, which are accompanied by a PING every so often.
+/// Maximum number of packets in flight that are searched for the oldest ack-eliciting one. It is the first,
+/// or it follows ACK-only packets, which contain a PING every so often.
 pub(crate) const MAX_OLDEST: usize = 64;
 
 impl Multipath {
@@ -37,29 +37,30 @@ impl Multipath {
         &mut self.health[at]
     }
 
-    /// Removes the health of a path that is forgotten.
+    /// Removes the health of a path whose state is removed.
     pub(crate) fn forget_health(&mut self, path: PathId) {
         self.health.retain(|health| health.path != path);
     }
 }
 
 impl PathSet {
-    /// Notes that an authentic packet arrived on the path.
+    /// Records that an authentic packet arrived on the path.
     pub(crate) fn on_path_heard(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_heard(now);
         }
     }
 
-    /// Notes that an ack-eliciting packet arrived on the path: the peer uses the path, and so has a reason to
-    /// be late with its own acknowledgments. A packet that only acknowledges may concern other paths alone.
+    /// Records that an ack-eliciting packet arrived on the path. The peer then uses the path, so its own
+    /// acknowledgments may be late for that reason. A packet with only acknowledgments may concern other
+    /// paths alone.
     pub(crate) fn on_path_lives(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_lives(now);
         }
     }
 
-    /// Notes that an ack-eliciting packet is sent on the path.
+    /// Records that an ack-eliciting packet is sent on the path.
     pub(crate) fn on_path_asked(&mut self, now: Time, id: PathId, owed: &[Token]) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_asked(now);
@@ -67,19 +68,19 @@ impl PathSet {
         }
     }
 
-    /// Notes that packets of the path were acknowledged by a frame that arrived on the path `via`.
+    /// Records that packets of the path were acknowledged by a frame that arrived on the path `via`.
     pub(crate) fn on_path_acked(&mut self, now: Time, id: PathId, via: PathId) {
         let oldest = self.oldest_asking(id);
         let Some(multipath) = &mut self.multipath else { return };
         multipath.health_mut(id, now).on_acked(now, oldest);
-        // An acknowledgment that took another way says nothing about the way back.
+        // An acknowledgment on another path proves nothing about the return direction of this one.
         if via == id {
             self.on_path_answers(now, id);
         }
     }
 
-    /// Returns the send time of the path's oldest ack-eliciting packet that is not acknowledged and was not
-    /// sent again elsewhere.
+    /// Returns the send time of the path's oldest ack-eliciting packet that is unacknowledged and was not
+    /// sent again on another path.
     pub(crate) fn oldest_asking(&self, id: PathId) -> Option<Time> {
         self.multipath.as_ref()?;
         let under_way = self.list.get(id)?.recovery.under_way(SpaceId::Data, self.moved_before(id)..u64::MAX);
@@ -87,20 +88,20 @@ impl PathSet {
         asking.next().map(|(_, sent)| sent.time)
     }
 
-    /// Counts a DATAGRAM that arrived.
+    /// Counts a received DATAGRAM frame.
     pub(crate) fn on_message(&mut self) {
         if let Some(multipath) = &mut self.multipath {
             multipath.messages += 1;
         }
     }
 
-    /// Returns the order below which packets of the path have been sent again elsewhere.
+    /// Returns the order below which packets of the path have been sent again on other paths.
     pub(crate) fn moved_before(&self, id: PathId) -> u64 {
         let health = self.multipath.as_ref().and_then(|multipath| multipath.health(id));
         health.map_or(0, |health| health.moved)
     }
 
-    /// Returns whether another path works, although this one was asked at `asked` and has not answered by
+    /// Returns whether another path works, although this one has not acknowledged a packet sent at `asked` by
     /// `deadline`.
     pub(crate) fn has_way_out(&self, id: PathId, asked: Time, deadline: Time) -> bool {
         let Some(multipath) = &self.multipath else { return false };
@@ -110,8 +111,8 @@ impl PathSet {
         })
     }
 
-    /// Returns the time at which the path will have been silent for too long; `None` if it owes no answer, or
-    /// no other path works.
+    /// Returns the time at which the path counts as silent; `None` if no acknowledgment is due, or no other
+    /// path works.
     pub(crate) fn silent_at(&self, path: &Path) -> Option<Time> {
         if !path.is_usable() || path.is_failing {
             return None;
@@ -122,8 +123,8 @@ impl PathSet {
         self.has_way_out(path.id, asked, deadline).then_some(deadline)
     }
 
-    /// Asks a failing path again at once, because the peer can use it again; this end uses it as soon as it
-    /// answers.
+    /// Probes a failing path at once, because the peer has declared it available. The path is used again as
+    /// soon as the peer responds.
     pub(crate) fn on_peer_available(&mut self, now: Time, id: PathId) {
         let failing = self.list.get_mut(id).filter(|path| path.is_failing && path.is_usable());
         if let Some(path) = failing {
@@ -136,7 +137,7 @@ impl PathSet {
         }
     }
 
-    /// Takes a failing path back into use after it has shown that it works in both directions.
+    /// Uses a failing path again after it has proved that both directions work.
     pub(crate) fn on_path_answers(&mut self, now: Time, id: PathId) {
         let since = self.multipath.as_ref().and_then(|multipath| multipath.health(id)?.silent_since());
         let Some(path) = self.list.get_mut(id).filter(|path| path.is_failing && path.is_usable()) else {
@@ -153,14 +154,14 @@ impl PathSet {
         self.review_status(id);
     }
 
-    /// Returns the time at which a silent path next needs attention, or a frame is to be sent a second time.
+    /// Returns the time at which a path next needs attention, or a frame is due for its second repetition.
     pub(crate) fn health_timeout(&self) -> Option<Time> {
         let again = self.multipath.as_ref()?.again.next();
         let attention = self.list.iter().filter_map(|path| self.attention(path).map(|(time, _)| time)).min();
         attention.into_iter().chain(again).min()
     }
 
-    /// Returns the attention that the path needs first, and the time for it.
+    /// Returns the first attention that the path needs, and the time for it.
     pub(crate) fn attention(&self, path: &Path) -> Option<(Time, Attention)> {
         let config = self.config.multipath.as_ref()?;
         let health = self.multipath.as_ref()?.health(path.id)?;
@@ -188,15 +189,15 @@ impl PathSet {
     }
 }
 
-/// Attention that a path needs.
+/// Kind of attention that a path needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attention {
-    /// It owes an answer for too long.
+    /// Acknowledgment overdue: the path begins to fail.
     Silent,
-    /// It has been failing for too long.
+    /// Failing for too long: the path is abandoned.
     GiveUp,
-    /// It has had no traffic for long.
+    /// No traffic for a long time: the path is probed.
     LookAfter,
-    /// It is to be kept alive.
+    /// Keep-alive PING due.
     KeepAlive,
 }

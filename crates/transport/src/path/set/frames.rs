@@ -8,7 +8,7 @@ use crate::error::TransportError;
 use crate::error::violation;
 
 impl Multipath {
-    /// Checks that a path ID that the peer names is one that it was allowed to use.
+    /// Checks that the peer was allowed to use a path ID in its frame.
     pub(crate) fn check(&self, side: Side, path: PathId) -> Result<(), TransportError> {
         if let Some(pool) = &self.pool {
             return pool.check(side, path);
@@ -32,7 +32,7 @@ impl PathSet {
         if local.is_some_and(|local| next_sequence > local.next_sequence()) {
             return Err(violation("PATH_CIDS_BLOCKED for an ID that is not next"));
         }
-        // What can be issued has been issued, and is repeated if it is lost.
+        // All connection IDs that can be issued have been issued, and lost frames are sent again.
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Evidence about the path of a packet in the single packet number space, from addresses and challenges.
+//! Identification of a packet's path in the single packet number space, from addresses and challenges.
 
 use anabranch_wire::{PathId, Time};
 
@@ -7,9 +7,9 @@ use crate::datagram_io::FourTuple;
 use crate::path::{Path, Purpose};
 
 impl PathSet {
-    /// Begins a validation of the client's path on `tuple` if a server's challenge arrived there but named
-    /// another path. Where only the port has changed, the server may mistake one path for the other. Only a
-    /// challenge that names the path ever corrects it.
+    /// Begins a validation of the client's path on `tuple` if a challenge of the server arrived there but
+    /// named another path. If only the port has changed, the server may mistake one path for the other. Only
+    /// a challenge that names the path corrects it.
     pub(crate) fn correct_server(&mut self, now: Time, tuple: &FourTuple, named: PathId) {
         let asks = |path: &Path| path.address.validations.iter().any(|validation| validation.tuple == *tuple);
         if self.side.is_server() || self.list.iter().any(asks) {
@@ -22,8 +22,8 @@ impl PathSet {
         }
     }
 
-    /// Returns the path whose challenge had this data. The response arrives on that path (RFC 9000 §8.2.2),
-    /// although its addresses may be those of another path if it is about to move there.
+    /// Returns the path whose challenge had this data. The response belongs to that path (RFC 9000 §8.2.2),
+    /// even if it arrives on the addresses of another path because the path is about to migrate there.
     pub(crate) fn asked_with(&self, data: [u8; 8]) -> Option<PathId> {
         let asked = |path: &&Path| {
             path.address.validations.iter().any(|validation| validation.answered_by(data).is_some())
@@ -31,7 +31,7 @@ impl PathSet {
         self.list.iter().find(asked).map(|path| path.id)
     }
 
-    /// Guesses the path of a packet that does not name its path, from its addresses.
+    /// Guesses the path of a packet from its addresses, if the packet does not name its path.
     pub(crate) fn guess_path(&self, tuple: &FourTuple) -> PathId {
         let open = |path: &&Path| !path.is_abandoned() && path.tuple.matches(tuple);
         if let Some(path) = self.list.iter().find(open) {
@@ -50,7 +50,8 @@ impl PathSet {
         if let Some(path) = self.list.iter().find(left) {
             return path.id;
         }
-        // A NAT changes the port: the path of the same hosts has moved, if there is only one.
+        // A NAT may have changed the port. The packet then belongs to the path between the same hosts, if
+        // there is only one.
         let same_hosts = |path: &&Path| {
             path.is_usable()
                 && path.tuple.remote.ip() == tuple.remote.ip()

@@ -1,26 +1,26 @@
-//! The path that a connection ID or a packet number belongs to.
+//! Assignment of connection IDs and packet numbers to paths.
 
 use anabranch_wire::{ConnectionId, PathId, SpaceId};
 
 use super::PathSet;
 use crate::datagram_io::FourTuple;
 
-/// The path of a connection ID.
+/// Path of a connection ID.
 #[derive(Clone, Copy)]
 pub(crate) struct Addressee {
     pub(crate) path: PathId,
-    /// It is the main path's, and the one in use there.
+    /// `true` if the ID is the one that the peer uses on the main path.
     pub(crate) is_usual: bool,
 }
 
 impl PathSet {
-    /// Reports whether a packet with this connection ID on these addresses is as all others on the path.
+    /// Returns whether the addresses and the connection ID of a packet are the usual ones of `path`.
     pub(crate) fn came_as_usual_on(&self, tuple: &FourTuple, path: PathId, dcid: &ConnectionId) -> bool {
         let path = self.list.get(path);
         path.is_some_and(|path| path.tuple == *tuple && path.used_local_cid == *dcid)
     }
 
-    /// Returns the path that a connection ID stands for.
+    /// Returns the path to which a connection ID belongs.
     #[inline(always)]
     pub(crate) fn addressee(&self, dcid: &ConnectionId) -> Option<Addressee> {
         let main = self.list.main();
@@ -42,7 +42,7 @@ impl PathSet {
         }
     }
 
-    /// Returns whether `number` was received before on a path; `true` if there is no such path.
+    /// Returns whether `number` was received before on a path; `true` if the path does not exist.
     #[inline]
     pub(crate) fn is_duplicate_on(&self, path: PathId, number: u64) -> bool {
         let path = self.list.get(path);

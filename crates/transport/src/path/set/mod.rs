@@ -1,9 +1,8 @@
-//! All paths of a connection: which there are, how their packets are numbered, and what several of them
-//! share.
+//! All paths of a connection, the numbering of their packets, and their shared state.
 //!
 //! A [`PathSet`] has no streams, keys or handshake, so that several paths can be tested without a connection.
-//! The connection asks it where a packet belongs, which path carries what, and what is owed to the peer about
-//! paths.
+//! The connection asks it which path a packet belongs to, which path carries which data, and which frames
+//! about paths must be sent.
 
 mod abandon;
 mod acks;
@@ -53,23 +52,24 @@ use super::{ClosedPaths, Path, Paths};
 use crate::config::TransportConfig;
 use crate::space::Numbering;
 
-/// Paths that may be on their way out, state kept or PATH_ABANDON not acknowledged, while others take their
-/// place already. With more, a new path ID is offered only when one of them is done: that bounds what a peer
-/// can make us keep by opening and abandoning paths, or by not acknowledging anything.
+/// Maximum number of closing paths that are replaced by new ones at once. A path is closing while its state
+/// is kept or its PATH_ABANDON is unacknowledged. With more closing paths, a new path ID is offered only when
+/// one of them is done. This bounds the state that a peer can make us keep by opening and abandoning paths,
+/// or by acknowledging nothing.
 pub(crate) const MAX_CLOSING_PATHS: u32 = 8;
 
-/// The paths of a connection and what they share.
+/// The paths of a connection and their shared state.
 #[derive(Debug)]
 pub(crate) struct PathSet {
     pub(crate) side: Side,
     pub(crate) config: Arc<TransportConfig>,
-    /// Open paths, and those whose end the peer may not know yet.
+    /// Open paths, and abandoned ones whose state is kept.
     pub(crate) list: Paths,
-    /// Relation of packet numbers and paths.
+    /// Relation between packet numbers and paths.
     pub(crate) numbering: Numbering,
-    /// State of RFC 10069; `None` unless both ends want it.
+    /// State of RFC 10069; `None` unless both ends negotiated multipath.
     pub(crate) multipath: Option<Box<Multipath>>,
-    /// Totals of forgotten paths.
+    /// Totals of removed paths.
     pub(crate) closed: Option<Box<ClosedPaths>>,
 }
 
@@ -80,7 +80,7 @@ impl PathSet {
         Self { side, config, list, numbering, multipath: None, closed: None }
     }
 
-    /// Returns three PTOs, the largest of all paths (RFC 9000 §10.2, RFC 10069).
+    /// Returns the closing period: three times the largest PTO of all paths (RFC 9000 §10.2, RFC 10069).
     pub(crate) fn close_period(&self) -> std::time::Duration {
         self.list.max_pto() * 3
     }

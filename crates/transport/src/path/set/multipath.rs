@@ -1,4 +1,4 @@
-//! State of RFC 10069 that paths share: path IDs, connection IDs of unopened paths, and frames that are owed.
+//! State of RFC 10069 that paths share: path IDs, connection IDs of unopened paths, and pending frames.
 
 use anabranch_wire::{ConnectionId, PathId, Side};
 
@@ -11,33 +11,33 @@ use super::unopened::{Unopened, UnopenedPaths};
 use crate::path::{Health, LocalCids, RemoteCids, Status};
 use crate::schedule::{Algorithm, AnyScheduler};
 
-/// Connection IDs of each unused path that are issued ahead: one to open it with, one to follow a rebinding
-/// with.
+/// Number of connection IDs that are issued in advance for each unused path: one to open it, one to follow a
+/// NAT rebinding.
 pub(crate) const CIDS_AHEAD: usize = 2;
 
-/// Path IDs and connection IDs that this end may use and frames that it owes, once both ends have negotiated
+/// Path IDs and connection IDs that this end may use, and pending frames, once both ends have negotiated
 /// multipath.
 #[derive(Debug)]
 pub(crate) struct Multipath {
-    /// Largest path ID that the peer may use, as it was told.
+    /// Largest path ID that the peer may use, as announced to it.
     pub(crate) local_max: PathId,
     /// Largest path ID that this end may use.
     pub(crate) remote_max: PathId,
-    /// Connection IDs of the paths up to `local_max` that are neither open nor gone. An ID that leaves never
-    /// comes back.
+    /// Connection IDs of the paths up to `local_max` that are neither open nor closed. A path ID that was
+    /// removed is never inserted again.
     pub(crate) unopened: UnopenedPaths,
     /// Scheduler that chooses the path of the next packet with data.
     pub(crate) scheduler: AnyScheduler,
-    /// Frames to be repeated on other paths.
+    /// Frames to repeat on other paths.
     pub(crate) copies: Copies,
-    /// Frames to be sent a second time.
+    /// Frames to send a second time.
     pub(crate) again: Again,
-    /// The fastest path, which acknowledgments take that do not stay on their own.
+    /// The fastest path, for acknowledgments that are not sent on their own path.
     pub(crate) ack_path: Option<PathId>,
-    /// Paths whose newest acknowledgment is to be repeated, and on which. A path that is gone is neither, so
-    /// that there are no more than pairs of paths.
+    /// Pairs of a path whose newest acknowledgment must be repeated, and the path to repeat it on. Closed
+    /// paths are removed, so the number of pairs of paths bounds the list.
     pub(crate) ack_copies: Vec<(PathId, PathId)>,
-    /// Weights that the application has given to paths.
+    /// Weights that the application has set for paths.
     pub(crate) weights: Vec<(PathId, u32)>,
     /// `active_connection_id_limit` of this end and of the peer.
     pub(crate) cid_limits: (u64, u64),
@@ -48,20 +48,20 @@ pub(crate) struct Multipath {
     pub(crate) health: Vec<Health>,
     /// Further addresses of the server.
     pub(crate) alternatives: Alternatives,
-    /// DATAGRAM frames sent and received.
+    /// Number of DATAGRAM frames sent and received.
     pub(crate) messages: u64,
-    /// Set when a path could not be opened for want of a path ID or a connection ID of the peer.
+    /// `true` if a path could not be opened because a path ID or a connection ID of the peer was missing.
     pub(crate) wants_path: bool,
-    /// Paths may be in other states than the application knows of.
+    /// `true` if states of paths may have changed since they were reported to the application.
     pub(crate) states_changed: bool,
-    /// Path IDs that are gone, each of which makes room for another.
+    /// Number of closed path IDs. Each allows a further one.
     pub(crate) closed: u32,
-    /// State that paths share in the single packet number space. With it, none of the fields above about IDs
-    /// and maxima is in use.
+    /// State that paths share in the single packet number space. If it is set, the fields above about IDs and
+    /// maxima are not used.
     pub(crate) pool: Option<Pool>,
 }
 
-/// A PATH_ABANDON frame that is owed or under way.
+/// A PATH_ABANDON frame that must be sent or is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abandon {
     pub(crate) path: PathId,
@@ -70,7 +70,7 @@ pub(crate) struct Abandon {
 }
 
 impl Multipath {
-    /// Creates the state from the maxima of the transport parameters; `cid_limits` is the
+    /// Creates the state from the maximum path IDs of the transport parameters. `cid_limits` has the
     /// `active_connection_id_limit` of both ends.
     pub(crate) fn new(scheduler: Algorithm, local_max: u32, remote_max: u32, cid_limits: (u64, u64)) -> Self {
         let mut new = Self {
@@ -99,11 +99,11 @@ impl Multipath {
         new
     }
 
-    /// Allows the peer as many paths as this end wants, while `closing` others are on their way out.
+    /// Allows the peer as many paths as this end is configured for, while `closing` others are closing.
     pub(crate) fn offer(&mut self, closing: u32) {
         let held_back = closing.saturating_sub(MAX_CLOSING_PATHS);
         let max = self.initial_max.saturating_add(self.closed) - held_back.min(self.closed);
-        // One below the largest ID there is, so that there is always a next one.
+        // Stays below the largest possible ID, so that a next ID always exists.
         while self.local_max.0 < max.min(u32::MAX - 1) {
             self.local_max = PathId(self.local_max.0 + 1);
             self.owed.max_path_id = true;
@@ -125,28 +125,28 @@ impl Multipath {
         self.local_max.min(self.remote_max)
     }
 
-    /// Returns the path to open next, if both ends allow one.
+    /// Returns the path to open next, if both ends allow another one.
     pub(crate) fn next(&self) -> Option<PathId> {
         self.unopened.keys().next().copied().filter(|id| *id <= self.remote_max)
     }
 
-    /// Returns whether the peer's maximum keeps this end from opening a path.
+    /// Returns whether the peer's maximum path ID keeps this end from opening a path.
     pub(crate) fn is_blocked(&self) -> bool {
         self.next().is_none() && self.remote_max <= self.local_max
     }
 
-    /// Returns whether `path` is open or gone, and may not be opened any more.
+    /// Returns whether `path` is open or closed, and so must not be opened again.
     pub(crate) fn is_used_up(&self, path: PathId) -> bool {
         path <= self.local_max && !self.unopened.contains_key(&path)
     }
 
-    /// Returns whether the peer has given `cid` to an unopened path other than `path`.
+    /// Returns whether the peer has issued `cid` for an unopened path other than `path`.
     pub(crate) fn holds_remote_cid(&self, cid: &ConnectionId, path: PathId) -> bool {
         self.unopened.iter().any(|(id, other)| *id != path && other.remote.holds(cid))
     }
 
-    /// Returns the path whose unused local connection IDs contain `cid`. Path 0 stands for any path if the
-    /// paths share them.
+    /// Returns the path whose unused local connection IDs contain `cid`. If paths share their IDs, path 0
+    /// stands for any path.
     pub(crate) fn by_local_cid(&self, cid: &[u8]) -> Option<PathId> {
         if let Some(pool) = &self.pool {
             return pool.local.contains(cid).map(|_| PathId::ZERO);
@@ -155,13 +155,12 @@ impl Multipath {
         self.unopened.iter().find(|(_, unopened)| holds(unopened)).map(|(path, _)| *path)
     }
 
-    /// Removes the repetitions of a path that is gone: neither its acknowledgments nor others on it are
-    /// repeated.
+    /// Removes the pending copies of acknowledgments for or on a closed path.
     pub(crate) fn forget_ack_copies(&mut self, path: PathId) {
         self.ack_copies.retain(|(of, on)| *of != path && *on != path);
     }
 
-    /// Returns the weight that the application has given to a path; 1 if it has given none.
+    /// Returns the weight that the application has set for a path; 1 by default.
     pub(crate) fn weight(&self, path: PathId) -> u32 {
         self.weights.iter().find(|(id, _)| *id == path).map_or(1, |(_, weight)| *weight)
     }
@@ -171,26 +170,27 @@ impl Multipath {
         self.weights.push((path, weight));
     }
 
-    /// Stops scheduling on the path, because nothing is sent on it any longer.
+    /// Stops scheduling on the path, because nothing more is sent on it.
     pub(crate) fn stop_scheduling(&mut self, path: PathId) {
         self.copies.forget(path);
         self.weights.retain(|(id, _)| *id != path);
     }
 
-    /// Paths that could be opened, PATH_ABANDON frames owed or under way, connection IDs issued ahead.
+    /// Returns the number of paths that could be opened, of PATH_ABANDON frames pending or in flight, and of
+    /// connection IDs issued in advance.
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, usize, usize) {
         let cids = self.unopened.values().map(|unopened| unopened.local.iter().count()).sum();
         (self.unopened.len(), self.owed.abandons.len(), cids)
     }
 
-    /// Acknowledgments that are to be repeated.
+    /// Returns the number of acknowledgments that must be repeated.
     #[cfg(test)]
     pub(crate) fn held_ack_copies(&self) -> usize {
         self.ack_copies.len()
     }
 
-    /// Takes the initial state of an unopened path, which then cannot be opened again.
+    /// Removes and returns the initial state of an unopened path. The path cannot be opened again.
     pub(crate) fn take(&mut self, id: PathId) -> Option<Unopened> {
         match &mut self.pool {
             Some(pool) => Some(pool.take(id)),
@@ -198,12 +198,12 @@ impl Multipath {
         }
     }
 
-    /// Returns the connection IDs that this end has issued for a path that is not open.
+    /// Returns the connection IDs that this end has issued for an unopened path.
     pub(crate) fn local_cids_mut(&mut self, path: PathId) -> Option<&mut LocalCids> {
         self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.local)
     }
 
-    /// Returns the connection IDs that the peer has issued for a path that is not open.
+    /// Returns the connection IDs that the peer has issued for an unopened path.
     pub(crate) fn remote_cids_mut(&mut self, path: PathId) -> Option<&mut RemoteCids> {
         self.unopened.change().get_mut(&path).map(|unopened| &mut unopened.remote)
     }
@@ -219,14 +219,14 @@ pub(crate) fn opens_paths(side: Side) -> bool {
     side.is_client()
 }
 
-/// Frames that are owed to the peer.
+/// Frames that must be sent to the peer.
 #[derive(Debug, Default)]
 pub(crate) struct Owed {
-    /// PATH_ABANDON frames that the peer has to get.
+    /// PATH_ABANDON frames that the peer has not acknowledged.
     pub(crate) abandons: Vec<Abandon>,
     pub(crate) max_path_id: bool,
-    /// Maximum path ID that a PATHS_BLOCKED frame is to name.
+    /// Maximum path ID for a pending PATHS_BLOCKED frame.
     pub(crate) paths_blocked: Option<PathId>,
-    /// Path that PATH_CIDS_BLOCKED frames are to name.
+    /// Path for a pending PATH_CIDS_BLOCKED frame.
     pub(crate) cids_blocked: Option<PathId>,
 }

@@ -1,4 +1,4 @@
-//! Negotiation of multipath and of its packet numbering, from the transport parameters of both ends.
+//! Negotiation of multipath and of the packet numbering, from the transport parameters of both ends.
 
 use anabranch_wire::{ConnectionId, SpaceId, TransportErrorCode, TransportParameters};
 
@@ -8,18 +8,19 @@ use super::pool::Pool;
 use crate::config::{MAX_PATHS, Numbering};
 use crate::error::TransportError;
 
-/// Value of the transport parameter that stands for the single packet number space.
+/// Value of the transport parameter that selects the single packet number space.
 pub(crate) const SINGLE: u64 = 1;
 
 impl PathSet {
-    /// Returns the numbering of the packets of several paths; `None` as long as there can be only one path.
+    /// Returns the numbering of the packets of several paths; `None` if the connection can have only one
+    /// path.
     pub(crate) fn numbering(&self) -> Option<Numbering> {
         let numbering = if self.numbering.is_single() { Numbering::Single } else { Numbering::Multiple };
         self.multipath.is_some().then_some(numbering)
     }
 
-    /// Returns this end's `initial_max_path_id`, if it wants a number space for each path and can have it.
-    /// The connection IDs of both ends must not be empty (RFC 10069 §2.1).
+    /// Returns this end's `initial_max_path_id` if a packet number space for each path is configured and
+    /// possible. Both ends must use non-empty connection IDs (RFC 10069 §2.1).
     pub(crate) fn initial_max_path_id(&self) -> Option<u32> {
         let config = self.config.multipath.as_ref()?;
         let path = self.list.main();
@@ -28,8 +29,8 @@ impl PathSet {
         wanted.then(|| config.max_paths.clamp(1, MAX_PATHS) - 1)
     }
 
-    /// Returns the transport parameters for multipath: `initial_max_path_id`, and that of the single number
-    /// space. A client offers all that it supports, and a server names its choice.
+    /// Returns the transport parameters for multipath: `initial_max_path_id`, and the one of the single
+    /// number space. A client offers everything that it supports, and a server sends its choice.
     pub(crate) fn multipath_parameters(&self) -> (Option<u32>, Option<u64>) {
         let allowed =
             self.config.multipath.as_ref().is_some_and(|config| config.numbering.allows(Numbering::Single));

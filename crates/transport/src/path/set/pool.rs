@@ -1,10 +1,10 @@
-//! State shared by paths in one packet number space: a pool of connection IDs in each direction, and the
-//! order of path IDs.
+//! State shared by paths in one packet number space: a pool of connection IDs for each direction, and the
+//! path IDs used so far.
 //!
-//! Connection IDs are announced and retired with the frames of RFC 9000, as those of path 0. An unused
-//! connection ID may be used for any path and is bound to it from then on. Path IDs have no maximum: the
-//! client uses them in order, each end limits the number of its paths, and a server abandons the paths beyond
-//! its limit.
+//! Connection IDs are announced and retired with the frames of RFC 9000, like those of path 0. An unused
+//! connection ID may be used for any path, and belongs to that path from then on. Path IDs have no maximum.
+//! The client uses them in order, each end limits the number of its paths, and a server abandons the paths
+//! beyond its limit.
 
 use std::collections::VecDeque;
 
@@ -21,11 +21,12 @@ use crate::path::{LocalCids, MAX_LOCAL_CIDS, Path, Phase, RemoteCids, Status};
 use crate::ranges::RangeSet;
 use crate::token::Tokens;
 
-/// Gaps among the path IDs that a client has used; the IDs of more gaps, the lowest ones, count as used.
+/// Maximum number of gaps among the path IDs that a client has used. If there are more, the IDs of the lowest
+/// gaps count as used.
 pub(crate) const MAX_ID_GAPS: usize = 16;
 
-/// Addresses remembered that a peer has sent challenges from, so that what follows from there is known to be
-/// of the same path.
+/// Maximum number of remembered addresses from which the peer has sent challenges. Later packets from such an
+/// address are assigned to the challenge's path.
 pub(crate) const MAX_PROBED: usize = 8;
 
 /// Connection IDs and path IDs of paths in one packet number space.
@@ -33,20 +34,20 @@ pub(crate) const MAX_PROBED: usize = 8;
 pub(crate) struct Pool {
     /// All connection IDs that this end has issued.
     pub(crate) local: LocalCids,
-    /// Those of the peer that belong to no path yet, and all that are being retired.
+    /// Connection IDs of the peer that belong to no path yet, and all that are being retired.
     pub(crate) remote: RemoteCids,
-    /// `true` if the peer uses connection IDs at all.
+    /// `true` if the peer uses non-empty connection IDs.
     pub(crate) peer_has_cids: bool,
-    /// The paths that this end's connection IDs were used on.
+    /// Paths on which this end's connection IDs were used.
     pub(crate) bound: Vec<Bound>,
-    /// Addresses that challenges arrived from, each with the challenge's path.
+    /// Addresses from which challenges arrived, each with the challenge's path.
     probed: VecDeque<(FourTuple, PathId)>,
-    /// Path IDs that are open or gone.
+    /// IDs of open and closed paths.
     used: RangeSet,
-    /// Paths that may be open at the same time.
+    /// Maximum number of paths open at the same time.
     max_paths: u32,
     pub(crate) echoes: Echoes,
-    /// The Retire Prior To that paths still have to follow; 0 for none.
+    /// Retire Prior To value that some paths still have to apply; 0 for none.
     pub(crate) prior_to: u64,
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct Pool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) cid: ConnectionId,
-    /// The path that it was used on.
+    /// Path on which the ID was used.
     pub(crate) path: PathId,
     /// Evidence that the connection ID belongs to the path.
     pub(crate) certainty: Certainty,
@@ -63,17 +64,17 @@ pub(crate) struct Bound {
 /// Evidence that a connection ID belongs to a path, in ascending order: higher evidence corrects lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Certainty {
-    /// The addresses, which may be those of another path by now.
+    /// Addresses only; they may belong to another path by now.
     Guessed,
-    /// The answer to a challenge of the path came with it. The peer may have had to guess which path the
-    /// challenge was for.
+    /// A response to a challenge of the path arrived with the ID. The peer may have guessed the challenge's
+    /// path.
     Answered,
-    /// A challenge came with it that names the path.
+    /// A challenge that names the path arrived with the ID.
     Named,
 }
 
 impl Pool {
-    /// Takes the connection IDs of path 0, but for the peer's that it uses.
+    /// Takes over the connection IDs of path 0, except the IDs of the peer that it uses.
     pub(crate) fn new(path: &mut Path, max_paths: u32) -> Self {
         let local = std::mem::replace(&mut path.local_cids, LocalCids::none(path.id));
         let cid = path.used_local_cid;
@@ -97,7 +98,7 @@ impl Pool {
         self.used.max().unwrap_or(0)
     }
 
-    /// Returns the path ID that a client takes next.
+    /// Returns the path ID that a client uses next.
     pub(crate) fn next_id(&self) -> Option<PathId> {
         u32::try_from(self.largest_id() + 1).ok().map(PathId)
     }
@@ -117,8 +118,8 @@ impl Pool {
         }
     }
 
-    /// Checks a path ID that the peer names. Only a client begins new path IDs. It takes them in order, but
-    /// its frames about them may arrive out of order.
+    /// Checks a path ID in a frame of the peer. Only a client uses new path IDs, in order, but its frames
+    /// about them may arrive out of order.
     pub(crate) fn check(&self, side: Side, id: PathId) -> Result<(), TransportError> {
         let ahead = if side.is_server() { u64::from(MAX_PATHS) } else { 0 };
         if u64::from(id.0) > self.largest_id() + ahead {
@@ -127,12 +128,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Returns whether there is a connection ID for another path.
+    /// Returns whether a connection ID for another path is available.
     pub(crate) fn has_cid(&self) -> bool {
         !self.peer_has_cids || self.remote.has_unused()
     }
 
-    /// Takes the initial state of a new path.
+    /// Returns the initial state of a new path, and marks its ID as used.
     pub(crate) fn take(&mut self, id: PathId) -> Unopened {
         self.use_up(id);
         let remote = match self.peer_has_cids {
@@ -146,12 +147,12 @@ impl Pool {
         Unopened { local: LocalCids::none(id), remote, status: Status::new() }
     }
 
-    /// Returns the path that a connection ID of this end has been used on.
+    /// Returns the path to which a connection ID of this end is bound, if the peer has used the ID.
     pub(crate) fn bound(&self, cid: &ConnectionId) -> Option<Bound> {
         self.bound.iter().find(|bound| bound.cid == *cid).copied()
     }
 
-    /// Binds a connection ID of this end to the path that it was used on, to which it belongs from now on.
+    /// Binds a connection ID of this end to the path on which it was used.
     pub(crate) fn bind(&mut self, cid: ConnectionId, path: PathId, certainty: Certainty) {
         if let Some(bound) = self.bound.iter_mut().find(|bound| bound.cid == cid) {
             *bound = Bound { cid, path, certainty };
@@ -171,7 +172,7 @@ impl Pool {
         self.probed.iter().rev().find(|(probed, _)| probed == tuple).map(|(_, path)| *path)
     }
 
-    /// Notes that a challenge of the path arrived over these addresses.
+    /// Records that a challenge of the path arrived over these addresses.
     pub(crate) fn note_probe(&mut self, tuple: FourTuple, path: PathId) {
         self.probed.retain(|(probed, _)| *probed != tuple);
         if self.probed.len() == MAX_PROBED {
@@ -180,25 +181,25 @@ impl Pool {
         self.probed.push_back((tuple, path));
     }
 
-    /// Forgets the path, whose state is gone.
+    /// Removes the entries of a path whose state is removed.
     pub(crate) fn forget(&mut self, id: PathId) {
         self.bound.retain(|bound| bound.path != id);
         self.probed.retain(|(_, path)| *path != id);
         self.echoes.forget(id);
     }
 
-    /// Retires the connection IDs of a path that is given up. Unlike with a number space for each path, each
-    /// ID needs its own frame, since the peer need not know which IDs the path had.
+    /// Retires the connection IDs of an abandoned path. Unlike in the case of a number space for each path,
+    /// each ID needs its own frame, because the peer may not know which IDs the path had.
     pub(crate) fn reclaim(&mut self, cids: &mut RemoteCids) {
         self.remote.reclaim(cids);
     }
 
-    /// Returns whether any frame about connection IDs is owed.
+    /// Returns whether any frame about connection IDs must be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.local.has_pending() || self.remote.has_pending()
     }
 
-    /// Writes what is owed about connection IDs.
+    /// Writes pending frames about connection IDs.
     pub(crate) fn write(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         self.local.write(writer, tokens, false);
         self.remote.write(writer, tokens, false);
@@ -206,8 +207,8 @@ impl Pool {
 }
 
 impl PathSet {
-    /// Returns whether another path may be kept. The open paths must be fewer than this end's maximum, and
-    /// the closing ones must not be too many.
+    /// Returns whether another path may be opened: fewer paths than this end's maximum are open, and not too
+    /// many are closing.
     pub(crate) fn has_room_for_path(&self) -> bool {
         let Some(multipath) = &self.multipath else { return false };
         let Some(pool) = &multipath.pool else { return false };
@@ -215,7 +216,7 @@ impl PathSet {
         open < pool.max_paths as usize && self.closing_paths() < MAX_CLOSING_PATHS as usize
     }
 
-    /// Gives a path an unused connection ID of the peer if it has none, as far as there is one.
+    /// Assigns an unused connection ID of the peer to a path that has none, if one exists.
     pub(crate) fn stock(&mut self, id: PathId) {
         let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return;
@@ -228,8 +229,8 @@ impl PathSet {
     }
 }
 
-/// Returns whether the server may not know the path yet. A client first announces the path's status along
-/// with the challenge.
+/// Returns whether the server may not know the path yet. A client announces the path's status only after its
+/// challenge, which names the path.
 pub(crate) fn is_unnamed(path: &Path) -> bool {
     path.phase == Phase::Opening
 }

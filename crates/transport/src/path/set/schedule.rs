@@ -1,4 +1,4 @@
-//! Paths as schedulers see them, and their picks.
+//! Views of paths for schedulers, and the schedulers' picks.
 
 use super::{PathError, PathSet};
 use std::time::Duration;
@@ -10,19 +10,19 @@ use super::acks::min_rtt;
 use crate::path::{LocalCids, Path, RemoteCids};
 use crate::schedule::{Kinds, PathView, Pick, Scheduler as _, Views, rank};
 
-/// Paths that could not send what they were picked for.
+/// Paths that could not send the frames for which they were picked.
 pub(crate) type Tried = SmallVec<[PathId; 4]>;
 
 /// Choice of the paths that carry, for one batch, the frames that any path may carry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turn {
-    /// Stream data and datagrams.
+    /// Path for stream data and datagrams.
     pub(crate) data: Pick,
-    /// Lost stream data, if it goes another way than new data.
+    /// Path for lost stream data, if it differs from the path for new data.
     pub(crate) repeated: Option<Pick>,
-    /// Control frames.
+    /// Path for control frames.
     pub(crate) control: Pick,
-    /// `true` if there was anything to carry when the turn began; otherwise no path has to look again.
+    /// `true` if frames for any path waited when the turn began. Otherwise no path has to check again.
     pub(crate) shared: bool,
 }
 
@@ -37,8 +37,8 @@ impl Turn {
         std::iter::once(&self.data).chain(&self.repeated)
     }
 
-    /// Kinds of stream data that leave on `path`. A `lone` path, which has to probe, carries data that waits
-    /// for a better one as well, but for lost data that the scheduler decided about by itself.
+    /// Returns the kinds of stream data that `path` carries. A `lone` path, which must probe, also carries
+    /// data that waits for a better path, except lost data for which the scheduler made a separate decision.
     pub(crate) fn kinds(&self, path: PathId, lone: bool) -> Kinds {
         let data = self.data.path == Some(path) || lone && self.data.path.is_none();
         let repeated = self.repeated.as_ref().map_or(data, |pick| pick.path == Some(path));
@@ -47,8 +47,8 @@ impl Turn {
 }
 
 impl PathSet {
-    /// Asks the scheduler which path acknowledges packets that arrived on `of`; `None` leaves it to the
-    /// configured rule.
+    /// Asks the scheduler for the path on which packets that arrived on `of` are acknowledged; `None` leaves
+    /// the choice to the configured rule.
     pub(crate) fn scheduled_ack_path(&self, of: PathId) -> Option<PathId> {
         let multipath = self.multipath.as_ref()?;
         if !multipath.scheduler.routes_acks() {
@@ -60,13 +60,13 @@ impl PathSet {
         views.iter().any(|view| view.id == chosen).then_some(chosen)
     }
 
-    /// Returns the usable paths as the scheduler sees them.
+    /// Returns views of the usable paths.
     pub(crate) fn views(&self) -> Views {
         self.usable().map(|path| self.view(path)).collect()
     }
 
-    /// Returns the candidate paths, except those in `tried`: available paths that work, else backups that
-    /// work, else all usable paths.
+    /// Returns views of the candidate paths, except those in `tried`: working available paths, else working
+    /// backups, else all usable paths.
     pub(crate) fn candidates(&self, tried: &[PathId]) -> Views {
         let rank = |path: &Path| rank(path.is_failing, path.is_available());
         let mut views = Views::new();
@@ -88,7 +88,8 @@ impl PathSet {
         view(path, weight, self.way_back(path))
     }
 
-    /// Weighs a path for schedulers that share by weight; 1 by default, 0 for when no other has room.
+    /// Sets the weight of a path for schedulers that share by weight. The default is 1. A path of weight 0 is
+    /// used only if no other has room.
     pub(crate) fn set_path_weight(&mut self, id: PathId, weight: u32) -> Result<(), PathError> {
         self.open_path(id)?;
         let multipath = self.multipath.as_mut().ok_or(PathError::NotNegotiated)?;
@@ -96,7 +97,7 @@ impl PathSet {
         Ok(())
     }
 
-    /// Checks that a path exists and is not given up.
+    /// Checks that a path exists and is not abandoned.
     pub(super) fn open_path(&self, id: PathId) -> Result<(), PathError> {
         let open = self.list.get(id).is_some_and(|path| !path.is_abandoned());
         if open { Ok(()) } else { Err(PathError::Unknown(id)) }

@@ -1,4 +1,4 @@
-//! Frames of RFC 10069, written into packets.
+//! Frames of RFC 10069 in outgoing packets.
 
 use anabranch_wire::{Frame, PathId, Writer};
 
@@ -7,7 +7,7 @@ use super::{Multipath, PathSet, opens_paths};
 use crate::token::{Token, Tokens};
 
 impl Multipath {
-    /// Returns whether any frame is owed.
+    /// Returns whether any frame must be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.owed.max_path_id
             || self.owed.paths_blocked.is_some()
@@ -53,7 +53,7 @@ impl Multipath {
         }
     }
 
-    /// Says which paths are given up; whether there was room for all of it.
+    /// Writes pending PATH_ABANDON frames. Returns whether all of them fit.
     pub(crate) fn write_abandons(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) -> bool {
         for abandon in self.owed.abandons.iter_mut().filter(|abandon| !abandon.sent) {
             let frame = Frame::PathAbandon { path: abandon.path, code: abandon.code };
@@ -79,7 +79,7 @@ impl Multipath {
 }
 
 impl PathSet {
-    /// Returns whether frames about paths are owed, which any path may carry.
+    /// Returns whether frames about paths that any path may carry must be sent.
     pub(crate) fn has_multipath_pending(&self) -> bool {
         self.multipath.as_ref().is_some_and(|multipath| {
             let early = multipath.pool.is_some() && opens_paths(self.side);
@@ -92,19 +92,18 @@ impl PathSet {
         })
     }
 
-    /// Says once more which paths are given up, if the peer has not confirmed that it knows. Each end may
-    /// have given up the path that the other one sends on: then nothing is acknowledged any longer, and
-    /// nothing but these frames matters.
+    /// Queues all unacknowledged PATH_ABANDON frames again. Each end may have abandoned the path on which the
+    /// other one sends. Then nothing is acknowledged any longer, and only these frames help.
     pub(crate) fn repeat_abandons(&mut self) {
         if let Some(multipath) = &mut self.multipath {
             multipath.owed.abandons.iter_mut().for_each(|abandon| abandon.sent = false);
         }
     }
 
-    /// Writes PATH_ABANDON frames along with a challenge if no path works except perhaps the one that the
-    /// challenge is sent on. The peer may have given this path up and hear of the others nowhere else.
-    /// Challenges follow one another more quickly than the probe timeout of a path that has been silent for
-    /// long, and each also postpones that timeout.
+    /// Writes PATH_ABANDON frames along with a challenge if no path works except perhaps the one of the
+    /// challenge. The peer may have abandoned this path, and may learn of the others' abandonment nowhere
+    /// else. Challenges are sent more often than the probe timeout of a long silent path expires, and each
+    /// also postpones that timeout.
     pub(crate) fn fill_last_word(&mut self, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         if self.list.iter().any(|other| other.id != id && other.is_working()) {
             return;
@@ -143,7 +142,7 @@ impl PathSet {
         }
     }
 
-    /// Queues a lost frame about paths again, as far as it still holds.
+    /// Queues a lost frame about paths again if it is still valid.
     pub(crate) fn on_multipath_lost(&mut self, token: &Token) {
         let Some(multipath) = &mut self.multipath else { return };
         match *token {

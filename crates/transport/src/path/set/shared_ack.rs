@@ -1,4 +1,4 @@
-//! Round trips of paths whose packets an ACK of the single packet number space acknowledges.
+//! RTT samples of paths from ACK frames in the single packet number space.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::PathSet;
 use crate::token::Tokens;
 
 impl PathSet {
-    /// Notes that packets of the path were acknowledged on another path.
+    /// Records that packets of the path were acknowledged on another path.
     pub(crate) fn note_echoes(&mut self, id: PathId, outcome: &Outcome<Tokens>) {
         let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return;
@@ -21,8 +21,8 @@ impl PathSet {
         }
     }
 
-    /// Notes that packets of the path were acknowledged on another path, perhaps later than they should have
-    /// been on their own.
+    /// Reports to the path's recovery that packets were acknowledged on another path, perhaps later than they
+    /// should have been on their own.
     pub(crate) fn note_late(&mut self, now: Time, id: PathId, outcome: &Outcome<Tokens>) {
         let newest = outcome.acked.iter().max_by_key(|(order, _)| *order).map(|(_, sent)| sent);
         if let Some(sent) = newest.filter(|sent| sent.ack_eliciting)
@@ -32,8 +32,8 @@ impl PathSet {
         }
     }
 
-    /// Handles an ACK that arrived on the path, perhaps of one of the path's packets that was acknowledged
-    /// elsewhere before.
+    /// Handles an ACK that arrived on the path. It gives an RTT sample if its largest packet belongs to the
+    /// path and was acknowledged on another path before.
     pub(crate) fn hear_echo(&mut self, now: Time, id: PathId, largest: u64, delay: Duration) {
         let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return;

@@ -1,4 +1,4 @@
-//! Status of paths (RFC 10069 §3.3): wanted by the application, sent to the peer, received from it.
+//! Status of paths (RFC 10069 §3.3): set by the application, sent to the peer, received from the peer.
 
 use super::{PathError, PathSet};
 use anabranch_wire::{PathId, Time};
@@ -6,19 +6,19 @@ use anabranch_wire::{PathId, Time};
 use crate::path::{Path, PathState, PathStatus, Phase};
 
 impl PathSet {
-    /// Says whether a path is to be used like others or only when no other works; the peer is told, and is
-    /// free to do as it likes with what it sends.
+    /// Sets whether a path is available or a backup, and announces it to the peer. The peer may ignore it for
+    /// its own packets.
     pub(crate) fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.open_path(id)?;
         let multipath = self.multipath.as_mut().ok_or(PathError::NotNegotiated)?;
-        // Whatever is open has been heard of, so that the time is not looked at.
+        // An open path already has an entry, so the time is not used.
         multipath.health_mut(id, Time::ZERO).wanted = status.is_available();
         self.review_status(id);
         Ok(())
     }
 
-    /// Tells the peer what the path is for: what the application wants it for, and a backup while it fails.
-    /// Both share the status frames and their sequence numbers.
+    /// Announces the status of a path to the peer: the application's choice, or backup while the path fails.
+    /// Both use the same status frames and sequence numbers.
     pub(crate) fn review_status(&mut self, id: PathId) {
         let Some(multipath) = &mut self.multipath else { return };
         let wanted = multipath.health(id).is_none_or(|health| health.wanted);
@@ -29,8 +29,8 @@ impl PathSet {
         }
     }
 
-    /// Forgets what the peer has said about paths that are not open, as ends do that ignore it. Says whether
-    /// there was anything.
+    /// Discards the statuses that the peer announced for unopened paths, like endpoints that ignore them.
+    /// Returns whether there were any.
     #[cfg(test)]
     pub(crate) fn ignore_early_statuses(&mut self) -> bool {
         let Some(multipath) = &mut self.multipath else { return false };

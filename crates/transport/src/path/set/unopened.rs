@@ -16,12 +16,12 @@ pub(crate) struct Unopened {
     pub(crate) status: Status,
 }
 
-/// The paths that are neither open nor gone. Each packet asks whether they owe frames, and next to none
+/// Paths that are neither open nor closed. Every packet checks for their pending frames, but hardly any
 /// changes them.
 #[derive(Debug, Default)]
 pub(crate) struct UnopenedPaths {
     paths: BTreeMap<PathId, Unopened>,
-    /// `Some(true)` if frames are owed; `None` if this is unknown since the last change.
+    /// `Some(true)` if frames must be sent; `None` if this is unknown since the last change.
     owes: Option<bool>,
 }
 
@@ -32,12 +32,12 @@ impl UnopenedPaths {
         &mut self.paths
     }
 
-    /// Returns whether frames about their connection IDs are owed.
+    /// Returns whether frames about the paths' connection IDs must be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.owes.unwrap_or_else(|| self.look())
     }
 
-    /// Looks once what is asked often.
+    /// Computes the cached result of [`Self::has_pending`] if it is unknown.
     pub(crate) fn review(&mut self) {
         if self.owes.is_none() {
             self.owes = Some(self.look());

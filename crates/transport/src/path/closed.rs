@@ -1,11 +1,12 @@
-//! Paths that are gone: what they carried, when they went and why, so that the totals of a connection add up.
+//! Closed paths: their traffic, and when and why they were closed. With them a connection's totals add up.
 
 use super::info::PathInfo;
 
-/// Forgotten paths of a connection that keep an entry of their own. What further ones carried is added up.
+/// Maximum number of closed paths of a connection that are recorded one by one. The counters of further ones
+/// are summed.
 pub const MAX_CLOSED_PATHS: usize = 32;
 
-/// Totals of several forgotten paths together.
+/// Summed counters of several closed paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathTotals {
@@ -17,7 +18,7 @@ pub struct PathTotals {
     pub bytes_sent: u64,
     /// 1-RTT packets received.
     pub data_packets: u64,
-    /// Those of them that came after one with a larger number.
+    /// Received 1-RTT packets that arrived after one with a larger number.
     pub overtaken_packets: u64,
     /// Packets sent.
     pub sent_packets: u64,
@@ -37,7 +38,7 @@ impl PathTotals {
     }
 }
 
-/// The forgotten paths of a connection.
+/// The closed paths of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedPaths {
     kept: Vec<PathInfo>,
@@ -45,7 +46,7 @@ pub(crate) struct ClosedPaths {
 }
 
 impl ClosedPaths {
-    /// Adds a path that is being forgotten. The first ones and the newest keep entries of their own.
+    /// Adds a path whose state is being removed. The first paths and the newest ones are recorded one by one.
     pub(crate) fn add(&mut self, path: PathInfo) {
         if self.kept.len() == MAX_CLOSED_PATHS {
             let merged = self.kept.remove(MAX_CLOSED_PATHS / 2);

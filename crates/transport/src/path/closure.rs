@@ -1,23 +1,23 @@
-//! Reasons for which paths are given up.
+//! Reasons for which paths are abandoned.
 
 use std::time::Duration;
 
 use anabranch_wire::TransportErrorCode;
 
-/// Time and reason for which a path was given up.
+/// Time and reason of a path's abandonment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closure {
     /// Time since the connection began.
     pub after: Duration,
-    /// A code of RFC 10069 §5, or of the application.
+    /// Error code of RFC 10069 §5, or of the application.
     pub code: u64,
-    /// The peer gave it up first.
+    /// `true` if the peer abandoned the path first.
     pub by_peer: bool,
 }
 
 impl Closure {
-    /// Returns the reason in a word or two, the same in every release.
+    /// Returns the reason in one to three words that are the same in every release.
     pub const fn reason(&self) -> &'static str {
         match TransportErrorCode(self.code) {
             TransportErrorCode::APPLICATION_ABANDON_PATH => "application",

@@ -1,4 +1,4 @@
-//! Counters of a path, and the packet numbers that decide about its addresses and keys.
+//! Counters of a path, and the packet numbers that decide about address changes and key phases.
 
 /// Totals over a path's life.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,14 +17,14 @@ pub(crate) struct PathCounters {
     pub(crate) datagrams_sent: u64,
 }
 
-/// Packet numbers and orders of a path that later packets are compared with.
+/// Packet numbers and orders of a path with which later packets are compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathNumbers {
     /// Largest 1-RTT packet number received.
     pub(crate) largest: Option<u64>,
-    /// Largest number of a packet that does more than probe, which decides whether an address change is newer
-    /// (RFC 9000 §9.3).
+    /// Largest number of a non-probing packet, which decides whether an address change is newer (RFC 9000
+    /// §9.3).
     pub(crate) largest_moving: Option<u64>,
-    /// First order sent in the current key phase.
+    /// First order that was sent in the current key phase.
     pub(crate) phase_start: u64,
 }

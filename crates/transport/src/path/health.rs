@@ -1,10 +1,10 @@
 //! Health of a path: the evidence of whether it works.
 //!
 //! A path works if its ack-eliciting packets are acknowledged. Other packets that arrive on it do not count,
-//! because they prove nothing about the direction to the peer. The probe timeout limits the time for which a
-//! path may owe an answer (RFC 9002 §6.2.1). Here it runs from the *oldest* unacknowledged packet. A sender
-//! that keeps sending would postpone a timer that runs from the newest packet again and again. A timer that
-//! runs from the last acknowledgment allows the path a round trip more than it needs.
+//! because they prove nothing about the direction to the peer. A path is silent if an acknowledgment is
+//! overdue for a probe timeout (RFC 9002 §6.2.1). Here the timeout runs from the *oldest* unacknowledged
+//! packet. A timer that runs from the newest packet would be postponed again and again while the sender keeps
+//! sending. A timer that runs from the last acknowledgment would allow the path one round trip too many.
 
 use std::time::Duration;
 
@@ -12,52 +12,51 @@ use anabranch_wire::{PathId, Time};
 
 use super::state::PathState;
 
-/// Divisor of the probe timeout that yields the time for which a path must be quiet before it can be called
-/// silent.
+/// Divisor of the probe timeout: a path must be quiet for this part of it before it can be called silent.
 const QUIET_PART: u32 = 4;
 
-/// Shortest time without packets that is called quiet: links that carry bursts, as Wi-Fi does, pause between
-/// them.
+/// Minimum time without packets that counts as quiet. Links that deliver in bursts, such as Wi-Fi, pause
+/// between them.
 const MIN_QUIET: Duration = Duration::from_millis(10);
-/// Least time that packets of the peer put off what is overdue: so much a queue may grow between two
-/// measurements.
+/// Minimum extension of an overdue path's deadline if packets of the peer arrive. A queue may grow by this
+/// much between two RTT samples.
 const PATIENCE: Duration = Duration::from_millis(120);
 
-/// One path's health, kept by connections that have several paths.
+/// Health of one path. Only connections with several paths keep it.
 #[derive(Debug)]
 pub(crate) struct Health {
     /// The path.
     pub(crate) path: PathId,
-    /// Time at which the path was last heard.
+    /// Time at which the last packet arrived on the path.
     heard: Time,
-    /// Time of the last sign of life: an acknowledgment of the path's own packets, or an ack-eliciting packet
-    /// on the path.
+    /// Time of the last sign of life: an acknowledgment of the path's own packets, or the arrival of an
+    /// ack-eliciting packet.
     lived: Time,
-    /// Since when an acknowledgment is owed: when the oldest packet left that has none and asks for one.
+    /// Send time of the oldest unacknowledged ack-eliciting packet.
     asked: Option<Time>,
     /// Time at which the path last began to work. Packets sent before it prove nothing about the time since.
     works_since: Time,
     /// Time at which the path began to fail; meaningless while it does not fail.
     pub(crate) failing_since: Time,
-    /// Since when an answer was owed when the path began to fail.
+    /// Value of `asked` when the path began to fail.
     silent_since: Option<Time>,
-    /// Packets below this order have been sent again on other paths: their loss means nothing more.
+    /// Packets below this order have been sent again on other paths. Their loss no longer matters.
     pub(crate) moved: u64,
-    /// `true` if the application wants the path to be available and not a backup. While the path fails, this
-    /// end may signal otherwise to the peer.
+    /// `true` if the application wants the path to be available, not a backup. While the path fails, this end
+    /// may still announce it as a backup.
     pub(crate) wanted: bool,
-    /// The state that the application knows of.
+    /// State that was last reported to the application.
     pub(crate) reported: PathState,
-    /// Time at which the path was last probed because it had no traffic.
+    /// Time of the last probe for lack of traffic.
     looked_after: Time,
-    /// The connection's traffic at that time.
+    /// The connection's traffic counter at that time.
     traffic: u64,
     /// Time at which the last keep-alive PING of the path was sent.
     pinged: Time,
 }
 
 impl Health {
-    /// Creates the health of a path that has just answered.
+    /// Creates the health of a path on which the peer has just responded.
     pub(crate) fn new(path: PathId, now: Time) -> Self {
         Self {
             path,
@@ -76,82 +75,84 @@ impl Health {
         }
     }
 
-    /// Notes that a packet arrived on the path.
+    /// Records that a packet arrived on the path.
     pub(crate) fn on_heard(&mut self, now: Time) {
         self.heard = now;
     }
 
-    /// Notes that an ack-eliciting packet arrived on the path.
+    /// Records that an ack-eliciting packet arrived on the path.
     pub(crate) fn on_lives(&mut self, now: Time) {
         self.lived = now;
     }
 
-    /// Notes that packets were acknowledged; `oldest` is the send time of the oldest packet still in flight.
+    /// Records that packets were acknowledged. `oldest` is the send time of the oldest packet still in
+    /// flight.
     pub(crate) fn on_acked(&mut self, now: Time, oldest: Option<Time>) {
         self.heard = now;
         self.lived = now;
         self.asked = oldest.map(|oldest| oldest.max(self.works_since));
     }
 
-    /// Notes that the peer has answered on addresses that were being validated. Answers that the peer owes
-    /// count as owed since now, because earlier challenges may have been sent while nothing arrived.
+    /// Records that the peer has responded on addresses under validation. Overdue acknowledgments count from
+    /// now, because earlier challenges may have been sent while nothing arrived.
     pub(crate) fn on_validated(&mut self, now: Time) {
         (self.heard, self.lived, self.works_since) = (now, now, now);
         self.asked = self.asked.map(|_| now);
     }
 
-    /// Notes that the path, which was failing, has answered.
+    /// Records that a failing path has responded.
     pub(crate) fn on_works_again(&mut self, now: Time) {
         (self.heard, self.lived, self.works_since) = (now, now, now);
         self.asked = None;
     }
 
-    /// Notes that a packet that asks for an answer was sent.
+    /// Records that an ack-eliciting packet was sent.
     pub(crate) fn on_asked(&mut self, now: Time) {
         self.asked.get_or_insert(now);
     }
 
-    /// Notes that the path begins to fail.
+    /// Records that the path begins to fail.
     pub(crate) fn on_failing(&mut self, now: Time) {
         self.failing_since = now;
         self.silent_since = self.asked;
     }
 
-    /// Returns the time since which an answer was owed when the path last began to fail.
+    /// Returns the send time of the oldest packet that was unacknowledged when the path last began to fail.
     pub(crate) fn silent_since(&self) -> Option<Time> {
         self.silent_since
     }
 
-    /// Returns the time since which an answer is owed.
+    /// Returns the send time of the oldest unacknowledged ack-eliciting packet.
     pub(crate) fn asked(&self) -> Option<Time> {
         self.asked
     }
 
-    /// Returns the time at which the path will have owed an acknowledgment for too long, which is after
-    /// `pto`. Ack-eliciting packets that arrive on the path postpone it by up to another `pto`, or by up to
-    /// [`PATIENCE`] if that is longer. A peer whose own packets are not acknowledged stops sending them. An
-    /// end that mostly receives measures the path so rarely that it notices late how a queue has grown.
+    /// Returns the time at which the path counts as silent, because an acknowledgment is overdue by `pto`.
+    /// Ack-eliciting packets that arrive on the path postpone it, by at most another `pto` or [`PATIENCE`],
+    /// whichever is longer. The postponement is bounded because a peer whose own packets are not acknowledged
+    /// stops sending them. It is needed because an end that mostly receives takes few RTT samples, and
+    /// notices late how a queue has grown.
     pub(crate) fn silent_at(&self, pto: Duration) -> Option<Time> {
         let due = self.asked? + pto;
         Some(due.max(self.lived + (pto / QUIET_PART).max(MIN_QUIET)).min(due + pto.max(PATIENCE)))
     }
 
-    /// Returns whether the path can be trusted more than one that was asked at `asked` and is called silent
-    /// at `deadline`. It can if it owes no answer, has been heard since, or was asked less than a round trip
-    /// (`rtt`) before the deadline. If both paths are silent for as long, the cause is the peer or the
-    /// network behind both. Moving data from one to the other would then not help.
+    /// Returns whether the path is more trustworthy than one whose oldest unacknowledged packet was sent at
+    /// `asked` and that counts as silent at `deadline`. It is if none of its own packets is unacknowledged,
+    /// if it showed a sign of life since `asked`, or if its oldest unacknowledged packet was sent less than a
+    /// round trip (`rtt`) before the deadline. If both paths are equally silent, the cause is the peer or the
+    /// network behind both, and moving data between them would not help.
     pub(crate) fn outlives(&self, asked: Time, deadline: Time, rtt: Duration) -> bool {
         self.asked.is_none_or(|own| self.lived >= asked || deadline < own + rtt)
     }
 
-    /// Returns the time at which to ask the path for a sign of life, if it stays without traffic for
-    /// `timeout`.
+    /// Returns the time at which to probe the path if it stays without traffic for `timeout`.
     pub(crate) fn look_after(&self, timeout: Duration) -> Time {
         self.heard.max(self.looked_after) + timeout
     }
 
-    /// Notes that this time has come. Returns whether the connection has been in use since the last time,
-    /// judging by its `traffic` so far. Probes of paths do not keep an idle connection alive.
+    /// Records a probe for lack of traffic. Returns whether the connection's `traffic` counter has changed
+    /// since the last one: probes do not keep an idle connection alive.
     pub(crate) fn on_looked_after(&mut self, now: Time, traffic: u64) -> bool {
         self.looked_after = now;
         std::mem::replace(&mut self.traffic, traffic) != traffic
@@ -162,7 +163,7 @@ impl Health {
         self.heard.max(self.pinged) + interval
     }
 
-    /// Notes that the keep-alive PING is sent.
+    /// Records that the keep-alive PING is sent.
     pub(crate) fn on_keep_alive(&mut self, now: Time) {
         self.pinged = now;
     }

@@ -1,4 +1,4 @@
-//! Public facts about one path.
+//! Public information about one path.
 
 use std::time::Duration;
 
@@ -7,26 +7,27 @@ use anabranch_wire::PathId;
 use super::{Closure, IdleReason, PathState};
 use crate::datagram_io::FourTuple;
 
-/// A path as it is now, or as it was when it was forgotten.
+/// Snapshot of a path, as it is now, or as it was when its state was removed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PathInfo {
-    /// Its identifier.
+    /// Path ID.
     pub id: PathId,
-    /// Its addresses.
+    /// Addresses of the path.
     pub tuple: FourTuple,
     /// `true` if the peer's address is validated.
     pub validated: bool,
     /// State of the path.
     pub state: PathState,
-    /// Reason why the path sends no data at this moment; `None` if it is about to.
+    /// Reason why the path sends no data at this moment; `None` if it is about to send.
     pub idle: Option<IdleReason>,
-    /// Time and reason for which the path was given up; `None` as long as it is not.
+    /// Time and reason of the path's abandonment; `None` if it is not abandoned.
     pub closure: Option<Closure>,
     /// Smoothed round-trip time; an assumed value as long as `rtt_via` is `None`.
     pub smoothed_rtt: Duration,
-    /// The path on which the acknowledgment of the newest round-trip sample came back: if it is another one,
-    /// the times are those of this path's way there and that path's way back. `None` before the first sample.
+    /// Path on which the acknowledgment of the newest RTT sample returned. If it is another path, the
+    /// round-trip times consist of this path's direction to the peer and the other path's direction back.
+    /// `None` before the first sample.
     pub rtt_via: Option<PathId>,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
@@ -36,9 +37,9 @@ pub struct PathInfo {
     pub window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// Largest UDP payload in bytes.
+    /// Maximum UDP payload in bytes.
     pub mtu: u16,
-    /// UDP payload bytes received and sent.
+    /// UDP payload bytes received.
     pub bytes_received: u64,
     /// UDP payload bytes sent.
     pub bytes_sent: u64,
@@ -46,10 +47,10 @@ pub struct PathInfo {
     pub datagrams_received: u64,
     /// Datagrams sent.
     pub datagrams_sent: u64,
-    /// 1-RTT packets received; no packet counts twice.
+    /// 1-RTT packets received, without duplicates.
     pub data_packets: u64,
-    /// Those of them that came after one with a larger number.
+    /// Received 1-RTT packets that arrived after one with a larger number.
     pub overtaken_packets: u64,
-    /// Loss recovery's totals.
+    /// Totals of loss recovery.
     pub recovery: anabranch_recovery::Stats,
 }

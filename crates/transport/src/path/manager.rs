@@ -5,7 +5,7 @@ use anabranch_wire::{PathId, Time};
 use super::Path;
 use crate::datagram_io::FourTuple;
 
-/// All paths, sorted by ID; there is always at least path 0 until multipath abandons it.
+/// All paths, sorted by ID; never empty. Path 0 exists until it is abandoned.
 #[derive(Debug)]
 pub(crate) struct Paths(Vec<Path>);
 
@@ -16,7 +16,7 @@ impl Paths {
     }
 
     pub(crate) fn get(&self, id: PathId) -> Option<&Path> {
-        // Paths are few: a scan beats a map.
+        // A linear search is faster than a map, because paths are few.
         self.0.iter().find(|path| path.id == id)
     }
 
@@ -24,8 +24,8 @@ impl Paths {
         self.0.iter_mut().find(|path| path.id == id)
     }
 
-    /// Returns the path that carries everything that belongs to no path in particular: the handshake's path,
-    /// or the oldest one in use.
+    /// Returns the main path, which carries everything that belongs to no path in particular: the handshake's
+    /// path, or the oldest one in use.
     pub(crate) fn main(&self) -> &Path {
         &self.0[self.main_index()]
     }
@@ -40,13 +40,13 @@ impl Paths {
         usable.or_else(|| self.0.iter().position(|path| !path.is_abandoned())).unwrap_or(0)
     }
 
-    /// Adds a path with an ID of its own.
+    /// Adds a path; its ID must be new.
     pub(crate) fn insert(&mut self, path: Path) {
         let at = self.0.partition_point(|other| other.id < path.id);
         self.0.insert(at, path);
     }
 
-    /// Forgets a path; never the last one.
+    /// Removes a path, unless it is the last one.
     pub(crate) fn remove(&mut self, id: PathId) -> Option<Path> {
         let at = self.0.iter().position(|path| path.id == id).filter(|_| self.0.len() > 1)?;
         Some(self.0.remove(at))
@@ -57,7 +57,7 @@ impl Paths {
         self.0.len()
     }
 
-    /// Returns the identifier of the path at `index`, in ascending order.
+    /// Returns the ID of the path at `index`, in ascending order.
     pub(crate) fn nth(&self, index: usize) -> PathId {
         self.0[index].id
     }
@@ -75,7 +75,7 @@ impl Paths {
         self.0.iter().find(|path| path.local_cids.contains(dcid).is_some()).map(|path| path.id)
     }
 
-    /// Returns the path that runs over `tuple`, or used to.
+    /// Returns the path that uses `tuple`, preferring paths that are not abandoned.
     pub(crate) fn by_tuple(&self, tuple: &FourTuple) -> Option<PathId> {
         self.index_by_tuple(tuple).map(|at| self.0[at].id)
     }
@@ -85,7 +85,7 @@ impl Paths {
         self.index_by_tuple(tuple).map(|at| &mut self.0[at])
     }
 
-    /// Returns the path if it is the only one and runs over exactly these addresses.
+    /// Returns the path if it is the only one and uses exactly these addresses.
     #[inline]
     pub(crate) fn only_on(&mut self, tuple: &FourTuple) -> Option<&mut Path> {
         match &mut self.0[..] {
@@ -99,7 +99,7 @@ impl Paths {
         on_tuple().find(|at| !self.0[*at].is_abandoned()).or_else(|| on_tuple().next())
     }
 
-    /// Returns the time at which the next abandoned path can be forgotten.
+    /// Returns the time at which the state of the next abandoned path can be removed.
     fn retention(&self) -> Option<Time> {
         let until = |path: &Path| match path.phase {
             super::Phase::Abandoned { until } => until,
@@ -108,8 +108,8 @@ impl Paths {
         self.0.iter().filter_map(until).min()
     }
 
-    /// Returns the largest smoothed round-trip time of the paths in use: a window over all of them has to
-    /// span it.
+    /// Returns the largest smoothed round-trip time of the paths in use. A flow control window for all of
+    /// them must span it.
     #[inline]
     pub(crate) fn longest_rtt(&self) -> std::time::Duration {
         if let [only] = &self.0[..] {
@@ -120,7 +120,7 @@ impl Paths {
         longest.unwrap_or_else(|| self.main().recovery.rtt().smoothed())
     }
 
-    /// Returns the largest PTO of all paths, which timers of the whole connection are multiples of.
+    /// Returns the largest PTO of all paths; timers of the whole connection are multiples of it.
     pub(crate) fn max_pto(&self) -> std::time::Duration {
         self.0.iter().map(|path| path.recovery.pto(anabranch_wire::SpaceId::Data)).max().unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl Paths {
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.0
             .iter()
-            // A path whose socket is full can do nothing before it has room.
+            // A path whose socket is full can send nothing until the socket has room.
             .filter(|path| !path.is_abandoned() && !path.is_socket_blocked)
             .filter_map(|path| {
                 let timers = [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()];

@@ -1,4 +1,4 @@
-//! Paths: addresses, validation, connection IDs, and the recovery of each.
+//! Paths: addresses, validation, connection IDs, and loss recovery.
 
 mod address;
 mod cids;

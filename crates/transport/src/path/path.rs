@@ -1,4 +1,4 @@
-//! One path: its addresses, recovery, received packets and connection IDs.
+//! One path: addresses, recovery, received packets and connection IDs.
 
 use anabranch_recovery::{Recovery, State};
 use anabranch_wire::{ConnectionId, PathId, Time};
@@ -14,91 +14,91 @@ use crate::datagram_io::FourTuple;
 use crate::space::Received;
 use crate::token::Tokens;
 
-/// An endpoint sends at most this many times what it received to an address that is not validated (RFC 9000
-/// §8.1).
+/// Anti-amplification factor: until an address is validated, an endpoint sends at most this many times the
+/// bytes received from it (RFC 9000 §8.1).
 pub(crate) const AMPLIFICATION_FACTOR: u64 = 3;
 
 /// Phase of a path's life (RFC 10069 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The peer has not answered on it yet.
+    /// The peer has not responded on the path yet.
     Opening,
     /// In use.
     Open,
-    /// Given up; what is under way on it is still understood until then.
+    /// Abandoned. Packets that are still in flight are processed until `until`.
     Abandoned {
-        /// Time at which the path is forgotten; `None` until the peer has said that it gives the path up,
-        /// too.
+        /// Time at which the path's state is removed; `None` until the peer's PATH_ABANDON arrives.
         until: Option<Time>,
     },
 }
 
-/// One path of a connection, keyed by its ID; a new four-tuple under the same ID is a migration.
+/// One path of a connection, identified by its ID. A new four-tuple under the same ID is a migration.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) tuple: FourTuple,
     pub(crate) phase: Phase,
-    /// Time at which the path's local connection IDs were last changed, and the number of 1-RTT packets
-    /// received by then.
+    /// Time of the last change of the path's local connection IDs, and the number of 1-RTT packets received
+    /// by then.
     pub(crate) cids_since: Option<(Time, u64)>,
-    /// Time and reason for which the path was given up.
+    /// Time and reason of the path's abandonment.
     pub(crate) closure: Option<Closure>,
     pub(crate) status: Statuses,
-    /// The peer owes an answer for too long: other paths stand in for it.
+    /// `true` if an acknowledgment is overdue, so that other paths replace this one.
     pub(crate) is_failing: bool,
-    /// The socket of its local address is full.
+    /// `true` if the socket of the path's local address is full.
     pub(crate) is_socket_blocked: bool,
     pub(crate) address: AddressState,
     pub(crate) recovery: Recovery<Tokens>,
-    /// 0-RTT and 1-RTT packets received.
+    /// Received 0-RTT and 1-RTT packets.
     pub(crate) received: Received,
     pub(crate) local_cids: LocalCids,
     pub(crate) remote_cids: RemoteCids,
-    /// The congestion controller's state that was traced last.
+    /// State of the congestion controller that was traced last.
     pub(crate) traced_state: Option<State>,
     pub(crate) numbers: PathNumbers,
-    /// The pacer lets nothing out before this time, and there is something to send.
+    /// Time before which the pacer permits no packet; `None` if nothing waits for the pacer.
     pub(crate) paced_until: Option<Time>,
-    /// Packets sent in a row that the peer need not acknowledge.
+    /// Number of consecutive packets sent that are not ack-eliciting.
     pub(crate) ack_only_run: u32,
-    /// A PING is to be sent.
+    /// `true` if a PING must be sent.
     pub(crate) ping: bool,
-    /// The local connection ID that the peer used last.
+    /// Local connection ID to which the peer sent last.
     pub(crate) used_local_cid: ConnectionId,
     pub(crate) counters: PathCounters,
 }
 
-/// Room below which no packet is begun in a datagram.
+/// Minimum space in a datagram for starting a packet, in bytes.
 pub(crate) const MIN_PACKET_ROOM: usize = 128;
 
-/// Bytes that a packet with a PATH_CHALLENGE takes at most: header, frame, tag. RFC 9000 §8.2.1 has it
-/// expanded to 1200 bytes unless the amplification limit is lower. Three times the smallest packet is more: a
-/// peer that has nothing to send but a PING from where it is now can be asked there.
+/// Maximum size of a packet with only a PATH_CHALLENGE: header, frame, tag. RFC 9000 §8.2.1 requires the
+/// datagram to be expanded to 1200 bytes unless the amplification limit forbids it. Three times the smallest
+/// packet exceeds this size, so a peer that sends only a PING from a new address can be challenged there.
 pub(crate) const MIN_VALIDATION_ROOM: u64 = 60;
 
-/// Bytes of a datagram with a PATH_CHALLENGE (RFC 9000 §8.2.1).
+/// Size of a padded datagram with a PATH_CHALLENGE, in bytes (RFC 9000 §8.2.1).
 const FULL_CHALLENGE: u64 = 1200;
 
-/// Bytes that an acknowledgment and a PATH_CHALLENGE share where the amplification limit allows no datagram
-/// of 1200 bytes.
+/// Size of a datagram with an acknowledgment and a PATH_CHALLENGE, in bytes, if the amplification limit does
+/// not allow 1200 bytes.
 const SHORT_CHALLENGE: u64 = 120;
 
-/// Bytes of the amplification limit that data leaves to the challenges of the path's own address: without
-/// them a peer that only receives, and whose responses were lost, would never be asked again.
+/// Bytes of the amplification limit that data leaves for challenges to the path's own address. Without this
+/// reserve, data could use up the limit. A peer that only receives, and whose responses were lost, would then
+/// never be challenged again.
 const CHALLENGE_RESERVE: u64 = 4 * SHORT_CHALLENGE;
 
-/// Validations under way at the same time on one path.
+/// Maximum number of validations in progress on one path.
 pub(crate) const MAX_VALIDATIONS: usize = 4;
 
-/// Connection IDs of a path that begins.
+/// Connection IDs of a new path.
 #[derive(Debug)]
 pub(crate) struct PathCids {
     /// IDs that this end has issued.
     pub(crate) local: LocalCids,
     /// IDs that the peer has issued.
     pub(crate) remote: RemoteCids,
-    /// ID among `local` that the peer uses.
+    /// ID in `local` to which the peer sends.
     pub(crate) used_local: ConnectionId,
 }
 
@@ -135,17 +135,17 @@ impl Path {
         }
     }
 
-    /// Returns whether the path is given up.
+    /// Returns whether the path is abandoned.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self.phase, Phase::Abandoned { .. })
     }
 
-    /// Returns whether the path is given up and can be forgotten.
+    /// Returns whether the path's state can be removed: it is abandoned and its retention has ended.
     pub(crate) fn is_expired(&self, now: Time) -> bool {
         matches!(self.phase, Phase::Abandoned { until: Some(until) } if now >= until)
     }
 
-    /// Reports whether data sent on the path can be expected to arrive.
+    /// Returns whether data sent on the path can be expected to arrive.
     pub(crate) fn is_working(&self) -> bool {
         self.is_usable() && !self.is_failing && !self.is_amplification_blocked()
     }
@@ -155,13 +155,13 @@ impl Path {
         self.phase == Phase::Open
     }
 
-    /// Returns whether both ends want to use the path like others.
+    /// Returns whether both ends consider the path available, not a backup.
     pub(crate) fn is_available(&self) -> bool {
         self.status.local.available && self.status.peer.available
     }
 
-    /// Returns the bytes that may still be sent before the peer's address is validated; `u64::MAX` once it
-    /// is.
+    /// Returns the bytes that may still be sent before the peer's address is validated; `u64::MAX` if it is
+    /// validated.
     pub(crate) fn amplification_budget(&self) -> u64 {
         if self.address.validated {
             return u64::MAX;
@@ -176,9 +176,9 @@ impl Path {
         self.amplification_budget().saturating_sub(if asked { CHALLENGE_RESERVE } else { 0 })
     }
 
-    /// Returns the byte limit of the next datagram with a PATH_CHALLENGE to the path's own address. It is
-    /// 1200 or more, or else a part of the amplification limit. The rest allows another challenge if no
-    /// response arrives (RFC 9000 §8.2.1).
+    /// Returns the byte limit of the next datagram with a PATH_CHALLENGE to the path's own address: the
+    /// amplification limit if it allows 1200 bytes, otherwise a part of it. The rest allows another challenge
+    /// if no response arrives (RFC 9000 §8.2.1).
     pub(crate) fn challenge_budget(&self) -> u64 {
         match self.amplification_budget() {
             budget if budget >= FULL_CHALLENGE => budget,
@@ -186,7 +186,7 @@ impl Path {
         }
     }
 
-    /// Returns whether ordinary packets have to wait until more bytes are received.
+    /// Returns whether ordinary packets must wait until more bytes are received.
     pub(crate) fn is_amplification_blocked(&self) -> bool {
         self.data_budget() < MIN_PACKET_ROOM as u64
     }
@@ -197,7 +197,7 @@ impl Path {
         self.received.ack.ack_deadline().filter(|_| !self.is_amplification_blocked())
     }
 
-    /// Counts a datagram that arrived on `tuple`.
+    /// Counts a datagram that arrived on the path's addresses.
     pub(crate) fn on_datagram_received(&mut self, len: usize) {
         self.counters.bytes_received += len as u64;
         self.counters.datagrams_received += 1;
@@ -207,7 +207,7 @@ impl Path {
         }
     }
 
-    /// Stops counting a datagram that was counted here and belongs to another path.
+    /// Removes a datagram from the counters that turned out to belong to another path.
     pub(crate) fn uncount_datagram(&mut self, len: usize) {
         self.counters.bytes_received = self.counters.bytes_received.saturating_sub(len as u64);
         self.counters.datagrams_received = self.counters.datagrams_received.saturating_sub(1);
@@ -215,7 +215,7 @@ impl Path {
         self.recovery.amplification_blocked(self.is_amplification_blocked());
     }
 
-    /// Counts a datagram that was sent on `tuple`.
+    /// Counts a datagram that was sent on the path's addresses.
     pub(crate) fn on_datagram_sent(&mut self, len: usize) {
         self.counters.bytes_sent += len as u64;
         self.counters.datagrams_sent += 1;
@@ -225,14 +225,14 @@ impl Path {
         }
     }
 
-    /// Marks the peer's address as validated: the peer receives at `tuple`.
+    /// Marks the peer's address as validated.
     pub(crate) fn set_validated(&mut self) {
         self.address.validated = true;
         self.recovery.amplification_blocked(false);
     }
 
-    /// Adds a validation. One of the same tuple, or else the oldest when there are too many, gives way and is
-    /// returned.
+    /// Starts a validation. It replaces the one of the same four-tuple, or the oldest one if
+    /// [`MAX_VALIDATIONS`] are pending. Returns the replaced one.
     pub(crate) fn begin_validation(&mut self, validation: Validation) -> Option<Validation> {
         let same = self.address.validations.iter().position(|other| other.tuple == validation.tuple);
         let at = same.or((self.address.validations.len() == MAX_VALIDATIONS).then_some(0));
@@ -241,7 +241,7 @@ impl Path {
         displaced
     }
 
-    /// Adds a validation; the connection ID goes that one in its place had for itself.
+    /// Starts a validation, and retires the connection ID that the replaced one had reserved.
     pub(crate) fn replace_validation(&mut self, validation: Validation) {
         let displaced = self.begin_validation(validation);
         if let Some(sequence) = displaced.and_then(|displaced| displaced.taken()) {
@@ -249,7 +249,7 @@ impl Path {
         }
     }
 
-    /// Forgets the previous addresses and retires their connection ID, because the path does not return to
+    /// Removes the previous addresses and retires their connection ID, because the path does not return to
     /// them.
     pub(crate) fn forget_previous(&mut self) {
         if let Some(previous) = self.address.previous.take() {
@@ -257,8 +257,8 @@ impl Path {
         }
     }
 
-    /// Returns the peer's connection ID for packets to `tuple`: not the one in use, as far as there are
-    /// others.
+    /// Returns the peer's connection ID for packets to `tuple`. It differs from the ID in use unless the peer
+    /// has issued no other.
     pub(crate) fn cid_for(&mut self, tuple: &FourTuple) -> ConnectionId {
         let tested = self.address.validations.iter().find(|validation| validation.tuple == *tuple);
         if let Some(validation) = tested.filter(|validation| self.remote_cids.holds(&validation.dcid)) {
@@ -281,13 +281,13 @@ impl Path {
         cid
     }
 
-    /// Returns whether there may be a challenge or a response to send.
+    /// Returns whether a PATH_CHALLENGE or PATH_RESPONSE may have to be sent.
     pub(crate) fn owes_validation(&self) -> bool {
         !self.address.validations.is_empty() || !self.address.responses.is_empty()
     }
 
-    /// Returns whether [`Self::cid_for`] is about to be called for other addresses and has to take a new
-    /// connection ID.
+    /// Returns whether a pending response needs a new connection ID, because it is due on addresses for which
+    /// [`Self::cid_for`] has none.
     pub(crate) fn needs_cid_for_others(&self) -> bool {
         let has = |tuple: &FourTuple| {
             *tuple == self.tuple
@@ -297,7 +297,7 @@ impl Path {
         self.address.responses.iter().any(|response| !has(&response.tuple))
     }
 
-    /// Switches to the connection ID that was set aside for `tuple`, to which the path moved, or to another
+    /// Activates the connection ID that was reserved for `tuple` when the path migrates there, or else an
     /// unused one.
     pub(crate) fn switch_cid_for(&mut self, tuple: &FourTuple) {
         match self.address.side.take() {
@@ -311,9 +311,9 @@ impl Path {
         }
     }
 
-    /// Returns the next time at which a validation has something to do.
+    /// Returns the next time at which a validation needs attention.
     pub(crate) fn validation_timeout(&self) -> Option<Time> {
-        // What the amplification limit holds back waits for a datagram, not for a time.
+        // A challenge blocked by the amplification limit waits for a datagram, not for a time.
         let blocked = self.amplification_budget() < MIN_VALIDATION_ROOM;
         self.address
             .validations

@@ -1,4 +1,4 @@
-//! State of a path, and the reason why it sends no data, as applications see them.
+//! State of a path, and the reason why it sends no data, for applications.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PathState {
-    /// The peer has not answered on it yet.
+    /// The peer has not responded on the path yet.
     Opening,
-    /// In use like others.
+    /// Available for data.
     Open,
-    /// One of the ends wants it used only when no other works (RFC 10069 §3.3).
+    /// Declared a backup by one of the ends: used only if no other path works (RFC 10069 §3.3).
     Backup,
-    /// An answer is overdue: other paths take its place until it answers again.
+    /// Acknowledgment overdue: other paths replace this one until it responds again.
     Failing,
-    /// Given up; what is under way on it is still understood for a while.
+    /// Abandoned. Packets still in flight on it are processed for a while.
     Abandoned,
 }
 
@@ -41,28 +41,27 @@ impl fmt::Display for PathState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IdleReason {
-    /// The peer has not answered on it yet.
+    /// The peer has not responded on the path yet.
     NotValidated,
-    /// It is given up.
+    /// The path is abandoned.
     Abandoned,
-    /// The peer has left it without a connection ID to send to.
+    /// The peer has issued no connection ID for the path that is still usable.
     NoConnectionIds,
-    /// As much as the anti-amplification limit allows has been sent to an address that is not validated (RFC
-    /// 9000 §8.1).
+    /// The anti-amplification limit for addresses that are not validated is reached (RFC 9000 §8.1).
     AmplificationLimit,
-    /// An answer is overdue, and another path works.
+    /// An acknowledgment is overdue, and another path works.
     PotentiallyFailed,
-    /// The application wants it as a backup, and another path works.
+    /// The application has declared the path a backup, and another path works.
     BackupHere,
-    /// The peer wants it as a backup, and another path works.
+    /// The peer has declared the path a backup, and another path works.
     BackupByPeer,
     /// Nothing waits to be sent.
     NothingToSend,
     /// The congestion window is full.
     CongestionWindow,
-    /// The pacer spreads packets over the round trip; its turn comes soon.
+    /// The pacer spreads packets over the round trip and delays the next one.
     Pacing,
-    /// It has room, and the scheduler has chosen others.
+    /// The path has room, but the scheduler has chosen others.
     Scheduler,
 }
 
@@ -85,7 +84,7 @@ impl IdleReason {
     }
 }
 
-/// A few words for people.
+/// Writes a short human-readable description.
 impl fmt::Display for IdleReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

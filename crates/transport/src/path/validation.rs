@@ -1,4 +1,4 @@
-//! Path validation: challenges that are out, responses that are owed (RFC 9000 §8.2).
+//! Path validation: outstanding challenges and pending responses (RFC 9000 §8.2).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,68 +7,70 @@ use anabranch_wire::{ConnectionId, Time};
 
 use crate::datagram_io::FourTuple;
 
-/// Responses kept per path; an older one is dropped for a newer one, because a peer that floods challenges
-/// needs only the newest answered.
+/// Maximum number of pending responses of a path. A newer one replaces the oldest, because a peer that floods
+/// challenges needs a response only to the newest.
 pub(crate) const MAX_PATH_RESPONSES: usize = 4;
 
-/// Challenges of one validation that may be answered. One with a deadline sends no more; one without forgets
-/// the oldest.
+/// Maximum number of unanswered challenges of one validation that are remembered. A validation with a
+/// deadline then sends no more; one without a deadline drops the oldest.
 const MAX_CHALLENGES: usize = 8;
 
-/// A deadline that does not come.
+/// Deadline that is never reached.
 const END_OF_TIME: Time = Time::from_nanos(u64::MAX);
 
 /// Consequence of a successful validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The path already runs over this tuple; sending beyond the amplification limit becomes allowed.
+    /// The path already uses this four-tuple. Success removes the amplification limit.
     Confirm,
-    /// The path moves to this tuple, with this connection ID of the peer (client migration, preferred
-    /// address).
+    /// The path migrates to this four-tuple (client migration, preferred address).
     Move {
-        /// Sequence number of the peer's connection ID that is used on the new tuple.
+        /// Sequence number of the peer's connection ID for the new four-tuple.
         sequence: u64,
     },
-    /// The path is silent: it moves to this tuple if an answer comes there before anything comes on its own.
+    /// The path is silent. It migrates to this four-tuple if a response arrives there before any packet
+    /// arrives on its own.
     Rescue {
-        /// Sequence number of the peer's connection ID that is used on the new tuple.
+        /// Sequence number of the peer's connection ID for the new four-tuple.
         sequence: u64,
     },
-    /// The tuple that the path has just left: if it answers, an attacker may have forged the move (RFC 9000
-    /// §9.3.3).
+    /// The path has just left this four-tuple. If the peer responds there, an attacker may have forged the
+    /// migration (RFC 9000 §9.3.3).
     Previous,
-    /// The validated tuple once more, now with full datagrams, which the amplification limit had forbidden.
+    /// The four-tuple is validated again with full-size datagrams, which the amplification limit forbade
+    /// before.
     Size,
-    /// A path that other paths stand in for is asked whether it works again.
+    /// The path is failing, and other paths replace it. Success shows that it works again.
     Life,
 }
 
-/// A validation under way.
+/// A validation in progress.
 #[derive(Debug)]
 pub(crate) struct Validation {
     /// Addresses under test.
     pub(crate) tuple: FourTuple,
-    /// The peer's connection ID to use on them.
+    /// Peer's connection ID for these addresses.
     pub(crate) dcid: ConnectionId,
     /// Consequence of success.
     pub(crate) purpose: Purpose,
-    /// Data of the challenges sent, and the time at which each was sent.
+    /// Data of the sent challenges, with their send times.
     challenges: Vec<([u8; 8], Time)>,
     /// Time at which the next challenge is to be sent.
     next: Time,
     /// Time at which the validation fails.
     pub(crate) deadline: Time,
-    /// Time until the next challenge, doubled by each up to a maximum.
+    /// Time between this challenge and the next. It doubles with each challenge up to `max_interval`.
     interval: Duration,
     max_interval: Duration,
-    /// `true` if a datagram of full size could carry the challenge; if not, another validation has to confirm
+    /// `true` if the challenge was sent in a full-size datagram. Otherwise another validation must confirm
     /// the MTU.
     pub(crate) padded: bool,
 }
 
 impl Validation {
-    /// Begins now with challenges every `pto` of the path, ever more rarely, for three times that or, if it
-    /// is longer, `unknown_pto`, the PTO of paths that nothing is known of (RFC 9000 §8.2.4).
+    /// Creates a validation that begins now. The interval between challenges is initially `pto` and doubles
+    /// each time. The validation fails after three times `pto` or `unknown_pto`, the PTO of unknown paths,
+    /// whichever is longer (RFC 9000 §8.2.4).
     pub(crate) fn new(
         now: Time,
         tuple: FourTuple,
@@ -90,8 +92,8 @@ impl Validation {
         }
     }
 
-    /// Asks a path that fails, every `pto` at first and every `max_interval` in the end, or every `pto` if
-    /// that is longer. It ends with an answer or with the path.
+    /// Creates a validation that probes a failing path. The interval is initially `pto` and doubles up to
+    /// `max_interval`, or stays `pto` if that is longer. It ends with a response or with the path.
     pub(crate) fn of_life(
         now: Time,
         tuple: FourTuple,
@@ -103,7 +105,7 @@ impl Validation {
         Self { max_interval, deadline: END_OF_TIME, ..Self::new(now, tuple, dcid, Purpose::Life, pto, pto) }
     }
 
-    /// Asks other addresses for a path that is silent, like [`Self::of_life`].
+    /// Creates a validation that probes other addresses for a silent path, like [`Self::of_life`].
     pub(crate) fn of_rescue(
         now: Time,
         tuple: FourTuple,
@@ -115,12 +117,12 @@ impl Validation {
         Self { purpose, ..Self::of_life(now, tuple, dcid, interval, max_interval) }
     }
 
-    /// Asks again at once.
+    /// Makes the next challenge due at once.
     pub(crate) fn hurry(&mut self, now: Time) {
         self.next = self.next.min(now);
     }
 
-    /// Returns whether a challenge is to be sent.
+    /// Returns whether a challenge must be sent.
     pub(crate) fn challenge_due(&self, now: Time) -> bool {
         now >= self.next && self.may_ask()
     }
@@ -140,7 +142,7 @@ impl Validation {
         self.interval = self.interval.saturating_mul(2).min(self.max_interval);
     }
 
-    /// Returns the sequence number of the connection ID that was taken for this validation alone.
+    /// Returns the sequence number of the connection ID that was reserved for this validation only.
     pub(crate) fn taken(&self) -> Option<u64> {
         match self.purpose {
             Purpose::Move { sequence } | Purpose::Rescue { sequence } => Some(sequence),
@@ -148,7 +150,7 @@ impl Validation {
         }
     }
 
-    /// Returns the time at which the challenge answered by `data` was sent; `None` if `data` answers none.
+    /// Returns the send time of the challenge that `data` answers; `None` if it answers none.
     pub(crate) fn answered_by(&self, data: [u8; 8]) -> Option<Time> {
         self.challenges.iter().find(|(challenge, _)| *challenge == data).map(|(_, sent)| *sent)
     }
@@ -170,17 +172,16 @@ impl Validation {
     }
 }
 
-/// A PATH_RESPONSE that is owed on the tuple where its challenge came from (RFC 9000 §8.2.2).
+/// A PATH_RESPONSE that must be sent on the four-tuple on which its challenge arrived (RFC 9000 §8.2.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Response {
     pub(crate) tuple: FourTuple,
     pub(crate) data: [u8; 8],
-    /// Size of the datagram that carried the challenge: what an unvalidated address may get back is three
-    /// times it.
+    /// Size of the datagram with the challenge. An unvalidated address may be sent three times as much.
     pub(crate) received: usize,
 }
 
-/// Responses that are owed, bounded.
+/// Pending responses, limited in number.
 #[derive(Debug, Default)]
 pub(crate) struct Responses(VecDeque<Response>);
 

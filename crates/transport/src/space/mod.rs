@@ -1,7 +1,7 @@
-//! Packet number spaces: which number a packet gets, and which packets an acknowledgment means.
+//! Packet number spaces: the numbers of outgoing packets, and the packets that an acknowledgment covers.
 //!
-//! [`Numbering`] is the only place that knows how packet numbers and paths relate. Recovery lives per path
-//! and only sees an *order*: the position of a packet in its path's own line.
+//! Only [`Numbering`] knows the relation between packet numbers and paths. Each path has its own recovery,
+//! which sees only an *order*: the position of a packet in the sequence of its path's packets.
 
 mod per_path;
 mod received;
@@ -23,30 +23,30 @@ use crate::random::Random;
 use crate::space::received::Packets;
 use crate::token::Tokens;
 
-/// A packet's number on the wire and its place in its path's order.
+/// A packet's number on the wire and its order on its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
     /// Packet number.
     pub(crate) number: u64,
-    /// In-path order, what `Recovery` counts in.
+    /// Position among the packets of its path, by which `Recovery` counts.
     pub(crate) order: u64,
 }
 
-/// Fewest packets between two skipped numbers.
+/// Minimum number of packets between two skipped numbers.
 const MIN_SKIP_INTERVAL: u64 = 64;
 
-/// One line of packet numbers.
+/// A sequence of packet numbers.
 #[derive(Debug, Default)]
 pub(crate) struct NumberSequence {
     next: u64,
     largest_acked: Option<u64>,
-    /// The number that will never be sent; `None` until the first packets are out.
+    /// Next number to skip, which is never sent; `None` until the first packets are sent.
     skip_at: Option<u64>,
 }
 
 impl NumberSequence {
-    /// Leaves out a number now and then, about once in `window_packets`, so that a peer that acknowledges
-    /// what it did not receive is found out (RFC 9000 §21.4); none without them.
+    /// Skips a number now and then, about once per `window_packets`, to detect a peer that acknowledges
+    /// packets it did not receive (RFC 9000 §21.4). Skips none if `window_packets` is `None`.
     fn skip_if_due(&mut self, random: &mut Random, window_packets: Option<u64>) {
         let Some(window_packets) = window_packets else { return };
         match self.skip_at {
@@ -59,23 +59,23 @@ impl NumberSequence {
     }
 }
 
-/// Relation of packet numbers to paths for 0-RTT and 1-RTT packets.
+/// Relation between packet numbers and paths for 0-RTT and 1-RTT packets.
 #[derive(Debug)]
 pub(crate) enum Numbering {
     /// Each path has its own numbers.
     PerPath(PerPath),
-    /// All paths share one line of numbers.
+    /// All paths share one sequence of numbers.
     Single(Box<Single>),
 }
 
 impl Numbering {
-    /// Creates packet numbers of each path's own.
+    /// Creates the numbering in which each path has its own numbers.
     pub(crate) fn per_path() -> Self {
         Self::PerPath(PerPath::default())
     }
 
-    /// Shares the numbers of path 0 among all paths from now on; `marked` of its packets have left with
-    /// ECT(0). There must be no other path yet, and nothing received.
+    /// Extends the numbers of path 0 to all paths. `marked` of its packets were sent with ECT(0). No other
+    /// path may exist yet, and nothing may have been received.
     pub(crate) fn share(&mut self, config: &AckConfig, marked: u64) {
         if let Self::PerPath(inner) = self {
             let before = std::mem::take(inner);
@@ -83,13 +83,14 @@ impl Numbering {
         }
     }
 
-    /// Returns whether all paths share one line of numbers.
+    /// Returns whether all paths share one sequence of numbers.
     pub(crate) fn is_single(&self) -> bool {
         matches!(self, Self::Single(_))
     }
 
-    /// Returns the next number on `path`, not used up until [`Self::commit`]. `window_packets` is the path's
-    /// congestion window in packets and sets how often a number is skipped; without it none is.
+    /// Returns the next number on `path`, which [`Self::commit`] uses up. `window_packets` is the path's
+    /// congestion window in packets and determines how often a number is skipped; with `None` no number is
+    /// skipped.
     pub(crate) fn next(
         &mut self,
         path: PathId,
@@ -102,7 +103,7 @@ impl Numbering {
         }
     }
 
-    /// Uses up the number that [`Self::next`] returned, in a packet with ECT(0) if `marked`.
+    /// Uses up the number that [`Self::next`] returned. `marked` is `true` if its packet has ECT(0).
     pub(crate) fn commit(&mut self, path: PathId, marked: bool) {
         match self {
             Self::PerPath(inner) => inner.commit(path),
@@ -115,8 +116,8 @@ impl Numbering {
         }
     }
 
-    /// Returns how many packet numbers the encoding of `number` has to distinguish beyond those that the peer
-    /// has acknowledged (RFC 9000 §17.1).
+    /// Returns the number of packet numbers beyond the largest acknowledged one that the encoding of `number`
+    /// must distinguish (RFC 9000 §17.1).
     pub(crate) fn unacked(&self, path: PathId, number: u64) -> u64 {
         match self {
             Self::PerPath(inner) => anabranch_wire::unacked_numbers(number, inner.largest_acked(path)),
@@ -124,7 +125,7 @@ impl Numbering {
         }
     }
 
-    /// Notes that the peer acknowledged `largest` among the packets of `path`.
+    /// Records that the peer acknowledged `largest` among the packets of `path`.
     pub(crate) fn on_acked(&mut self, path: PathId, largest: u64) {
         match self {
             Self::PerPath(inner) => inner.on_acked(path, largest),
@@ -132,7 +133,7 @@ impl Numbering {
         }
     }
 
-    /// Forgets the numbers of a path that is gone.
+    /// Removes the numbers of a closed path.
     pub(crate) fn forget(&mut self, path: PathId) {
         match self {
             Self::PerPath(inner) => inner.forget(path),
@@ -140,8 +141,8 @@ impl Numbering {
         }
     }
 
-    /// Returns the path ID that is used in the nonce of packets on `path` (RFC 10069 §4). It is path 0 where
-    /// the paths share their numbers, because each number is then used only once.
+    /// Returns the path ID for the nonce of packets on `path` (RFC 10069 §4). It is path 0 if the paths share
+    /// their numbers, because each number is then used only once.
     pub(crate) fn nonce_path(&self, path: PathId) -> PathId {
         match self {
             Self::PerPath(_) => path,
@@ -149,8 +150,8 @@ impl Numbering {
         }
     }
 
-    /// Returns the path whose packets an ACK frame acknowledges; `None` if it may be several. `path` is the
-    /// frame's path, `None` for a plain ACK frame.
+    /// Returns the path whose packets an ACK frame acknowledges; `None` if there may be several. `path` is
+    /// the path ID in the frame, `None` for a plain ACK frame.
     pub(crate) fn acked_path(&self, path: Option<PathId>) -> Option<PathId> {
         match self {
             Self::PerPath(_) => Some(path.unwrap_or(PathId::ZERO)),
@@ -158,7 +159,7 @@ impl Numbering {
         }
     }
 
-    /// Returns the ranges that a plain ACK frame names and no earlier one has named, descending.
+    /// Returns the ranges of a plain ACK frame that no earlier frame has reported, descending.
     pub(crate) fn news(&self, ranges: AckRanges<'_>) -> Ranges {
         match self {
             Self::PerPath(_) => ranges.collect(),
@@ -166,8 +167,8 @@ impl Numbering {
         }
     }
 
-    /// Returns one of these numbers that was never sent, as far as this is known here and not to the path's
-    /// `Recovery`.
+    /// Returns one of these numbers that was never sent, if this is known here. With separate number spaces,
+    /// the path's `Recovery` knows instead.
     pub(crate) fn unsent(&self, news: &[RangeInclusive<u64>]) -> Option<u64> {
         match self {
             Self::PerPath(_) => None,
@@ -175,8 +176,7 @@ impl Numbering {
         }
     }
 
-    /// Returns these numbers as in-path orders of `path`, in descending ranges; numbers of other paths are
-    /// left out.
+    /// Returns the orders of those packets of `path` that have these numbers, in descending ranges.
     pub(crate) fn orders<'a>(&'a self, path: PathId, news: &'a [RangeInclusive<u64>]) -> OrderRanges<'a> {
         let news = news.iter().cloned();
         match self {
@@ -185,7 +185,7 @@ impl Numbering {
         }
     }
 
-    /// Returns the largest order of `path` that a plain ACK frame names.
+    /// Returns the largest order of `path` in a plain ACK frame.
     pub(crate) fn largest_named(&self, path: PathId, mut ranges: AckRanges<'_>) -> Option<u64> {
         match self {
             Self::PerPath(_) => ranges.next().map(|range| *range.end()),
@@ -193,14 +193,15 @@ impl Numbering {
         }
     }
 
-    /// Notes that the packets with these numbers have been acknowledged.
+    /// Records that the packets with these numbers have been acknowledged.
     pub(crate) fn on_named(&mut self, news: &[RangeInclusive<u64>]) {
         if let Self::Single(inner) = self {
             inner.on_named(news);
         }
     }
 
-    /// Returns the path on which packet `number` of a plain ACK was sent; `None` once that is forgotten.
+    /// Returns the path on which packet `number` of a plain ACK was sent; `None` if it is no longer
+    /// remembered.
     pub(crate) fn path_of(&self, number: u64) -> Option<PathId> {
         match self {
             Self::PerPath(_) => Some(PathId::ZERO),
@@ -208,14 +209,14 @@ impl Numbering {
         }
     }
 
-    /// Returns the smallest number among packets given by path and order. Packets whose numbers are forgotten
-    /// come before all others.
+    /// Returns the smallest number of the packets, which are given by path and order. Packets whose numbers
+    /// are no longer remembered come before all others.
     pub(crate) fn first_of(&self, packets: impl Iterator<Item = (PathId, u64)>) -> Option<u64> {
         packets.map(|(path, order)| self.known_number(path, order).unwrap_or(0)).min()
     }
 
-    /// Returns the order of the first packet on `path` whose number is at least `number`, as far as that is
-    /// remembered. If there is none, the order belongs to a packet still to be sent.
+    /// Returns the order of the first packet on `path` whose number is at least `number`, if it is
+    /// remembered; otherwise the order of the next packet to be sent.
     pub(crate) fn order_from(&self, path: PathId, number: u64) -> u64 {
         match self {
             Self::PerPath(_) => number,
@@ -223,16 +224,16 @@ impl Numbering {
         }
     }
 
-    /// Forgets which path numbers belong to of which nothing is open any more: `done_below` tells the oldest
-    /// order of a path that may still change, `None` if the path is gone.
+    /// Removes the mapping of numbers to paths for packets whose state can no longer change. `done_below`
+    /// returns a path's oldest order that may still change; `None` if the path is closed.
     pub(crate) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
         if let Self::Single(inner) = self {
             inner.forget_done(done_below);
         }
     }
 
-    /// Returns the packet number of the packet at `order` on `path`, for observers; returns the order itself
-    /// once the number is forgotten.
+    /// Returns the number of the packet at `order` on `path`, for observers; the order itself if the number
+    /// is no longer remembered.
     pub(crate) fn number_of(&self, path: PathId, order: u64) -> u64 {
         match self {
             Self::PerPath(_) => order,
@@ -240,7 +241,7 @@ impl Numbering {
         }
     }
 
-    /// Returns the same as [`Self::number_of`], but `None` once the number is forgotten.
+    /// Returns the number like [`Self::number_of`], but `None` if it is no longer remembered.
     pub(crate) fn known_number(&self, path: PathId, order: u64) -> Option<u64> {
         match self {
             Self::PerPath(_) => Some(order),
@@ -248,8 +249,8 @@ impl Numbering {
         }
     }
 
-    /// Judges the counts of an ACK that newly acknowledged `marked` packets with ECT(0) on paths that share
-    /// their numbers.
+    /// Validates the ECN counts of an ACK that newly acknowledged `marked` packets with ECT(0), on paths that
+    /// share their numbers.
     pub(crate) fn judge_ecn(&mut self, marked: u64, counts: Option<EcnCounts>) -> EcnFinding {
         match self {
             Self::PerPath(_) => EcnFinding::Nothing,
@@ -257,13 +258,14 @@ impl Numbering {
         }
     }
 
-    /// Returns whether no path may mark packets because the ECN counts for all of them were wrong.
+    /// Returns whether no path may mark packets because the ECN counts for all of them failed validation.
     pub(crate) fn has_ecn_failed(&self) -> bool {
         matches!(self, Self::Single(inner) if SharedEcn::has_failed(&inner.ecn))
     }
 }
 
-/// The receiving half: `received` is what the path keeps, whose numbers are in use only if they are its own.
+/// The receiving half. `received` is the state of the path; its numbers are used only if the path has its
+/// own.
 impl Numbering {
     fn numbers_mut<'a>(&'a mut self, received: &'a mut Received) -> &'a mut Numbers {
         match self {
@@ -272,8 +274,7 @@ impl Numbering {
         }
     }
 
-    /// Returns the set of received numbers that a path uses; `received` is `None` for a path of which nothing
-    /// is known yet.
+    /// Returns the set of received numbers that a path uses. `received` is `None` for a path without state.
     #[inline]
     pub(crate) fn numbers_of<'a>(&'a self, received: Option<&'a Received>) -> Option<&'a Numbers> {
         match self {
@@ -287,8 +288,8 @@ impl Numbering {
         self.numbers_of(Some(received)).is_some_and(|numbers| numbers.is_duplicate(number))
     }
 
-    /// Records packets with consecutive numbers that were received on the path. They are no duplicates, and
-    /// all their frames have been processed.
+    /// Records packets with consecutive numbers that were received on the path. They must not be duplicates,
+    /// and all their frames must have been processed.
     #[inline]
     pub(crate) fn on_received(
         &mut self,
@@ -307,8 +308,8 @@ impl Numbering {
         received::receive(numbers, ack, now, Packets { numbers: came, ack_eliciting, ecn }, policy);
     }
 
-    /// Writes the ACK of a path; as a PATH_ACK if `multipath` and the numbers are the path's own. The number
-    /// of its ranges.
+    /// Writes the ACK of a path, as a PATH_ACK if `multipath` and the path has its own numbers. Returns the
+    /// number of its ranges.
     pub(crate) fn write_ack(
         &mut self,
         received: &mut Received,
@@ -328,7 +329,7 @@ impl Numbering {
         }
     }
 
-    /// Takes note that the peer acknowledged an ACK of the path; `received` is `None` if the path is gone.
+    /// Records that the peer acknowledged an ACK of the path. `received` is `None` if the path is closed.
     pub(crate) fn on_ack_acked(&mut self, received: Option<&mut Received>, receipt: Receipt) {
         match (self, received) {
             (Self::Single(inner), _) => inner.received.on_ack_acked(receipt),
@@ -337,7 +338,7 @@ impl Numbering {
         }
     }
 
-    /// Notes that a packet of the current key phase was received on the path.
+    /// Records that a packet of the current key phase was received on the path.
     pub(crate) fn note_phase(&mut self, received: &mut Received, number: u64) {
         self.numbers_mut(received).note_phase(number);
     }
@@ -348,15 +349,15 @@ impl Numbering {
     }
 }
 
-/// Ranges from a list.
+/// Ranges in a slice.
 type Listed<'a> = Cloned<slice::Iter<'a, RangeInclusive<u64>>>;
 
 /// Ranges of in-path orders, descending.
 #[derive(Clone, Debug)]
 pub(crate) enum OrderRanges<'a> {
-    /// Numbers are orders.
+    /// Ranges of numbers, which are orders.
     Numbers(Listed<'a>),
-    /// Numbers are looked up.
+    /// Ranges of numbers that are mapped to orders.
     Runs(RunOrders<'a, Listed<'a>>),
 }
 

@@ -1,14 +1,14 @@
-//! One packet number space per path (RFC 10069 §3), which with a single path is plain QUIC v1.
+//! One packet number space for each path (RFC 10069 §3). With a single path this is plain QUIC v1.
 
 use anabranch_wire::PathId;
 
 use super::{NumberSequence, Numbered};
 use crate::random::Random;
 
-/// A number line for each path.
+/// A sequence of packet numbers for each path.
 #[derive(Debug, Default)]
 pub(crate) struct PerPath {
-    /// Sorted by path; paths are few and mostly one.
+    /// Sequences sorted by path; paths are few, and usually only one exists.
     lines: Vec<(PathId, NumberSequence)>,
 }
 
@@ -28,7 +28,7 @@ impl PerPath {
         &mut self.lines[at].1
     }
 
-    /// Returns the number of the next packet on `path`; only [`Self::commit`] uses it up.
+    /// Returns the number of the next packet on `path`, which [`Self::commit`] uses up.
     pub(crate) fn next(
         &mut self,
         path: PathId,
@@ -44,7 +44,7 @@ impl PerPath {
         self.line_mut(path).next += 1;
     }
 
-    /// Returns the number line of path 0.
+    /// Returns the number sequence of path 0.
     pub(crate) fn into_first(mut self) -> NumberSequence {
         std::mem::take(self.line_mut(PathId::ZERO))
     }

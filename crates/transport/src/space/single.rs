@@ -1,7 +1,7 @@
 //! One packet number space for all paths.
 //!
-//! Each packet takes the next number of the space, and the next order of its path. Blocks of consecutive packets of one
-//! path map numbers to orders, until all their packets are acknowledged or lost.
+//! Each packet takes the next number of the space, and the next order of its path. Blocks of consecutive
+//! packets of one path map numbers to orders, until all their packets are acknowledged or lost.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -15,27 +15,27 @@ use super::{NumberSequence, Numbered, Numbers};
 use crate::random::Random;
 use crate::ranges::RangeSet;
 
-/// Maximum number of blocks that are remembered. A block is dropped when its packets and all older ones are acknowledged
-/// or lost; a slow path may hold many back. Beyond the maximum the oldest blocks are forgotten, and a later
-/// acknowledgment of their packets has no effect.
+/// Maximum number of blocks that are remembered. A block is dropped when its packets and all older ones are
+/// acknowledged or lost; a slow path may keep many from being dropped. Beyond the maximum the oldest blocks
+/// are dropped, and a later acknowledgment of their packets has no effect.
 pub(crate) const MAX_BLOCKS: usize = 1 << 14;
 
-/// Skipped numbers remembered, to catch a peer that acknowledges what it cannot have received (RFC 9000
-/// §21.4).
+/// Maximum number of skipped numbers that are remembered, to detect a peer that acknowledges packets it
+/// cannot have received (RFC 9000 §21.4).
 pub(crate) const MAX_SKIPPED: usize = 32;
 
-/// Ranges of acknowledged numbers remembered. What is forgotten is looked at again when a frame names it
-/// again.
+/// Maximum number of ranges of acknowledged numbers that are remembered. A dropped range is processed again
+/// when a frame reports it again.
 pub(crate) const MAX_NAMED: usize = 1 << 12;
 
-/// Ranges of numbers, descending; most ACK frames say little that others have not said.
+/// Ranges of numbers, descending. Most ACK frames report little that earlier ones have not reported.
 pub(crate) type Ranges = SmallVec<[RangeInclusive<u64>; 4]>;
 
-/// Numbers that may arrive between the sending of a packet on a slow path and its arrival; a packet number is
-/// encoded unambiguously over twice that distance, in three bytes.
+/// Maximum number of packets that may arrive between the sending of a packet on a slow path and its arrival.
+/// Twice this distance needs a packet number of three bytes.
 const MAX_OVERTAKING: u64 = 1 << 22;
 
-/// Consecutive numbers that took consecutive orders on one path.
+/// Consecutive packet numbers with consecutive orders on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NumberBlock {
     first: u64,
@@ -51,19 +51,19 @@ impl NumberBlock {
     }
 }
 
-/// The packet numbers of a connection whose paths share them, in both directions.
+/// Packet numbers of a connection whose paths share them, in both directions.
 #[derive(Debug)]
 pub(crate) struct Single {
     line: NumberSequence,
-    /// By number, without overlap.
+    /// Blocks in ascending order of their numbers, without overlap.
     blocks: VecDeque<NumberBlock>,
-    /// The newest numbers that were left out, ascending.
+    /// Newest skipped numbers, ascending.
     skipped: VecDeque<u64>,
-    /// Numbers whose acknowledgment has no further effect: those that earlier ACK frames named, and all below `done`
-    /// that were sent.
+    /// Numbers whose acknowledgment has no further effect: those that earlier ACK frames reported, and all
+    /// sent numbers below `done`.
     named: RangeSet,
     done: u64,
-    /// The next order of each path.
+    /// Next order of each path.
     orders: Vec<(PathId, u64)>,
     /// Packet numbers received on all paths.
     pub(super) received: Numbers,
@@ -72,7 +72,7 @@ pub(crate) struct Single {
 }
 
 impl Single {
-    /// Goes on with the numbers of path 0, the only one so far, which has sent `marked` packets with ECT(0).
+    /// Continues the numbers of path 0, the only path so far, which has sent `marked` packets with ECT(0).
     pub(super) fn new(before: PerPath, received: Numbers, marked: u64) -> Self {
         let line = before.into_first();
         let sent = line.next;
@@ -126,7 +126,7 @@ impl Single {
             None => self.orders.push((path, 1)),
         }
         match self.blocks.back_mut() {
-            // The orders of a path follow each other, so that only the numbers need to be looked at.
+            // A path's orders are consecutive, so only the numbers need to be compared.
             Some(block) if block.path == path && block.end() == number && block.len < u32::MAX => {
                 block.len += 1
             }
@@ -139,7 +139,7 @@ impl Single {
         }
     }
 
-    /// Returns the distance that the encoding of `number` has to cover.
+    /// Returns the distance over which the encoding of `number` must be unambiguous.
     pub(super) fn unacked(&self, number: u64) -> u64 {
         anabranch_wire::unacked_numbers(number, self.line.largest_acked).max(MAX_OVERTAKING)
     }
@@ -148,7 +148,7 @@ impl Single {
         self.line.largest_acked = self.line.largest_acked.max(Some(largest));
     }
 
-    /// Returns the ranges that `ranges` of an ACK frame name and no earlier frame has named, descending.
+    /// Returns the parts of `ranges`, from an ACK frame, that no earlier frame has reported, descending.
     pub(super) fn news(&self, ranges: AckRanges<'_>) -> Ranges {
         let mut news = Ranges::new();
         let mut named = self.named.iter().rev().peekable();
@@ -161,7 +161,7 @@ impl Single {
                 }
                 end = known.start;
             }
-            // The next one may go on below this range.
+            // The next known range may reach into this range from below.
             let low = named.peek().map_or(low, |known| known.end.max(low));
             if low < end {
                 news.push(low..=end - 1);
@@ -170,7 +170,7 @@ impl Single {
         news
     }
 
-    /// Marks the ranges of `news` as named, so that they are no longer new.
+    /// Marks the ranges of `news` as reported, so that they are no longer new.
     pub(super) fn on_named(&mut self, news: &[RangeInclusive<u64>]) {
         for range in news {
             self.named.insert(*range.start()..*range.end() + 1);
@@ -192,18 +192,18 @@ impl Single {
         })
     }
 
-    /// Returns the path on which `number` was sent; `None` once that is forgotten.
+    /// Returns the path on which `number` was sent; `None` if it is no longer remembered.
     pub(super) fn path_of(&self, number: u64) -> Option<PathId> {
         let at = self.blocks.partition_point(|block| block.end() <= number);
         self.blocks.get(at).filter(|block| block.first <= number).map(|block| block.path)
     }
 
-    /// Returns the number of the packet at `order` on `path`; `None` once that is forgotten.
+    /// Returns the number of the packet at `order` on `path`; `None` if it is no longer remembered.
     pub(super) fn number_of(&self, path: PathId, order: u64) -> Option<u64> {
         let (mut from, mut to) = (0, self.blocks.len());
         while from < to {
             let middle = usize::midpoint(from, to);
-            // Only the path's own blocks tell which way to go; their orders ascend.
+            // Only the path's own blocks decide where to continue; their orders ascend.
             let own = self.blocks.range(from..=middle).rposition(|block| block.path == path);
             match own.map(|at| (from + at, self.blocks[from + at])) {
                 Some((at, block)) if block.order > order => to = at,
@@ -217,14 +217,14 @@ impl Single {
     }
 
     /// Returns the order of the first packet on `path` whose number is at least `number`; the path's next
-    /// order if there is none.
+    /// order if no such packet was sent.
     pub(super) fn order_from(&self, path: PathId, number: u64) -> u64 {
         let at = self.blocks.partition_point(|block| block.end() <= number);
         let block = self.blocks.range(at..).find(|block| block.path == path);
         block.map_or(self.order(path), |block| block.order + number.saturating_sub(block.first))
     }
 
-    /// Returns the orders on `path` of the packets in `ranges`, newest first; `ranges` descend.
+    /// Returns the orders on `path` of the packets in `ranges`, newest first. `ranges` must descend.
     pub(super) fn orders<I: IntoIterator<Item = RangeInclusive<u64>>>(
         &self,
         path: PathId,
@@ -233,8 +233,8 @@ impl Single {
         RunOrders { blocks: &self.blocks, path, ranges: ranges.into_iter(), range: None }
     }
 
-    /// Forgets blocks of which nothing is open any more: of each path, `done_below` tells the oldest order that
-    /// may still change, `None` if the path is gone.
+    /// Drops the oldest blocks whose packets can no longer change. `done_below` returns a path's oldest order
+    /// that may still change; `None` if the path is closed.
     pub(super) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
         while let Some(block) = self.blocks.front() {
             if done_below(block.path).is_some_and(|order| block.order + u64::from(block.len) > order) {
@@ -252,7 +252,7 @@ impl Single {
         }
     }
 
-    /// Forgets a path that is gone; its packets are forgotten one by one as the packet numbers advance.
+    /// Removes a closed path. Its blocks are dropped one by one as the packet numbers advance.
     pub(super) fn forget(&mut self, path: PathId) {
         self.orders.retain(|(id, _)| *id != path);
     }

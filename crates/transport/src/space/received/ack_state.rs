@@ -1,4 +1,4 @@
-//! The acknowledgments that one path owes.
+//! State of the acknowledgments that one path must send.
 
 use std::ops::Range;
 
@@ -11,38 +11,38 @@ use crate::acknowledge::AckRule;
 use crate::space::AckForm;
 use crate::token::{Token, Tokens};
 
-/// Room that one more range and a longer count of them take at most.
+/// Maximum size of one more range and a longer ACK Range Count, in bytes.
 const ONE_MORE_RANGE: usize = 8 + 8 + 1;
 
-/// Time at which the next ACK of one path is due, and the largest packet number that it names.
+/// Time at which the next ACK of one path is due, and the largest packet number that it reports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AckState {
     /// The path.
     pub(super) path: PathId,
-    /// Ack-eliciting packets since the last ACK.
+    /// Number of ack-eliciting packets since the last ACK.
     unacked: u32,
-    /// One more than the largest number that came on this path; 0 before the first packet.
+    /// One more than the largest number received on this path; 0 before the first packet.
     next: u64,
-    /// Time at which the packet with the largest number arrived; the ACK delay counts from here.
+    /// Time at which the packet with the largest number arrived, from which the ACK Delay is measured.
     largest_at: Time,
     /// One more than the largest number of an ack-eliciting packet.
     next_eliciting: u64,
     /// `true` if the last packet was marked CE.
     last_was_ce: bool,
-    /// An ACK must not wait any longer.
+    /// `true` if an ACK must be sent at once.
     immediate: bool,
-    /// Something arrived since the last ACK.
+    /// `true` if a packet has arrived since the last ACK.
     news: bool,
-    /// Time by which an ACK must be sent, while `unacked` is not 0.
+    /// Time by which an ACK must be sent, if `unacked` is not 0.
     deadline: Time,
-    /// One more than the largest number of the last ACK; 0 before the first.
+    /// One more than the largest number in the last ACK; 0 before the first.
     reported: u64,
-    /// Kind of the next ACK: the one that pays the ack, or a repetition of the last one.
+    /// Kind of the next ACK: a first report, or a copy of the last ACK.
     repeat: Repeat,
 }
 
 impl AckState {
-    /// Creates the ACK state of `path` with no ACK owed yet.
+    /// Creates the state of `path` without any pending ACK.
     pub(crate) fn new(path: PathId) -> Self {
         Self { path, ..Self::default() }
     }
@@ -52,7 +52,7 @@ impl AckState {
         self.next.checked_sub(1)
     }
 
-    /// Takes note of packets with these numbers, which arrived one after another and are already among
+    /// Records packets with these consecutive numbers, which arrived one after another and are already in
     /// `numbers`.
     pub(crate) fn on_packets(
         &mut self,
@@ -77,9 +77,9 @@ impl AckState {
             }
             let count = u32::try_from(came.end - came.start).unwrap_or(u32::MAX);
             self.unacked = self.unacked.saturating_add(count);
-            // RFC 9000 §13.2.1 wants every CE packet acknowledged at once; the first of a run is enough and
-            // does not defeat a larger threshold when marks are frequent (draft-ietf-quic-ack-frequency
-            // §6.4).
+            // RFC 9000 §13.2.1 asks for an ACK at once for every CE packet. Here only the first of a run
+            // causes one, which is enough and keeps a larger threshold effective when marks are frequent
+            // (draft-ietf-quic-ack-frequency §6.4).
             self.immediate |= u64::from(self.unacked) >= policy.threshold
                 || newly_ce
                 || numbers.is_pressing(self.path)
@@ -94,9 +94,9 @@ impl AckState {
         let largest = self.next_eliciting.checked_sub(1);
         match threshold {
             0 => false,
-            // Holes say nothing: only what comes late on its own path is out of order.
+            // Gaps mean nothing in a shared space: a packet is out of order only relative to its own path.
             _ if numbers.shared => largest.is_some_and(|largest| first.saturating_add(threshold) <= largest),
-            // RFC 9000 §13.2.1: smaller than another ack-eliciting packet, or with a hole between the two.
+            // RFC 9000 §13.2.1: smaller than another ack-eliciting packet, or with a gap between the two.
             1 => largest.is_some_and(|largest| {
                 first < largest
                     || numbers.ranges.iter().next_back().is_some_and(|newest| newest.start > largest)
@@ -110,60 +110,59 @@ impl AckState {
         }
     }
 
-    /// Returns the number of ack-eliciting packets that no ACK has covered.
+    /// Returns the number of ack-eliciting packets that no ACK has reported.
     pub(crate) fn unacked(&self) -> u32 {
         self.unacked
     }
 
-    /// Marks all packets as reported because an ACK has been sent on behalf of this path, too. It carried the
-    /// largest number of all paths, which share their numbers.
+    /// Marks all packets as reported, because an ACK was sent for this path as well. It contained the largest
+    /// number of all paths, which share their numbers.
     pub(crate) fn mark_reported_by_others(&mut self) {
         if let Some(largest) = self.largest() {
             self.mark_reported(largest);
         }
     }
 
-    /// Requires an ACK at once because the peer asked for it (IMMEDIATE_ACK).
+    /// Requires an ACK at once because the peer sent IMMEDIATE_ACK.
     pub(crate) fn require_ack(&mut self) {
         self.immediate = true;
     }
 
-    /// Returns whether an ACK must be sent now, even in a packet of its own.
+    /// Returns whether an ACK must be sent at once, even in a packet of its own.
     pub(crate) fn ack_now(&self) -> bool {
         self.immediate && self.next > 0
     }
 
-    /// Returns whether an ACK must be sent now or is overdue.
+    /// Returns whether an ACK must be sent at once, or its deadline has passed.
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.ack_now() || self.ack_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Returns the state as it was when its last ACK was sent, to repeat that ACK.
+    /// Returns the state as of the last ACK, for repeating that ACK.
     pub(crate) fn as_reported(&self) -> Self {
         Self { next: self.reported, repeat: Repeat::Copy, ..self.clone() }
     }
 
-    /// Returns the latest time at which an ACK must be sent; `None` if none is owed or it must be sent now
-    /// anyway.
+    /// Returns the deadline of the next ACK; `None` if no ACK is pending, or if one must be sent at once.
     pub(crate) fn ack_deadline(&self) -> Option<Time> {
         (self.unacked > 0 && !self.immediate).then_some(self.deadline)
     }
 
-    /// Returns whether an ack-eliciting packet has not been acknowledged yet.
+    /// Returns whether any ack-eliciting packet has not been acknowledged yet.
     #[cfg(test)]
     pub(crate) fn has_unacked(&self) -> bool {
         self.unacked > 0
     }
 
-    /// Returns whether an ACK would contain something new, so that it is worth its bytes in a packet that is
+    /// Returns whether an ACK would report anything new, so that it is worth its bytes in a packet that is
     /// sent anyway.
     pub(crate) fn can_ack(&self) -> bool {
         self.news
     }
 
-    /// Writes an ACK, or a PATH_ACK of the path if `multipath`, with as many ranges as fit and the strategy
-    /// in use allows, and clears the debt. The number of ranges; 0 if not even one fits, or nothing was
-    /// received.
+    /// Writes an ACK, or a PATH_ACK if `multipath`, with as many ranges as fit and the strategy permits. No
+    /// ACK is pending afterwards, unless packets were left out. Returns the number of ranges: 0 if not even
+    /// one fits, or nothing was received.
     pub(crate) fn write_ack(
         &mut self,
         now: Time,
@@ -191,10 +190,10 @@ impl AckState {
         if written == 0 {
             return 0; // Everything that came on the path has been given up.
         }
-        // The rest of the news, if more came at once than one frame can name.
+        // Another ACK reports the rest, if more packets arrived than one frame can report.
         self.immediate = numbers.has_unnamed(self.path);
         if w.remaining() < ONE_MORE_RANGE {
-            // The packet, and not the strategy, may have cut the frame short.
+            // The frame may have been cut short by the packet's size, not by the strategy.
             receipt.below = 0;
         }
         tokens.push(Token::Ack { space, path: self.path, receipt });

@@ -1,5 +1,5 @@
-//! Record of how often and how long ACK frames have named each range of received packet numbers, and whether
-//! the peer acknowledged one of them. It serves the range orders and horizons that need it.
+//! Record of each range of received packet numbers: how many ACK frames have reported it, for how long, and
+//! whether the peer acknowledged one of them. Some range orders and horizons need it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,59 +11,59 @@ use super::Chosen;
 use crate::config::RangeOrder;
 use crate::ranges::RangeSet;
 
-/// ACK frames whose ranges are remembered until the peer acknowledges one of them or a later one; the oldest
-/// give way.
+/// Maximum number of ACK frames whose ranges are remembered until the peer acknowledges one of them or a
+/// later one. The oldest are dropped first.
 pub(super) const MAX_NAMED_FRAMES: usize = 1024;
 
-/// Origin of an ACK frame. Ranges named by copies on other paths are counted separately, because copies may
-/// arrive long after the next frame.
+/// Kind of an ACK frame. Copies on other paths are counted separately, because they may arrive long after the
+/// next frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// The first frame that reports packets.
+    /// First frame that reports packets.
     #[default]
     First,
-    /// Its repetition on another path.
+    /// Copy of such a frame on another path.
     Copy,
 }
 
-/// A range as it was when it last grew.
+/// A range since it last grew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     range: Range<u64>,
-    /// Frames that named it since, by [`Repeat`].
+    /// Number of frames that have reported the range since, by [`Repeat`].
     times_sent: [u32; 2],
-    /// Time at which the range was first seen with these bounds.
+    /// Time at which the range reached these bounds.
     since: Time,
-    /// The peer acknowledged a frame that named it.
+    /// `true` if the peer acknowledged a frame that reported the range.
     heard: bool,
 }
 
-/// One record for each range of a [`RangeSet`], ascending like them, as many as that one holds.
+/// Records for the ranges of a [`RangeSet`], one for each, in ascending order.
 #[derive(Debug)]
 pub(super) struct History {
     records: Vec<Record>,
-    /// Frames that name a range which does not grow; after that it is left out.
+    /// Maximum number of frames that report a range that does not grow. The range is then left out.
     max_repeats: u32,
-    /// Serial numbers of the latest frames and what they named, in the order in which they left.
+    /// Serial numbers of the latest frames, with the ranges that they reported, in sending order.
     named: VecDeque<(u32, Chosen)>,
-    /// Room for the records to come, kept so that nothing is allocated.
+    /// Buffer for the next records, kept to avoid allocations.
     spare: Vec<Record>,
-    /// `true` if the ranges have changed since the records last followed them.
+    /// `true` if the ranges have changed since the records were last updated.
     is_behind: bool,
 }
 
 impl History {
-    /// Creates an empty history; at most `max_repeats` frames name a range that does not grow.
+    /// Creates an empty history. At most `max_repeats` frames report a range that does not grow.
     pub(super) fn new(max_repeats: u32) -> Self {
         Self { records: Vec::new(), max_repeats, named: VecDeque::new(), spare: Vec::new(), is_behind: false }
     }
 
-    /// Notes that the ranges have changed.
+    /// Records that the ranges have changed.
     pub(super) fn on_change(&mut self) {
         self.is_behind = true;
     }
 
-    /// Follows the changes of `received`: a range that grew, or that others joined, is a new one.
+    /// Updates the records to the ranges in `received`. A range that grew or merged gets a new record.
     pub(super) fn follow(&mut self, now: Time, received: &RangeSet) {
         if !std::mem::take(&mut self.is_behind) {
             return;
@@ -77,10 +77,10 @@ impl History {
         }));
     }
 
-    /// Returns the ranges of the next frame, descending: the one that ends with `largest`, and at most
-    /// `max_ranges - 1` of those below it. The `order` prefers ranges that the fewest frames of this
-    /// `telling` named, the lower of two first, or the newest ranges. Ranges that the peer has heard of are
-    /// left out.
+    /// Returns the ranges of the next frame, descending: the one that contains `largest`, cut off there, and
+    /// at most `max_ranges - 1` of those below it. The `order` prefers either the newest ranges, or those
+    /// that the fewest frames of kind `repeat` have reported, the lower one if equal. Ranges that the peer is
+    /// known to have received are left out.
     pub(super) fn choose(
         &self,
         order: RangeOrder,
@@ -113,7 +113,7 @@ impl History {
         self.records.get_mut(at)
     }
 
-    /// Records that the frame with this serial number is sent and names these ranges.
+    /// Records that the frame with serial number `frame` reports these ranges.
     pub(super) fn on_named(&mut self, ranges: &[Range<u64>], frame: u32, repeat: Repeat) {
         for range in ranges {
             if let Some(record) = self.record_at(range.start) {
@@ -127,8 +127,8 @@ impl History {
         self.named.push_back((frame, ranges.into()));
     }
 
-    /// Marks the ranges of the frame with this serial number, which the peer acknowledged, as heard unless
-    /// they have grown since. Frames before it are forgotten.
+    /// Handles the peer's acknowledgment of the frame with serial number `frame`: marks its ranges as known
+    /// to the peer, unless they have grown since. Earlier frames are dropped.
     pub(super) fn on_heard(&mut self, frame: u32) {
         let Some(at) = self.named.iter().position(|(serial, _)| *serial == frame) else { return };
         let Some((_, ranges)) = self.named.drain(..=at).next_back() else { return };
@@ -141,18 +141,18 @@ impl History {
         }
     }
 
-    /// Drops the records of ranges that end at `horizon` or below, which have been given up.
+    /// Removes the records of ranges that end at or below `horizon`, which are abandoned.
     pub(super) fn forget_below(&mut self, horizon: u64) {
         let done = self.records.partition_point(|record| record.range.end <= horizon);
         self.records.drain(..done);
     }
 
-    /// Returns the end of the lowest ranges that are at least `age` old and that `times_sent` frames named or
-    /// the peer has confirmed. The highest range stays, whatever its age.
+    /// Returns the end of the lowest ranges that are at least `age` old, and that `times_sent` frames have
+    /// reported or the peer has confirmed. The highest range is never included.
     pub(super) fn horizon(&self, now: Time, age: Duration, times_sent: u32) -> Option<u64> {
         let told = |record: &Record| record.heard || record.times_sent[Repeat::First as usize] >= times_sent;
-        // What the peer knows waits, too: packets of a slower path with smaller numbers may still be under
-        // way.
+        // Ranges that the peer knows must reach the age as well: packets of a slower path with smaller
+        // numbers may still be in flight.
         let done = |record: &&Record| now.saturating_since(record.since) >= age && told(record);
         let (_, below) = self.records.split_last()?;
         below.iter().take_while(done).last().map(|record| record.range.end)

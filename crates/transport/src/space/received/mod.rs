@@ -1,4 +1,4 @@
-//! Packets received in one packet number space, and the acknowledgments owed for them (RFC 9000 §13.2).
+//! Packets received in one packet number space, and their pending acknowledgments (RFC 9000 §13.2).
 
 mod ack_state;
 mod history;
@@ -18,18 +18,19 @@ use crate::token::Tokens;
 /// Ranges of packet numbers chosen for one ACK frame.
 type Chosen = smallvec::SmallVec<[Range<u64>; 8]>;
 
-/// Most ranges of packet numbers that any strategy may keep or name, and those kept where paths share their
-/// numbers. Each hole that a peer leaves costs one range, so this bounds both memory and the size of ACK
-/// frames.
+/// Maximum number of ranges of packet numbers that any strategy remembers or reports. It is also the number
+/// remembered if paths share their numbers. Each gap costs one range, so this bounds memory and the size of
+/// ACK frames.
 pub(crate) const MAX_RANGES: usize = 1024;
 
-/// Ranges kept where every path has its own numbers, unless one ACK frame may name more.
+/// Number of ranges remembered if every path has its own numbers, unless one ACK frame may contain more.
 pub(crate) const DEFAULT_RANGES: usize = 64;
 
-/// The packets received in one space (Initial, Handshake, or the 1-RTT packets of one path).
+/// Packets received in one space (Initial, Handshake, or the 1-RTT packets of one path).
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// Empty, and the connection's own in use, if all paths share one number space.
+    /// Numbers received. If all paths share one number space, this is empty, and the connection's numbers are
+    /// used.
     pub(crate) numbers: Numbers,
     pub(crate) ack: AckState,
 }
@@ -46,12 +47,12 @@ impl Received {
         self.numbers.largest()
     }
 
-    /// Returns whether `pn` was received before or lies below the numbers that are remembered.
+    /// Returns whether `pn` was received before, or is below the remembered numbers.
     pub(crate) fn is_duplicate(&self, pn: u64) -> bool {
         self.numbers.is_duplicate(pn)
     }
 
-    /// Records a received packet that is not a duplicate and whose frames have all been processed.
+    /// Records a received packet. It must not be a duplicate, and all its frames must have been processed.
     pub(crate) fn on_packet(
         &mut self,
         now: Time,
@@ -64,7 +65,7 @@ impl Received {
         receive(&mut self.numbers, &mut self.ack, now, packets, policy);
     }
 
-    /// Does the same as [`AckState::write_ack`].
+    /// Calls [`AckState::write_ack`] with the numbers of this space.
     pub(crate) fn write_ack(
         &mut self,
         now: Time,
@@ -76,7 +77,7 @@ impl Received {
     }
 }
 
-/// Packets that arrived one after another with numbers in a row and the same ECN codepoint.
+/// Packets that arrived one after another with consecutive numbers and the same ECN codepoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Packets {
     pub(crate) numbers: Range<u64>,
@@ -87,16 +88,15 @@ pub(crate) struct Packets {
 /// Form of an ACK frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckForm {
-    /// The packet number space.
+    /// Packet number space.
     pub(crate) space: SpaceId,
     /// `true` for a PATH_ACK frame.
     pub(crate) multipath: bool,
-    /// The exponent of the ACK Delay field (RFC 9000 §19.3).
+    /// Exponent of the ACK Delay field (RFC 9000 §19.3).
     pub(crate) ack_delay_exponent: u64,
 }
 
-/// Notes a packet, or several that came one after another with numbers in a row and the same mark, among the
-/// numbers of their space and in the ACK state of their path.
+/// Records packets in the numbers of their space and in the ACK state of their path.
 #[inline]
 pub(crate) fn receive(
     numbers: &mut Numbers,

@@ -1,23 +1,24 @@
-//! News first: acknowledgments ordered by what the peer has not heard yet, rather than by packet numbers.
+//! News first: ACK frames ordered by what the peer has not been informed of yet, not by packet numbers.
 //!
-//! Where paths share one line of packet numbers, the newest arrivals are not the highest numbers: what a slow
-//! path brings lies far below what a fast one brought in the meantime, behind as many holes as packets are
-//! under way. An ACK frame of few ranges that names the highest numbers never comes down to them, and their
-//! sender calls them lost.
+//! If paths share packet numbers, the newest arrivals do not have the highest numbers. The packets of a slow
+//! path have much lower numbers than those that a fast path delivered in the meantime, and as many gaps lie
+//! between them as packets are in flight. An ACK frame with few ranges that reports the highest numbers never
+//! includes them, and their sender declares them lost.
 //!
-//! [`News`] therefore remembers arrivals in the order in which they came, and how many frames named each.
+//! [`News`] therefore remembers packets in the order of their arrival, and the number of frames that reported
+//! each.
 //!
-//! - A frame names what no frame has named yet, then what one has, then what two have; the earlier arrival
-//!   first. What [`MAX_REPEATS`] frames named is left out, so frames stay short, and the loss of one or two
-//!   of them harms nothing.
-//! - What was told often enough but is not known to be heard is told again as far as ranges are free, at most
-//!   [`REPEATS`] of them in one frame, in turn. So the peer hears of everything even after an outage of its
-//!   acknowledgments.
-//! - An arrival is told first by an ACK of its own path, because a round trip is measured only on news (RFC
-//!   9002 §5.1). Frames of other paths go around it.
-//! - News that fills half of a frame makes an ACK leave at once ([`News::is_pressing`]), whatever threshold
-//!   was asked for. So the first frame after an arrival names it, and the second, however few ranges a frame
-//!   may have.
+//! - A frame reports first the arrivals that no frame has reported yet, then those that one frame has
+//!   reported, then those that two have; the earlier arrival first. Arrivals that [`MAX_REPEATS`] frames have
+//!   reported are left out. Frames therefore stay short, and the loss of one or two of them does no harm.
+//! - Arrivals that were reported that often, but that the peer is not known to have learned of, are reported
+//!   again in turn if ranges are free, at most [`REPEATS`] of them in one frame. The peer therefore learns of
+//!   every packet, even if no ACK reached it for a while.
+//! - An arrival is first reported in an ACK of its own path, because RTT samples are taken only from newly
+//!   acknowledged packets (RFC 9002 §5.1). Frames of other paths leave it out.
+//! - If unreported arrivals fill half of a frame, an ACK is sent at once ([`News::is_pressing`]), even if the
+//!   peer asked for a higher threshold. The first frame after an arrival therefore reports it, and so does
+//!   the second, however few ranges a frame may have.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,33 +29,36 @@ use smallvec::SmallVec;
 use super::Chosen;
 use crate::ranges::RangeSet;
 
-/// Frames that name an arrival before it makes way for others.
+/// Number of frames that report an arrival before others take its place.
 pub(super) const MAX_REPEATS: u32 = 3;
 
-/// Arrivals in one frame at most that were told often enough already.
+/// Maximum number of arrivals in one frame that have already been reported [`MAX_REPEATS`] times.
 const REPEATS: usize = 2;
 
-/// Frames for which other paths leave the first telling to the arrival's own path, which may have fallen
-/// silent.
+/// Number of frames for which other paths leave the first report to the arrival's own path. After that, the
+/// path may have fallen silent.
 const PATIENCE: u32 = 128;
 
-/// Arrivals remembered before [`MAX_REPEATS`] frames named them; the oldest give way.
+/// Maximum number of remembered arrivals that fewer than [`MAX_REPEATS`] frames have reported. The oldest are
+/// dropped first.
 pub(super) const MAX_NEWS: usize = 512;
 
-/// Arrivals remembered after that; the oldest give way.
+/// Maximum number of remembered arrivals that at least [`MAX_REPEATS`] frames have reported. The oldest are
+/// dropped first.
 pub(super) const MAX_OLD_NEWS: usize = 128;
 
-/// Newest arrivals that another one may continue.
+/// Number of newest arrivals that a packet with an adjacent number may join.
 const JOINED: usize = 4;
 
-/// Packet numbers in a row that arrived on one path.
+/// Consecutive packet numbers that arrived on one path.
 #[derive(Clone, Debug)]
 struct Arrival {
     numbers: Range<u64>,
     path: PathId,
-    /// The frame that told it first; before that, the one that was next when it arrived.
+    /// Serial number of the first frame that reported the arrival; before that, of the next frame at the time
+    /// of arrival.
     frame: u32,
-    /// Bit `n`: frame `frame + n` told it.
+    /// Bit `n` is set if frame `frame + n` reported the arrival.
     named: u32,
 }
 
@@ -64,14 +68,15 @@ impl Arrival {
     }
 }
 
-/// Arrivals that the peer is not known to have heard of, in order of arrival.
+/// Arrivals that the peer is not known to have learned of, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// Receipt by fewer than [`MAX_REPEATS`] frames.
+    /// Arrivals that fewer than [`MAX_REPEATS`] ACK frames have reported.
     fresh: VecDeque<Arrival>,
-    /// Receipt by more, the one told longest ago in front.
+    /// Arrivals that at least [`MAX_REPEATS`] frames have reported, the one whose last report is oldest in
+    /// front.
     old: VecDeque<Arrival>,
-    /// Serial number of the next frame, which begins anew after the last one.
+    /// Serial number of the next frame; it wraps around.
     frame: u32,
 }
 
@@ -95,13 +100,13 @@ impl News {
         self.fresh.push_back(Arrival { numbers: number..number + 1, path, frame: self.frame, named: 0 });
     }
 
-    /// Returns whether the arrivals on `path` that no frame has named fill half of a frame of `max_ranges`.
+    /// Returns whether the unreported arrivals on `path` fill half of a frame of `max_ranges`.
     pub(super) fn is_pressing(&self, path: PathId, max_ranges: usize) -> bool {
         let limit = (max_ranges / 2).max(1);
         self.unnamed(path).take(limit).count() == limit
     }
 
-    /// Returns whether there is an arrival on `path` that no frame has named.
+    /// Returns whether `path` has an arrival that no frame has reported.
     pub(super) fn has_unnamed(&self, path: PathId) -> bool {
         self.unnamed(path).next().is_some()
     }
@@ -135,7 +140,7 @@ impl News {
                 break;
             }
             if !covers(&chosen, &arrival.numbers) {
-                // Packets that fell behind the horizon meanwhile are in no part.
+                // Packets that have fallen behind the horizon belong to no part.
                 chosen.extend(part(received, &secrets, arrival.numbers.start, largest));
             }
         }
@@ -143,12 +148,12 @@ impl News {
         chosen
     }
 
-    /// Returns whether frames of `path` leave the arrival to a frame of its own path.
+    /// Returns whether frames of `path` leave the first report of the arrival to a frame of its own path.
     fn is_secret(&self, arrival: &Arrival, path: PathId) -> bool {
         arrival.named == 0 && arrival.path != path && self.frame.wrapping_sub(arrival.frame) < PATIENCE
     }
 
-    /// Records that the frame with this serial number is sent with these ranges.
+    /// Records that the frame with serial number `frame` is sent with these ranges.
     pub(super) fn on_named(&mut self, ranges: &[Range<u64>], frame: u32) {
         self.frame = frame.wrapping_add(1);
         for _ in 0..self.old.len().min(REPEATS) {
@@ -164,7 +169,7 @@ impl News {
                 if arrival.named == 0 {
                     arrival.frame = frame;
                 }
-                // What other news crowded out for so long counts as told anew.
+                // An arrival that other news crowded out for this long counts as newly reported.
                 match 1_u32.checked_shl(frame.wrapping_sub(arrival.frame)) {
                     Some(bit) => arrival.named |= bit,
                     None => (arrival.frame, arrival.named) = (frame, 1),
@@ -177,7 +182,7 @@ impl News {
         }
     }
 
-    /// Moves what was told often enough to the old news.
+    /// Moves arrivals that were reported often enough to the old news.
     fn retire(&mut self) {
         let Self { fresh, old, .. } = self;
         fresh.retain(|arrival| {
@@ -192,7 +197,8 @@ impl News {
         });
     }
 
-    /// Drops the arrivals named by the frame with this serial number, which the peer has acknowledged.
+    /// Handles the peer's acknowledgment of the frame with serial number `frame`: removes the arrivals that
+    /// it reported.
     pub(super) fn on_heard(&mut self, frame: u32) {
         let unheard = |arrival: &Arrival| !arrival.was_told_by(frame);
         self.fresh.retain(unheard);
@@ -200,7 +206,8 @@ impl News {
     }
 }
 
-/// Returns the largest part of `received` that holds `number`, but no number above `largest` and no secret.
+/// Returns the largest part of `received` that contains `number`, but no number above `largest` and none of
+/// the `secrets`.
 fn part(received: &RangeSet, secrets: &[Range<u64>], number: u64, largest: u64) -> Option<Range<u64>> {
     let mut part = received.range_of(number)?;
     part.end = part.end.min(largest + 1);

@@ -10,35 +10,35 @@ use super::{Chosen, DEFAULT_RANGES, MAX_RANGES};
 use crate::config::{AckConfig, Horizon, RangeOrder};
 use crate::ranges::RangeSet;
 
-/// No ACK frame is acknowledged after so many others.
+/// Number of later ACK frames after which an ACK frame is no longer expected to be acknowledged.
 const MEMORABLE_FRAMES: u32 = u32::MAX / 2;
 
-/// The packet numbers received in one space. With a single number space for all paths there is one of these
-/// for the connection, otherwise one for each path.
+/// Packet numbers received in one space. If all paths share a number space, the connection has one such set;
+/// otherwise each path has one.
 #[derive(Debug)]
 pub(crate) struct Numbers {
-    /// Numbers received, the newest `kept` ranges of them.
+    /// Received numbers: the newest `kept` ranges.
     pub(super) ranges: RangeSet,
-    /// Numbers below were forgotten and count as received.
+    /// Numbers below the horizon are no longer remembered and count as received.
     pub(super) horizon: u64,
     ecn: EcnCounts,
-    /// The peer knows what we received below.
+    /// Number below which the peer knows everything that was received.
     confirmed: u64,
-    /// Serial number of the next ACK frame; it begins anew after the last one.
+    /// Serial number of the next ACK frame; it wraps around.
     frames: u32,
-    /// The first ACK frame that was written after the latest packet out of order had come: those before it
-    /// may lack that packet.
+    /// Serial number of the first ACK frame written after the latest out-of-order packet arrived. Earlier
+    /// frames may not report that packet.
     proof_from: u32,
     /// One more than the smallest number received in the current key phase; 0 before the first.
     first_of_phase: u64,
-    /// Records for range orders and horizons that depend on more than the numbers themselves.
+    /// Records for range orders and horizons that depend on more than the numbers.
     records: Option<Box<Records>>,
-    /// Ranges remembered.
+    /// Maximum number of ranges remembered.
     pub(super) kept: u16,
-    /// Ranges of one ACK frame.
+    /// Maximum number of ranges in one ACK frame.
     max_ranges: u16,
     order: RangeOrder,
-    /// Several paths share the numbers: one that is missing may be under way on a slower path.
+    /// `true` if several paths share the numbers. A missing number may then be in flight on a slower path.
     pub(super) shared: bool,
 }
 
@@ -50,24 +50,25 @@ struct Records {
     news: Option<News>,
 }
 
-/// An ACK frame to be.
+/// Ranges chosen for an ACK frame.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) ranges: Chosen,
-    /// Once the peer has the whole frame, it knows what was received below.
+    /// Once the peer has received the complete frame, it knows everything that was received below this
+    /// number.
     pub(super) below: u64,
 }
 
-/// Content of a written ACK frame, and the conclusion to draw once the peer acknowledges it.
+/// Identification of a written ACK frame, and the conclusion to draw when the peer acknowledges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Receipt {
     /// Serial number of the frame in its space.
     pub(crate) frame: u32,
-    /// The peer then knows what was received below, as far as it came before the frame left.
+    /// Number below which the peer then knows everything that was received before the frame was sent.
     pub(crate) below: u64,
 }
 
-/// Packets of the handshake; the newest ranges first.
+/// Creates the numbers of a handshake space, with the newest ranges first.
 impl Default for Numbers {
     fn default() -> Self {
         Self::new(&AckConfig::default())
@@ -89,10 +90,11 @@ impl Numbers {
         let default = if shared { RangeOrder::NewsFirst } else { RangeOrder::NewestFirst };
         let order = config.order.unwrap_or(default);
         let max_ranges = config.max_ranges.clamp(2, MAX_RANGES);
-        // What is under way on a slow path costs a range for each packet, if a fast one brings those between
+        // On a slow path each packet in flight costs one range if a fast path delivers the numbers between
         // them.
         let kept = if shared { MAX_RANGES } else { max_ranges.max(DEFAULT_RANGES) };
-        // Where it is not left to us, the newest come first of what the peer has not heard, range by range.
+        // If the order is set explicitly to newest-first, records keep track of what the peer knows, range by
+        // range.
         let counts = order == RangeOrder::LeastSentFirst
             || config.order == Some(RangeOrder::NewestFirst)
             || matches!(config.horizon, Horizon::Delay { .. });
@@ -125,7 +127,7 @@ impl Numbers {
         self.first_of_phase.checked_sub(1)
     }
 
-    /// Notes that a packet of the current key phase was received.
+    /// Records that a packet of the current key phase was received.
     #[inline]
     pub(crate) fn note_phase(&mut self, pn: u64) {
         if self.first_of_phase == 0 || pn < self.first_of_phase {
@@ -144,19 +146,19 @@ impl Numbers {
         self.ranges.max()
     }
 
-    /// Returns whether `pn` was received before or lies below the numbers that are remembered. In either case
-    /// the packet must be discarded (RFC 9000 §12.3).
+    /// Returns whether `pn` was received before, or is below the remembered numbers. In both cases the packet
+    /// must be discarded (RFC 9000 §12.3).
     #[inline(always)]
     pub(crate) fn is_duplicate(&self, pn: u64) -> bool {
         pn < self.horizon || self.ranges.contains(pn)
     }
 
-    /// Totals of received marks.
+    /// Returns the totals of received ECN codepoints.
     pub(crate) fn ecn(&self) -> EcnCounts {
         self.ecn
     }
 
-    /// Notes packets of `path` that are no duplicates, and their mark.
+    /// Records packets of `path`, which must not be duplicates, and their ECN codepoint.
     pub(crate) fn insert(&mut self, path: PathId, came: Range<u64>, ack_eliciting: bool, ecn: Option<Ecn>) {
         if self.ranges.max().is_some_and(|largest| came.start < largest) {
             self.confirmed = self.confirmed.min(came.start);
@@ -171,8 +173,8 @@ impl Numbers {
             None => {}
         }
         while self.ranges.len() > usize::from(self.kept) {
-            // RFC 9000 §13.2.3: the oldest ranges go first, and what is in them or below must not be accepted
-            // again.
+            // RFC 9000 §13.2.3: the oldest ranges are dropped first, and packets in or below them must not be
+            // accepted again.
             let Some(oldest) = self.ranges.pop_min() else { break };
             self.horizon = oldest.end;
         }
@@ -181,7 +183,7 @@ impl Numbers {
         }
     }
 
-    /// Keeps the records of packets that were noted, and to a horizon of packets.
+    /// Updates the records for packets that arrived, and applies a horizon of packets.
     fn record(&mut self, path: PathId, came: Range<u64>, ack_eliciting: bool) {
         self.note_change();
         if let Some(news) = self.news_mut()
@@ -196,7 +198,7 @@ impl Numbers {
         }
     }
 
-    /// Returns whether records are kept in addition to the numbers; they may depend on each single arrival.
+    /// Returns whether records are kept in addition to the numbers. They may depend on each single arrival.
     pub(crate) fn has_records(&self) -> bool {
         self.records.is_some()
     }
@@ -215,13 +217,13 @@ impl Numbers {
         self.records.as_ref()?.news.as_ref()
     }
 
-    /// Returns whether so many arrivals on `path` are unnamed by any ACK that one must be sent, whatever ACK
-    /// frequency was asked for.
+    /// Returns whether enough arrivals on `path` are unreported that an ACK must be sent, regardless of the
+    /// ACK frequency that the peer requested.
     pub(super) fn is_pressing(&self, path: PathId) -> bool {
         self.news().is_some_and(|news| news.is_pressing(path, usize::from(self.max_ranges)))
     }
 
-    /// Returns whether arrivals on `path` did not fit into the last ACK.
+    /// Returns whether the last ACK left out arrivals on `path`.
     pub(super) fn has_unnamed(&self, path: PathId) -> bool {
         self.news().is_some_and(|news| news.has_unnamed(path))
     }
@@ -234,14 +236,14 @@ impl Numbers {
         }
     }
 
-    /// Returns whether the numbers alone decide which ranges an ACK names; [`Self::newest`] returns them in
-    /// this case.
+    /// Returns whether the numbers alone decide which ranges an ACK reports. [`Self::newest`] then returns
+    /// these ranges.
     pub(super) fn is_plain(&self) -> bool {
         self.order == RangeOrder::NewestFirst && self.history().is_none()
     }
 
-    /// Returns the ranges that an ACK of `largest` names, newest first. Packets that the peer knows to be
-    /// received are left out, but every ACK includes the largest number.
+    /// Returns the ranges of an ACK with this `largest` number, newest first. Packets that the peer knows to
+    /// be received are left out, but every ACK includes the largest number.
     pub(super) fn newest(&self, largest: u64) -> impl Iterator<Item = RangeInclusive<u64>> + Clone + '_ {
         self.unconfirmed(largest).map(|range| range.start..=range.end - 1).take(self.max_ranges.into())
     }
@@ -250,7 +252,7 @@ impl Numbers {
         self.records.as_ref()?.history.as_ref()
     }
 
-    /// Returns the ranges up to `largest`, descending: the one that holds it, and those of which the peer may
+    /// Returns the ranges up to `largest`, descending: the one that contains it, and those that the peer may
     /// not know.
     fn unconfirmed(&self, largest: u64) -> impl Iterator<Item = Range<u64>> + Clone + '_ {
         let confirmed = self.confirmed;
@@ -263,8 +265,8 @@ impl Numbers {
             .map(move |(_, range)| range.start..range.end.min(largest + 1))
     }
 
-    /// Returns the ranges of an ACK of `path` with this `largest` number, in the range order in use. It is
-    /// not called if the order is [plain](Self::is_plain).
+    /// Returns the ranges of an ACK of `path` with this `largest` number, in the configured range order. The
+    /// order must not be [plain](Self::is_plain).
     pub(super) fn choose(&mut self, now: Time, path: PathId, largest: u64, repeat: Repeat) -> Choice {
         let Self { ranges, records, .. } = self;
         if let Some(Records { horizon, history: Some(history), .. }) = records.as_deref_mut() {
@@ -308,8 +310,8 @@ impl Numbers {
         Choice { ranges, below }
     }
 
-    /// Records that an ACK frame is sent with these ranges. It names every received number below `below`,
-    /// except those that the peer knows already.
+    /// Records that an ACK frame is sent with these ranges. It reports every received number below `below`,
+    /// except those that the peer already knows.
     pub(super) fn on_named(&mut self, ranges: &[Range<u64>], below: u64, repeat: Repeat) -> Receipt {
         if let Some(records) = &mut self.records {
             if let Some(history) = &mut records.history {
@@ -327,9 +329,10 @@ impl Numbers {
         told
     }
 
-    /// Returns the smallest missing number that an ACK of `reported` did not yet let the peer declare lost.
+    /// Returns the smallest missing number for which an ACK of `reported` did not yet let the peer declare
+    /// the packet lost.
     pub(super) fn oldest_unreported_hole(&self, reported: Option<u64>, threshold: u64) -> Option<u64> {
-        // Every number up to `reported - threshold` could already be declared lost.
+        // The peer could already declare every number up to `reported - threshold` lost.
         let reportable = reported.and_then(|largest| (largest + 1).checked_sub(threshold));
         let first = reportable.unwrap_or(0).max(self.horizon);
         let mut newer = self.ranges.iter().rev().take_while(|range| range.end > first);
@@ -341,8 +344,8 @@ impl Numbers {
         }
     }
 
-    /// Takes note that the peer acknowledged an ACK frame. Its ranges need not be sent again (RFC 9000
-    /// §13.2.4), but they stay remembered, so that duplicates are still recognised.
+    /// Handles the peer's acknowledgment of an ACK frame. Its ranges need not be sent again (RFC 9000
+    /// §13.2.4), but they are remembered to detect duplicates.
     pub(crate) fn on_ack_acked(&mut self, receipt: Receipt) {
         if receipt.frame.wrapping_sub(self.proof_from) <= MEMORABLE_FRAMES {
             self.confirmed = self.confirmed.max(receipt.below);

@@ -1,10 +1,10 @@
-//! Received stream bytes, put where they belong once and read in place.
+//! Receive buffer of a stream: bytes are written to their place once and read there.
 //!
-//! The buffer is a list of chunks whose edges float: a chunk covers the bytes from `start` to its end, chunks
-//! do not overlap, and between them there may be holes that nothing has arrived for. Live bytes never move. A
-//! wire format that decrypts into the buffer only needs a chunk with room at the right offset, see
-//! [`placement`]; [`reassembler`] is for those that copy. Chunks' memory comes from a [`pool`] of all
-//! streams, which bounds it.
+//! The buffer is a list of chunks. A chunk covers the bytes from `start` to `end`, which are not aligned.
+//! Chunks do not overlap, and there may be gaps between them for which no data has arrived. Unread bytes
+//! never move. A wire format that decrypts into the buffer only needs a chunk with room at the right offset;
+//! see [`placement`]. Wire formats that copy use [`reassembler`]. A [`pool`] of all streams provides the
+//! memory and bounds it.
 
 mod placement;
 mod pool;
@@ -24,35 +24,35 @@ pub(crate) use self::reassembler::TooFragmented;
 use self::unordered::Untaken;
 use crate::ranges::RangeSet;
 
-/// First chunk of a stream, about one packet: most streams are small.
+/// Size of a stream's first chunk in bytes, about one packet: most streams are small.
 const MIN_CHUNK: usize = 1536;
 
-/// The next chunk of a stream is so many times as large. With less, an answer of some ten thousand bytes goes
-/// through chunk after chunk.
+/// Factor by which the chunks of a stream grow. A smaller factor would need many chunks for a response of
+/// some ten thousand bytes.
 const GROWTH: usize = 4;
 
-/// An empty list of chunks has room for so many at most.
+/// Maximum capacity of an empty list of chunks.
 const KEPT_CHUNKS: usize = 8;
 
-/// Chunks grow up to this size.
+/// Maximum size of a chunk in bytes.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// Separate ranges that may wait for what is missing between them, unless
-/// [`ReceiveBuffer::set_max_fragments`] says otherwise.
+/// Maximum number of separate ranges that wait for missing bytes, unless [`ReceiveBuffer::set_max_fragments`]
+/// sets another.
 pub(crate) const MIN_FRAGMENTS: usize = 1024;
 
-/// Room behind a chunk of a stream whose packets are decrypted there, for what is behind the data in the
+/// Bytes allocated behind a chunk if packets are decrypted there: for the bytes that follow the data in the
 /// chunk's last packet.
 const SLACK: usize = 1_536;
 
-/// Room for bytes `[start, end)` of the stream. `data` reaches at least as far as anything has arrived; what
-/// it has in holes and behind is never shown.
+/// Memory for bytes `[start, end)` of the stream. `data` extends at least to the last received byte. Its
+/// bytes in gaps and behind the received data are never read.
 #[derive(Debug)]
 struct Chunk {
     start: u64,
     end: u64,
     data: BytesMut,
-    /// Room of its memory.
+    /// Size of its memory in bytes.
     room: usize,
 }
 
@@ -65,17 +65,17 @@ impl Chunk {
         Memory { data: self.data, room: self.room }
     }
 
-    /// Counts the bytes of the stream that it covers.
+    /// Returns the number of stream bytes that the chunk covers.
     fn span(&self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Counts the room beside them.
+    /// Returns the number of bytes of memory beyond these.
     fn excess(&self) -> usize {
         self.room.saturating_sub(self.span())
     }
 
-    /// Tells if nothing of its memory was taken, so that it can be used again at once.
+    /// Returns whether none of its memory was taken, so that it can be reused at once.
     fn is_whole(&self) -> bool {
         self.data.capacity() >= self.room
     }
@@ -94,20 +94,21 @@ pub(crate) struct ReceiveBuffer {
     ready: u64,
     ahead: RangeSet,
     next_chunk: usize,
-    /// Nothing can arrive at or beyond this offset, so no chunk reaches beyond it.
+    /// Offset of the end of the stream as far as it is known: flow control or the final size forbid data
+    /// beyond it, and no chunk extends beyond it.
     limit: u64,
     max_fragments: usize,
-    /// Room behind each chunk.
+    /// Bytes allocated behind each chunk.
     slack: usize,
-    /// Room of all chunks beside what they cover.
+    /// Memory of all chunks beyond the stream bytes that they cover.
     excess: usize,
-    /// Spare room of this buffer that the pool has counted.
+    /// Memory of this buffer that the pool counts as spare.
     spare: usize,
-    /// It has had much, and the pool knows.
+    /// `true` if the stream has had a large chunk, which the pool has counted.
     is_large: bool,
-    /// Room of all chunks.
+    /// Memory of all chunks.
     rooms: usize,
-    /// Data that the application has not taken yet, if it takes bytes in any order.
+    /// Data that the application has not taken yet, if it takes bytes out of order.
     untaken: Option<Box<Untaken>>,
 }
 
@@ -132,22 +133,22 @@ impl Default for ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Sets the end of the data that may arrive: flow control or the final size forbid more.
+    /// Sets the offset beyond which no data may arrive, because of flow control or the final size.
     pub(crate) fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
 
-    /// Bounds the separate ranges kept.
+    /// Sets the maximum number of separate ranges.
     pub(crate) fn set_max_fragments(&mut self, max_fragments: usize) {
         self.max_fragments = max_fragments;
     }
 
-    /// Returns whether no received byte waits, readable or not.
+    /// Returns whether no received byte is unread, readable or not.
     pub(crate) fn is_empty(&self) -> bool {
         self.read == self.ready && self.ahead.is_empty()
     }
 
-    /// Returns the end of the data received without a hole.
+    /// Returns the end of the data received without a gap.
     #[inline]
     pub(crate) fn ready(&self) -> u64 {
         self.ready
@@ -175,19 +176,19 @@ impl ReceiveBuffer {
         &chunk.data[from..to]
     }
 
-    /// Finds the end of what has arrived.
+    /// Returns the end of the received data.
     pub(crate) fn highest(&self) -> u64 {
         self.ahead.max().map_or(self.ready, |last| last + 1)
     }
 
-    /// Counts the bytes allocated for it, about.
+    /// Returns the approximate number of bytes allocated for the buffer.
     pub(crate) fn allocated(&self) -> usize {
         let rooms = self.chunks.iter().map(|chunk| chunk.room).sum::<usize>();
         let ranges = self.ahead.len() + self.untaken.as_ref().map_or(0, |untaken| untaken.ranges());
         rooms + self.chunks.capacity() * size_of::<Chunk>() + ranges * RANGE_COST
     }
 
-    /// Drops `n` of the readable bytes as read; at most all of them.
+    /// Marks the next `n` readable bytes as read, at most all of them.
     pub(crate) fn consume(&mut self, n: usize, pool: &mut Pool) {
         debug_assert!(n as u64 <= self.readable(), "consumed more than is readable");
         self.read = self.ready.min(self.read + n as u64);
@@ -203,11 +204,11 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Lets others use the memory of the chunk that is not full, since nothing waits to be read.
+    /// Returns the memory of a partly filled chunk to the pool, because nothing waits to be read.
     fn rest(&mut self, pool: &mut Pool) {
         if self.chunks.len() == 1 && self.chunks.front().is_some_and(Chunk::is_whole) {
             self.drop_first(pool);
-            // It was large enough.
+            // The chunk was large enough, so the next one need not be larger.
             self.next_chunk = (self.next_chunk / GROWTH).max(MIN_CHUNK);
         }
     }
@@ -220,8 +221,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Takes the readable bytes of the first chunk, at most `max`. They are not copied, unless the
-    /// application holds much memory of what it took before.
+    /// Takes up to `max` readable bytes of the first chunk. They are not copied, unless the application
+    /// already holds much of the memory of earlier bytes.
     pub(crate) fn take(&mut self, max: usize, pool: &mut Pool) -> Bytes {
         let n = self.peek().len().min(max);
         if n == 0 {
@@ -246,7 +247,7 @@ impl ReceiveBuffer {
         taken
     }
 
-    /// Drops everything; the stream's data is of no interest any longer.
+    /// Drops all data, because the stream's data is no longer wanted.
     pub(crate) fn discard(&mut self, pool: &mut Pool) {
         self.chunks.drain(..).for_each(|chunk| pool.give(chunk.into_memory()));
         pool.account(self.spare, 0);
@@ -257,11 +258,12 @@ impl ReceiveBuffer {
         *self = Self { read: self.ready, ready: self.ready, untaken, ..Self::default() };
     }
 
-    /// Returns the chunk that covers `offset`, made if there is none; `len` bytes are to go there.
+    /// Returns the chunk that covers `offset`, for `len` bytes of data. Creates the chunk if it does not
+    /// exist.
     ///
-    /// A new chunk lies in the hole around `offset` only: it starts where the hole starts, or for data far
-    /// ahead on a grid counted from there, so that neither a jump nor descending offsets make many chunks or
-    /// large ones.
+    /// A new chunk covers only a part of the gap around `offset`. It starts at the start of the gap, or for
+    /// data far ahead at a multiple of the chunk size from there. Therefore neither a jump nor descending
+    /// offsets create many or large chunks.
     fn chunk_at(&mut self, offset: u64, len: usize, pool: &mut Pool) -> &mut Chunk {
         let above = match self.chunk_of(offset) {
             Ok(at) => return &mut self.chunks[at],
@@ -269,7 +271,7 @@ impl ReceiveBuffer {
         };
         let wanted = self.next_chunk.max(len.min(MAX_CHUNK)) + self.slack;
         let room = pool.allowance(wanted, self.live(offset + len as u64));
-        // Without room to spare there is none for places of packets either.
+        // If the budget is nearly used up, no memory is allocated for decrypting in place either.
         let slack = if room < MIN_CHUNK + self.slack { 0 } else { self.slack };
         let range = self.hole_part(above, offset, (room - slack) as u64);
         self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);
@@ -278,7 +280,8 @@ impl ReceiveBuffer {
         &mut self.chunks[above]
     }
 
-    /// Counts what the peer has used of the credit and is not read, if data that ends at `end` has arrived.
+    /// Returns the number of bytes of the peer's used credit that are unread, if data that ends at `end` has
+    /// arrived.
     fn live(&self, end: u64) -> u64 {
         match &self.untaken {
             Some(untaken) => untaken.bytes(),
@@ -286,7 +289,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Puts a chunk among the others.
+    /// Inserts a chunk at index `at`.
     fn add_chunk(&mut self, at: usize, chunk: Chunk, pool: &mut Pool) {
         self.excess += chunk.excess();
         self.rooms += chunk.room;
@@ -298,8 +301,8 @@ impl ReceiveBuffer {
         self.account(pool);
     }
 
-    /// Tells the pool how much room the peer's use of its credit does not account for: all of the first chunk
-    /// and of the last, and what the others have beside their bytes.
+    /// Reports to the pool the buffer memory that the peer's used credit does not cover: the first and the
+    /// last chunk, and the memory of the others beyond their stream bytes.
     fn account(&mut self, pool: &mut Pool) {
         let spare = match &self.untaken {
             Some(untaken) => self.spare_unordered(untaken),
@@ -318,7 +321,7 @@ impl ReceiveBuffer {
         first + last + self.excess + self.chunks.len() * CHUNK_COST
     }
 
-    /// Returns the chunk that covers `offset`, or the first one above.
+    /// Returns the index of the chunk that covers `offset`, or as the error the index of the first one above.
     #[inline(always)]
     fn chunk_of(&self, offset: u64) -> Result<usize, usize> {
         match self.chunks.back() {
@@ -333,7 +336,7 @@ impl ReceiveBuffer {
         below.ok_or(above)
     }
 
-    /// Returns the part of the hole below the chunk `above` that a chunk of `size` for `offset` takes.
+    /// Returns the part of the gap below the chunk `above` that a new chunk of `size` for `offset` covers.
     fn hole_part(&self, above: usize, offset: u64, size: u64) -> Range<u64> {
         let hole_start = above.checked_sub(1).map_or(self.read, |at| self.chunks[at].end);
         let hole_end = self.chunks.get(above).map_or(self.limit, |chunk| chunk.start.min(self.limit));

@@ -1,9 +1,9 @@
-//! Places in the buffer for packets that are decrypted right there.
+//! Places in the buffer into which packets are decrypted directly.
 //!
-//! A packet's plaintext is its data and, behind that, its other frames. The latter land on bytes that come
-//! later, some of which may be there already; so those are saved before and restored after, whether the
-//! packet proves authentic or not. All other bytes of the place have never been received, and whatever is
-//! left there is never shown.
+//! A packet's plaintext consists of its stream data, followed by its other frames. The other frames are
+//! written over bytes of later data, some of which may already have been received. Those bytes are saved
+//! before the decryption and restored afterwards, whether or not the packet is authentic. All other bytes of
+//! the place have never been received, and are never read.
 
 use std::ops::Range;
 
@@ -13,16 +13,18 @@ use smallvec::SmallVec;
 use super::reassembler::TooFragmented;
 use super::{Chunk, GROWTH, MAX_CHUNK, MIN_CHUNK, Pool, ReceiveBuffer, SLACK};
 
-/// Most received bytes that are saved for one packet; more are left alone, and the packet's data is copied.
+/// Maximum number of received bytes that are saved for one packet. If a place contains more, the packet's
+/// data is copied instead.
 pub(crate) const MAX_SAVED: usize = 256;
 
-/// The next chunk is needed soon if there is less room than for two packets of usual size.
+/// Number of free bytes, room for two packets of usual size, below which memory for the next chunk is
+/// prepared.
 const SOON: u64 = 3_000;
 
-/// Received bytes of a place.
+/// Saved received bytes of a place.
 pub(crate) type Saved = SmallVec<[u8; MAX_SAVED]>;
 
-/// Memory that a packet is decrypted into.
+/// Memory into which a packet is decrypted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// Offset of the first byte in the stream.
@@ -31,12 +33,12 @@ pub(crate) struct Slot {
     chunk: usize,
     /// Offset of the first byte in the chunk.
     at: usize,
-    /// The next chunk covers what is from this offset on.
+    /// Offset at which the next chunk begins.
     next_start: u64,
-    /// Bytes that the chunk's memory had.
+    /// Length of the chunk's data before the reservation.
     had: usize,
-    /// There is no such chunk yet, but one [to be](Pool::future), which is put among the others once the
-    /// packet is authentic.
+    /// `true` if the chunk does not exist yet, but is prepared in [`Pool::future`]. It is added to the buffer
+    /// when the packet is authentic.
     is_new: bool,
 }
 
@@ -45,13 +47,13 @@ impl Slot {
         self.offset..self.offset + self.len as u64
     }
 
-    /// Tells if the packet would begin a chunk.
+    /// Returns whether the packet would begin a new chunk.
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Returns whether data of `len` bytes at the start of the place does not reach into the next chunk.
+    /// Returns whether `len` bytes of data at the start of the place end before the next chunk.
     #[inline]
     pub(crate) fn fits(&self, len: usize) -> bool {
         self.offset + len as u64 <= self.next_start
@@ -59,16 +61,17 @@ impl Slot {
 }
 
 impl ReceiveBuffer {
-    /// Prepares the buffer for packets that are decrypted into their slots.
+    /// Prepares the buffer for packets that are decrypted into it.
     pub(crate) fn expect_places(&mut self) {
         self.slack = SLACK;
     }
 
-    /// Returns a place for `len` bytes from `offset` on; `None` if there is none without an allocation, or if
-    /// too much of it has been received.
+    /// Returns a place for `len` bytes from `offset` on; `None` if this would need an allocation, or if too
+    /// much of it has been received.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
-        // Who takes bytes in any order has them copied: most chunks are gone when more arrives for them.
+        // Data for out-of-order reading is copied: most chunks are released before more data arrives for
+        // them.
         if offset < self.read || offset >= self.limit || self.is_unordered() {
             return None;
         }
@@ -89,13 +92,13 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Finds a place in a chunk to be for the hole around `offset`, below the chunk `above`. Nothing is added
-    /// to the buffer.
+    /// Creates a place in a prepared chunk for the gap around `offset`, below the chunk `above`. The buffer
+    /// itself does not change.
     #[inline(never)]
     fn make_place(&mut self, above: usize, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
         pool.drop_future();
         let next_start = self.start_of(above);
-        // A piece that is large enough for the packet will do: the budget may have become smaller.
+        // Any memory that is large enough for the packet suffices, because the budget may have shrunk.
         let memory = pool.take_kept(len + SLACK, self.wanted_room())?;
         let size = memory.room - SLACK;
         let mut chunk = Chunk::new(self.hole_part(above, offset, size as u64), memory);
@@ -114,7 +117,7 @@ impl ReceiveBuffer {
         self.chunks.get(chunk).map_or(u64::MAX, |next| next.start)
     }
 
-    /// Returns the number of bytes of `window` that were received; counting ends above [`MAX_SAVED`].
+    /// Returns the number of received bytes in `window`. Counting stops above [`MAX_SAVED`].
     fn known_bytes(&self, window: Range<u64>) -> u64 {
         let mut known = 0;
         for range in self.known(window) {
@@ -126,8 +129,8 @@ impl ReceiveBuffer {
         known
     }
 
-    /// Sees to it that there is memory for the next chunk, if it is soon needed: no packet may ask for some
-    /// before it is authentic.
+    /// Prepares memory for the next chunk if it is needed soon: an unauthenticated packet must not cause an
+    /// allocation.
     #[inline]
     pub(crate) fn prepare_next(&self, pool: &mut Pool) {
         let room = self.chunks.back().map_or(0, |last| last.end.saturating_sub(self.ready));
@@ -144,7 +147,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the room for the next chunk: no more than may arrive, or than a stream begins with.
+    /// Returns the size of the next chunk: no more than may still arrive, but at least that of a first chunk.
     fn wanted_room(&self) -> usize {
         let to_come = usize::try_from(self.limit.saturating_sub(self.ready)).unwrap_or(usize::MAX);
         self.next_chunk.min(to_come.max(MIN_CHUNK)) + SLACK
@@ -160,10 +163,10 @@ impl ReceiveBuffer {
         &mut data[slot.at..slot.at + slot.len]
     }
 
-    /// Copies what has been received of the place.
+    /// Copies the received bytes of the place to `saved`.
     #[inline]
     pub(crate) fn save(&self, slot: &Slot, saved: &mut Saved) {
-        // What is in a hole has not been received.
+        // Bytes in a gap have not been received.
         if !slot.is_new && !self.is_clear_from(slot.offset) {
             self.save_known(*slot, saved);
         }
@@ -177,7 +180,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Puts back what [`Self::save`] copied.
+    /// Restores the bytes that [`Self::save`] copied.
     pub(crate) fn restore(&mut self, slot: &Slot, saved: &Saved) {
         if saved.is_empty() {
             return;
@@ -192,7 +195,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Makes all as it was before: the packet was not authentic.
+    /// Undoes the reservation, because the packet was not authentic.
     pub(crate) fn give_back(&mut self, slot: &Slot, pool: &mut Pool) {
         let chunk = if slot.is_new { pool.future.as_mut() } else { self.chunks.get_mut(slot.chunk) };
         if let Some(chunk) = chunk {
@@ -201,8 +204,8 @@ impl ReceiveBuffer {
         pool.drop_future();
     }
 
-    /// Commits an authentic packet: the first `len` bytes of the slot, which they [fit](Slot::fits), are
-    /// data. Returns whether more can be read now.
+    /// Commits an authentic packet: the first `len` bytes of the slot are stream data. `len` must satisfy
+    /// [`Slot::fits`]. Returns whether more can be read now.
     pub(crate) fn commit(&mut self, slot: &Slot, len: usize, pool: &mut Pool) -> Result<bool, TooFragmented> {
         if slot.is_new {
             self.add_future(slot, pool)?;
@@ -210,7 +213,7 @@ impl ReceiveBuffer {
         let chunk = &mut self.chunks[slot.chunk];
         let end = slot.offset + len as u64;
         if chunk.end < end {
-            // The edge floats: data that crosses it stays in one piece.
+            // The chunk's end moves, so that data that crosses it stays contiguous.
             self.excess = self.excess.saturating_sub((end - chunk.end) as usize);
             chunk.end = end;
         }
@@ -219,14 +222,14 @@ impl ReceiveBuffer {
 
     #[inline(never)]
     fn add_future(&mut self, slot: &Slot, pool: &mut Pool) -> Result<(), TooFragmented> {
-        // There is one from the reservation on.
+        // The prepared chunk exists since the reservation.
         let chunk = pool.future.take().ok_or(TooFragmented)?;
         self.add_chunk(slot.chunk, chunk, pool);
         self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);
         Ok(())
     }
 
-    /// Returns whether nothing at `offset` or behind it has been received.
+    /// Returns whether nothing at or beyond `offset` has been received.
     #[inline]
     fn is_clear_from(&self, offset: u64) -> bool {
         offset >= self.ready && self.ahead.is_empty()
@@ -237,7 +240,7 @@ impl ReceiveBuffer {
     }
 }
 
-/// Makes `data` reach up to `end`, if there is room for that. Bytes that it has not had are zeroes.
+/// Extends `data` to `end` with zeroes, if its capacity permits. Returns whether it does.
 #[inline(never)]
 fn extend(data: &mut BytesMut, end: usize) -> bool {
     let fits = end <= data.capacity();

@@ -1,11 +1,11 @@
-//! Memory for the chunks of a connection's streams: what was read serves what comes next, and a budget bounds
-//! all of it.
+//! Memory for the chunks of a connection's streams. Memory of data that was read is reused, and a budget
+//! bounds all memory.
 //!
-//! What the peer has used of its credit may have memory, whatever it is. Everything beyond that counts
-//! against the budget: the first and the last chunk of each stream, of which the application may have read
-//! nearly all or the peer sent next to nothing; room that a chunk has beside its bytes; memory that is kept
-//! for later; and memory that the application holds bytes of. The less of the budget is left, the smaller are
-//! the chunks that are made, so that it is never used up.
+//! The peer's used credit always may have memory. All other memory counts against the budget: the first and
+//! the last chunk of each stream, because the application may have read nearly all of it or the peer may have
+//! sent next to nothing; memory of a chunk beyond its stream bytes; memory kept for reuse; and memory of
+//! bytes that the application holds. The smaller the rest of the budget, the smaller the new chunks are, so
+//! it is never used up.
 
 use std::collections::VecDeque;
 
@@ -13,55 +13,58 @@ use bytes::BytesMut;
 
 use super::{Chunk, MIN_CHUNK, SLACK};
 
-/// Bytes that a connection allocates for receiving, beyond the window that its peer was given, most; an
-/// eighth of the window if that is more. [`MAX_STREAM_SLACK`] comes on top.
+/// Maximum number of bytes that a connection allocates for receiving beyond the flow control window given to
+/// its peer; an eighth of the window if that is more. [`MAX_STREAM_SLACK`] is added for each open stream.
 pub const MAX_RECEIVE_SLACK: usize = 2 << 20;
 
-/// The same for each open stream: its state, and chunks of a size below which nothing is gained.
+/// Maximum number of further bytes that a connection allocates for each open stream: for its state, and for
+/// chunks that are too small to shrink.
 pub const MAX_STREAM_SLACK: usize = 6 * 1024;
 
-/// Room in all that is kept, most: a few batches of datagrams, in streams of whatever size.
+/// Maximum number of bytes kept for reuse: a few batches of datagrams, for streams of any size.
 const MAX_KEPT: usize = 512 * 1024;
 
-/// Pieces kept, most; each search goes through them.
+/// Maximum number of memory blocks kept. Every search goes through them.
 const MAX_PIECES: usize = 64;
 
-/// Memory has at most so many times the room that is asked for.
+/// Maximum ratio between the size of a reused memory block and the requested size.
 const MAX_EXCESS: usize = 2;
 
-/// Room in what is read and of which the application still holds bytes. What it takes beyond that is copied.
+/// Maximum number of bytes in memory blocks of which the application still holds bytes. Bytes that it takes
+/// beyond that are copied.
 const MAX_LENT: usize = 256 * 1024;
 
-/// Pieces of it.
+/// Maximum number of such memory blocks.
 const MAX_LENT_PIECES: usize = 64;
 
-/// So much is copied before the application is found to have dropped what it held.
+/// Number of bytes that are copied before the pool checks again whether the application has dropped the bytes
+/// it held.
 const LOOK_AGAIN: usize = 64 * 1024;
 
-/// A chunk takes at most this part of what is left of the budget.
+/// Divisor of the remaining budget that yields the maximum size of a new chunk.
 const SHARE: usize = 8;
 
-/// Or this part of what the peer has used of the stream's credit, if that is more.
+/// Divisor of the stream's used credit. The result is the maximum size if it is larger.
 const LIVE_SHARE: u64 = 32;
 
-/// Or this much.
+/// Minimum size of a new chunk, in bytes, that is always granted.
 const MIN_ROOM: usize = 512;
 
-/// Bytes that a chunk costs beside its room: its entry in a list that doubles.
+/// Bytes that a chunk costs in addition to its memory: its entry in a list whose capacity doubles.
 pub(super) const CHUNK_COST: usize = 2 * size_of::<Chunk>();
 
-/// Bytes that a range of received data costs in a tree of half-full nodes.
+/// Bytes that a range of received data costs in a tree with half-full nodes.
 pub(super) const RANGE_COST: usize = 48;
 
-/// Oldest pieces that are looked at, whether the application has dropped its bytes, before memory is asked
-/// for.
+/// Number of the oldest lent memory blocks that are checked before new memory is allocated: the application
+/// may have dropped their bytes.
 const LENT_LOOKS: usize = 4;
 
-/// A chunk's memory. Its bytes may be those of data that was read; they are as good as zeroes.
+/// Memory of a chunk. It may contain bytes of data that was read, which are treated like zeroes.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) data: BytesMut,
-    /// Room that was asked for when it was made.
+    /// Size that was requested when it was allocated.
     pub(super) room: usize,
 }
 
@@ -70,7 +73,7 @@ impl Memory {
         Self { data: BytesMut::with_capacity(room), room }
     }
 
-    /// Finds out that nobody else holds bytes of it.
+    /// Returns whether nobody else holds bytes of it.
     fn is_whole(&mut self) -> bool {
         if self.data.capacity() < self.room {
             self.data.clear();
@@ -80,35 +83,36 @@ impl Memory {
     }
 }
 
-/// Tells if memory is more than what a stream begins with, which some streams keep for ever: control streams.
+/// Returns whether a chunk of size `room` is larger than the chunks of small streams. Some of those, such as
+/// control streams, keep their chunk forever.
 pub(super) fn is_large(room: usize) -> bool {
     room > MAX_EXCESS * (MIN_CHUNK + SLACK)
 }
 
-/// Memory that a connection's streams have in common.
+/// Memory that the streams of a connection share.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// The newest last.
+    /// Memory blocks kept for reuse, the newest last.
     free: VecDeque<Memory>,
-    /// Room in all of that.
+    /// Total size of `free` in bytes.
     kept: usize,
-    /// Most of it.
+    /// Maximum of `kept`.
     max_kept: usize,
-    /// Memory of which the application may still hold bytes, the oldest first.
+    /// Memory blocks of which the application may still hold bytes, the oldest first.
     lent: VecDeque<Memory>,
-    /// Room in that.
+    /// Total size of `lent` in bytes.
     lent_room: usize,
-    /// Bytes copied since it was looked through.
+    /// Number of bytes copied since `lent` was last checked.
     copied: usize,
-    /// Room in chunks that the peer's use of its credit does not account for.
+    /// Memory of chunks that the peer's used credit does not cover.
     pub(super) spare: usize,
-    /// Ranges that wait for what is missing between them.
+    /// Number of ranges that wait for missing bytes.
     pub(super) ranges: usize,
-    /// Streams that have received much.
+    /// Number of streams that have had a large chunk.
     pub(super) large: usize,
     /// Maximum number of bytes allocated beyond the window.
     slack: usize,
-    /// A chunk for a packet of which nobody knows yet whether it is authentic: no stream has it.
+    /// Chunk prepared for a packet that is not authenticated yet; it belongs to no stream.
     pub(super) future: Option<Chunk>,
 }
 
@@ -131,62 +135,62 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Creates memory for something short that keeps none: chunks are as small as the first one of a stream.
+    /// Creates a pool for short data that keeps no memory. All chunks are as small as the first one of a
+    /// stream.
     pub(crate) fn frugal() -> Self {
         Self { max_kept: 0, slack: 2 * SHARE * MIN_CHUNK, ..Self::default() }
     }
 
-    /// Learns how much the peer may send ahead of what the application reads.
+    /// Adapts the budget to the flow control window given to the peer.
     pub(crate) fn set_window(&mut self, window: u64) {
         self.slack = MAX_RECEIVE_SLACK.max(usize::try_from(window / 8).unwrap_or(usize::MAX));
     }
 
-    /// Bounds the ranges that wait for what is missing between them, in all streams together.
+    /// Returns the maximum number of ranges that wait for missing bytes, for all streams together.
     pub(super) fn max_ranges(&self) -> usize {
         self.slack / 4 / RANGE_COST
     }
 
-    /// Computes what is left of the budget for chunks if nothing is kept.
+    /// Returns the rest of the budget for chunks, if no memory is kept for reuse.
     fn left(&self) -> usize {
         (self.slack / 2).saturating_sub(self.spare + self.lent_room)
     }
 
-    /// Grants room for a chunk, at most `wanted`, in a stream whose peer has used `live` bytes that are not
-    /// read.
+    /// Returns the size for a new chunk, at most `wanted`, in a stream with `live` unread bytes of the peer's
+    /// used credit.
     pub(super) fn allowance(&self, wanted: usize, live: u64) -> usize {
         let live = usize::try_from(live / LIVE_SHARE).unwrap_or(usize::MAX);
         wanted.min((self.left() / SHARE).max(live).max(MIN_ROOM))
     }
 
-    /// Learns that the chunks of a stream that made up `before` of the spare room make up `after`.
+    /// Updates the spare memory of a stream from `before` to `after`.
     pub(super) fn account(&mut self, before: usize, after: usize) {
         self.spare = (self.spare + after).saturating_sub(before);
         self.trim();
     }
 
-    /// Takes back the memory of the chunk to be, if there is one.
+    /// Takes back the memory of the prepared chunk, if one exists.
     pub(crate) fn drop_future(&mut self) {
         if let Some(chunk) = self.future.take() {
             self.give(chunk.into_memory());
         }
     }
 
-    /// Takes memory for `room` bytes.
+    /// Returns memory for `room` bytes, reused or newly allocated.
     pub(super) fn take(&mut self, room: usize) -> Memory {
         self.find(room, room.saturating_mul(MAX_EXCESS)).unwrap_or_else(|| Memory::new(room))
     }
 
-    /// Gives memory for between `least` and about `wanted` bytes, but only if there is some: none is asked
-    /// for.
+    /// Returns memory for at least `least` and about `wanted` bytes, but only if some is kept. Allocates
+    /// none.
     pub(super) fn take_kept(&mut self, least: usize, wanted: usize) -> Option<Memory> {
         self.find(least, wanted.saturating_mul(MAX_EXCESS))
     }
 
-    /// Sees to it that [`Self::take_kept`] finds something for `room` bytes, unless that is beyond the
-    /// budget.
+    /// Makes sure that [`Self::take_kept`] finds memory for `room` bytes, unless the budget forbids it.
     pub(crate) fn restock(&mut self, room: usize) {
         let most = room.saturating_mul(MAX_EXCESS);
-        // Mostly it was asked for before.
+        // Usually the memory has been prepared before.
         if self.free.back().is_some_and(|newest| (room..=most).contains(&newest.room)) {
             return;
         }
@@ -197,7 +201,7 @@ impl Pool {
         }
     }
 
-    /// Gives back memory that is of no more use.
+    /// Takes back memory that is no longer used.
     pub(super) fn give(&mut self, mut memory: Memory) {
         if memory.is_whole() {
             self.keep(memory);
@@ -207,7 +211,7 @@ impl Pool {
         }
     }
 
-    /// Decides that `n` bytes that the application takes are to be copied, because it holds too much memory
+    /// Returns whether `n` bytes that the application takes must be copied, because it holds too much memory
     /// already.
     pub(super) fn must_copy(&mut self, n: usize) -> bool {
         let holds_much = |pool: &Self| pool.lent_room >= MAX_LENT || pool.lent.len() >= MAX_LENT_PIECES;
@@ -216,7 +220,8 @@ impl Pool {
         }
         if self.copied >= LOOK_AGAIN {
             self.look_through(usize::MAX);
-            // Who drops in time what it takes is looked at again as soon as there is that much.
+            // If the application has dropped enough, the next check follows as soon as it holds too much
+            // again.
             if !holds_much(self) {
                 return false;
             }
@@ -226,7 +231,7 @@ impl Pool {
         true
     }
 
-    /// Takes back what the application has dropped of the oldest `most` pieces.
+    /// Takes back those of the `most` oldest lent memory blocks whose bytes the application has dropped.
     fn look_through(&mut self, most: usize) {
         for _ in 0..most.min(self.lent.len()) {
             let Some(mut memory) = self.lent.pop_front() else { return };
@@ -239,15 +244,15 @@ impl Pool {
         }
     }
 
-    /// Notes the end of the stream that received last. If no other is in the middle of much, nothing is kept:
-    /// the connection may be idle for long.
+    /// Records the end of the stream that received data last. If no other stream has had a large chunk, all
+    /// kept memory is freed, because the connection may be idle for long.
     pub(crate) fn on_quiet(&mut self) {
         if self.large == 0 {
             self.drop_kept();
         }
     }
 
-    /// Keeps nothing.
+    /// Frees all kept memory.
     pub(crate) fn drop_kept(&mut self) {
         (self.free, self.kept, self.future) = (VecDeque::new(), 0, None);
     }
@@ -268,7 +273,7 @@ impl Pool {
         self.trim();
     }
 
-    /// Lets go of what is kept beyond the bounds, the oldest first.
+    /// Frees kept memory beyond the limits, the oldest first.
     #[inline]
     fn trim(&mut self) {
         while self.kept > self.max_kept.min(self.left()) || self.free.len() > MAX_PIECES {
@@ -277,7 +282,7 @@ impl Pool {
         }
     }
 
-    /// Returns the newest piece that fits, since it is most likely in the processor's cache.
+    /// Returns the newest memory block that fits, because it is most likely in the processor's cache.
     fn find(&mut self, least: usize, most: usize) -> Option<Memory> {
         if let Some(memory) = self.find_free(least, most) {
             return Some(memory);

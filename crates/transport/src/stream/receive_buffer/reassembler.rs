@@ -1,18 +1,18 @@
-//! Reassembly by one copy, for wire formats whose packets are decrypted where they arrived.
+//! Reassembly by one copy, for wire formats whose packets are decrypted in their datagrams.
 
 use std::ops::Range;
 
 use super::{Chunk, Pool, ReceiveBuffer};
 
-/// The peer leaves more holes than are worth remembering; the data was not kept.
+/// Error for data that would leave more gaps than are remembered. The data was not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooFragmented;
 
 impl ReceiveBuffer {
-    /// Takes in `data` at `offset`, in any order, more than once if need be; says whether more can be read
-    /// now.
+    /// Inserts `data` at `offset`. Data may arrive in any order and repeatedly. Returns whether more can be
+    /// read now.
     ///
-    /// What is there already stays as it is (RFC 9000 §2.2: data at an offset does not change).
+    /// Bytes received before are not overwritten (RFC 9000 §2.2: data at an offset does not change).
     pub(crate) fn insert(
         &mut self,
         offset: u64,
@@ -31,7 +31,7 @@ impl ReceiveBuffer {
     fn put_in(&mut self, offset: u64, data: &[u8], pool: &mut Pool) -> Result<bool, TooFragmented> {
         let end = offset + data.len() as u64;
         if offset <= self.ready && self.ahead.is_empty() {
-            // In order, the common case.
+            // In-order data is the common case.
             let known = (self.ready - offset).min(data.len() as u64) as usize;
             self.copy_in(offset + known as u64, &data[known..], pool);
             return Ok(self.advance_to(end));
@@ -58,7 +58,7 @@ impl ReceiveBuffer {
         Ok(grew)
     }
 
-    /// Marks bytes in their place as received; returns whether more can be read now.
+    /// Marks bytes in their place as received. Returns whether more can be read now.
     #[inline]
     pub(super) fn mark(&mut self, offset: u64, len: usize, pool: &mut Pool) -> Result<bool, TooFragmented> {
         let wanted = offset.max(self.ready)..offset + len as u64;
@@ -71,7 +71,7 @@ impl ReceiveBuffer {
         self.mark_among(wanted, pool)
     }
 
-    /// Marks bytes as received where others are missing, like [`Self::mark`].
+    /// Marks bytes as received while others are missing, like [`Self::mark`].
     fn mark_among(&mut self, wanted: Range<u64>, pool: &mut Pool) -> Result<bool, TooFragmented> {
         let before = self.ahead.len();
         let mut grew = false;
@@ -85,18 +85,18 @@ impl ReceiveBuffer {
         Ok(grew)
     }
 
-    /// Fails if `wanted` would be one range more than may be kept apart.
+    /// Fails if `wanted` would be one separate range too many.
     fn check_fragments(&self, wanted: &Range<u64>, pool: &Pool) -> Result<(), TooFragmented> {
         let is_full = self.ahead.len() >= self.max_fragments || pool.ranges >= pool.max_ranges();
         if is_full && !self.ahead.touches(wanted) { Err(TooFragmented) } else { Ok(()) }
     }
 
-    /// Counts the change of the number of ranges from `before`.
+    /// Updates the pool's count of ranges, which was `before` for this stream.
     fn count_fragments(&self, before: usize, pool: &mut Pool) {
         pool.ranges = (pool.ranges + self.ahead.len()).saturating_sub(before);
     }
 
-    /// Advances to `end`, below which everything is received, and past data that waited for it.
+    /// Advances the contiguous data to `end`, and past data that waited for it.
     fn advance_to(&mut self, end: u64) -> bool {
         let before = self.ready;
         self.ready = before.max(end);
@@ -120,7 +120,7 @@ impl ReceiveBuffer {
 }
 
 impl Chunk {
-    /// Puts `data` at `offset`, where the chunk has room for it.
+    /// Writes `data` at `offset`, where the chunk must have room for it.
     fn write(&mut self, offset: u64, data: &[u8]) {
         let at = (offset - self.start) as usize;
         if at > self.data.len() {

@@ -1,9 +1,9 @@
-//! Bytes that the application takes in whatever order they arrive.
+//! Out-of-order reading: the application takes bytes in the order of their arrival.
 //!
-//! What has been received stays known in `ready` and `ahead`, so that nothing is taken twice; beside that, a
-//! set of ranges says what is still to be taken. A chunk without such bytes is let go of, holes or not:
-//! should something arrive for them, another one is made. Only the last chunk is kept, because more is likely
-//! to arrive there.
+//! `ready` and `ahead` still record all received bytes, so that nothing is taken twice. In addition, a set of
+//! ranges records the bytes that can still be taken. A chunk without such bytes is released, even if it has
+//! gaps. If data arrives for them later, a new chunk is created. Only the last chunk is kept, because more
+//! data is likely to arrive there.
 
 use std::ops::Range;
 
@@ -13,12 +13,12 @@ use super::pool::CHUNK_COST;
 use super::{Chunk, Pool, ReceiveBuffer, TooFragmented};
 use crate::ranges::RangeSet;
 
-/// Data that has arrived and was not taken yet.
+/// Data that has arrived and has not been taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Untaken {
     ranges: RangeSet,
     bytes: u64,
-    /// Offset of the chunk that was the last one when its last byte was taken.
+    /// Start offset of a chunk that was kept as the last one when its last byte was taken.
     kept: Option<u64>,
 }
 
@@ -41,13 +41,13 @@ impl Untaken {
 }
 
 impl ReceiveBuffer {
-    /// Tells if bytes are taken in any order.
+    /// Returns whether bytes are taken out of order.
     #[inline]
     pub(crate) fn is_unordered(&self) -> bool {
         self.untaken.is_some()
     }
 
-    /// Gives bytes in any order from now on; `peek`, `consume` and `take` are not to be called any more.
+    /// Switches to out-of-order reading. `peek`, `consume` and `take` must not be called from then on.
     fn begin_unordered(&mut self, pool: &mut Pool) {
         let mut untaken = Untaken::default();
         for range in Some(self.read..self.ready).into_iter().chain(self.ahead.iter()) {
@@ -58,9 +58,9 @@ impl ReceiveBuffer {
         self.account(pool);
     }
 
-    /// Takes in the news that `[offset, end)` is about to be received, of which part may be known.
+    /// Records that `[offset, end)` is about to be received; parts of it may be known already.
     ///
-    /// Fails if it would be more ranges than may be kept apart.
+    /// Fails if this would create too many separate ranges.
     pub(super) fn note_untaken(
         &mut self,
         offset: u64,
@@ -79,8 +79,9 @@ impl ReceiveBuffer {
         if is_full { Err(TooFragmented) } else { Ok(()) }
     }
 
-    /// Takes the bytes with the lowest offset that have not been taken, at most `max` and of one chunk. Those
-    /// at its beginning are not copied, unless the application holds much memory of what it took before.
+    /// Takes the bytes with the lowest offset that have not been taken, at most `max`, from one chunk. Bytes
+    /// at the beginning of the chunk are not copied, unless the application already holds much of the memory
+    /// of earlier bytes.
     pub(crate) fn take_unordered(&mut self, max: usize, pool: &mut Pool) -> Option<(u64, Bytes)> {
         if !self.is_unordered() {
             self.begin_unordered(pool);
@@ -111,7 +112,7 @@ impl ReceiveBuffer {
         Some((first.start, taken))
     }
 
-    /// Lets go of a chunk that nothing is to be taken of, unless it is the last one and has room.
+    /// Releases a chunk without bytes to take, unless it is the last one and has room.
     fn let_go(&mut self, at: usize, pool: &mut Pool) {
         let highest = self.highest();
         let (Some(untaken), Some(chunk)) = (&mut self.untaken, self.chunks.get(at)) else { return };
@@ -130,7 +131,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Lets go of the chunk that was kept as the last one, if it is not the last any more.
+    /// Releases the chunk that was kept as the last one, if it is no longer the last.
     pub(super) fn let_go_kept(&mut self, pool: &mut Pool) {
         let Some(untaken) = &mut self.untaken else { return };
         let Some(start) = untaken.kept else { return };
@@ -144,7 +145,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Computes the room that the peer's use of its credit does not account for.
+    /// Returns the memory that the peer's used credit does not cover.
     pub(super) fn spare_unordered(&self, untaken: &Untaken) -> usize {
         let covered = usize::try_from(untaken.bytes).unwrap_or(usize::MAX);
         (self.rooms + self.chunks.len() * CHUNK_COST).saturating_sub(covered)

@@ -11,7 +11,8 @@ use super::types::{ClosedStream, Priority, ReadError, SendProgress, StreamEvent,
 use crate::schedule::Route;
 
 impl Streams {
-    /// Opens a stream. `None`: the peer allows no more now; [`StreamEvent::Available`] will tell.
+    /// Opens a stream. Returns `None` if the peer's limit does not allow another one now.
+    /// [`StreamEvent::Available`] then reports when it does.
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
         let id = self.table.open(dir, self.now);
         let local = self.table.local(dir);
@@ -21,20 +22,20 @@ impl Streams {
         id
     }
 
-    /// Returns the next stream that the peer has opened and the application has not seen; streams are
-    /// returned in the order of their IDs.
+    /// Returns the next stream that the peer has opened and the application has not seen, in the order of
+    /// stream IDs.
     pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
         self.table.accept(dir)
     }
 
-    /// Copies as much of `data` as there is room for, at least one byte unless `data` is empty. If that is
-    /// less than all, [`StreamEvent::Writable`] will tell when to go on.
+    /// Copies as much of `data` as there is room for, at least one byte unless `data` is empty. If not all of
+    /// it was copied, [`StreamEvent::Writable`] reports when more can be written.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         self.write_with(id, data.len(), |buffer, n| buffer.write(&data[..n]))
     }
 
-    /// Writes like [`Self::write`], but refers to `data` instead of copying it, and splits off the bytes that
-    /// it took.
+    /// Writes like [`Self::write`], but keeps a reference to `data` instead of copying it. The accepted bytes
+    /// are split off from `data`.
     pub fn write_bytes(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
         self.write_with(id, data.len(), |buffer, n| buffer.write_bytes(data.split_to(n)))
     }
@@ -74,8 +75,8 @@ impl Streams {
         Ok(n as usize)
     }
 
-    /// Notes that the application wants to write more. The application will be notified once it can, and the
-    /// peer is informed of the limit that blocks it.
+    /// Records that the application wants to write more. It is notified when it can, and the peer is informed
+    /// of the limit that blocks it.
     fn want_room(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let Some(send) = &mut stream.send else {
@@ -93,12 +94,13 @@ impl Streams {
         }
         self.note_blocked(key);
         if self.flow.buffered == 0 {
-            // No acknowledgment is to come that would tell of room; if there is some, it is left to others.
+            // No acknowledgment will arrive that would wake the writers. If any room exists, others may use
+            // it.
             self.wake_line();
         }
     }
 
-    /// Ends the stream: nothing more will be written to it, and the peer learns of its end.
+    /// Finishes the stream: nothing more can be written, and its end is sent to the peer (FIN).
     pub fn finish(&mut self, id: StreamId) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let send = self.table.stream(key).send.as_mut().filter(|send| send.is_open()).ok_or(ClosedStream)?;
@@ -108,13 +110,13 @@ impl Streams {
         Ok(())
     }
 
-    /// Gives up sending: what is queued is dropped and the peer learns of `code`.
+    /// Resets the stream with `code` (RESET_STREAM). Data that is not acknowledged is discarded.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         if self.reset_half(key, code) { Ok(()) } else { Err(ClosedStream) }
     }
 
-    /// Resets the sending half; says whether it was open.
+    /// Resets the sending half. Returns whether it was open.
     pub(super) fn reset_half(&mut self, key: usize, code: u64) -> bool {
         let stream = self.table.stream(key);
         let Some(send) = &mut stream.send else {
@@ -136,7 +138,7 @@ impl Streams {
         true
     }
 
-    /// Sets which streams go first when several have data; says nothing to the peer.
+    /// Sets the stream's priority among streams with data to send. The peer is not informed.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
         let Some(key) = self.table.find(id, self.now) else {
             return;
@@ -152,8 +154,7 @@ impl Streams {
         self.note_hunger(key);
     }
 
-    /// Says which paths may carry the stream's data; nothing happens to a stream that is closed or not for
-    /// sending.
+    /// Sets the paths that may carry the stream's data. Does nothing if the stream is closed or receive-only.
     pub fn set_route(&mut self, id: StreamId, route: Route) {
         if let Some(send) = self.send_half(id) {
             send.route = route;
@@ -161,16 +162,16 @@ impl Streams {
         }
     }
 
-    /// Returns the stream's priority; `None` if it is closed or not for sending.
+    /// Returns the stream's priority; `None` if it is closed or receive-only.
     pub fn priority(&mut self, id: StreamId) -> Option<Priority> {
         self.send_half(id).map(|send| send.priority)
     }
 
-    /// Returns the next readable bytes. They are never empty, but not necessarily all readable bytes, because
-    /// they are lent from the place where they lie. They stay readable until [`Self::consume`] or
+    /// Returns the next readable bytes. They are never empty, but may be only a part of all readable bytes,
+    /// because they are borrowed from the receive buffer. They stay readable until [`Self::consume`] or
     /// [`Self::take`].
     ///
-    /// They are borrowed from the connection, so that no packet can arrive while they are read:
+    /// They are borrowed from the connection, so no packet can be handled while they are borrowed:
     ///
     /// ```
     /// # use anabranch_transport::{Connection, Datagram};
@@ -181,7 +182,7 @@ impl Streams {
     /// }
     /// ```
     ///
-    /// The same with both lines in the other order does not compile:
+    /// With both lines in the other order, the function does not compile:
     ///
     /// ```compile_fail,E0499
     /// # use anabranch_transport::{Connection, Datagram};
@@ -197,7 +198,7 @@ impl Streams {
         Ok(self.table.stream(key).receive.as_ref().map(|half| half.buffer.peek()).unwrap_or_default())
     }
 
-    /// Drops `n` of the readable bytes as read; more than are readable count as all of them.
+    /// Marks the next `n` readable bytes as read. If fewer are readable, all of them are marked.
     pub fn consume(&mut self, id: StreamId, n: usize) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let half = self.table.stream(key).receive.as_mut().ok_or(ClosedStream)?;
@@ -210,11 +211,11 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes readable bytes, at most `max`; not empty unless `max` is 0.
+    /// Takes up to `max` readable bytes. They are not empty unless `max` is 0.
     ///
-    /// They are not copied: as long as any of them is held, so is memory of the connection's, up to 64 KiB
-    /// for a single byte, and it counts against the connection's [budget](super::MAX_RECEIVE_SLACK). Once 256
-    /// KiB are held, what is taken is copied.
+    /// The bytes are not copied. As long as any of them is held, memory of the connection is held as well, up
+    /// to 64 KiB for a single byte. It counts against the connection's [budget](super::MAX_RECEIVE_SLACK).
+    /// Once 256 KiB are held, further bytes are copied.
     pub fn take(&mut self, id: StreamId, max: usize) -> Result<Bytes, ReadError> {
         let key = self.readable(id, ReceiveHalf::readable_in_order)?;
         let half = self.table.stream(key).receive.as_mut();
@@ -223,21 +224,21 @@ impl Streams {
         Ok(data)
     }
 
-    /// Takes bytes with the offset of the first one, at most `max` and one at least, whether or not
-    /// everything before them has arrived. No byte is taken twice, pieces with lower offsets go first, and
-    /// the peer gets credit for each as it is taken. Those at the beginning of a piece of memory are not
+    /// Takes at least one and up to `max` bytes, and returns them with the offset of the first one. Earlier
+    /// bytes may still be missing. No byte is taken twice, and bytes with lower offsets are taken first. The
+    /// peer receives credit for each byte that is taken. Bytes at the beginning of a chunk of memory are not
     /// copied, as with [`Self::take`].
     ///
-    /// From the first call on the stream is read in this way only: [`Self::peek`] and [`Self::take`] fail
-    /// with [`ReadError::Unordered`], [`Self::consume`] fails.
+    /// From the first call on, the stream can only be read in this way: [`Self::peek`] and [`Self::take`]
+    /// fail with [`ReadError::Unordered`], and [`Self::consume`] fails.
     pub fn take_unordered(&mut self, id: StreamId, max: usize) -> Result<(u64, Bytes), ReadError> {
-        // What has arrived behind a hole is readable once the stream is read in this way.
+        // Bytes behind a gap are readable once the stream is read in this way.
         let key = self.table.find(id, self.now).ok_or(ReadError::Closed)?;
         let half = self.table.stream(key).receive.as_mut().ok_or(ReadError::Closed)?;
         let may_take = half.stopped.is_none() && !half.state.is_reset();
         let taken = may_take.then(|| half.take_unordered(max.max(1), &mut self.pool)).flatten();
         let Some((offset, data)) = taken else {
-            // Blocked, or over.
+            // Nothing can be read now, or the stream has ended.
             let ended = self.readable(id, ReceiveHalf::readable);
             return Err(ended.err().unwrap_or(ReadError::Blocked));
         };
@@ -245,14 +246,13 @@ impl Streams {
         Ok((offset, data))
     }
 
-    /// Returns the offset up to which the application has read; `None` if the stream is over or not for
-    /// receiving.
+    /// Returns the offset up to which the application has read; `None` if the stream is over or send-only.
     pub fn read_offset(&mut self, id: StreamId) -> Option<u64> {
         self.receive_half(id).map(|half| half.buffer.offset())
     }
 
-    /// Returns the key of a stream with readable bytes. Once the application has learned of the end or of a
-    /// reset, the receiving half is finished.
+    /// Returns the key of a stream with readable bytes. If this reports the end or a reset to the
+    /// application, the receiving half is done.
     fn readable(
         &mut self,
         id: StreamId,
@@ -264,7 +264,7 @@ impl Streams {
             Ok(()) => Ok(key),
             Err(error) => {
                 if half.state.is_terminal() {
-                    // Perhaps the other half goes on for long.
+                    // The sending half may remain open for long.
                     half.buffer.discard(&mut self.pool);
                 }
                 self.remove_if_done(key);
@@ -283,8 +283,8 @@ impl Streams {
         self.release(n);
     }
 
-    /// Stops receiving because the application does not want the rest. The peer is asked to reset the stream,
-    /// and data that still arrives is dropped.
+    /// Stops receiving, because the application does not want the rest. STOP_SENDING asks the peer to reset
+    /// the stream, and data that still arrives is discarded.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let stream = self.table.stream(key);
@@ -296,7 +296,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Counts bytes that will not be read as read, so that the connection's credit returns to the peer.
+    /// Counts bytes that will not be read as read, so that the peer receives the connection's credit for
+    /// them.
     pub(super) fn drop_unread(&mut self, key: usize) {
         let unread = self.table.stream(key).receive.as_ref().map_or(0, |half| half.credit.outstanding());
         if unread > 0 {
@@ -309,7 +310,7 @@ impl Streams {
         self.receive_half(id).is_some_and(|half| half.has_news())
     }
 
-    /// Returns the number of bytes that [`Self::write`] would take now; `None` if the stream is closed for
+    /// Returns the number of bytes that [`Self::write`] would accept now; `None` if the stream is closed for
     /// writing.
     pub fn writable(&mut self, id: StreamId) -> Option<u64> {
         let key = self.table.find(id, self.now)?;
@@ -326,25 +327,25 @@ impl Streams {
         Some(SendProgress { written, buffered, credit: send.credit.available() })
     }
 
-    /// Asks for [`StreamEvent::Writable`] once the stream has room, for callers that look at
-    /// [`Self::writable`] first.
+    /// Requests [`StreamEvent::Writable`] when the stream has room, for callers that check [`Self::writable`]
+    /// first.
     pub fn notify_writable(&mut self, id: StreamId) {
         if let Some(key) = self.table.find(id, self.now) {
             self.want_room(key);
         }
     }
 
-    /// Returns the number of streams of `dir` that the peer has been allowed to open in all.
+    /// Returns the cumulative number of streams of `dir` that the peer has been allowed to open.
     pub fn remote_limit(&mut self, dir: Dir) -> u64 {
         self.table.remote(dir).limit()
     }
 
-    /// Returns the error code with which the peer stopped the stream, as long as the stream exists.
+    /// Returns the error code of the peer's STOP_SENDING, as long as the stream exists.
     pub fn stopped(&mut self, id: StreamId) -> Option<u64> {
         self.send_half(id)?.stopped
     }
 
-    /// Returns the state of the sending half; `None` if the stream is over or not for sending.
+    /// Returns the state of the sending half; `None` if the stream is over or receive-only.
     pub fn send_state(&mut self, id: StreamId) -> Option<super::SendState> {
         self.send_half(id).map(|send| send.state)
     }
@@ -354,8 +355,8 @@ impl Streams {
         !self.send_half(id).is_some_and(|send| send.is_open())
     }
 
-    /// Returns whether nothing more can be read: the end or the reset has been seen, or the stream was
-    /// stopped.
+    /// Returns whether nothing more can be read: the application has seen the end or the reset, or has
+    /// stopped the stream.
     pub fn is_receive_closed(&mut self, id: StreamId) -> bool {
         !self.receive_half(id).is_some_and(|half| half.stopped.is_none() && !half.state.is_terminal())
     }
@@ -370,7 +371,7 @@ impl Streams {
         self.table.stream(key).receive.as_mut()
     }
 
-    /// Takes note that the peer allows more streams than before.
+    /// Records that the peer allows more streams than before.
     pub(super) fn on_more_streams(&mut self, dir: Dir) {
         let local = self.table.local(dir);
         if local.opened < local.limit {

@@ -1,4 +1,4 @@
-//! Frames that repeat on one path what is under way on another.
+//! Frames that repeat, on one path, frames that are in flight on another.
 
 use anabranch_wire::{Frame, StreamId, Writer, max_stream_len, write_stream};
 
@@ -9,10 +9,11 @@ use crate::schedule::Carrier;
 use crate::token::{Token, Tokens};
 
 impl Streams {
-    /// Repeats what `token` stands for as far as that is still of use; gives back what did not fit.
+    /// Writes the frame that `token` stands for again, as far as it is still useful. Returns a token for the
+    /// part that did not fit.
     ///
-    /// Stream bytes that the peer has acknowledged meanwhile are left out, those that are known to be lost as
-    /// well: they wait to be sent again anyway. Limits carry their newest value.
+    /// Stream bytes that the peer has acknowledged meanwhile are left out. So are bytes that are known to be
+    /// lost, because they wait to be sent again anyway. Limits have their newest value.
     pub(crate) fn write_copy(
         &mut self,
         token: Token,
@@ -34,8 +35,8 @@ impl Streams {
             _ => return None,
         };
         match w.frame(&frame) {
-            // The first one is renewed if it is lost. This one owes nothing, or it would be copied in its
-            // turn.
+            // The loss of the original renews the limit. This copy gets a token without content; otherwise it
+            // would be copied in turn.
             Ok(()) => tokens.push(Token::Ping),
             Err(_) => return Some(token),
         }
@@ -84,20 +85,20 @@ impl Streams {
     }
 
     /// Returns whether the application would write more to the stream if the peer's limits or the send buffer
-    /// permitted it. In this case the oldest data blocks, not the newest.
+    /// permitted it. The stream is then blocked by its oldest data, not its newest.
     pub(crate) fn is_held_back(&mut self, id: StreamId) -> bool {
         let Some(key) = self.table.find(id, self.now) else { return false };
         let send = self.table.stream(key).send.as_ref();
         send.is_some_and(|send| send.is_open() && (send.wants_room || send.credit.available() == 0))
     }
 
-    /// Returns whether more data than now waits will follow on the stream whose turn it is.
+    /// Returns whether more data than now waits will follow on the next stream in turn.
     pub(crate) fn has_more_to_come(&mut self) -> bool {
         self.ready.next(None).is_some_and(|place| self.is_held_back(place.id()))
     }
 
-    /// Returns the number of bytes from the oldest unacknowledged one to the end of the peer's flow control.
-    /// The limit of the connection counts, or that of the stream whose turn it is, whichever is less.
+    /// Returns the number of bytes from the oldest unacknowledged one to the end of the peer's flow control
+    /// credit, for the connection or for the next stream in turn, whichever is less.
     pub(crate) fn send_window(&mut self) -> u64 {
         let acked = self.flow.send_credit.used().saturating_sub(self.flow.buffered);
         let connection = self.flow.send_credit.limit().saturating_sub(acked);
@@ -110,7 +111,7 @@ impl Streams {
         connection.min(stream)
     }
 
-    /// Returns the number of bytes that the peer's limit for the connection lets the application write.
+    /// Returns the number of bytes that the application may write under the peer's limit for the connection.
     pub(crate) fn credit(&self) -> u64 {
         self.flow.send_credit.available()
     }

@@ -1,4 +1,4 @@
-//! Frames about streams that the peer sent.
+//! Received frames about streams.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::types::StreamEvent;
 use crate::error::TransportError;
 use crate::flow::ReceiveCredit;
 
-/// Range of a stream that a STREAM frame carries.
+/// Range of a stream in a STREAM frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) offset: u64,
@@ -21,7 +21,7 @@ pub(super) struct Piece {
 }
 
 impl Streams {
-    /// Takes over a STREAM frame (RFC 9000 §19.8). `now` and the path's `rtt` serve to size windows.
+    /// Handles a STREAM frame (RFC 9000 §19.8). `now` and the path's `rtt` are used to size windows.
     pub(crate) fn on_stream(
         &mut self,
         now: Time,
@@ -35,7 +35,7 @@ impl Streams {
         self.copy_in(now, rtt, key, frame)
     }
 
-    /// Takes in `len` bytes of a stream, which `put` puts into its buffer.
+    /// Adds `len` bytes to a stream. `put` writes them to its buffer.
     #[inline]
     pub(super) fn take_in(
         &mut self,
@@ -77,8 +77,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Widens the windows so that late data does not use them up: where paths differ, the faster ones carry
-    /// as much meanwhile as fits in the time by which the slower one is late. The windows' maxima bound it.
+    /// Widens the windows so that late data does not use them up. While data of a slower path is late, the
+    /// faster paths deliver as much as they can carry in that time. The maxima of the windows bound the
+    /// growth.
     fn widen_windows(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let Some(half) = &mut stream.receive else { return };
@@ -91,7 +92,7 @@ impl Streams {
         }
     }
 
-    /// Takes over a RESET_STREAM frame (RFC 9000 §19.4). Data that was not read is dropped.
+    /// Handles a RESET_STREAM frame (RFC 9000 §19.4). Unread data is dropped.
     pub(crate) fn on_reset_stream(
         &mut self,
         id: StreamId,
@@ -106,11 +107,11 @@ impl Streams {
             return Ok(());
         };
         let news = half.on_reset(code, final_size, &mut self.pool);
-        // A reset that came after all the data changes nothing, and the data can still be read.
+        // A reset that arrives after all the data is ignored, and the data can still be read.
         let is_ignored = half.buffer.readable() > 0;
         if news {
-            // Receipt even to those who were told of data and did not read it, perhaps because they wait for
-            // something else.
+            // The application is notified even if it has not read data that was reported before, perhaps
+            // because it waits for something else.
             half.notified = true;
             self.events.push_back(StreamEvent::Readable(id));
         }
@@ -121,7 +122,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Counts the peer's use of the stream up to `end` against the flow control of the stream and the
+    /// Counts the peer's use of the stream up to `end` against the flow control of the stream and of the
     /// connection.
     fn claim(&mut self, key: usize, end: u64, fin: bool) -> Result<(), TransportError> {
         let Some(half) = &mut self.table.stream(key).receive else {
@@ -130,8 +131,8 @@ impl Streams {
         claim(&mut self.flow.receive_credit, &mut self.due.max_data, half.claim(end, fin)?)
     }
 
-    /// Takes over a STOP_SENDING frame (RFC 9000 §19.5): the stream is reset with the same code unless all
-    /// its data is acknowledged.
+    /// Handles a STOP_SENDING frame (RFC 9000 §19.5). The stream is reset with the same code unless all its
+    /// data is acknowledged.
     pub(crate) fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
         let Some(key) = self.sending(id)? else {
             return Ok(());
@@ -145,7 +146,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes over a MAX_DATA frame (RFC 9000 §19.9).
+    /// Handles a MAX_DATA frame (RFC 9000 §19.9).
     pub(crate) fn on_max_data(&mut self, maximum: u64) {
         if self.flow.send_credit.raise(maximum) {
             self.due.data_blocked = false;
@@ -154,7 +155,7 @@ impl Streams {
         }
     }
 
-    /// Takes over a MAX_STREAM_DATA frame (RFC 9000 §19.10).
+    /// Handles a MAX_STREAM_DATA frame (RFC 9000 §19.10).
     pub(crate) fn on_max_stream_data(&mut self, id: StreamId, maximum: u64) -> Result<(), TransportError> {
         if let Some(key) = self.sending(id)? {
             self.raise_stream_limit(key, maximum);
@@ -171,7 +172,7 @@ impl Streams {
         }
     }
 
-    /// Takes over a MAX_STREAMS frame (RFC 9000 §19.11).
+    /// Handles a MAX_STREAMS frame (RFC 9000 §19.11).
     pub(crate) fn on_max_streams(&mut self, dir: Dir, maximum: u64) {
         let local = self.table.local(dir);
         if maximum > local.limit {
@@ -181,7 +182,7 @@ impl Streams {
         }
     }
 
-    /// Gives streams that were held back another chance.
+    /// Queues the parked streams again.
     fn unpark(&mut self) {
         for id in std::mem::take(&mut self.waiting.parked) {
             if let Some(key) = self.table.find(id, self.now) {
@@ -191,13 +192,13 @@ impl Streams {
         }
     }
 
-    /// Takes over a DATA_BLOCKED frame (RFC 9000 §19.12): gives the credit that there is without waiting for
-    /// half a window.
+    /// Handles a DATA_BLOCKED frame (RFC 9000 §19.12): grants the available credit without waiting until half
+    /// a window is available.
     pub(crate) fn on_data_blocked(&mut self) {
         self.due.max_data |= self.flow.receive_credit.can_grant();
     }
 
-    /// Takes over a STREAM_DATA_BLOCKED frame (RFC 9000 §19.13), like [`Self::on_data_blocked`].
+    /// Handles a STREAM_DATA_BLOCKED frame (RFC 9000 §19.13), like [`Self::on_data_blocked`].
     pub(crate) fn on_stream_data_blocked(&mut self, id: StreamId) -> Result<(), TransportError> {
         if let Some(key) = self.receiving(id)? {
             let stream = self.table.stream(key);
@@ -209,7 +210,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes over a STREAMS_BLOCKED frame (RFC 9000 §19.14), like [`Self::on_data_blocked`].
+    /// Handles a STREAMS_BLOCKED frame (RFC 9000 §19.14), like [`Self::on_data_blocked`].
     pub(crate) fn on_streams_blocked(&mut self, dir: Dir) {
         if self.table.remote(dir).can_grant() {
             self.due.max_streams.set(dir, true);
@@ -239,7 +240,8 @@ impl Found {
     }
 }
 
-/// Counts `new` bytes more against the connection's flow control; notes in `due` if a new limit is due.
+/// Counts `new` further bytes against the connection's flow control. Sets `due` if a new limit should be
+/// sent.
 #[inline]
 pub(super) fn claim(credit: &mut ReceiveCredit, due: &mut bool, new: u64) -> Result<(), TransportError> {
     let total = credit.received().saturating_add(new);

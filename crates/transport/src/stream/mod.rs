@@ -1,12 +1,13 @@
-//! Streams (RFC 9000 §2 to §4): the application's bytes, in order, each stream by itself.
+//! Streams (RFC 9000 §2 to §4): the application's bytes, in order on each stream.
 //!
 //! [`Streams`] owns all streams of a connection. Three parties use it: the application (`application`), the
 //! peer through its frames (`incoming`), and the packet builder with its acknowledgments and losses
 //! (`outgoing`).
 //!
-//! Credit is charged when the application writes, not when a packet is built. So whatever is in a send buffer
-//! may be sent, and building a packet never has to look for a stream that is not blocked. (The one exception,
-//! 0-RTT data that the server refused and now has less credit than was written under, waits in `parked`.)
+//! Flow control credit is used up when the application writes, not when a packet is built. Everything in a
+//! send buffer may therefore be sent, and building a packet never has to search for a stream that is not
+//! blocked. 0-RTT data that the server refused is the one exception: it may exceed the new credit, and then
+//! waits in `parked`.
 
 mod application;
 mod copies;
@@ -50,15 +51,16 @@ use self::waiting::Waiting;
 use crate::error::TransportError;
 use crate::flow::{ReceiveCredit, SendCredit};
 
-/// Room in the send buffer that must be free before writers are woken, so that they do not wake for every
-/// acknowledgment.
+/// Minimum free space in the send buffer, in bytes, before writers are woken. Without it, every
+/// acknowledgment would wake them.
 const WAKE_ROOM: u64 = 64 * 1024;
 
-/// Room that writers with data to send leave to each stream that has none because there was no room.
+/// Minimum number of bytes of the send buffer that writers with data to send leave to each stream that has
+/// none because the buffer was full.
 const MIN_SHARE: u64 = 16 * 1024;
 
-/// Number of times that other writers are notified of room before a notified writer that has not written
-/// since loses its share. Many acknowledgments may arrive before a busy machine lets a writer run.
+/// Maximum number of times that other writers are notified of room before a notified writer that has not
+/// written since loses its share. Many acknowledgments may arrive before a busy machine lets a writer run.
 const MAX_IDLE_TURNS: u32 = 64;
 
 /// All streams of a connection.
@@ -74,19 +76,20 @@ pub struct Streams {
     control: VecDeque<StreamId>,
     due: Due,
     events: VecDeque<StreamEvent>,
-    /// Headers name streams: data is decrypted to where it belongs.
+    /// `true` if packet headers name streams. Data is then decrypted directly into the receive buffer.
     named: bool,
-    /// Memory for the chunks of whichever stream needs one.
+    /// Memory for the chunks of all streams.
     pool: Pool,
-    /// The stream that received data last, unless that has ended.
+    /// Stream that received data last, unless it has ended.
     arrived: Option<usize>,
     received: ReceivedBytes,
-    /// Time and round trip when stream data last arrived; good enough for what the application does next.
+    /// Time and round-trip time when stream data last arrived. They are exact enough for the application's
+    /// operations.
     now: Time,
     rtt: Duration,
 }
 
-/// Control frames of the connection that are due.
+/// Control frames of the connection that must be sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
     max_data: bool,
@@ -119,7 +122,7 @@ impl PerDir {
 }
 
 impl Streams {
-    /// Creates an empty set of streams with no credit to send until [`Self::set_peer_parameters`].
+    /// Creates an empty set of streams without credit to send until [`Self::set_peer_parameters`].
     /// `hash_seed` should be secret and random.
     pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: u64) -> Self {
         let mut pool = Pool::default();
@@ -155,18 +158,18 @@ impl Streams {
         }
     }
 
-    /// Sets whether headers name streams in the version in use; the client's first bidirectional stream then
-    /// stands for none. It is called again whenever the version changes, which is impossible once a stream is
-    /// open.
+    /// Sets whether packet headers name streams in the QUIC version in use. If they do, the client's first
+    /// bidirectional stream ID is not used for a stream. This is called again whenever the version changes,
+    /// which is impossible once a stream is open.
     pub(crate) fn set_named(&mut self, named: bool) {
         self.named = named;
         self.due.max_streams.bi |= self.table.skip_first(named);
     }
 
-    /// Sets the limits that the peer gives: for 0-RTT first the remembered ones, then the real ones.
+    /// Applies the peer's limits: for 0-RTT first the remembered ones, then the received ones.
     ///
-    /// Fails with PROTOCOL_VIOLATION if a limit is lower than before, which a server that accepts 0-RTT must
-    /// not do (RFC 9000 §7.4.1). If 0-RTT was refused, call [`Self::reject_zero_rtt`] first.
+    /// Fails with PROTOCOL_VIOLATION if a limit is lower than before. A server that accepts 0-RTT must not
+    /// lower limits (RFC 9000 §7.4.1). If 0-RTT was refused, call [`Self::reject_zero_rtt`] first.
     pub(crate) fn set_peer_parameters(
         &mut self,
         parameters: &TransportParameters,
@@ -187,8 +190,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Marks all data sent so far to be sent again because the server refused 0-RTT, and drops the credit
-    /// from the remembered limits. [`Self::set_peer_parameters`] gives the new limits, which may be lower.
+    /// Queues all data sent so far to be sent again, because the server refused 0-RTT, and drops the credit
+    /// from the remembered limits. [`Self::set_peer_parameters`] then applies the new limits, which may be
+    /// lower.
     pub(crate) fn reject_zero_rtt(&mut self) {
         self.table.forget_peer_parameters();
         self.flow.send_credit.restart();
@@ -216,13 +220,13 @@ impl Streams {
         self.events.pop_front()
     }
 
-    /// Returns the number of streams that have state, one half closed or not.
+    /// Returns the number of streams that have state, including half-closed ones.
     pub fn open_streams(&self) -> usize {
         self.table.len()
     }
 
-    /// Returns the number of streams of `dir` whose end or reset the peer has not acknowledged; open ones are
-    /// among them.
+    /// Returns the number of streams of `dir` whose end or reset the peer has not acknowledged, including
+    /// open ones.
     pub fn unacknowledged_streams(&mut self, dir: Dir) -> usize {
         let keys = self.table.keys();
         let mut is_owed = |key: &usize| {
@@ -232,7 +236,8 @@ impl Streams {
         keys.iter().filter(|key| is_owed(key)).count()
     }
 
-    /// Returns the stream bytes received for the first time, holes included.
+    /// Returns the stream bytes received as flow control counts them: up to the highest offset of each
+    /// stream, gaps included.
     pub fn bytes_received(&self) -> u64 {
         self.flow.receive_credit.received()
     }
@@ -247,8 +252,8 @@ impl Streams {
         self.is_routed
     }
 
-    /// Returns the stream bytes that the peer has acknowledged, each stream's up to the first that it has
-    /// not: the number grows as long as sending goes on.
+    /// Returns the acknowledged stream bytes, in each stream up to the first unacknowledged one. The number
+    /// grows as long as the peer receives the data.
     pub fn bytes_delivered(&self) -> u64 {
         self.flow.delivered
     }
@@ -263,7 +268,7 @@ impl Streams {
         self.flow.send_credit.used().saturating_sub(self.flow.sent)
     }
 
-    /// Returns the stream bytes that were lost and wait to be sent again.
+    /// Returns the lost stream bytes that wait to be sent again.
     pub(crate) fn lost_bytes(&self) -> u64 {
         self.flow.pending.saturating_sub(self.new_bytes())
     }
@@ -273,7 +278,7 @@ impl Streams {
         self.flow.buffered
     }
 
-    /// Puts the stream into, or takes it out of, the queue of those with something to send.
+    /// Adds the stream to the queue of streams with data to send, or removes it from there.
     fn requeue(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let Some(send) = &mut stream.send else {
@@ -289,7 +294,7 @@ impl Streams {
         }
     }
 
-    /// Puts the stream into the queue of those with control frames if it has any.
+    /// Adds the stream to the queue of streams with control frames, if it has any.
     fn queue_control(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let control = &mut stream.control;
@@ -322,15 +327,16 @@ impl Streams {
         }
     }
 
-    /// Credits `n` received bytes that have left a stream's buffer to the connection.
+    /// Returns connection credit for `n` received bytes that have left a stream's buffer.
     fn release(&mut self, n: u64) {
         let due = self.flow.receive_credit.consume(n, self.now, self.rtt);
         self.due.max_data |= due || self.flow.receive_credit.is_starved();
     }
 
-    /// Returns the room on the connection for data that the application writes to a stream. Room is left to
-    /// streams of its level, and of higher ones, that want it and have little or nothing to send, whichever
-    /// writes first: else the fastest writer would take all of it, every time.
+    /// Returns the number of bytes that the application may write to a stream now under the connection's
+    /// limits. Room is reserved for other streams of the same or a higher priority level that want to write
+    /// and have little or nothing to send. Otherwise the writer that is fastest would use all of it every
+    /// time.
     fn room_for(&mut self, key: usize) -> u64 {
         let room = self.flow.send_credit.available().min(self.flow.max_buffered - self.flow.buffered);
         let Some(send) = &self.table.stream(key).send else { return room };
@@ -342,22 +348,22 @@ impl Streams {
         }
         let share = MIN_SHARE.max(room / (others + 1));
         let rest = room.saturating_sub(others.saturating_mul(share));
-        // They come in turn: who has waited longest gets something in any case.
+        // Streams are served in turn: the one that has waited longest always gets some room.
         let next =
             self.waiting.hungry.first_key_value().and_then(|(level, turns)| Some((*level, *turns.first()?)));
         let is_next = own.is_some_and(|turn| next == Some((level, turn)));
-        // If nothing is under way, no acknowledgment will tell of room: somebody has to begin.
+        // If nothing is in flight, no acknowledgment will wake a writer, so this one must begin.
         let begins = rest == 0 && self.flow.buffered == 0;
         if is_next || begins { rest.max(room.min(MIN_SHARE)) } else { rest }
     }
 
-    /// Returns the number of bytes to send below which a stream that wants to write is left room.
+    /// Returns the number of pending bytes below which a stream that wants to write gets room reserved.
     fn low_water(&self) -> u64 {
         MIN_SHARE.min(self.flow.max_buffered / 16).max(1)
     }
 
-    /// Marks a stream to be left room if it wants to write and has little left to send. Called when it has
-    /// fewer bytes to send than before, or wants room.
+    /// Reserves room for a stream if it wants to write and has little left to send. Called when its pending
+    /// bytes have decreased, or when it wants room.
     fn note_hunger(&mut self, key: usize) {
         let low = self.low_water();
         let Some(send) = &self.table.stream(key).send else { return };
@@ -388,14 +394,14 @@ impl Streams {
         }
     }
 
-    /// Returns whether writers may be woken: the connection has credit, and the send buffer has enough room
-    /// to be worth it.
+    /// Returns whether writers may be woken: the connection has credit, and enough of the send buffer is
+    /// free.
     fn has_room(&self) -> bool {
         let wake_room = (self.flow.max_buffered / 8).clamp(1, WAKE_ROOM);
         self.flow.send_credit.available() > 0 && self.flow.buffered + wake_room <= self.flow.max_buffered
     }
 
-    /// Tells the application of room on a stream if it waits for that and there is some.
+    /// Notifies the application of room on a stream if it waits for that and room exists.
     fn wake(&mut self, key: usize) {
         let has_room = self.has_room();
         let stream = self.table.stream(key);
@@ -413,8 +419,8 @@ impl Streams {
         }
     }
 
-    /// Wakes all that wait for the connection's room, once there is some: in the order in which their data
-    /// would be sent, because whoever writes first may take all of it.
+    /// Wakes all writers that wait for the connection's room, if room exists. They are woken in the order in
+    /// which their data would be sent, because the first writer may use all of the room.
     fn wake_line(&mut self) {
         if self.waiting.queue.is_empty() || !self.has_room() {
             return;
@@ -440,7 +446,8 @@ impl Streams {
         }
     }
 
-    /// Forgets writers that were told of room and do not write, so that room is not left to them for ever.
+    /// Removes the reservations of writers that were notified of room but do not write, so that room is not
+    /// kept for them forever.
     fn forget_idle_writers(&mut self) {
         for (id, turns) in std::mem::take(&mut self.waiting.notified) {
             let Some(key) = self.table.find(id, self.now) else { continue };
@@ -456,8 +463,8 @@ impl Streams {
         }
     }
 
-    /// Queues a *_BLOCKED frame if all that the peer's limits allow has been sent and the application has
-    /// more.
+    /// Queues a *_BLOCKED frame if everything that the peer's limits allow has been sent and the application
+    /// has more data.
     fn note_blocked(&mut self, key: usize) {
         let stream = self.table.stream(key);
         if stream.send.as_ref().is_some_and(send::SendHalf::is_blocked) {

@@ -1,5 +1,5 @@
-//! STREAM frames whose packet's header names them, one in a packet: what goes next is known before the header
-//! is written.
+//! STREAM frames that the packet's header names, one for each packet. The frame must therefore be chosen
+//! before the header is written.
 
 use anabranch_wire::{Announced, StreamId, Writer, max_stream_len, write_stream};
 
@@ -8,24 +8,24 @@ use super::send::Segment;
 use crate::schedule::{Carrier, Kinds};
 use crate::token::{Token, Tokens};
 
-/// Room that a packet needs for a STREAM frame to be worth it: the longest head and a little data.
+/// Minimum space, in bytes, for which a STREAM frame is written: the longest frame header and a little data.
 pub(crate) const MIN_NAMED_ROOM: usize = 64;
 
-/// The one STREAM frame of a packet to come.
+/// The STREAM frame of the next packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     /// Description of the data in the packet's header.
     pub(crate) announced: Announced,
     segment: Segment,
-    /// It repeats data that has been sent before. The packet carries nothing else then: peers are known that
-    /// acknowledge such packets unread if they have the data.
+    /// `true` if the frame repeats data that was sent before. The packet then contains nothing else, because
+    /// some peers acknowledge such a packet without reading it if they already have the data.
     pub(crate) is_repeated: bool,
-    /// Another packet under way carries the data as well, and answers for it.
+    /// `true` if another packet in flight carries the same data. Its loss causes the retransmission.
     is_copy: bool,
 }
 
 impl Streams {
-    /// Returns the STREAM frame to send next with `carrier`, by priority and lost data before new data.
+    /// Returns the STREAM frame to send next with `carrier`, by priority, and lost data before new data.
     pub(crate) fn next_named(&mut self, carrier: &Carrier) -> Option<Named> {
         let mut passed = None;
         let mut spare = self.ready.spare();
@@ -59,8 +59,8 @@ impl Streams {
                 is_held = !may_send || !is_repeated && credit == 0 && !range.is_empty();
                 if !is_held {
                     let end = match is_repeated {
-                        // Lost ranges go as they went before. Merged ones would hold more than the receiver
-                        // lacks.
+                        // Lost ranges are sent in the same segments as before. Merged ranges would contain
+                        // more than the receiver lacks.
                         true => range.end.min(send.buffer.cut_after(range.start)),
                         false => range.end.min(range.start + credit),
                     };
@@ -79,8 +79,8 @@ impl Streams {
         None
     }
 
-    /// Returns the STREAM frame that repeats, with `carrier`, the data of the stream's `token`, as far as it
-    /// is still of use.
+    /// Returns the STREAM frame that repeats the data of `token` with `carrier`, as far as it is still
+    /// useful.
     pub(crate) fn named_copy(&mut self, token: &Token, carrier: &Carrier) -> Option<Named> {
         let Token::Stream { id, offset, len, fin } = *token else { return None };
         let key = self.table.find(id, self.now)?;
@@ -88,7 +88,7 @@ impl Streams {
         let end = offset + u64::from(len);
         let range = match send.buffer.unacked(offset..end) {
             Some(gap) => gap,
-            // An end without data is repeated as well.
+            // A FIN without data is repeated as well.
             None if fin && len == 0 => end..end,
             None => return None,
         };
@@ -97,7 +97,7 @@ impl Streams {
         carrier.carries(send.route).then_some(Named { announced, segment, is_repeated: true, is_copy: true })
     }
 
-    /// Writes the frame, as much of it as there is room for; says what is left of a copy.
+    /// Writes as much of the frame as fits. Returns a token for the rest of a copy.
     pub(crate) fn write_named(
         &mut self,
         named: &Named,
@@ -127,7 +127,7 @@ impl Streams {
         None
     }
 
-    /// Lets the stream whose frame was written give way to the others, or removes it from the queue.
+    /// Moves the stream whose frame was written behind the others, or removes it from the queue.
     fn after_named(&mut self, key: usize) {
         self.note_hunger(key);
         let Some(send) = self.table.stream(key).send.as_mut() else { return };
@@ -139,7 +139,7 @@ impl Streams {
         }
     }
 
-    /// Takes a stream out of the queue of those with something to send.
+    /// Removes a stream from the queue of streams with data to send.
     fn withdraw(&mut self, key: usize) {
         let send = self.table.stream(key).send.as_mut();
         if let Some(place) = send.and_then(|send| send.place.take()) {
@@ -148,8 +148,8 @@ impl Streams {
     }
 }
 
-/// Returns the header's description of data at `offset`. The peer's data without a gap ends between the
-/// acknowledged offset and the sent offset.
+/// Returns the header's description of data at `offset`. The end of the data that the peer has without a gap
+/// is between the acknowledged and the sent offset.
 fn announce(stream: StreamId, offset: u64, send: &super::send::SendHalf) -> Announced {
     let buffer = &send.buffer;
     let distance = offset.abs_diff(buffer.base()).max(buffer.unsent().saturating_sub(offset));

@@ -1,4 +1,4 @@
-//! Frames about streams that go to the peer, and what becomes of them.
+//! Frames about streams in outgoing packets, and their acknowledgment or loss.
 
 use anabranch_wire::{Dir, Frame, StreamId, Writer, max_stream_len, write_stream};
 
@@ -9,27 +9,28 @@ use super::types::StreamEvent;
 use crate::schedule::{Carrier, Kinds};
 use crate::token::{Token, Tokens};
 
-/// Less data than this is not worth the frame around it when more is waiting for the next packet.
+/// Minimum data of a STREAM frame, in bytes, if more data waits for the next packet. Less is not worth the
+/// frame header.
 pub(super) const MIN_SEGMENT: u64 = 32;
 
 /// Result of adding a stream to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// It has nothing more to send.
+    /// The stream has nothing more to send.
     Drained,
     /// The packet is full.
     Full {
         /// `true` if the packet contains anything of the stream.
         served: bool,
     },
-    /// The connection's limits hold it back.
+    /// The connection's limits block the stream.
     Held,
     /// The stream's remaining data is of a kind that is sent on another path.
     Passed,
 }
 
 impl Streams {
-    /// Returns whether a flow-control frame, RESET_STREAM or STOP_SENDING waits to be sent.
+    /// Returns whether a flow control frame, RESET_STREAM or STOP_SENDING waits to be sent.
     pub fn has_pending_control(&self) -> bool {
         let due = &self.due;
         let connection = due.max_data || due.data_blocked;
@@ -42,12 +43,12 @@ impl Streams {
         !self.ready.is_empty()
     }
 
-    /// Writes as many control frames as fit. Each is made now, so that it carries the newest value.
+    /// Writes as many control frames as fit. Each is created now, so it has the newest value.
     pub(crate) fn write_control(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) {
         if !self.has_pending_control() {
             return;
         }
-        // A frame that does not fit stays due.
+        // A frame that does not fit remains due.
         let _full = self.write_connection_control(w, tokens);
         while let Some(id) = self.control.front().copied() {
             if !self.write_stream_control(id, w, tokens) {
@@ -57,7 +58,7 @@ impl Streams {
         }
     }
 
-    /// Returns early if the packet is full.
+    /// Writes the connection's control frames. Returns `None` if the packet is full.
     fn write_connection_control(&mut self, w: &mut Writer<'_>, tokens: &mut Tokens) -> Option<()> {
         if self.due.max_data {
             put(w, tokens, &Frame::MaxData(self.flow.receive_credit.grant()), Token::MaxData)?;
@@ -86,7 +87,7 @@ impl Streams {
         Some(())
     }
 
-    /// Writes the control frames of one stream; says whether all fit.
+    /// Writes the control frames of one stream. Returns whether all of them fit.
     fn write_stream_control(&mut self, id: StreamId, w: &mut Writer<'_>, tokens: &mut Tokens) -> bool {
         let Some(key) = self.table.find(id, self.now) else {
             return true;
@@ -126,9 +127,9 @@ impl Streams {
         !control.queued
     }
 
-    /// Writes STREAM frames until the packet is full, by priority, but for the packets that are spared for
-    /// who would starve; a stream's lost data goes before its new data. Streams that `carrier` does not carry
-    /// are passed over.
+    /// Writes STREAM frames by priority until the packet is full. Some packets are reserved for streams that
+    /// would otherwise starve. A stream's lost data is sent before its new data. Streams that `carrier` must
+    /// not carry are skipped.
     pub(crate) fn write_data(&mut self, carrier: &Carrier, w: &mut Writer<'_>, tokens: &mut Tokens) {
         let mut passed = None;
         let mut spare = self.ready.spare();
@@ -258,10 +259,10 @@ impl Streams {
         }
     }
 
-    /// Handles the loss of a frame: queues again whatever is still of use. Tokens of other parts of the
-    /// connection are ignored.
+    /// Handles the loss of a frame: queues its content again if it is still useful. Tokens of other parts of
+    /// the connection are ignored.
     ///
-    /// Limits are not repeated but renewed (RFC 9000 §13.3).
+    /// Limits are not repeated; their newest values are sent instead (RFC 9000 §13.3).
     pub(crate) fn on_lost(&mut self, token: &Token) {
         match *token {
             Token::Stream { id, offset, len, fin } => self.on_data_lost(id, offset, len, fin),
@@ -317,7 +318,7 @@ impl Streams {
     }
 }
 
-/// Writes a control frame and notes its ack, or neither if it does not fit.
+/// Writes a control frame and adds its token. Does neither if the frame does not fit.
 fn put(w: &mut Writer<'_>, tokens: &mut Tokens, frame: &Frame<'_>, token: Token) -> Option<()> {
     w.frame(frame).ok()?;
     tokens.push(token);

@@ -1,4 +1,4 @@
-//! Stream data that was decrypted where it belongs.
+//! Stream data that was decrypted directly into the receive buffer.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use super::receive_buffer::{Saved, Slot};
 use crate::error::TransportError;
 use crate::stream::incoming::Piece;
 
-/// Number of received stream bytes by the way they reached the place where they are read.
+/// Number of received stream bytes, by the way they reached the receive buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReceivedBytes {
-    /// Decrypted right there.
+    /// Bytes decrypted directly into the buffer.
     pub placed: u64,
-    /// Copied there, the usual way.
+    /// Bytes copied to the buffer, the usual way.
     pub copied: u64,
-    /// Put aside and back because a packet's other frames fell on them.
+    /// Bytes saved and restored because a packet's other frames were decrypted over them.
     pub restored: u64,
 }
 
-/// A place in a stream's buffer.
+/// Reserved place in a stream's buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Reserved {
     stream: StreamId,
@@ -46,7 +46,7 @@ impl Reserved {
         self.slot.offset
     }
 
-    /// Returns whether data of `len` bytes may stay.
+    /// Returns whether `len` bytes of data can remain in this place.
     #[inline]
     pub(crate) fn fits(&self, len: usize) -> bool {
         self.slot.fits(len)
@@ -54,9 +54,9 @@ impl Reserved {
 }
 
 impl Streams {
-    /// Reserves a place for a packet of `len` bytes whose header names it, and returns the place with its
-    /// bytes. The header is not authenticated yet. Returns `None` if the packet is to be decrypted elsewhere.
-    /// Bytes of the place that were received before are copied to `saved`, which is empty.
+    /// Reserves a place for a packet of `len` bytes whose header names the place, and returns the place with
+    /// its bytes. The header is not authenticated yet. Returns `None` if the packet must be decrypted
+    /// elsewhere. Bytes of the place that were received before are copied to `saved`, which must be empty.
     #[inline(always)]
     pub(crate) fn reserve(
         &mut self,
@@ -76,7 +76,8 @@ impl Streams {
         Some((Reserved { stream, key, slot }, buffer.window_mut(&slot, &mut self.pool)))
     }
 
-    /// Drops the chunk that was to be, if the packet, which has been processed, did not begin it after all.
+    /// Drops the new chunk that was reserved for the packet, if the packet has been processed without using
+    /// it.
     #[inline]
     pub(crate) fn leave(&mut self, reserved: &Reserved) {
         if reserved.slot.is_new() {
@@ -84,7 +85,7 @@ impl Streams {
         }
     }
 
-    /// Gives a slot back after a packet that is not authentic: received bytes are as they were again.
+    /// Releases a place after a packet that is not authentic, and restores the received bytes.
     #[inline(never)]
     pub(crate) fn give_back(&mut self, reserved: &Reserved, saved: &Saved) {
         self.restore(reserved, saved);
@@ -93,7 +94,7 @@ impl Streams {
         }
     }
 
-    /// Restores received bytes as they were.
+    /// Restores the received bytes that were saved.
     #[inline]
     pub(crate) fn restore(&mut self, reserved: &Reserved, saved: &Saved) {
         if !saved.is_empty() {
@@ -108,7 +109,7 @@ impl Streams {
         }
     }
 
-    /// Takes in the STREAM frame of an authentic packet whose data is already in place; see
+    /// Handles the STREAM frame of an authentic packet whose data is already in place, like
     /// [`Self::on_stream`].
     pub(crate) fn on_placed(
         &mut self,
@@ -123,12 +124,12 @@ impl Streams {
         self.take_in(now, rtt, reserved.key, piece, |buffer, pool| buffer.commit(&reserved.slot, len, pool))
     }
 
-    /// Returns the number of bytes of all streams by the way they were received.
+    /// Returns the number of received bytes of all streams, by the way they reached the receive buffer.
     pub fn received(&self) -> ReceivedBytes {
         self.received
     }
 
-    /// Takes in the STREAM frame by copying its data.
+    /// Handles a STREAM frame by copying its data.
     pub(super) fn copy_in(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Order in which streams with something to send go into packets.
+//! Order in which streams with data to send are served.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -8,16 +8,16 @@ use anabranch_wire::StreamId;
 
 use super::types::Priority;
 
-/// Of so many packets in a row that would all begin with a stream that does not take turns, the last one goes
-/// to one of those that stand behind it (RFC 9218 §10: no response is to starve).
+/// Period of the packets reserved against starvation. After this many consecutive packets that would all
+/// begin with the same non-incremental stream, the last one begins with a stream behind it (RFC 9218 §10).
 const SPARE_EVERY: u32 = 8;
 
-/// A stream's place in the queue; the smallest goes first.
+/// A stream's place in the queue. The smallest is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     level: Reverse<i32>,
     incremental: bool,
-    /// Turn of the stream; 0 for streams that do not take turns.
+    /// Turn of an incremental stream; 0 for other streams.
     turn: u64,
     id: StreamId,
 }
@@ -29,21 +29,21 @@ impl Rank {
         Self { level: Reverse(priority.level), incremental: priority.incremental, turn, id }
     }
 
-    /// Returns the stream that has this place.
+    /// Returns the stream in this place.
     pub(crate) fn id(&self) -> StreamId {
         self.id
     }
 }
 
-/// Streams that have something to send that they are allowed to send.
+/// Streams with data that they are allowed to send.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
     places: BTreeSet<Rank>,
     turn: u64,
-    /// Packets that began with a stream that does not take turns while others of its level stood behind it,
-    /// since the last one that was spared for those.
+    /// Number of packets that began with a non-incremental stream while others of its level waited behind it,
+    /// since the last packet reserved for those.
     in_a_row: u32,
-    /// Rank of the stream that the last spared packet went to.
+    /// Place of the stream that the last reserved packet began with.
     spared: Option<Rank>,
 }
 
@@ -60,8 +60,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Returns the stream that a new packet begins with although others come before it. This applies if the
-    /// packet is spared for streams behind one of their own level that does not take turns.
+    /// Returns the stream that the next packet begins with out of order. This is the case if the packet is
+    /// reserved for the streams behind a non-incremental one of their own level.
     pub(crate) fn spare(&mut self) -> Option<Rank> {
         let first = self.places.first().copied().filter(|first| !first.incremental)?;
         let waits = |place: &Rank| place.level == first.level && *place != first;
@@ -76,7 +76,7 @@ impl ReadyQueue {
         self.spared
     }
 
-    /// Queues a stream, behind all others of its level if they take turns.
+    /// Queues a stream. An incremental stream is queued behind all others of its level.
     pub(crate) fn insert(&mut self, id: StreamId, priority: Priority) -> Rank {
         self.turn += 1;
         let place = Rank::new(id, priority, self.turn);
@@ -88,7 +88,8 @@ impl ReadyQueue {
         self.places.remove(place);
     }
 
-    /// Gives a new place to a stream that has had its turn and wants another; returns that place.
+    /// Moves an incremental stream that has been served behind the others of its level. Returns its new
+    /// place.
     pub(crate) fn rotate(&mut self, place: Rank) -> Rank {
         if !place.incremental || self.places.len() == 1 {
             return place;

@@ -11,14 +11,15 @@ use super::types::ReadError;
 use crate::error::TransportError;
 use crate::flow::ReceiveCredit;
 
-/// A stream may keep one separate range per this many bytes of its window, and [`MIN_FRAGMENTS`] at least.
-/// The budget of the [`Pool`] bounds those of all streams together.
+/// Bytes of a stream's window for which it may keep one separate range, but at least [`MIN_FRAGMENTS`]
+/// ranges. The budget of the [`Pool`] bounds the ranges of all streams together.
 const BYTES_PER_FRAGMENT: u64 = 256;
 
-/// The application keeps up if less than this part of the window waits to be read.
+/// Divisor of the window: the application keeps up with the data if fewer bytes than this part of the window
+/// are unread.
 const UNREAD_SHARE: u64 = 4;
 
-/// One stream's way in.
+/// Receiving half of a stream.
 #[derive(Debug)]
 pub(crate) struct ReceiveHalf {
     pub(crate) state: ReceiveState,
@@ -28,7 +29,8 @@ pub(crate) struct ReceiveHalf {
     reset_code: u64,
     /// Code of our STOP_SENDING.
     pub(crate) stopped: Option<u64>,
-    /// A Readable event is out and the application has not read to the point of blocking since.
+    /// `true` if a Readable event was emitted, and the application has not read until [`ReadError::Blocked`]
+    /// since.
     pub(crate) notified: bool,
 }
 
@@ -62,13 +64,13 @@ impl ReceiveHalf {
         next.is_some()
     }
 
-    /// Returns whether the application has nothing more to learn from this half and the peer's use of credit
+    /// Returns whether the application has nothing more to learn from this half, and the peer's use of credit
     /// is final.
     pub(crate) fn is_done(&self) -> bool {
         self.state.is_terminal() || (self.stopped.is_some() && self.final_size.is_some())
     }
 
-    /// Counts the peer's use of the stream up to `end`, where the stream also ends if `fin`; returns the
+    /// Counts the peer's use of the stream up to `end`, where the stream also ends if `fin`. Returns the
     /// newly used credit.
     #[inline]
     pub(crate) fn claim(&mut self, end: u64, fin: bool) -> Result<u64, TransportError> {
@@ -85,8 +87,8 @@ impl ReceiveHalf {
         self.credit.receive(end).map_err(|_| overrun("stream data beyond the stream's limit"))
     }
 
-    /// Takes in `len` bytes of data that [`Self::claim`] allowed and that `put` puts into the buffer; says
-    /// whether the application can learn something new.
+    /// Adds `len` bytes of data that [`Self::claim`] has allowed. `put` writes them to the buffer. Returns
+    /// whether the application can read anything new.
     #[inline]
     pub(crate) fn on_data(
         &mut self,
@@ -105,7 +107,7 @@ impl ReceiveHalf {
         }
         let before = self.buffer.readable();
         let grew = put(&mut self.buffer).map_err(|_| {
-            // Dropping the data would break the promise that acknowledged data is kept (RFC 9000 §13.1).
+            // Dropping the data would break the rule that acknowledged data is kept (RFC 9000 §13.1).
             error(TransportErrorCode::INTERNAL_ERROR, "more holes in a stream than can be kept")
         })?;
         let complete = self.final_size == Some(self.buffer.ready()) && self.apply(ReceiveInput::AllReceived);
@@ -113,8 +115,8 @@ impl ReceiveHalf {
         Ok(grew || complete || is_more)
     }
 
-    /// Handles a reset by the peer with a final size that [`Self::claim`] allowed; returns whether that is
-    /// news.
+    /// Handles a reset by the peer with a final size that [`Self::claim`] has allowed. Returns whether the
+    /// application must be notified.
     pub(crate) fn on_reset(&mut self, code: u64, final_size: u64, pool: &mut Pool) -> bool {
         self.final_size = Some(final_size);
         if !self.apply(ReceiveInput::Reset) {
@@ -125,8 +127,7 @@ impl ReceiveHalf {
         self.stopped.is_none()
     }
 
-    /// Returns `Ok` if data can be read in order without copying; otherwise the error tells why nothing can
-    /// be read.
+    /// Returns `Ok` if data can be read in order; otherwise an error with the reason why nothing can be read.
     #[inline]
     pub(crate) fn readable_in_order(&mut self) -> Result<(), ReadError> {
         if self.buffer.is_unordered() {
@@ -135,7 +136,7 @@ impl ReceiveHalf {
         self.readable()
     }
 
-    /// Finds out why nothing can be read, if nothing can.
+    /// Returns `Ok` if data can be read; otherwise an error with the reason why nothing can be read.
     #[inline]
     pub(crate) fn readable(&mut self) -> Result<(), ReadError> {
         if self.stopped.is_some() {
@@ -164,24 +165,24 @@ impl ReceiveHalf {
         self.stopped.is_none() && (ended || self.buffer.readable() > 0)
     }
 
-    /// Takes at most `max` bytes out of the buffer.
+    /// Takes at most `max` bytes from the buffer.
     pub(crate) fn take(&mut self, max: usize, pool: &mut Pool) -> Bytes {
         self.buffer.take(max, pool)
     }
 
-    /// Takes at most `max` bytes out of the buffer, whatever is missing before them.
+    /// Takes at most `max` bytes from the buffer, even if earlier bytes are missing.
     pub(crate) fn take_unordered(&mut self, max: usize, pool: &mut Pool) -> Option<(u64, Bytes)> {
         self.buffer.take_unordered(max, pool)
     }
 
-    /// Counts `n` bytes that have left the buffer; returns whether the peer should be sent a new limit.
+    /// Counts `n` bytes that have left the buffer. Returns whether a new limit should be sent to the peer.
     #[inline]
     pub(crate) fn on_consumed(&mut self, n: u64, now: Time, rtt: Duration) -> bool {
         self.credit.consume(n, now, rtt) && self.wants_more()
     }
 
-    /// Returns whether data is missing before received data, and the application has read nearly all readable
-    /// bytes.
+    /// Returns whether data is missing before received data although the application has read nearly all
+    /// readable bytes.
     pub(crate) fn is_held_up(&self) -> bool {
         let unread = self.buffer.readable();
         self.wants_more()
@@ -189,14 +190,14 @@ impl ReceiveHalf {
             && unread < self.credit.window() / UNREAD_SHARE
     }
 
-    /// Returns the offset of the next data, if nothing is missing before it and more is to arrive than is
-    /// known.
+    /// Returns the offset of the next data in order, if no received data lies beyond it and the final size is
+    /// unknown.
     pub(crate) fn next_in_order(&self) -> Option<u64> {
         let next = self.buffer.ready();
         (self.wants_more() && self.credit.received() == next).then_some(next)
     }
 
-    /// Returns whether a higher limit would be of use to the peer.
+    /// Returns whether the peer could use a higher limit.
     pub(crate) fn wants_more(&self) -> bool {
         self.state == ReceiveState::Recv && self.stopped.is_none()
     }
@@ -210,7 +211,7 @@ impl ReceiveHalf {
         limit
     }
 
-    /// Stops the stream for the application; returns whether the peer should be told.
+    /// Stops the stream for the application. Returns whether STOP_SENDING should be sent.
     pub(crate) fn stop(&mut self, code: u64, pool: &mut Pool) -> bool {
         self.stopped = Some(code);
         self.buffer.discard(pool);

@@ -9,21 +9,21 @@ use super::types::Priority;
 use crate::flow::SendCredit;
 use crate::schedule::{Kinds, Route};
 
-/// State of the end of the stream.
+/// State of the stream's end (FIN).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fin {
     /// The application may write more.
     #[default]
     Open,
-    /// To be sent, for the first time or again.
+    /// The FIN must be sent, for the first time or again.
     Pending,
-    /// On its way.
+    /// The FIN is in flight.
     Sent,
-    /// The peer knows.
+    /// The FIN is acknowledged.
     Acked,
 }
 
-/// The next part to write: bytes, the end, or both.
+/// Next part of the stream to write: bytes, the end, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) range: Range<u64>,
@@ -31,7 +31,7 @@ pub(crate) struct Segment {
     pub(crate) fin: bool,
 }
 
-/// One stream's way out.
+/// Sending half of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct SendHalf {
     pub(crate) state: SendState,
@@ -42,18 +42,18 @@ pub(crate) struct SendHalf {
     pub(crate) priority: Priority,
     /// Paths that may carry the data.
     pub(crate) route: Route,
-    /// Place in the queue of streams that have something to send.
+    /// Place in the queue of streams with data to send.
     pub(crate) place: Option<Rank>,
-    /// The application waits for [`StreamEvent::Writable`](super::StreamEvent::Writable).
+    /// `true` if the application waits for [`StreamEvent::Writable`](super::StreamEvent::Writable).
     pub(crate) wants_room: bool,
-    /// The stream stands in the line of those that wait for the connection's room.
+    /// `true` if the stream is in the queue of those that wait for the connection's room.
     pub(crate) in_line: bool,
-    /// It has little or nothing to send because the connection has no room for what the application would
-    /// write; the number by which it came.
+    /// Set while the stream has little or nothing to send because the connection has no room for more writes.
+    /// The value is its place in the order of arrival.
     pub(crate) hungry: Option<u64>,
-    /// Code of a STOP_SENDING that ended the stream.
+    /// Code of the STOP_SENDING that ended the stream.
     pub(crate) stopped: Option<u64>,
-    /// Code that RESET_STREAM carries.
+    /// Code of the RESET_STREAM frame.
     pub(crate) reset_code: u64,
 }
 
@@ -68,14 +68,14 @@ impl SendHalf {
         self.state.may_send() && self.fin == Fin::Open
     }
 
-    /// Moves the state machine; says whether it moved.
+    /// Applies `input` to the state machine. Returns whether the state changed.
     pub(crate) fn apply(&mut self, input: SendInput) -> bool {
         let next = self.state.on(input);
         self.state = next.unwrap_or(self.state);
         next.is_some()
     }
 
-    /// Takes in `n` bytes, which `append` puts into the buffer; the credit for them was checked.
+    /// Adds `n` bytes, which `append` writes to the buffer. The caller has checked the credit for them.
     pub(crate) fn buffer_written(&mut self, n: u64, append: impl FnOnce(&mut SendBuffer, usize)) {
         if n > 0 {
             append(&mut self.buffer, n as usize);
@@ -83,18 +83,18 @@ impl SendHalf {
         }
     }
 
-    /// Ends the half: nothing will be written any longer.
+    /// Ends the half: nothing more will be written.
     pub(crate) fn finish(&mut self) {
         self.fin = Fin::Pending;
     }
 
-    /// Returns the next part to send: lost data, then new data, then a bare FIN.
+    /// Returns the next part to send: lost data, then new data, then a FIN without data.
     #[inline]
     pub(crate) fn next(&self) -> Option<Segment> {
         self.next_of(Kinds::ALL)
     }
 
-    /// Returns the same, of `kinds` alone; a bare FIN counts as new.
+    /// Returns the next part like [`Self::next`], but only of `kinds`. A FIN without data counts as new.
     #[inline]
     pub(crate) fn next_of(&self, kinds: Kinds) -> Option<Segment> {
         if !self.state.may_send() {
@@ -114,7 +114,7 @@ impl SendHalf {
         }
     }
 
-    /// Marks `segment` as sent; returns how many of its bytes are sent for the first time.
+    /// Marks `segment` as sent. Returns the number of its bytes that were sent for the first time.
     #[inline]
     pub(crate) fn on_sent(&mut self, segment: &Segment) -> u64 {
         let before = self.buffer.unsent();
@@ -130,7 +130,8 @@ impl SendHalf {
         self.buffer.unsent() - before
     }
 
-    /// Marks `range` (and the end) as acknowledged; returns how many bytes left the buffer.
+    /// Marks `range` (and the end, if `fin`) as acknowledged. Returns the number of bytes that left the
+    /// buffer.
     pub(crate) fn on_acked(&mut self, range: Range<u64>, fin: bool) -> u64 {
         let released = self.buffer.ack(range);
         if fin && self.fin != Fin::Open {
@@ -142,7 +143,8 @@ impl SendHalf {
         released
     }
 
-    /// Queues `range` (and the end) to be sent again unless the peer has acknowledged it meanwhile.
+    /// Queues `range` (and the end, if `fin`) to be sent again, unless the peer has acknowledged it
+    /// meanwhile.
     pub(crate) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
         self.buffer.lose(range);
         if fin && self.fin == Fin::Sent {
@@ -150,7 +152,8 @@ impl SendHalf {
         }
     }
 
-    /// Gives up the data. Says how many bytes left the buffer, and how many of them had never been sent.
+    /// Discards the data. Returns the number of bytes that left the buffer, and the number of those that had
+    /// never been sent; `None` if the half cannot be reset.
     pub(crate) fn reset(&mut self, code: u64) -> Option<(u64, u64)> {
         if !self.apply(SendInput::Reset) {
             return None;
@@ -158,22 +161,22 @@ impl SendHalf {
         self.reset_code = code;
         self.wants_room = false;
         let unsent = self.buffer.end() - self.buffer.unsent();
-        // The final size is what was sent; what never left does not count (RFC 9000 §4.5).
+        // The final size counts the bytes that were sent. Unsent bytes do not count (RFC 9000 §4.5).
         Some((self.buffer.discard(), unsent))
     }
 
-    /// Returns the number of bytes sent, which a RESET_STREAM declares to be all.
+    /// Returns the number of bytes sent, which is the Final Size of RESET_STREAM.
     pub(crate) fn final_size(&self) -> u64 {
         self.buffer.unsent()
     }
 
-    /// Restarts the half after 0-RTT was refused: the peer has seen nothing and gives no credit yet. Returns
-    /// the number of bytes that were sent.
+    /// Restarts the half after 0-RTT was refused: the peer has received nothing and has given no credit yet.
+    /// Returns the number of bytes that had been sent.
     pub(crate) fn restart(&mut self) -> u64 {
         let sent = self.buffer.unsent();
         self.credit.restart();
         if !self.state.may_send() {
-            // A stream that was reset never had any data, as far as the peer will know.
+            // For the peer, a stream that was reset never had any data.
             self.buffer = SendBuffer::default();
             return sent;
         }
@@ -185,8 +188,8 @@ impl SendHalf {
         sent - self.buffer.unsent()
     }
 
-    /// Returns whether STREAM_DATA_BLOCKED is due: all that the peer's limit allows has been sent and the
-    /// application has more.
+    /// Returns whether STREAM_DATA_BLOCKED is due: everything that the peer's limit allows has been sent, and
+    /// the application has more data.
     pub(crate) fn is_blocked(&self) -> bool {
         self.state.may_send() && self.credit.should_report() && self.buffer.unsent() >= self.credit.limit()
     }

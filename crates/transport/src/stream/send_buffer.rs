@@ -1,4 +1,4 @@
-//! Data that the application wrote and the peer has not acknowledged yet.
+//! Data that the application has written and the peer has not acknowledged yet.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use crate::ranges::RangeSet;
 
-/// Largest chunk that small writes are gathered in.
+/// Maximum size, in bytes, of a chunk that collects small writes.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// Writes below this size are copied even if they come as `Bytes`: a reference would cost as much as the
-/// copy.
+/// Size in bytes below which writes are copied even if they are `Bytes`: a reference would cost as much as
+/// the copy.
 const MIN_REFERENCE: usize = 512;
 
 /// The bytes of one stream from the first unacknowledged one to the last one written.
@@ -24,18 +24,18 @@ const MIN_REFERENCE: usize = 512;
 /// before new data.
 #[derive(Debug, Default)]
 pub(crate) struct SendBuffer {
-    /// Complete chunks with the offset each starts at, up to `tail_start`.
+    /// Complete chunks up to `tail_start`, each with its start offset.
     chunks: VecDeque<(u64, Bytes)>,
-    /// The chunk that small writes are copied to; never grows beyond its first capacity.
+    /// Chunk to which small writes are copied. It never grows beyond its initial capacity.
     tail: Vec<u8>,
     tail_start: u64,
-    /// Chunk that was read last, the likely place of the next read.
+    /// Index of the chunk that was read last, the likely place of the next read.
     hint: usize,
     base: u64,
     unsent: u64,
     acked: RangeSet,
     lost: RangeSet,
-    /// Ends of sent segments that may have to be sent again as they were, ascending; empty unless
+    /// Ends of sent segments that may have to be sent again unchanged, ascending; empty unless
     /// [`Self::cut_at`] is used.
     cuts: VecDeque<u64>,
     lost_bytes: u64,
@@ -60,7 +60,7 @@ impl SendBuffer {
         self.base
     }
 
-    /// Cuts the data at `end`, where a segment ends.
+    /// Records `end` as the end of a segment.
     pub(crate) fn cut_at(&mut self, end: u64) {
         while self.cuts.front().is_some_and(|cut| *cut <= self.base) {
             self.cuts.pop_front();
@@ -70,19 +70,19 @@ impl SendBuffer {
         }
     }
 
-    /// Returns the end of the segment that holds the byte at `offset`.
+    /// Returns the end of the segment that contains the byte at `offset`.
     pub(crate) fn cut_after(&self, offset: u64) -> u64 {
         let next = self.cuts.partition_point(|cut| *cut <= offset);
         self.cuts.get(next).copied().unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of bytes written that occupy the buffer.
+    /// Returns the number of bytes written that are still in the buffer.
     #[inline]
     pub(crate) fn buffered(&self) -> u64 {
         self.end() - self.base
     }
 
-    /// Returns the number of bytes to be sent, new and lost.
+    /// Returns the number of bytes to send, new and lost.
     #[inline]
     pub(crate) fn pending(&self) -> u64 {
         self.end() - self.unsent + self.lost_bytes
@@ -94,7 +94,7 @@ impl SendBuffer {
         self.base == self.end()
     }
 
-    /// Copies `data` behind what was written before.
+    /// Appends a copy of `data`.
     pub(crate) fn write(&mut self, mut data: &[u8]) {
         while !data.is_empty() {
             if self.tail.len() == self.tail.capacity() {
@@ -118,8 +118,8 @@ impl SendBuffer {
         self.chunks.push_back((start, data));
     }
 
-    /// Starts a tail for `len` bytes at least, each twice as large as the one before so that few small writes
-    /// stay small.
+    /// Starts a new tail for at least `len` bytes. Each tail is twice as large as the previous one, so that
+    /// streams with few small writes stay small.
     fn start_tail(&mut self, len: usize) {
         let size = len.max(self.tail.capacity() * 2).min(MAX_CHUNK);
         self.close_tail();
@@ -139,20 +139,21 @@ impl SendBuffer {
         self.chunks.push_back((start, Bytes::from(tail)));
     }
 
-    /// Returns the next range to send, lost bytes first; new bytes only below `limit`.
+    /// Returns the next range to send: lost bytes first, new bytes only below `limit`.
     #[inline]
     pub(crate) fn next(&self, limit: u64) -> Option<Range<u64>> {
         let new = self.unsent..self.end().min(limit);
         self.lost.first().or_else(|| (!new.is_empty()).then_some(new))
     }
 
-    /// Returns the next new bytes below `limit`, whatever was lost.
+    /// Returns the next new bytes below `limit`, ignoring lost bytes.
     pub(crate) fn next_new(&self, limit: u64) -> Option<Range<u64>> {
         let new = self.unsent..self.end().min(limit);
         (!new.is_empty()).then_some(new)
     }
 
-    /// Marks the start of the range from [`Self::next`] as written to a packet, up to the end of `range`.
+    /// Marks `range` as written to a packet. It must be a beginning of the range that [`Self::next`]
+    /// returned.
     #[inline]
     pub(crate) fn mark_sent(&mut self, range: Range<u64>) {
         if range.start >= self.unsent {
@@ -162,7 +163,7 @@ impl SendBuffer {
         }
     }
 
-    /// Copies the bytes from `offset` on, as many as `to` holds; they must be in the buffer.
+    /// Copies the bytes from `offset` on until `to` is full. They must be in the buffer.
     pub(crate) fn copy_to(&mut self, mut offset: u64, mut to: &mut [u8]) {
         while !to.is_empty() {
             let from = self.slice_at(offset);
@@ -175,7 +176,7 @@ impl SendBuffer {
         }
     }
 
-    /// Returns the bytes from `offset` to the end of the chunk that they are in.
+    /// Returns the bytes from `offset` to the end of their chunk.
     fn slice_at(&mut self, offset: u64) -> &[u8] {
         if offset >= self.tail_start {
             return &self.tail[(offset - self.tail_start) as usize..];
@@ -188,7 +189,7 @@ impl SendBuffer {
         &data[(offset - start) as usize..]
     }
 
-    /// Marks `range` as acknowledged; returns how many bytes left the buffer.
+    /// Marks `range` as acknowledged. Returns the number of bytes that left the buffer.
     pub(crate) fn ack(&mut self, range: Range<u64>) -> u64 {
         let range = range.start.max(self.base)..range.end.min(self.unsent);
         if range.is_empty() {
@@ -226,7 +227,7 @@ impl SendBuffer {
         }
     }
 
-    /// Queues `range` to be sent again, as far as it has not been acknowledged meanwhile.
+    /// Queues the parts of `range` to be sent again that have not been acknowledged meanwhile.
     pub(crate) fn lose(&mut self, range: Range<u64>) {
         let range = range.start.max(self.base)..range.end.min(self.unsent);
         for gap in self.acked.gaps(range) {
@@ -241,7 +242,7 @@ impl SendBuffer {
         under_way.next()
     }
 
-    /// Queues everything to be sent again as if it had never been sent (0-RTT was refused).
+    /// Queues all data to be sent again as if it had never been sent, because 0-RTT was refused.
     pub(crate) fn rewind(&mut self) {
         self.unsent = self.base;
         self.lost.clear();
@@ -249,7 +250,7 @@ impl SendBuffer {
         self.lost_bytes = 0;
     }
 
-    /// Drops all bytes; what was sent stays counted. Says how many bytes left the buffer.
+    /// Drops all bytes, but keeps the number of bytes sent. Returns the number of bytes that left the buffer.
     pub(crate) fn discard(&mut self) -> u64 {
         let buffered = self.buffered();
         *self = Self { base: self.unsent, unsent: self.unsent, tail_start: self.unsent, ..Self::default() };

@@ -3,7 +3,7 @@
 /// The sending half (RFC 9000 §3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendState {
-    /// Open; nothing has been sent.
+    /// Open, and nothing has been sent.
     #[default]
     Ready,
     /// Something has been sent, the end has not.
@@ -12,20 +12,20 @@ pub enum SendState {
     DataSent,
     /// RESET_STREAM has been sent or is about to be.
     ResetSent,
-    /// The peer has acknowledged everything.
+    /// The peer has acknowledged all data and the end.
     DataRecvd,
     /// The peer has acknowledged RESET_STREAM.
     ResetRecvd,
 }
 
-/// Input that moves the sending half from state to state.
+/// Input to the state machine of the sending half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendInput {
-    /// A STREAM or STREAM_DATA_BLOCKED frame leaves.
+    /// A STREAM or STREAM_DATA_BLOCKED frame is sent.
     Frame,
-    /// A STREAM frame with FIN leaves.
+    /// A STREAM frame with FIN is sent.
     Fin,
-    /// The application gives up, or the peer asked for it by STOP_SENDING.
+    /// The application resets the stream, or the peer requests it with STOP_SENDING.
     Reset,
     /// All data and FIN are acknowledged.
     AllAcked,
@@ -47,12 +47,12 @@ impl SendState {
         }
     }
 
-    /// Returns whether STREAM frames may be sent, retransmissions included.
+    /// Returns whether STREAM frames may be sent, including retransmissions.
     pub(crate) fn may_send(self) -> bool {
         matches!(self, Self::Ready | Self::Send | Self::DataSent)
     }
 
-    /// Returns whether the half has come to its end.
+    /// Returns whether the half has reached a terminal state.
     pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::DataRecvd | Self::ResetRecvd)
     }
@@ -61,25 +61,25 @@ impl SendState {
 /// The receiving half (RFC 9000 §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ReceiveState {
-    /// Open, the final size is unknown.
+    /// Open; the final size is unknown.
     #[default]
     Recv,
-    /// The final size is known, some data is missing.
+    /// The final size is known, but some data is missing.
     SizeKnown,
-    /// All data is here.
+    /// All data has been received.
     DataRecvd,
     /// The peer reset the stream.
     ResetRecvd,
-    /// The application has read everything and knows that it was all.
+    /// The application has read everything, including the end.
     DataRead,
-    /// The application knows of the reset.
+    /// The application has been informed of the reset.
     ResetRead,
 }
 
-/// Input that moves the receiving half from state to state.
+/// Input to the state machine of the receiving half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveInput {
-    /// FIN tells the final size.
+    /// FIN announces the final size.
     Fin,
     /// The last missing byte has arrived.
     AllReceived,
@@ -98,8 +98,8 @@ impl ReceiveState {
         match (self, input) {
             (Self::Recv, Fin) => Some(Self::SizeKnown),
             (Self::SizeKnown, AllReceived) => Some(Self::DataRecvd),
-            // A reset once all data is here may be ignored (RFC 9000 §3.2), which spares the application a
-            // surprise.
+            // A reset after all data has been received may be ignored (RFC 9000 §3.2), so that the
+            // application can still read the data.
             (Self::Recv | Self::SizeKnown, Reset) => Some(Self::ResetRecvd),
             (Self::DataRecvd, ReadEnd) => Some(Self::DataRead),
             (Self::ResetRecvd, ReadReset) => Some(Self::ResetRead),
@@ -107,17 +107,17 @@ impl ReceiveState {
         }
     }
 
-    /// Returns whether more stream data may arrive and matter.
+    /// Returns whether further stream data may arrive and is kept.
     pub(crate) fn may_receive(self) -> bool {
         matches!(self, Self::Recv | Self::SizeKnown)
     }
 
-    /// Returns whether the peer gave the stream up.
+    /// Returns whether the peer reset the stream.
     pub(crate) fn is_reset(self) -> bool {
         matches!(self, Self::ResetRecvd | Self::ResetRead)
     }
 
-    /// Returns whether the half has come to its end.
+    /// Returns whether the half has reached a terminal state.
     pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::DataRead | Self::ResetRead)
     }

@@ -1,4 +1,4 @@
-//! Table of the streams that exist: identifiers, limits on their number, creation on first use, removal.
+//! Table of existing streams: identifiers, stream limits, creation on first use, removal.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use crate::error::TransportError;
 use crate::flow::{ReceiveCredit, WindowRule};
 use crate::ranges::RangeSet;
 
-/// Streams of one kind that an end opens at most, far more than a connection lives to see: headers that name
-/// streams have 30 bits for their identifiers.
+/// Maximum number of streams of one kind that an end opens. Packet headers that name streams have 30 bits for
+/// their identifiers. No connection is expected to live long enough to reach it.
 const MAX_NAMED_STREAMS: u64 = 1 << 28;
 
-/// A stream: one or two halves, and the control frames it owes.
+/// A stream: one or two halves, and its pending control frames.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) id: StreamId,
@@ -26,19 +26,19 @@ pub(crate) struct Stream {
     pub(crate) control: Control,
 }
 
-/// Control frames that a stream has to send.
+/// Pending control frames of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Control {
     pub(crate) reset: bool,
     pub(crate) stop: bool,
     pub(crate) max_data: bool,
     pub(crate) blocked: bool,
-    /// The stream is in the queue of those with control frames.
+    /// `true` if the stream is in the queue of streams with control frames.
     pub(crate) queued: bool,
 }
 
 impl Stream {
-    /// Returns whether neither the peer nor the application can do anything with the stream any longer.
+    /// Returns whether the stream is over: neither the peer nor the application can use it any more.
     pub(crate) fn is_done(&self) -> bool {
         self.send.as_ref().is_none_or(|send| send.state.is_terminal())
             && self.receive.as_ref().is_none_or(ReceiveHalf::is_done)
@@ -48,34 +48,34 @@ impl Stream {
 /// Streams of one direction that this end opens.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// Streams opened so far.
+    /// Number of streams opened so far.
     pub(crate) opened: u64,
-    /// Streams that the peer allows in all.
+    /// Cumulative number of streams that the peer allows.
     pub(crate) limit: u64,
-    /// The application was refused one.
+    /// `true` if the application could not open a stream because of the limit.
     pub(crate) wanted: bool,
-    /// Limit that a STREAMS_BLOCKED last named.
+    /// Limit in the last STREAMS_BLOCKED frame.
     pub(crate) reported: Option<u64>,
-    /// Offset up to which the peer's transport parameters let us send.
+    /// Initial send limit of these streams, from the peer's transport parameters.
     window: u64,
 }
 
 /// Streams of one direction that the peer opens.
 #[derive(Debug, Default)]
 pub(crate) struct Remote {
-    /// Streams opened so far: those below the highest index seen, too (RFC 9000 §3.2).
+    /// Number of streams opened so far, including all below the highest index seen (RFC 9000 §3.2).
     opened: u64,
-    /// Streams handed to the application.
+    /// Number of streams returned to the application.
     accepted: u64,
-    /// Opened streams that no object was made for yet, because nothing happened on them.
+    /// Opened streams without an object yet, because no frame for them has arrived.
     untouched: RangeSet,
-    /// Streams that the peer was told it may open in all.
+    /// Cumulative number of streams that the peer may open, as announced to it.
     limit: u64,
-    /// Streams that are over.
+    /// Number of streams that are over.
     closed: u64,
-    /// Streams that may be open at the same time.
+    /// Maximum number of streams that are open at the same time.
     concurrent: u64,
-    /// An Opened event is out and the application has not accepted all streams since.
+    /// `true` if an Opened event was emitted, and the application has not accepted all streams since.
     notified: bool,
 }
 
@@ -84,7 +84,7 @@ impl Remote {
         self.closed.saturating_add(self.concurrent).min(anabranch_wire::MAX_STREAM_COUNT)
     }
 
-    /// Returns the limit that the peer was sent last, or is about to be sent.
+    /// Returns the limit that was last sent to the peer, or is about to be sent.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -95,12 +95,12 @@ impl Remote {
         self.limit
     }
 
-    /// Returns whether the peer would gain from a new limit, however little.
+    /// Returns whether a new limit would be higher at all.
     pub(crate) fn can_grant(&self) -> bool {
         self.allowed() > self.limit
     }
 
-    /// Returns whether a new limit is worth a frame: it adds much, or the peer has little left.
+    /// Returns whether a new limit is worth a frame: it is much higher, or the peer has few streams left.
     fn is_grant_due(&self) -> bool {
         let gain = self.allowed().saturating_sub(self.limit);
         let left = self.limit.saturating_sub(self.opened);
@@ -108,12 +108,12 @@ impl Remote {
     }
 }
 
-/// Stream that a frame's stream ID names.
+/// Stream that a frame refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A stream, under this key.
+    /// An existing stream, by its key.
     Open(usize),
-    /// A stream that is over; the frame is late and means nothing.
+    /// A stream that is over. The frame is late and has no effect.
     Over,
 }
 
@@ -123,21 +123,21 @@ pub(crate) struct Table {
     side: Side,
     streams: Slab<Stream>,
     keys: HashMap<StreamId, usize, Seeded>,
-    /// The last stream looked up; most packets carry data of the same one.
+    /// Last stream looked up. Most packets carry data of the same one.
     last: Option<(StreamId, usize)>,
     local: [Local; 2],
     remote: [Remote; 2],
     receive_window: u64,
     receive_window_max: u64,
     window_rule: WindowRule,
-    /// Offset up to which we may send on streams that the peer opens.
+    /// Initial send limit of streams that the peer opens.
     remote_send_window: u64,
-    /// Headers name streams.
+    /// `true` if packet headers name streams.
     named: bool,
 }
 
-/// A fast hash under a secret: a peer chooses which of the streams that it may open it keeps open, and must
-/// not be able to choose many that collide.
+/// Fast hash with a secret seed. A peer chooses which of its streams stay open, and must not be able to
+/// choose many that collide.
 type Seeded = FixedState;
 
 const fn slot(dir: Dir) -> usize {
@@ -168,8 +168,9 @@ impl Table {
         }
     }
 
-    /// Returns whether the client's first bidirectional stream is skipped; says whether the peer should be
-    /// told a new limit. It counts in the limits as one that is over. Does nothing once streams are open.
+    /// Sets whether the client's first bidirectional stream is skipped. A skipped stream counts in the limits
+    /// as one that is over. Does nothing once streams are open. Returns whether a new limit should be sent to
+    /// the peer.
     pub(crate) fn skip_first(&mut self, skip: bool) -> bool {
         self.named = skip;
         let skipped = u64::from(skip);
@@ -192,7 +193,7 @@ impl Table {
         self.streams.len()
     }
 
-    /// Streams that there is memory for.
+    /// Returns the number of streams and keys for which memory is allocated.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.streams.capacity() + self.keys.capacity()
@@ -206,8 +207,8 @@ impl Table {
         &mut self.remote[slot(dir)]
     }
 
-    /// Returns whether the peer's limit on the number of streams lets us send on a stream; false only for
-    /// streams that were opened in 0-RTT which the server refused.
+    /// Returns whether the peer's stream limit permits sending on a stream. Returns `false` only for streams
+    /// that were opened in 0-RTT that the server refused.
     pub(crate) fn may_send_on(&self, id: StreamId) -> bool {
         id.initiator() != self.side || id.index() < self.local[slot(id.dir())].limit
     }
@@ -222,7 +223,8 @@ impl Table {
         self.streams[key].id
     }
 
-    /// Returns the stream `id` if it exists, also if nothing has happened on it yet.
+    /// Returns the key of stream `id` if the stream exists. Creates its object if no frame for it has arrived
+    /// yet.
     #[inline]
     pub(crate) fn find(&mut self, id: StreamId, now: Time) -> Option<usize> {
         if let Some((_, key)) = self.last.filter(|(last, _)| *last == id) {
@@ -236,7 +238,7 @@ impl Table {
         Some(key)
     }
 
-    /// Returns the stream `id` if there is an object for it. Creates none.
+    /// Returns the key of stream `id` if it has an object. Creates none.
     #[inline]
     pub(crate) fn existing(&self, id: StreamId) -> Option<usize> {
         match self.last {
@@ -245,7 +247,7 @@ impl Table {
         }
     }
 
-    /// Makes the object of a stream that the peer has opened by using a higher one.
+    /// Creates the object of a stream that the peer has opened by using a higher stream ID.
     fn touch(&mut self, id: StreamId, now: Time) -> Option<usize> {
         if id.initiator() == self.side {
             return None;
@@ -272,7 +274,7 @@ impl Table {
         key
     }
 
-    /// Opens the next stream of our own, if the peer's limit allows it.
+    /// Opens this end's next stream, if the peer's limit allows it.
     pub(crate) fn open(&mut self, dir: Dir, now: Time) -> Option<StreamId> {
         let local = &mut self.local[slot(dir)];
         if local.opened >= local.limit.min(MAX_NAMED_STREAMS) {
@@ -286,7 +288,7 @@ impl Table {
         Some(id)
     }
 
-    /// Returns the peer's next stream that the application has not seen.
+    /// Returns the next stream of the peer that the application has not seen.
     pub(crate) fn accept(&mut self, dir: Dir) -> Option<StreamId> {
         let initiator = self.side.peer();
         let remote = self.remote(dir);
@@ -299,8 +301,8 @@ impl Table {
         Some(id)
     }
 
-    /// Returns the stream that a frame for our receiving half names; `opened` gets the streams that the frame
-    /// opens.
+    /// Returns the stream of a frame for this end's receiving half. `opened` is called if the frame opens
+    /// streams.
     #[inline]
     pub(crate) fn receiving(
         &mut self,
@@ -314,7 +316,8 @@ impl Table {
         self.named(id, now, opened)
     }
 
-    /// Returns the stream that a frame for our sending half names.
+    /// Returns the stream of a frame for this end's sending half. `opened` is called if the frame opens
+    /// streams.
     pub(crate) fn sending(
         &mut self,
         id: StreamId,
@@ -340,7 +343,7 @@ impl Table {
                 false => Err(state_error("a frame for a stream that has not been opened")),
             };
         }
-        // Some clients do not count the stream that is skipped.
+        // Some clients do not count the skipped stream.
         let uncounted = u64::from(self.named && id.dir() == Dir::Bi && !self.side.is_client());
         let remote = &mut self.remote[slot(id.dir())];
         if index >= remote.limit + uncounted {
@@ -358,11 +361,11 @@ impl Table {
         Ok(Found::Open(self.create(id, self.remote_send_window, now)))
     }
 
-    /// Removes a stream that is over; says whether the peer should be told that it may open more.
+    /// Removes a stream that is over. Returns whether a new stream limit should be sent to the peer.
     ///
-    /// A stream of the peer's is over only once the application has read its end, its reset, or has stopped
-    /// it. So a peer that opens and resets streams at once gets new ones no faster than the application deals
-    /// with the old ones.
+    /// A stream of the peer is over only when the application has read its end or its reset, or has stopped
+    /// it. A peer that opens and resets streams at once therefore gets new ones no faster than the
+    /// application handles the old ones.
     pub(crate) fn remove(&mut self, key: usize) -> bool {
         let stream = self.streams.remove(key);
         self.keys.remove(&stream.id);
@@ -375,12 +378,12 @@ impl Table {
         remote.is_grant_due()
     }
 
-    /// Keys of the streams that exist, in no particular but a deterministic order.
+    /// Returns the keys of all streams, in an unspecified but deterministic order.
     pub(crate) fn keys(&self) -> Vec<usize> {
         self.streams.iter().map(|(key, _)| key).collect()
     }
 
-    /// Sets the peer's limits; `Err` if they are lower than those that 0-RTT data was sent under.
+    /// Applies the peer's limits. Fails if they are lower than those under which 0-RTT data was sent.
     pub(crate) fn set_peer_parameters(
         &mut self,
         parameters: &TransportParameters,
@@ -401,12 +404,12 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the offset up to which the peer's transport parameters let us send on a stream.
+    /// Returns the initial send limit of a stream, from the peer's transport parameters.
     pub(crate) fn initial_send_limit(&self, id: StreamId) -> u64 {
         if id.initiator() == self.side { self.local[slot(id.dir())].window } else { self.remote_send_window }
     }
 
-    /// Forgets the remembered limits that 0-RTT data was sent under.
+    /// Removes the remembered limits under which 0-RTT data was sent.
     pub(crate) fn forget_peer_parameters(&mut self) {
         for local in &mut self.local {
             *local = Local { opened: local.opened, wanted: local.wanted, ..Local::default() };
@@ -415,8 +418,7 @@ impl Table {
     }
 }
 
-/// Returns the error of a server that accepts 0-RTT and lowers the limits that it was sent under (RFC 9000
-/// §7.4.1).
+/// Returns the error for a server that accepts 0-RTT but lowers the remembered limits (RFC 9000 §7.4.1).
 pub(crate) fn reduced_limits() -> TransportError {
     TransportError::new(
         TransportErrorCode::PROTOCOL_VIOLATION,

@@ -1,5 +1,5 @@
-//! In-order data of one stream in several packets of a batch. Each packet's data is written to the receive buffer by
-//! itself; flow control, windows and events are updated once for all of them.
+//! In-order data of one stream in several packets of a batch. The data of each packet is written to the
+//! receive buffer at once; flow control, windows and events are updated once for all packets.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::receive_buffer::{Pool, ReceiveBuffer, TooFragmented};
 use super::types::StreamEvent;
 use crate::error::TransportError;
 
-/// A stream without gaps, and its bytes that are in the receive buffer but not credited to flow control yet.
+/// A stream without gaps, and its bytes that are in the receive buffer but not yet counted by flow control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamTrain {
     stream: StreamId,
     key: usize,
-    /// Offset of the first byte that is not credited.
+    /// Offset of the first byte that flow control has not counted.
     from: u64,
     /// Offset of the next byte in order.
     next: u64,
@@ -34,7 +34,7 @@ impl StreamTrain {
 }
 
 impl Streams {
-    /// Takes in data without FIN like [`Self::on_placed`].
+    /// Handles data without FIN, like [`Self::on_placed`].
     #[inline(always)]
     pub(crate) fn on_placed_in_train(
         &mut self,
@@ -63,7 +63,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes in data without FIN like [`Self::on_stream`].
+    /// Handles data without FIN, like [`Self::on_stream`].
     #[inline(always)]
     pub(crate) fn on_stream_in_train(
         &mut self,
@@ -87,8 +87,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Fails with INTERNAL_ERROR if the data did not become readable: to acknowledge it all the same would
-    /// lose it.
+    /// Adds data to the train. Fails with INTERNAL_ERROR if the data did not become readable: acknowledging
+    /// it would lose it.
     #[inline(always)]
     fn go_on(
         &mut self,
@@ -105,8 +105,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Returns a train of the stream that received data last, if nothing is missing of it and its end is not
-    /// known.
+    /// Returns a train for the stream that received data last, if it has no gap and its end is not known.
     pub(crate) fn begin_train(&mut self) -> Option<StreamTrain> {
         let key = self.arrived?;
         let left = self.flow.receive_credit.left()?;
@@ -117,8 +116,8 @@ impl Streams {
         Some(StreamTrain { stream: stream.id, key, from: next, next, limit })
     }
 
-    /// Credits the train's in-order bytes to flow control. Limits were checked on arrival: if they do not
-    /// hold now, this end has miscounted, and fails with INTERNAL_ERROR.
+    /// Counts the train's bytes in flow control. The limits were checked on arrival. If they are exceeded
+    /// now, this end has miscounted, and the function fails with INTERNAL_ERROR.
     pub(crate) fn credit_train(
         &mut self,
         now: Time,
@@ -145,24 +144,24 @@ impl Streams {
     }
 }
 
-/// Returns the error for data that this end cannot keep and would acknowledge.
+/// Returns the error for data that this end cannot keep but would acknowledge.
 #[cold]
 fn lost(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)
 }
 
-/// Fault that a test causes in trains, and that nothing else causes.
+/// Fault that a test injects into trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Data does not become readable.
+    /// The data does not become readable.
     NotTaken,
-    /// Data is beyond a limit.
+    /// The data exceeds a limit.
     NotCredited,
 }
 
 #[cfg(test)]
 thread_local! {
-    /// The fault of the running test.
+    /// Fault of the running test.
     pub(crate) static FAULT: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 

@@ -1,4 +1,4 @@
-//! Types of streams for applications: configuration, priorities, events, errors.
+//! Stream types for applications: configuration, priorities, events, errors.
 
 use anabranch_wire::{Dir, StreamId, configuration};
 
@@ -7,100 +7,100 @@ use crate::flow::WindowRule;
 const MIB: u64 = 1 << 20;
 
 configuration! {
-    /// Limits and buffers of a connection's streams; by default for 10 Gbit/s over 1 ms from the first round
-    /// trip, and for long fat networks once the windows have grown.
+    /// Limits and buffers of a connection's streams. The defaults suit 10 Gbit/s at 1 ms from the first round
+    /// trip, and long fat networks once the windows have grown.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct StreamsConfig {
-        /// Bidirectional streams that the peer may have open at the same time.
+        /// Maximum number of bidirectional streams that the peer may have open at the same time.
         copy max_bidi, with_max_bidi: u64 = 128;
-        /// Unidirectional streams that the peer may have open at the same time.
+        /// Maximum number of unidirectional streams that the peer may have open at the same time.
         copy max_uni, with_max_uni: u64 = 128;
-        /// Bytes that the peer may send on a stream ahead of the application's reading, at first.
+        /// Initial receive window of a stream in bytes (`initial_max_stream_data_*`, RFC 9000 §18.2).
         copy stream_window, with_stream_window: u64 = MIB;
-        /// Maximum of `stream_window`, to which it grows when it holds a fast reader back.
+        /// Maximum of `stream_window`. The window grows up to it while it limits a fast reader.
         copy stream_window_max, with_stream_window_max: u64 = 16 * MIB;
-        /// Bytes that the peer may send on all streams ahead of the application's reading, at first. What is
-        /// allocated for receiving is at most that, as it grows,
-        /// [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK) and [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK)
-        /// for each open stream.
+        /// Initial receive window of the connection in bytes (`initial_max_data`, RFC 9000 §18.2). The memory
+        /// for receiving is bounded by the current window, plus
+        /// [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK), plus
+        /// [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK) for each open stream.
         copy connection_window, with_connection_window: u64 = MIB + MIB / 2;
-        /// Maximum of `connection_window`, to which it grows.
+        /// Maximum of `connection_window`, up to which the window grows.
         copy connection_window_max, with_connection_window_max: u64 = 24 * MIB;
-        /// Rule by which they grow.
+        /// Rule by which the windows grow.
         copy window_rule, with_window_rule: WindowRule = WindowRule::Adaptive;
-        /// Bytes of all streams that may be written and not yet acknowledged; at least 1.
+        /// Maximum number of bytes of all streams that are written but not yet acknowledged; at least 1.
         copy send_buffer, with_send_buffer: u64 = 16 * MIB;
     }
 }
 
-/// Priority of a stream beside others that have data.
+/// Priority of a stream among others with data to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
-    /// Streams of a higher level go first, always.
+    /// Level; streams of a higher level are always sent first.
     pub level: i32,
-    /// Streams of one level that are incremental take turns, packet by packet; the others go before them, one
-    /// after the other, by stream ID, but leave one packet of eight to those behind them.
+    /// `true` if the stream takes turns with others of its level, packet by packet. Non-incremental streams
+    /// are sent before the incremental ones of their level, one after the other by stream ID, but leave one
+    /// packet of eight to the streams behind them.
     pub incremental: bool,
 }
 
 impl Default for Priority {
-    /// Returns level 0, taking turns.
+    /// Returns level 0, incremental.
     fn default() -> Self {
         Self { level: 0, incremental: true }
     }
 }
 
-/// Something happened to a stream. Each event tells of a change, once; the state itself is asked for with the
-/// methods of [`Streams`](super::Streams). A stream may be gone by the time its event is read.
+/// Change of a stream's state, reported once. The methods of [`Streams`](super::Streams) return the state
+/// itself. The stream may no longer exist when its event is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// The peer opened streams; [`accept`](super::Streams::accept) them until there are no more.
+    /// The peer opened streams. Call [`accept`](super::Streams::accept) until it returns `None`.
     Opened(Dir),
-    /// There is something to read: data, the end or a reset. Not repeated until reading was
+    /// Data, the end or a reset can be read. The event is not repeated until reading returned
     /// [`Blocked`](ReadError::Blocked), except for a reset.
     Readable(StreamId),
-    /// Writing, which took less than it was given, may go on.
+    /// More can be written, after a write that did not accept all its data.
     Writable(StreamId),
     /// The peer has acknowledged all data and the end of the stream.
     Finished(StreamId),
     /// The peer has acknowledged that this end reset the stream.
     ResetAcknowledged(StreamId),
-    /// The peer does not want more of the stream, for this reason of its application; the stream is being
-    /// reset.
+    /// The peer has sent STOP_SENDING with this application error code. The stream is being reset.
     Stopped(StreamId, u64),
-    /// Streams may be opened again, after [`open`](super::Streams::open) refused.
+    /// Streams can be opened again, after [`open`](super::Streams::open) returned `None`.
     Available(Dir),
 }
 
 /// Progress of the sending half of a stream, and the peer's remaining credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendProgress {
-    /// Bytes written.
+    /// Number of bytes written.
     pub written: u64,
-    /// Bytes written that the peer has not acknowledged.
+    /// Number of bytes written that the peer has not acknowledged.
     pub buffered: u64,
-    /// Bytes that the peer's limit for the stream lets the application write besides.
+    /// Number of further bytes that the peer's limit for the stream allows.
     pub credit: u64,
 }
 
-/// Reason that nothing was written.
+/// Reasons why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// Flow control or the send buffer has no room; [`StreamEvent::Writable`] will tell.
+    /// Flow control or the send buffer has no room. [`StreamEvent::Writable`] reports when it has.
     #[error("no room for more data now")]
     Blocked,
     /// The peer stopped the stream with this code.
     #[error("stopped by the peer: code {0}")]
     Stopped(u64),
-    /// The stream was finished, reset, never existed, or is not for sending.
+    /// The stream is finished, reset or receive-only, or never existed.
     #[error("the stream is closed for writing")]
     Closed,
 }
 
-/// Reason that nothing was read.
+/// Reasons why nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Nothing has arrived; [`StreamEvent::Readable`] will tell.
+    /// Nothing has arrived. [`StreamEvent::Readable`] reports when something has.
     #[error("nothing to read now")]
     Blocked,
     /// Everything has been read.
@@ -109,15 +109,16 @@ pub enum ReadError {
     /// The peer reset the stream with this code.
     #[error("reset by the peer: code {0}")]
     Reset(u64),
-    /// The stream was stopped, read to its end before, never existed, or is not for receiving.
+    /// The stream was stopped, was already read to its end, is send-only, or never existed.
     #[error("the stream is closed for reading")]
     Closed,
-    /// It was read [in any order](super::Streams::take_unordered) before, and then is to the end.
+    /// The stream was read [out of order](super::Streams::take_unordered) before, and must be read so to its
+    /// end.
     #[error("the stream is read in any order")]
     Unordered,
 }
 
-/// The stream, or the half of it that was meant, is closed or never existed.
+/// Error for a stream, or a half of it, that is closed or never existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stream is closed")]
 pub struct ClosedStream;

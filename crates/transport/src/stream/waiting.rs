@@ -1,4 +1,4 @@
-//! Streams that wait.
+//! Streams that wait for credit or room.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,16 +8,16 @@ use anabranch_wire::StreamId;
 /// Streams that wait for the connection's credit or for room in its send buffer.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Streams with data that the connection's limits do not let out yet, only after a refused 0-RTT.
+    /// Streams whose data exceeds the connection's limits; only after 0-RTT was refused.
     pub(super) parked: Vec<StreamId>,
-    /// Streams whose application waits for the connection's credit or the send buffer, those that came first
-    /// in front.
+    /// Streams whose application waits for the connection's credit or the send buffer, in order of arrival.
     pub(super) queue: Vec<StreamId>,
-    /// Streams that have little or nothing to send because the connection has no room for it: by level, the
-    /// numbers by which they came.
+    /// Streams that have little or nothing to send because the connection has no room for it: their places in
+    /// the order of arrival, by level.
     pub(super) hungry: BTreeMap<Reverse<i32>, BTreeSet<u64>>,
-    /// The last such number.
+    /// Number of the last such place.
     pub(super) turns: u64,
-    /// Those of them whose application was told of room, and how often others were told since.
+    /// Such streams whose application was notified of room, and the number of times that others were notified
+    /// since.
     pub(super) notified: Vec<(StreamId, u32)>,
 }

@@ -158,7 +158,7 @@ pub(crate) fn gather<'a>(
     (found, reached)
 }
 
-/// Returns the stream whose data a packet's token stands for; `None` for tokens without new stream data.
+/// Returns the stream of a token for stream data. Copies count as no data, so they are not copied in turn.
 pub(crate) fn stream_of(token: &Token) -> Option<anabranch_wire::StreamId> {
     match token {
         Token::Stream { id, .. } => Some(*id),

@@ -60,7 +60,7 @@ impl Streams {
         loop {
             let gap = match send.buffer.unacked(at..end) {
                 Some(gap) => gap,
-                // An end without data is repeated as well.
+                // A FIN without data is repeated as well.
                 None if fin && range.is_empty() => end..end,
                 None => return None,
             };

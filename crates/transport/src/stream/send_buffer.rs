@@ -20,7 +20,7 @@ const MIN_REFERENCE: usize = 512;
 /// 0 ……… base ………………… unsent ……… end
 ///  acked      in flight        queued
 /// ```
-/// In flight, some ranges may be acknowledged out of order and some may be lost; lost ones go out again
+/// Some ranges in flight may be acknowledged out of order, and some may be lost. Lost ranges are sent again
 /// before new data.
 #[derive(Debug, Default)]
 pub(crate) struct SendBuffer {

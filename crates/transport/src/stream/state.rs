@@ -6,9 +6,9 @@ pub enum SendState {
     /// Open, and nothing has been sent.
     #[default]
     Ready,
-    /// Something has been sent, the end has not.
+    /// Something has been sent, but not the end.
     Send,
-    /// Everything, the end included, has been sent at least once.
+    /// All data, including the end, has been sent at least once.
     DataSent,
     /// RESET_STREAM has been sent or is about to be.
     ResetSent,

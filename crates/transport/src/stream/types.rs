@@ -64,7 +64,7 @@ pub enum StreamEvent {
     Writable(StreamId),
     /// The peer has acknowledged all data and the end of the stream.
     Finished(StreamId),
-    /// The peer has acknowledged that this end reset the stream.
+    /// The peer has acknowledged the reset of the stream by this end.
     ResetAcknowledged(StreamId),
     /// The peer has sent STOP_SENDING with this application error code. The stream is being reset.
     Stopped(StreamId, u64),

@@ -29,7 +29,8 @@ fn code<T: core::fmt::Debug>(result: Result<T, TransportError>) -> TransportErro
     result.unwrap_err().code
 }
 
-/// Type codes and sequence numbers of what `write` wrote into `room` bytes, and the tokens.
+/// Returns the frames that `write` wrote into `room` bytes (type, sequence number, Retire Prior To), and
+/// their tokens.
 fn written(
     room: usize,
     write: impl FnOnce(&mut Writer<'_>, &mut Tokens),
@@ -53,7 +54,7 @@ fn written(
     (frames.collect(), tokens.to_vec())
 }
 
-/// Local IDs 0 to 3, all but the first owed.
+/// Returns local IDs 0 to 3. All but the first must still be announced.
 fn local() -> LocalCids {
     let mut local = LocalCids::new(PATH, cid(0));
     local.set_limit(4);
@@ -112,10 +113,10 @@ fn rotation_asks_for_all_old_ids() {
         local.issue(cid(n), token(n));
     }
     let (frames, _) = written(600, |w, tokens| local.write(w, tokens, false));
-    // An owed ID must not ask for its own retirement.
+    // The frame of an ID must not ask for that ID's own retirement.
     assert_eq!(frames[..4], [(0x18, 1, 1), (0x18, 2, 2), (0x18, 3, 3), (0x18, 4, 4)]);
     assert_eq!(local.contains(&cid(0)), Some(0), "old ones are routed until the peer retires them");
-    // A peer that never retires anything does not make us issue without end.
+    // A peer that never retires anything does not make this end issue IDs without bound.
     for n in 8..1000 {
         local.rotate();
         if local.wanted() == 0 {
@@ -141,7 +142,7 @@ fn retirements_that_break_the_rules() {
     assert_eq!(code(none.on_retire(0, &cid(0))), TransportErrorCode::PROTOCOL_VIOLATION, "zero-length");
 }
 
-/// Remote IDs 0 (active) to 3 of at most 4.
+/// Returns remote IDs 0 (active) to 3, with a limit of 4.
 fn remote() -> RemoteCids {
     let mut remote = RemoteCids::new(PATH, cid(0), 4);
     for sequence in 1..4 {
@@ -248,13 +249,13 @@ fn retire_prior_to_moves_on_and_retires() {
     assert_eq!(remote.active(), cid(3), "the oldest that may be used");
     assert_eq!(remote.get(1), None, "a probe's ID goes as well");
     assert_eq!(retired(&mut remote), [0, 1, 2]);
-    // A late one below Retire Prior To is retired at once, once.
+    // A late ID below Retire Prior To is retired at once, and only once.
     remote.on_acked(1);
     remote.on_new(&new_cid(1, 0)).unwrap();
     remote.on_new(&new_cid(1, 0)).unwrap();
     remote.on_new(&new_cid(2, 0)).unwrap();
     assert_eq!(retired(&mut remote), [1]);
-    // A repeated frame does not bring back what was retired above Retire Prior To.
+    // A repeated frame does not add an ID again that was retired above Retire Prior To.
     assert!(remote.next());
     assert_eq!(remote.active(), cid(5));
     remote.on_new(&new_cid(3, 3)).unwrap();
@@ -274,7 +275,7 @@ fn news_that_break_the_rules() {
     let mut zero_length = RemoteCids::new(PATH, ConnectionId::EMPTY, 4);
     assert_eq!(code(zero_length.on_new(&new_cid(1, 0))), violation);
 
-    // Nothing may be left when everything is to be retired: here ID 1 was retired before.
+    // Retiring everything must leave an ID to use. Here ID 1 was retired before.
     let mut remote = RemoteCids::new(PATH, cid(0), 4);
     remote.on_new(&new_cid(1, 0)).unwrap();
     remote.next();
@@ -288,8 +289,7 @@ fn news_that_break_the_rules() {
     assert_eq!(code(repeated.on_new(&new_cid(1, 1))), violation, "ID 0 must go, and ID 1 is gone");
 }
 
-/// Row 2 of the attack table: new IDs that retire the old ones, while no RETIRE_CONNECTION_ID is
-/// acknowledged.
+/// Row 2 of the attack table: new IDs retire the old ones, and no RETIRE_CONNECTION_ID is acknowledged.
 #[test]
 fn row_2_retirement_without_acknowledgment_is_cut_off() {
     let mut remote = RemoteCids::new(PATH, cid(0), 4);
@@ -306,7 +306,7 @@ fn row_2_retirement_without_acknowledgment_is_cut_off() {
     }
     assert_eq!(accepted, MAX_RETIRING_FACTOR * 4);
 
-    // The same with acknowledgments goes on as long as it likes, in constant memory.
+    // With acknowledgments the peer may continue without limit, and memory stays constant.
     let mut remote = RemoteCids::new(PATH, cid(0), 4);
     for sequence in 1..100_000 {
         remote.on_new(&new_cid(sequence, sequence)).unwrap();
@@ -332,7 +332,8 @@ fn left_out_sequence_numbers_are_bounded() {
     assert!(remote.seen.len() <= MAX_SEQUENCE_RUNS + 1);
 }
 
-/// While the peer acknowledges nothing, this end does not retire without bound of its own accord either.
+/// While the peer acknowledges nothing, the number of IDs that this end retires on its own is bounded as
+/// well.
 #[test]
 fn own_retirements_wait_for_acknowledgments() {
     let mut remote = RemoteCids::new(PATH, cid(0), 4);

@@ -1,4 +1,4 @@
-//! Addresses of paths: known, asked, left, counted.
+//! Addresses of paths: known, probed, left, counted.
 
 use super::*;
 use crate::path::{MigrateError, Previous, Purpose};

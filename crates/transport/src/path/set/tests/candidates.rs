@@ -1,4 +1,4 @@
-//! Paths that may carry data, and those that stand in for others.
+//! Paths that may carry data, and paths that replace others.
 
 use super::*;
 use crate::path::{PathStatus, Phase, SocketBlock};

@@ -1,4 +1,4 @@
-//! Path IDs, connection IDs and the paths that packets belong to.
+//! Path IDs, connection IDs, and the assignment of packets to paths.
 
 use super::*;
 use crate::path::{MAX_CLOSING_PATHS, Phase};

@@ -1,4 +1,4 @@
-//! Several paths without a connection: no handshake, no keys, no streams.
+//! Tests of several paths without a connection: no handshake, no keys, no streams.
 
 mod acknowledgments;
 mod addresses;
@@ -36,7 +36,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Addresses of the path with this number: its own interface, one server.
+/// Returns the addresses of the path with this number. Each path has its own interface; the server is the
+/// same.
 fn tuple(path: u32) -> FourTuple {
     FourTuple { local: local(path), remote: "192.0.2.1:443".parse().unwrap() }
 }
@@ -103,7 +104,7 @@ fn measured(ack: AckPath) -> PathSet {
     set
 }
 
-/// Gives a path a round-trip sample.
+/// Gives a path an RTT sample.
 fn measure(set: &mut PathSet, id: PathId, millis: u64) {
     let now = at(millis);
     set.list.get_mut(id).unwrap().recovery.on_echo(now, Time::ZERO, Duration::ZERO);
@@ -126,7 +127,7 @@ fn send(set: &mut PathSet, now: Time, id: PathId) {
     set.on_path_asked(now, id, &[Token::Ping]);
 }
 
-/// Changes a path.
+/// Applies `change` to a path.
 fn change(set: &mut PathSet, id: PathId, change: impl FnOnce(&mut Path)) {
     change(set.list.get_mut(id).unwrap());
 }

@@ -1,9 +1,9 @@
-//! Silent paths: detected, excused, back in use, abandoned.
+//! Silent paths: detected, excused, used again, abandoned.
 
 use super::*;
 use crate::path::{Attention, PathState, PathStatus, Phase, Status};
 
-/// Says that packets of a path were acknowledged on the path itself.
+/// Reports that packets of a path were acknowledged on the path itself.
 fn acknowledge(set: &mut PathSet, now: Time, id: PathId) {
     set.on_path_acked(now, id, id);
 }

@@ -30,7 +30,7 @@ fn receive(received: &mut Received, policy: &AckRule, numbers: impl IntoIterator
     }
 }
 
-/// Receives an ack-eliciting packet of a path that has these numbers.
+/// Receives an ack-eliciting packet on one of the paths with these numbers.
 fn receive_one(numbers: &mut Numbers, ack: &mut AckState, now: Time, pn: u64, policy: &AckRule) {
     super::receive(
         numbers,
@@ -41,16 +41,16 @@ fn receive_one(numbers: &mut Numbers, ack: &mut AckState, now: Time, pn: u64, po
     );
 }
 
-/// Ranges, delay and counts of an ACK.
+/// Ranges, ACK Delay and ECN counts of an ACK.
 type Said = (Vec<(u64, u64)>, u64, Option<EcnCounts>);
 
-/// Writes an ACK and has it confirmed later.
+/// Writes an ACK, and returns its ranges and the receipt for confirming it.
 fn tell(received: &mut Received) -> (Vec<(u64, u64)>, Receipt) {
     let Received { numbers, ack } = received;
     tell_for(numbers, ack, at(0))
 }
 
-/// Writes an ACK of one of the paths that have these numbers.
+/// Writes an ACK of one of the paths with these numbers.
 fn tell_for(numbers: &mut Numbers, ack: &mut AckState, now: Time) -> (Vec<(u64, u64)>, Receipt) {
     let mut buf = [0; 5000];
     let mut w = Writer::new(&mut buf, Direction::Forward);
@@ -69,7 +69,7 @@ fn tell_for(numbers: &mut Numbers, ack: &mut AckState, now: Time) -> (Vec<(u64, 
     (ack.ranges().map(|range| (*range.start(), *range.end())).collect(), *receipt)
 }
 
-/// Writes an ACK into `room` bytes and reads it back: ranges, delay, counts.
+/// Writes an ACK into `room` bytes and reads it back: ranges, ACK Delay, ECN counts.
 fn ack_in(received: &mut Received, now: Time, room: usize) -> Option<Said> {
     let mut buf = vec![0; room];
     let mut tokens = Tokens::new();
@@ -171,7 +171,7 @@ fn reordering_as_in_rfc_9000() {
     assert!(!received.ack.ack_now());
 }
 
-/// The example of draft-ietf-quic-ack-frequency §6.2.1.
+/// Checks the example of draft-ietf-quic-ack-frequency §6.2.1.
 #[test]
 fn reordering_threshold_above_one() {
     let policy = AckRule { threshold: 100, reordering_threshold: 3, ..POLICY };
@@ -234,7 +234,7 @@ fn a_late_packet_is_acknowledged_although_the_ack_above_it_was_confirmed() {
     let ((_, first), (_, second)) = (tell(&mut received), tell(&mut received));
     received.numbers.on_ack_acked(first);
     receive(&mut received, &POLICY, [1]);
-    // Another ACK of the time before packet 1 is confirmed: it proves nothing about packet 1.
+    // Another ACK, written before packet 1 arrived, is confirmed. It proves nothing about packet 1.
     received.numbers.on_ack_acked(second);
     let (ranges, third) = tell(&mut received);
     assert_eq!(ranges, [(4, 4), (0, 2)]);
@@ -266,7 +266,7 @@ fn a_small_packet_takes_the_newest_ranges_and_proves_nothing_of_the_others() {
     assert_eq!(ranges, newest);
 }
 
-/// Row 4 of the attack table: odd packet numbers only.
+/// Row 4 of the attack table: only odd packet numbers are received.
 #[test]
 fn row_4_holes_cost_at_most_64_ranges() {
     let mut received = received();
@@ -293,7 +293,8 @@ fn no_policy_remembers_without_bound() {
 }
 
 proptest! {
-    /// Against a plain set: what is a duplicate, and what an ACK says when nothing was confirmed.
+    /// Compares with a plain set: which packets are duplicates, and what an ACK reports if none was
+    /// confirmed.
     #[test]
     fn like_a_set(numbers in proptest::collection::vec(0u64..400, 1..300), max_ranges in 2usize..20) {
         let mut received = Received::new(PathId(3), &AckConfig { max_ranges, ..AckConfig::default() });
@@ -309,7 +310,7 @@ proptest! {
             prop_assert!(received.is_duplicate(pn));
         }
         prop_assert_eq!(received.largest(), set.last().copied());
-        // The newest ranges of the set, naively.
+        // Newest ranges of the set, computed naively.
         let mut naive: Vec<(u64, u64)> = Vec::new();
         for &pn in set.iter().rev() {
             match naive.last_mut() {
@@ -320,14 +321,15 @@ proptest! {
         naive.truncate(max_ranges);
         let said = ack_in(&mut received, at(0), 5000).unwrap().0;
         prop_assert!(said.len() <= max_ranges);
-        // Forgetting may have cut off numbers below the horizon before their range grew, never others.
+        // Dropped ranges may have cut off numbers below the horizon before their range grew, but no others.
         for (said, naive) in said.iter().zip(&naive) {
             prop_assert_eq!(said.1, naive.1);
             prop_assert!(said.0 == naive.0 || said.0 == received.numbers.horizon.max(naive.0));
         }
     }
 
-    /// Packets with numbers in a row, and each of them alone, where nothing is kept but their numbers.
+    /// Compares packets with consecutive numbers, received together and one by one, if only their numbers are
+    /// recorded.
     #[test]
     fn a_run_is_what_its_packets_are(
         runs in proptest::collection::vec((0u64..6, 1u64..64, any::<bool>(), 0usize..3, any::<bool>()), 1..30),
@@ -355,8 +357,8 @@ proptest! {
         }
     }
 
-    /// Whatever is lost of the ACKs, the peer learns of every packet: ACK frames are lost or confirmed at
-    /// random, and a packet that no confirmed ACK named is always in the next one.
+    /// Checks that the peer learns of every packet although ACK frames are lost or confirmed at random. A
+    /// packet that no confirmed ACK has reported is always in the next one.
     #[test]
     fn every_packet_is_reported(
         steps in proptest::collection::vec((0u64..60, any::<bool>(), proptest::option::of(0usize..8)), 1..200),
@@ -387,7 +389,7 @@ proptest! {
     }
 }
 
-/// Creates two paths that share their numbers, with this strategy.
+/// Returns the state of two paths that share their numbers, with this configuration.
 fn shared(config: &AckConfig) -> (Numbers, AckState, AckState) {
     (Numbers::shared(config), AckState::new(PathId(0)), AckState::new(PathId(1)))
 }
@@ -412,7 +414,7 @@ fn paths_that_share_numbers_acknowledge_up_to_their_own_largest() {
     assert_eq!(tell_for(&mut numbers, &mut fast, at(30)).0, [(0, 4)]);
     let (ranges, receipt) = tell_for(&mut numbers, &mut slow, at(30));
     assert_eq!(ranges, [(0, 2)]);
-    // The peer knows everything up to 2 for sure, but not that 3 and 4 came, as far as this frame goes.
+    // According to this frame, the peer knows of all packets up to 2, but not that 3 and 4 have arrived.
     numbers.on_ack_acked(receipt);
     receive_one(&mut numbers, &mut slow, at(40), 9, &POLICY);
     assert_eq!(tell_for(&mut numbers, &mut slow, at(40)).0, [(9, 9), (0, 4)]);
@@ -454,8 +456,8 @@ fn a_packet_that_is_late_on_its_own_path_is_out_of_order_although_numbers_are_sh
     }
 }
 
-/// Receives even numbers from 0 on, which leave a hole each, under this strategy with at most three ranges a
-/// frame.
+/// Receives `count` even numbers from 0 on, each followed by a gap, with this range order and at most three
+/// ranges per frame.
 fn holes(order: RangeOrder, count: u64) -> Received {
     let mut received = Received::new(PathId(3), &AckConfig { max_ranges: 3, ..of_order(order) });
     receive(&mut received, &POLICY, (0..count).map(|n| 2 * n));
@@ -618,8 +620,8 @@ fn a_horizon_of_time_gives_up_what_is_old_and_was_told_or_is_known() {
         assert_eq!(ack_in(&mut received, at(millis), 100).unwrap().0.len(), 3, "after {millis} ms");
     }
     receive(&mut received, &POLICY, [3]);
-    // Receipt four times and more than a second old; but what grew just now is new, and the highest range
-    // stays.
+    // These ranges were reported four times and are more than a second old. But a range that has just grown
+    // is new, and the highest range is kept.
     assert_eq!(ack_in(&mut received, at(1_040), 100).unwrap().0, [(2, 4)]);
     assert!(received.is_duplicate(0) && !received.is_duplicate(1));
     receive(&mut received, &POLICY, [6]);
@@ -649,9 +651,9 @@ fn strategies() -> impl Strategy<Value = AckConfig> {
 }
 
 proptest! {
-    /// Two paths that share their numbers, under any strategy: a frame names received numbers only, at most
-    /// as many ranges as it may, apart from each other, the path's largest first; and nothing is received
-    /// twice.
+    /// Checks two paths that share their numbers, with any strategy. A frame reports only received numbers,
+    /// in at most as many ranges as allowed. The ranges are apart from each other, and the path's largest
+    /// comes first. No packet is received twice.
     #[test]
     fn no_strategy_names_what_did_not_come(
         config in strategies(),

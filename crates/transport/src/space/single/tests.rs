@@ -16,7 +16,7 @@ fn send(single: &mut Single, random: &mut Random, path: u32) -> Numbered {
     numbered
 }
 
-/// Calls `with` with the ranges of an ACK frame that names `ranges`, descending.
+/// Calls `with` with the ranges of an ACK frame that reports `ranges`, which must descend.
 fn with_ack<R>(ranges: &[RangeInclusive<u64>], with: impl FnOnce(AckRanges<'_>) -> R) -> R {
     let mut buf = vec![0; 20 * ranges.len() + 100];
     let mut w = Writer::new(&mut buf, Direction::Forward);
@@ -76,7 +76,7 @@ fn numbers_never_sent_are_known() {
     let unsent = |single: &Single, range| with_ack(&[range], |ranges| single.unsent(ranges));
     assert_eq!(unsent(&single, largest..=largest), None);
     assert_eq!(unsent(&single, largest + 1..=largest + 1), Some(largest + 1));
-    // All packets are acknowledged, and still.
+    // All packets are acknowledged, and skipped numbers are still detected.
     single.forget_done(|_| Some(u64::MAX));
     assert_eq!(single.held().0, 0);
     for number in &skipped[skipped.len() - single.skipped.len()..] {
@@ -86,7 +86,8 @@ fn numbers_never_sent_are_known() {
     }
 }
 
-/// Row M12: what a slow path holds back does not grow without bound, whatever happens on a fast one.
+/// Row M12: packets in flight on a slow path do not make the memory grow without bound, whatever happens on a
+/// fast path.
 #[test]
 fn row_m12_runs_are_bounded() {
     let (mut single, mut random) = single();
@@ -94,7 +95,7 @@ fn row_m12_runs_are_bounded() {
     let mut most = 0;
     for n in 0..2 * MAX_BLOCKS as u32 {
         send(&mut single, &mut random, n % 2);
-        // Path 9 never gets its acknowledgment.
+        // The packet on path 9 is never acknowledged.
         single.forget_done(|path| Some(if path == PathId(9) { 0 } else { u64::MAX }));
         most = most.max(single.held().0);
     }
@@ -102,7 +103,7 @@ fn row_m12_runs_are_bounded() {
     assert_eq!(single.path_of(0), None, "forgotten");
     assert_eq!(orders(&single, 9, &[0..=0]), []);
     assert!(single.held().0 < 2, "nothing else was held back");
-    // A fast path alone takes no room.
+    // Packets of the fast path alone take no further memory.
     let before = single.held().0;
     for _ in 0..10_000 {
         send(&mut single, &mut random, 1);
@@ -136,7 +137,7 @@ fn a_number_is_encoded_for_a_peer_that_has_seen_much_larger_ones() {
 }
 
 proptest! {
-    /// Against a plain map from number to path and order.
+    /// Compares with a plain map from number to path and order.
     #[test]
     fn like_a_map(
         paths in proptest::collection::vec(0u32..4, 1..300),
@@ -150,7 +151,7 @@ proptest! {
             map.insert(numbered.number, (*path, numbered.order));
         }
         single.forget_done(|path| Some(done[path.0 as usize]));
-        // Packets that are not done are all there, and what is left of the others is right.
+        // All packets that are not done are known, and what is known of the others is correct.
         let first = single.blocks.front().map_or(u64::MAX, |run| run.first);
         for (number, (path, order)) in &map {
             prop_assert!(*number >= first || *order < done[*path as usize]);
@@ -158,7 +159,7 @@ proptest! {
             prop_assert_eq!(single.path_of(*number), known.then_some(PathId(*path)));
             prop_assert_eq!(single.number_of(PathId(*path), *order), known.then_some(*number));
         }
-        // Every other bound begins a range that ends before the next one.
+        // Every second bound begins a range, which ends before the next bound.
         if bounds.len() % 2 == 1 {
             bounds.pop_first();
         }
@@ -178,7 +179,7 @@ proptest! {
         }
     }
 
-    /// Whatever frames come, each number is news once, and numbers that were never sent are always.
+    /// Checks for any frames that each number is new once, and that numbers never sent are always new.
     #[test]
     fn what_was_named_before_is_no_news(
         paths in proptest::collection::vec(0u32..3, 200..400),
@@ -209,7 +210,7 @@ proptest! {
     }
 }
 
-/// Row M12: a peer that acknowledges every other number makes no more be remembered than there is room for.
+/// Row M12: a peer that acknowledges every other number does not make more be remembered than the maximum.
 #[test]
 fn row_m12_what_is_named_is_bounded() {
     let (mut single, mut random) = single();

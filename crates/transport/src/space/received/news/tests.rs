@@ -7,7 +7,8 @@ use super::*;
 const FAST: PathId = PathId(0);
 const SLOW: PathId = PathId(1);
 
-/// State of a receiver that acknowledges news first: all received numbers, and the largest of each path.
+/// State of a receiver that acknowledges in the order news-first: all received numbers, and the largest of
+/// each path.
 #[derive(Default)]
 struct Receiver {
     received: RangeSet,
@@ -25,7 +26,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the ranges of a frame of `path`, with both ends included.
+    /// Returns the ranges of a frame of `path`, including both ends, and records it as sent.
     fn tell(&mut self, path: PathId, max_ranges: usize) -> Vec<(u64, u64)> {
         self.tell_and_name(path, max_ranges).0
     }
@@ -41,14 +42,15 @@ impl Receiver {
 #[test]
 fn a_slow_path_is_heard_below_a_fast_one() {
     let mut receiver = Receiver::default();
-    // Even numbers on the fast path; of the odd ones, under way on the slow path, 1 and 3 arrive at last.
+    // The fast path delivers even numbers. The odd ones are in flight on the slow path, and 1 and 3 arrive
+    // late.
     receiver.receive(FAST, (0..100).map(|n| 2 * n));
     while receiver.news.has_unnamed(FAST) {
         receiver.tell(FAST, 5);
     }
     receiver.receive(SLOW, [1, 3]);
     assert_eq!(receiver.tell(SLOW, 5), [(0, 3)]);
-    // The fast path's next frame repeats it beside its own news, and what was told once only.
+    // The fast path's next frame repeats them, next to its own news and packets that were reported only once.
     receiver.receive(FAST, [200, 202]);
     let ranges = receiver.tell(FAST, 5);
     assert_eq!(ranges[..2], [(202, 202), (200, 200)]);
@@ -85,7 +87,7 @@ fn what_was_told_three_times_makes_way_and_comes_back_where_there_is_room() {
     for _ in 0..MAX_REPEATS {
         assert_eq!(receiver.tell(FAST, 4), [(6, 6), (4, 4), (2, 2), (0, 0)]);
     }
-    // Nothing is fresh: the largest, and two old ones at a time.
+    // Nothing is fresh: the frame has the largest number, and two old arrivals at a time.
     assert_eq!(receiver.tell(FAST, 4), [(6, 6), (2, 2), (0, 0)]);
     assert_eq!(receiver.tell(FAST, 4), [(6, 6), (4, 4)]);
     receiver.receive(FAST, [8, 10, 12]);
@@ -120,7 +122,7 @@ fn half_a_frame_of_news_is_pressing() {
     assert!(!receiver.news.is_pressing(FAST, 2));
 }
 
-/// Row M12: gaps in the line that paths share cost memory up to [`MAX_NEWS`] and [`MAX_OLD_NEWS`].
+/// Row M12: gaps in shared packet numbers cost memory only up to [`MAX_NEWS`] and [`MAX_OLD_NEWS`].
 #[test]
 fn row_m12_news_is_bounded() {
     let mut receiver = Receiver::default();
@@ -132,8 +134,8 @@ fn row_m12_news_is_bounded() {
     assert_eq!((receiver.news.fresh.len(), receiver.news.old.len()), (0, MAX_OLD_NEWS));
 }
 
-/// Generates packets of two or three paths that share their numbers, in order of arrival: path and number of
-/// each.
+/// Generates the packets of two or three paths that share their numbers, in order of arrival, as pairs of
+/// path and number.
 fn arrivals() -> impl Strategy<Value = Vec<(PathId, u64)>> {
     // One-way delays in packet times; the largest ratio is 200 to 1.
     let paths = proptest::collection::vec((1u64..=200, 1u32..=8, 0u32..20), 2..=3);
@@ -159,14 +161,14 @@ fn arrivals() -> impl Strategy<Value = Vec<(PathId, u64)>> {
     })
 }
 
-/// Checks each frame of a receiver as it is written.
+/// A receiver whose frames are checked when they are written.
 struct Watched {
     receiver: Receiver,
     max_ranges: usize,
-    /// Arrived and not in any frame of their path yet.
+    /// Packets that have arrived and that no frame of their path has reported yet.
     owed: BTreeMap<PathId, Vec<u64>>,
-    /// Path of each packet, number of frames that named the packet, and number of frames of its own path
-    /// since it arrived.
+    /// Path of each packet, number of frames that reported it, and number of frames of its own path since it
+    /// arrived.
     named: BTreeMap<u64, (PathId, u32, u32)>,
 }
 
@@ -200,13 +202,13 @@ impl Watched {
     }
 }
 
-/// Frames of its own path in which a packet is told the second time.
+/// Number of frames of its own path within which a packet must be reported a second time.
 const MAX_CHANCES: u32 = 8;
 
 proptest! {
-    /// Whatever the paths are like, with five ranges and more the first ACK of its path names each packet,
-    /// and one of the next few names it again; nothing is named that did not arrive, nor above the path's
-    /// largest number.
+    /// Checks for any paths and at least five ranges: the first ACK of its path reports each packet, and one
+    /// of the next few reports it again. No frame reports a packet that did not arrive, or a number above the
+    /// path's largest.
     #[test]
     fn every_packet_is_told_at_once_and_again(
         arrivals in arrivals(),

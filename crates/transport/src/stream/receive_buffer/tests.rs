@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::reassembler::TooFragmented;
 use super::*;
 
-/// A buffer with a pool of its own.
+/// A buffer with its own pool.
 #[derive(Default)]
 struct Buffer {
     inner: ReceiveBuffer,
@@ -48,7 +48,7 @@ fn pattern(offset: u64, len: u64) -> Vec<u8> {
     (offset..offset + len).map(byte).collect()
 }
 
-/// Bytes of memory in chunks.
+/// Returns the number of stream bytes that the chunks cover.
 fn held(buffer: &ReceiveBuffer) -> u64 {
     buffer.chunks.iter().map(|chunk| chunk.end - chunk.start).sum()
 }
@@ -65,7 +65,7 @@ fn check_chunks(buffer: &ReceiveBuffer) {
     assert!(chunks.iter().zip(chunks.iter().skip(1)).all(|(a, b)| a.end <= b.start), "chunks overlap");
 }
 
-/// Reads up to `max` bytes and checks them; alternates between both ways of reading.
+/// Reads up to `max` bytes and checks them, with `take` or else with `consume`.
 fn read(buffer: &mut Buffer, max: usize, take: bool) {
     let at = buffer.read;
     let peeked = buffer.peek().to_vec();
@@ -214,7 +214,7 @@ fn a_steady_stream_reuses_one_chunk() {
             buffer.consume(n);
         }
     }
-    // Two chunks are in use while a packet crosses from one to the other, and each touches two aligned
+    // Two chunks are in use while a packet extends from one to the other, and each touches two aligned
     // places.
     assert!(places.len() <= 4, "{} places", places.len());
 }

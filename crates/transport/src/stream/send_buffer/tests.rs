@@ -6,7 +6,7 @@ fn pattern(range: Range<u64>) -> Vec<u8> {
     range.map(|offset| (offset % 251) as u8).collect()
 }
 
-/// Every byte is where it belongs, and in exactly the state it should be in.
+/// Expected state of every byte of a send buffer.
 #[derive(Default)]
 struct Model {
     written: u64,
@@ -106,7 +106,7 @@ proptest! {
                     }
                     buffer.lose(start..start + len);
                 }
-                // 0-RTT is refused as a whole, so nothing of it was acknowledged.
+                // 0-RTT is refused as a whole, so none of it was acknowledged.
                 Op::Rewind if model.acked.contains(&true) => {}
                 Op::Rewind => {
                     buffer.rewind();

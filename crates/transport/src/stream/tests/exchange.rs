@@ -1,5 +1,5 @@
-//! Two ends talk over a network that loses, repeats and reorders; every byte and all credit must come
-//! through.
+//! Two endpoints communicate over a network that loses, repeats and reorders packets. Every byte and all
+//! credit must arrive.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A small generator, so that a failing case is a single number.
+/// Small random number generator. A failing case is identified by a single number.
 struct Dice(u64);
 
 impl Dice {
@@ -21,7 +21,7 @@ impl Dice {
     }
 }
 
-/// Data that one end sends on a stream, and the progress of it.
+/// Data that one endpoint sends on a stream, and its progress.
 struct Script {
     len: u64,
     written: u64,
@@ -44,7 +44,7 @@ struct Heard {
 
 struct Host {
     streams: Streams,
-    /// Streams that this host sends on.
+    /// Streams on which this host sends.
     scripts: BTreeMap<StreamId, Script>,
     heard: BTreeMap<StreamId, Heard>,
     to_open: u64,
@@ -142,13 +142,13 @@ impl Host {
             && self.scripts.values().all(|script| script.end == End::Done)
             && self.heard.values().all(|heard| heard.ended.is_some())
             && self.in_flight.is_empty()
-            // What has not left yet, the other end has not heard of.
+            // The other endpoint has not received data that has not been sent yet.
             && !self.streams.has_pending_data()
             && self.streams.buffered_bytes() == 0
     }
 }
 
-/// One step of the network from `a` to `b`.
+/// Performs one step of the network from `a` to `b`.
 fn step(a: &mut Host, b: &mut Host, dice: &mut Dice, loss: u64) {
     if dice.chance(70) {
         a.in_flight.extend(send(&mut a.streams, 60 + dice.below(1140) as usize));
@@ -161,7 +161,7 @@ fn step(a: &mut Host, b: &mut Host, dice: &mut Dice, loss: u64) {
         let packet = a.in_flight.swap_remove(at);
         lost(&mut a.streams, &packet);
     } else if dice.chance(loss) {
-        // Delivered and repeated later, or declared lost all the same.
+        // The packet is delivered, and later repeated or nevertheless declared lost.
         deliver(&mut b.streams, &a.in_flight[at]);
         if dice.chance(50) {
             lost(&mut a.streams, &a.in_flight[at]);
@@ -203,7 +203,7 @@ fn run(seed: u64, loss: u64, to_open: u64) {
     for round in 0..200_000 {
         client.act(&mut dice);
         server.act(&mut dice);
-        // Now both have seen what had arrived.
+        // Both hosts have now processed everything that had arrived.
         if client.is_done() && server.is_done() {
             break;
         }

@@ -1,22 +1,22 @@
-//! Cost of small frames while the maximum number of ranges waits.
+//! Cost of small frames while the maximum number of ranges waits for missing bytes.
 
 use std::time::Instant;
 
 use super::*;
 
-/// Ranges that wait, as many as a stream with the largest default window may have.
+/// Number of separate ranges: as many as a stream with the largest default window may have.
 const RANGES: u64 = 65_536;
 
-/// As many as any stream may have.
+/// Number of separate ranges that any stream may have.
 const FEW: u64 = 1_024;
 
-/// From one to the next there are so many bytes, of which one is there.
+/// Distance in bytes from one range to the next. Each range has one byte.
 const SPACING: u64 = 4;
 
-/// Frames of a packet.
+/// Number of frames in a packet.
 const FRAMES: u64 = 200;
 
-/// Returns a packet with a byte of stream data at each of these offsets.
+/// Returns a packet with one byte of stream data at each of these offsets.
 fn packet(id: StreamId, offsets: impl Iterator<Item = u64>) -> Vec<u8> {
     let mut buf = vec![0; 2_000];
     let mut w = Writer::new(&mut buf, Direction::Forward);
@@ -26,7 +26,7 @@ fn packet(id: StreamId, offsets: impl Iterator<Item = u64>) -> Vec<u8> {
     w.written().to_vec()
 }
 
-/// Takes a packet in; how long that took.
+/// Handles a packet and returns the time it took, in nanoseconds.
 #[expect(clippy::disallowed_methods, reason = "what is measured is what it costs")]
 fn take_in(streams: &mut Streams, payload: &[u8]) -> u128 {
     let begin = Instant::now();
@@ -38,13 +38,13 @@ fn take_in(streams: &mut Streams, payload: &[u8]) -> u128 {
     begin.elapsed().as_nanos()
 }
 
-/// Returns a low value: what was measured while the machine did something else does not count.
+/// Returns the lower quartile, which excludes measurements during which the machine did something else.
 fn quiet(mut values: Vec<u128>) -> u128 {
     values.sort_unstable();
     values[values.len() / 4]
 }
 
-/// A stream of which `ranges` wait, its frames as small as they can be.
+/// Creates a stream with `ranges` separate ranges, from frames that are as small as possible.
 fn fragmented(streams: &mut Streams, index: u64, ranges: u64) -> StreamId {
     let stream = id(Side::Server, Dir::Uni, index);
     take_in(streams, &packet(stream, [SPACING].into_iter()));
@@ -58,10 +58,10 @@ fn fragmented(streams: &mut Streams, index: u64, ranges: u64) -> StreamId {
     stream
 }
 
-/// Returns a packet of frames in the middle half of `ranges`, each place once.
+/// Returns a packet of frames in the middle half of `ranges`, each at a different place.
 fn attack(stream: StreamId, ranges: u64, round: u64) -> Vec<u8> {
     let place = |at: u64| ranges / 4 + (round * FRAMES / 2 + at) * 7_919 % (ranges / 2);
-    // What is between one range and the next is filled from both ends, and joins them; a new one begins
+    // The gap between two ranges is filled from both ends, which joins them. Another frame begins a new range
     // between two others.
     let offsets = (0..FRAMES / 2).step_by(2).flat_map(|at| {
         let (joined, split) = (place(at) * SPACING, place(at + 1) * SPACING);
@@ -70,8 +70,9 @@ fn attack(stream: StreamId, ranges: u64, round: u64) -> Vec<u8> {
     packet(stream, offsets)
 }
 
-/// Frames that make ranges longer, join them and begin new ones cost among all ranges that may wait at most
-/// three times what they cost among the few that any stream may have, each measured right beside the other.
+/// Checks the cost of frames that extend, join and begin ranges. Among the maximum number of ranges they cost
+/// at most three times as much as among the number that any stream may have. The two are measured
+/// alternately.
 #[test]
 fn frames_among_many_ranges_cost_little_more_than_among_few() {
     const ROUNDS: u64 = 60;

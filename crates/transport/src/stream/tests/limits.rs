@@ -141,7 +141,7 @@ fn rapid_resets_earn_no_new_streams() {
     }
     assert_eq!(refused, 100_000 - 10);
     assert_eq!(server.open_streams(), 10);
-    // Only the application's attention lets the peer go on.
+    // The peer can continue only when the application handles the streams.
     while let Some(id) = server.accept(Dir::Bi) {
         assert_eq!(server.peek(id), Err(ReadError::Reset(0)));
         server.reset(id, 0).unwrap();
@@ -196,7 +196,7 @@ fn an_unread_stream_does_not_starve_the_others() {
 }
 
 fn unread_streams_hold(unread_bytes: usize) {
-    // Streams 0 to 3 are never read; what is left of the connection's window must go round and round.
+    // Streams 0 to 3 are never read, so the rest of the connection's window must be used again and again.
     let (mut client, mut server) = pair(&config());
     let unread: Vec<StreamId> = (0..4).map(|_| client.open(Dir::Uni).unwrap()).collect();
     let read_one = client.open(Dir::Uni).unwrap();
@@ -207,7 +207,7 @@ fn unread_streams_hold(unread_bytes: usize) {
     for _ in 0..100 {
         left -= client.write(read_one, &vec![0; left]).unwrap_or(0);
         while let Some(packet) = send(&mut client, 1200) {
-            // The peer never says that it is blocked.
+            // The peer never reports that it is blocked.
             let told = packet.frames();
             let told = told.iter().filter(|frame| matches!(frame, Frame::Stream(_)));
             told.for_each(|frame| receive(&mut server, Time::ZERO, frame).unwrap());
@@ -293,7 +293,8 @@ fn control_frames_wait_for_room() {
     assert!(!server.has_pending_control());
 }
 
-/// The receiver's window after `rounds` in which the sender uses all its credit and the reader reads it all.
+/// Returns the receiver's windows, of the stream and of the connection, after `rounds` in which the sender
+/// uses all its credit and the reader reads everything.
 fn window_after(rounds: u64, round_trip: Duration) -> (u64, u64) {
     let config = StreamsConfig {
         stream_window_max: 16_000,
@@ -328,13 +329,14 @@ fn windows_grow_for_a_fast_reader_on_a_long_path() {
 
 #[test]
 fn windows_stay_for_a_slow_reader() {
-    // The first half window comes and goes at once, so that they can grow once.
+    // The first half window is sent and read at once, so the windows can grow once.
     let (stream, connection) = window_after(12, RTT * 10);
     assert!(stream <= 4000, "{stream}");
     assert!(connection <= 4000, "{connection}");
 }
 
-/// VReverso skips the client's first bidirectional stream; the reference's client does not count it.
+/// Checks the exception for the reference's client: VReverso skips the client's first bidirectional stream,
+/// and this client does not count it.
 #[test]
 fn a_client_that_does_not_count_the_skipped_stream_opens_one_more() {
     for (skips, most) in [(false, 10), (true, 11)] {

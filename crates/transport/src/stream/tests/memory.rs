@@ -1,4 +1,4 @@
-//! Memory of chunks that were read: kept while data is coming, and not by an idle connection.
+//! Memory of chunks that were read: kept while data arrives, but not by an idle connection.
 
 use anabranch_wire::Stream;
 
@@ -21,14 +21,14 @@ fn from_server(index: u64) -> StreamId {
     StreamId::new(Side::Server, Dir::Uni, index)
 }
 
-/// Data of a stream arrives.
+/// Delivers a range of a stream's data.
 fn bring(streams: &mut Streams, index: u64, range: std::ops::Range<usize>, fin: bool) {
     let data = vec![7; range.len()];
     let frame = Stream { id: from_server(index), offset: range.start as u64, fin, data: &data };
     streams.on_stream(Time::ZERO, RTT, &frame).unwrap();
 }
 
-/// The application reads all there is of a stream.
+/// Reads all readable bytes of a stream.
 fn read(streams: &mut Streams, index: u64) {
     while let Ok(bytes) = streams.peek(from_server(index)) {
         let len = bytes.len();
@@ -40,7 +40,7 @@ fn read(streams: &mut Streams, index: u64) {
 fn an_idle_connection_keeps_none_whatever_ends_first() {
     for (first, second) in [(1, 2), (2, 1)] {
         let mut streams = client();
-        // A control stream stays for ever.
+        // A control stream stays open forever.
         bring(&mut streams, 0, 0..500, false);
         read(&mut streams, 0);
         bring(&mut streams, 1, 0..MANY, true);
@@ -58,7 +58,7 @@ fn what_one_stream_has_read_is_there_for_the_next() {
     let mut streams = client();
     bring(&mut streams, 0, 0..500, false);
     bring(&mut streams, 1, 0..MANY, true);
-    // One that has hardly begun.
+    // This stream has hardly begun.
     bring(&mut streams, 2, 0..1_000, false);
     read(&mut streams, 1);
     let kept = streams.pool.kept();
@@ -74,7 +74,7 @@ fn half_a_stream_that_is_over_holds_none() {
     let mut streams = client();
     streams.set_peer_parameters(&parameters(&config())).unwrap();
     let id = streams.open(Dir::Bi).unwrap();
-    // Packet by packet, so that its last chunk has more room than there is data.
+    // The data arrives packet by packet, so the last chunk has more room than data.
     for offset in (0..MANY as u64).step_by(1_000) {
         let frame = Stream { id, offset, fin: offset + 1_000 == MANY as u64, data: &[7; 1_000] };
         streams.on_stream(Time::ZERO, RTT, &frame).unwrap();

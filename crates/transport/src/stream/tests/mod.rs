@@ -1,4 +1,4 @@
-//! Two ends talk through packets of frames, without the rest of a connection.
+//! Two endpoints exchange packets of frames, without the rest of a connection.
 
 mod exchange;
 mod fragments;
@@ -25,7 +25,7 @@ use crate::token::{Token, Tokens};
 
 const RTT: Duration = Duration::from_millis(50);
 
-/// Frames on their way, and what they owe.
+/// Frames in flight, and their tokens.
 #[derive(Clone, Debug)]
 struct Packet {
     frames: Vec<u8>,
@@ -51,7 +51,7 @@ fn config() -> StreamsConfig {
     }
 }
 
-/// The transport parameters of an end with this configuration.
+/// Returns the transport parameters of an endpoint with this configuration.
 fn parameters(config: &StreamsConfig) -> TransportParameters {
     TransportParameters {
         initial_max_data: config.connection_window,
@@ -120,7 +120,7 @@ fn lost(from: &mut Streams, packet: &Packet) {
     packet.tokens.iter().for_each(|token| from.on_lost(token));
 }
 
-/// Delivers and acknowledges everything, both ways, until nobody has anything to say.
+/// Delivers and acknowledges everything in both directions until neither endpoint has anything to send.
 fn exchange(a: &mut Streams, b: &mut Streams) {
     loop {
         let (from_a, from_b) = (send(a, 1200), send(b, 1200));
@@ -142,7 +142,7 @@ fn events(streams: &mut Streams) -> Vec<StreamEvent> {
     std::iter::from_fn(|| streams.poll_event()).collect()
 }
 
-/// Reads all that can be read; the second value tells why there is no more.
+/// Reads all readable bytes. Also returns the error with which reading ended.
 fn read(streams: &mut Streams, id: StreamId) -> (Vec<u8>, ReadError) {
     let mut data = Vec::new();
     loop {

@@ -11,7 +11,7 @@ fn sender(count: usize) -> (Streams, Vec<StreamId>) {
     (client, ids)
 }
 
-/// The streams in the order in which their frames leave.
+/// Returns the indices of streams in the order in which their frames are sent.
 fn order(client: &mut Streams, packet_size: usize) -> Vec<u64> {
     let mut order = Vec::new();
     while let Some(packet) = send(client, packet_size) {
@@ -128,7 +128,8 @@ fn the_more_urgent_writer_is_woken_first() {
     }
     client.on_max_data(2000);
     let woken: Vec<_> = events(&mut client);
-    // By level; then those that go one after the other by ID, those that take turns as they came.
+    // Woken by level. Within a level, non-incremental streams come first, by ID, then incremental ones in
+    // order of arrival.
     assert_eq!(woken, [2, 5, 4, 1, 0, 3].map(|index| StreamEvent::Writable(ids[index])));
 }
 
@@ -143,7 +144,7 @@ fn who_stands_behind_is_spared_a_packet_of_eight() {
         for id in &ids[1..3] {
             client.set_priority(*id, Priority { level: 0, incremental });
         }
-        // A lower level waits until the higher ones are done.
+        // A lower level waits until the higher levels are done.
         client.set_priority(ids[3], Priority { level: -1, incremental });
         let order = order(&mut client, PIECE + 10);
         let spared: Vec<u64> = order[..40].iter().copied().filter(|index| *index != 0).collect();
@@ -153,7 +154,8 @@ fn who_stands_behind_is_spared_a_packet_of_eight() {
     }
 }
 
-/// Two writers want to write all the time; the first one always comes first. Gives what each has sent.
+/// Lets two writers write all the time, the first one always before the second. Returns the bytes that each
+/// has sent.
 fn shares(incremental: bool, config: &StreamsConfig) -> [u64; 2] {
     let mut client = streams(Side::Client, config);
     let ids: Vec<_> = (0..2).map(|_| client.open(Dir::Uni).unwrap()).collect();
@@ -179,8 +181,8 @@ fn shares(incremental: bool, config: &StreamsConfig) -> [u64; 2] {
     sent
 }
 
-/// Whichever limit holds them back, a writer that has nothing to send is left `MIN_SHARE` at least, and an
-/// equal share where there is more.
+/// Checks for both limits that a writer with nothing to send gets at least `MIN_SHARE`, and an equal share if
+/// there is more room.
 #[test]
 fn the_fastest_writer_does_not_take_all_the_room() {
     let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };
@@ -195,8 +197,8 @@ fn the_fastest_writer_does_not_take_all_the_room() {
     }
 }
 
-/// Streams that were told of room and do not use it are left some for `MAX_IDLE_TURNS` turns of the others,
-/// and none after that.
+/// Checks that streams that do not use the room they were notified of have some reserved for `MAX_IDLE_TURNS`
+/// turns of the others, and none after that.
 #[test]
 fn room_that_is_left_and_not_used_holds_nobody_up() {
     let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };
@@ -219,7 +221,8 @@ fn room_that_is_left_and_not_used_holds_nobody_up() {
     assert_eq!((client.waiting.hungry.len(), client.waiting.notified.len()), (0, 0));
 }
 
-/// Nothing is under way, so that no acknowledgment will tell of room: it is not left to others then.
+/// Checks that no room is reserved while nothing is in flight, because no acknowledgment would then wake the
+/// other writers.
 #[test]
 fn nobody_waits_for_room_that_is_there() {
     let config = StreamsConfig { stream_window: 1 << 30, connection_window: 1_000, ..config() };
@@ -233,11 +236,11 @@ fn nobody_waits_for_room_that_is_there() {
         acked(&mut client, &packet);
     }
     client.on_max_data(2_000);
-    // The one that came first has its turn, and does not write.
+    // The first one in line has its turn, but does not write.
     assert_eq!(client.write(a, b"x"), Ok(1));
 }
 
-/// More urgent streams leave nothing to others.
+/// Checks that streams of a higher level reserve no room for others.
 #[test]
 fn room_is_left_to_equals_only() {
     let config = StreamsConfig { stream_window: 1 << 30, connection_window: 1_000, ..config() };
@@ -254,7 +257,7 @@ fn room_is_left_to_equals_only() {
     }
 }
 
-/// However small the pieces are in which it writes.
+/// Checks that a writer leaves room for others even if it writes in small pieces.
 #[test]
 fn a_writer_leaves_room_with_every_piece() {
     let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };

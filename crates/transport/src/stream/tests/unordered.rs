@@ -1,4 +1,4 @@
-//! Bytes taken in whatever order they arrive.
+//! Bytes that the application reads out of order.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn allocated(streams: &mut Streams) -> usize {
     streams.table.stream(key).receive.as_ref().unwrap().buffer.allocated()
 }
 
-/// The limits that the peer is told.
+/// Returns the limits that are sent to the peer.
 fn granted(streams: &mut Streams) -> Vec<u64> {
     let packet = send(streams, 1000);
     let frames = packet.iter().flat_map(Packet::frames);
@@ -58,7 +58,7 @@ fn what_is_missing_holds_up_nothing() {
     assert_eq!(take(&mut server, usize::MAX), Ok((1100, 1300)));
     assert_eq!(take(&mut server, usize::MAX), Err(ReadError::Blocked));
     while server.poll_event().is_some() {}
-    // Parts that are known are not given again, and each news is told.
+    // Known parts are not returned again, and every arrival of new data is reported.
     arrive(&mut server, 900, 600, true);
     assert_eq!(server.poll_event(), Some(StreamEvent::Readable(ID)));
     assert_eq!(take(&mut server, usize::MAX), Ok((900, 1000)));
@@ -86,7 +86,7 @@ fn once_read_in_any_order_a_stream_is_read_so_to_its_end() {
     assert_eq!(take(&mut server, 100), Err(ReadError::Reset(7)));
 }
 
-/// The peer gets credit for what is taken, whatever is missing before it.
+/// Bytes that the application reads out of order earn credit, even if earlier bytes are missing.
 #[test]
 fn credit_is_given_for_what_is_taken() {
     const WINDOW: u64 = 4000;
@@ -104,7 +104,8 @@ fn credit_is_given_for_what_is_taken() {
     assert_eq!(granted(&mut server), [2 * WINDOW; 2]);
 }
 
-/// A first byte that never comes makes the buffer keep nothing but that it is missing.
+/// Checks that the buffer keeps no data while the first byte never arrives, only the information that it is
+/// missing.
 #[test]
 fn a_hole_that_stays_costs_no_memory() {
     let mut server = server(1 << 20);
@@ -118,13 +119,13 @@ fn a_hole_that_stays_costs_no_memory() {
     assert!(most < 100_000, "{most}");
 }
 
-/// A byte that is not taken does not keep those around it.
+/// Checks that a byte that is not taken does not keep the memory of the bytes around it.
 #[test]
 fn a_byte_here_and_there_that_waits_costs_no_chunk_each() {
     let mut server = server(1 << 20);
     for piece in (0..10).rev() {
         arrive(&mut server, 1 + piece * 100_000, 50_000, false);
-        // All but the last one.
+        // All bytes except the last one.
         let mut left = 49_999;
         while left > 0 {
             let (from, until) = take(&mut server, left as usize).unwrap();
@@ -136,7 +137,7 @@ fn a_byte_here_and_there_that_waits_costs_no_chunk_each() {
 }
 
 proptest! {
-    /// Pieces in any order and more than once, taken in pieces of any size.
+    /// Checks pieces that arrive in any order and repeatedly, and are taken in pieces of any size.
     #[test]
     fn every_byte_is_taken_once(
         pieces in prop::collection::vec((0u64..60, 1u64..12, 0usize..200), 1..150),

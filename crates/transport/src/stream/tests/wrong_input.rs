@@ -1,10 +1,10 @@
-//! Input that is an error of the peer, and the exact code that it gets.
+//! Invalid input from the peer, and the exact error codes that it receives.
 
 use anabranch_wire::TransportErrorCode as Code;
 
 use super::*;
 
-/// Returns a server in the middle of things: it has opened one stream of each kind, and so has the client.
+/// Returns a server that has opened one stream of each kind. The client has opened one of each kind as well.
 fn server() -> Streams {
     let mut server = streams(Side::Server, &config());
     server.open(Dir::Bi).unwrap();
@@ -62,12 +62,13 @@ fn data_beyond_a_stream_limit() {
 
 #[test]
 fn data_beyond_the_connection_limit() {
-    // 10 bytes are used; 4990 of the 5000 are left.
+    // 10 bytes are used; 4990 of the 5000 remain.
     let fill = |last: u64| -> Vec<Frame<'static>> {
         let full = (1..5).map(|index| reset(id(Side::Client, Dir::Bi, index), 1000));
         full.chain([reset(id(Side::Client, Dir::Bi, 5), last)]).collect()
     };
-    // The credit of reset streams returns at once, but the peer may not use it before it is told.
+    // The credit of reset streams returns at once, but the peer may use it only after the new limit has been
+    // sent.
     assert_eq!(code(&fill(990)), None);
     assert_eq!(code(&fill(991)), Some(Code::FLOW_CONTROL_ERROR));
     let jump = |index| stream_frame(id(Side::Client, Dir::Uni, index), 999, b"x", false);

@@ -1,4 +1,4 @@
-//! Limits remembered for 0-RTT, accepted and refused.
+//! Remembered limits for 0-RTT that is accepted or refused.
 
 use anabranch_wire::TransportErrorCode;
 
@@ -75,7 +75,7 @@ fn refused_data_waits_for_lower_limits_to_rise() {
     client.reject_zero_rtt();
     client.set_peer_parameters(&parameters(&lower)).unwrap();
     for _ in 0..200 {
-        // The server accepts every frame: no limit is broken.
+        // The server accepts every frame, so no limit is violated.
         exchange(&mut client, &mut server);
         while let Some(id) = server.accept(Dir::Uni) {
             assert!(ids.contains(&id));

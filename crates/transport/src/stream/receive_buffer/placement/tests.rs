@@ -1,4 +1,5 @@
-//! Packets in any order, twice, cut anew, forged: what can be read is what was sent, after each of them.
+//! Packets that are reordered, repeated, split differently or forged: after each of them, only the sent data
+//! can be read.
 
 use std::sync::LazyLock;
 
@@ -18,17 +19,17 @@ fn data(offset: u64, len: usize) -> &'static [u8] {
     &CONTENT[offset as usize..][..len]
 }
 
-/// A packet as it arrives.
+/// A packet on arrival.
 #[derive(Clone, Debug)]
 struct Packet {
     offset: u64,
     len: usize,
-    /// Bytes behind the data.
+    /// Length of the bytes behind the data.
     footer: usize,
     is_forged: bool,
 }
 
-/// The buffer, and what is known of it from outside.
+/// The buffer, and its expected state.
 struct Model {
     buffer: ReceiveBuffer,
     pool: Pool,
@@ -40,7 +41,7 @@ struct Model {
     arrived: u64,
 }
 
-/// Bytes beside a place that are looked at.
+/// Number of bytes on either side of a place that are checked.
 const CANARY: usize = 64;
 
 impl Model {
@@ -70,7 +71,8 @@ impl Model {
             self.buffer.save(&slot, &mut saved);
             let window = self.buffer.window_mut(&slot, &mut self.pool);
             assert_eq!(window.len(), len + footer);
-            // A failed open leaves anything; one that succeeds leaves the frames behind the data.
+            // A failed decryption leaves arbitrary bytes. A successful one leaves other frames behind the
+            // data.
             rng.fill_bytes(window);
             if is_forged {
                 self.buffer.restore(&slot, &saved);
@@ -100,7 +102,7 @@ impl Model {
         self.received.insert(offset..offset + len as u64);
     }
 
-    /// Returns the bytes before and behind a slot.
+    /// Returns the bytes in front of and behind a slot.
     fn beside(&self, slot: &Slot) -> [Vec<u8>; 2] {
         let future = self.pool.future.as_ref().filter(|_| slot.is_new());
         let chunk = future.unwrap_or_else(|| &self.buffer.chunks[slot.chunk]);
@@ -110,7 +112,7 @@ impl Model {
         [before.to_vec(), behind[..behind.len().min(CANARY)].to_vec()]
     }
 
-    /// All that has been received is there, readable or not.
+    /// Checks that all received bytes are in the buffer, readable or not.
     fn check(&mut self) {
         let ready = self.received.range_of(0).map_or(0, |range| range.end);
         assert_eq!(self.buffer.ready(), ready.max(self.read));
@@ -142,8 +144,8 @@ impl Model {
     }
 }
 
-/// Returns a window of a stream over some paths: each keeps its order, and what is behind on one comes late.
-/// Some packets come twice, cut anew, forged.
+/// Returns packets of a stream over several paths. Each path keeps its order, and packets of slower paths
+/// arrive late. Some packets are repeated, split differently, or forged.
 fn window(rng: &mut ChaCha8Rng, from: u64, packets: usize) -> Vec<Packet> {
     let paths = 1 + rng.next_u32() as usize % 4;
     let mut queues: Vec<Vec<Packet>> = vec![Vec::new(); paths];
@@ -174,7 +176,7 @@ fn window(rng: &mut ChaCha8Rng, from: u64, packets: usize) -> Vec<Packet> {
         queue.reverse();
     }
     while queues.iter().any(|queue| !queue.is_empty()) {
-        // Runs from one path, as batches bring them.
+        // Several packets of one path in a row, as in batches.
         let path = rng.next_u32() as usize % paths;
         for _ in 0..rng.next_u32() % 12 {
             arriving.extend(queues[path].pop());
@@ -242,7 +244,7 @@ fn in_order_nothing_is_copied_and_no_memory_is_asked_for() {
     }
 }
 
-/// A copy of a packet, each of its bits flipped, falls on what its neighbours brought.
+/// Checks that copies of a packet with single bits flipped do not change the data of neighbouring packets.
 #[test]
 fn a_forged_packet_leaves_its_neighbours_alone() {
     let mut buffer = ReceiveBuffer::default();
@@ -282,8 +284,8 @@ fn a_place_is_refused_where_it_would_cost_too_much() {
     assert!(buffer.reserve(9, 500, &mut pool).is_none(), "already read");
 }
 
-/// A header of a forged packet costs no memory: wherever it points, a packet that does not open leaves none
-/// allocated.
+/// Checks that the header of a forged packet costs no memory: wherever it points, no memory remains allocated
+/// after the packet fails to decrypt.
 #[test]
 fn places_of_forged_packets_are_given_back() {
     let mut buffer = ReceiveBuffer::default();
@@ -315,22 +317,22 @@ fn places_of_forged_packets_are_given_back() {
     assert!(buffer.peek() == data(0, 100));
 }
 
-/// All that a buffer has, its bytes aside.
+/// Returns all properties of a buffer except its bytes.
 fn shape(buffer: &ReceiveBuffer) -> (usize, usize, Vec<[usize; 4]>) {
     let of =
         |chunk: &Chunk| [chunk.start as usize, chunk.end as usize, chunk.data.len(), chunk.data.capacity()];
     (buffer.next_chunk, buffer.chunks.capacity(), buffer.chunks.iter().map(of).collect())
 }
 
-/// Before the tag is checked as well as after: not the list of chunks, not its memory, not what chunks have
-/// of theirs.
+/// Checks that a forged header, before and after its tag is checked, makes neither the list of chunks, nor
+/// its memory, nor the memory of chunks grow.
 #[test]
 fn a_forged_header_grows_nothing() {
     let mut buffer = ReceiveBuffer::default();
     buffer.expect_places();
     buffer.set_limit(1 << 22);
     let mut pool = Pool::default();
-    // One more would need a longer list.
+    // One more chunk would need a longer list.
     while buffer.chunks.len() < 4 || buffer.chunks.len() < buffer.chunks.capacity() {
         let offset = buffer.chunks.len() as u64 * 200_000;
         buffer.insert(offset, data(offset, 1_000), &mut pool).unwrap();

@@ -1,9 +1,9 @@
 use super::*;
 
-/// The size of the chunks of a stream with much data.
+/// Size of the chunks of a stream with much data.
 const LARGE: usize = 64 * 1024;
 
-/// A pool of which so many large pieces are in use, by a stream that receives much.
+/// Returns a pool with `pieces` large memory blocks in use, by a stream that receives much.
 fn in_use(pieces: usize) -> (Pool, Vec<Memory>) {
     let mut pool = Pool { large: 1, ..Pool::default() };
     let taken = (0..pieces).map(|_| pool.take(LARGE)).collect();
@@ -47,7 +47,7 @@ fn what_is_kept_is_bounded() {
     assert_eq!((pool.kept, pool.free.len()), (0, 0), "nothing is under way");
 }
 
-/// Whatever there is when they take it: what a stream begins with keeps nothing else.
+/// Checks that memory that a small stream holds forever does not keep other memory from being freed.
 #[test]
 fn small_memory_that_is_held_for_ever_does_not_keep_the_rest() {
     for (room, is_much) in [
@@ -88,7 +88,8 @@ fn what_is_stocked_is_there_once() {
     assert!(pool.take_kept(MIN_CHUNK, MIN_CHUNK).is_some());
 }
 
-/// Chunks that the application holds count as long as it holds them; beyond a bound, data is copied for it.
+/// Checks that memory counts as long as the application holds bytes of it, and that further data is copied
+/// beyond a limit.
 #[test]
 fn memory_that_the_application_holds_is_bounded() {
     for (room, most) in [(LARGE, MAX_LENT / LARGE), (100, MAX_LENT_PIECES)] {
@@ -112,7 +113,7 @@ fn memory_that_the_application_holds_is_bounded() {
     }
 }
 
-/// Chunks are the smaller the less is left of the budget, which is so never used up.
+/// Checks that chunks become smaller as the budget shrinks, so that it is never used up.
 #[test]
 fn what_is_spare_is_bounded() {
     let mut pool = Pool::default();

@@ -39,11 +39,11 @@ configuration! {
         copy path, with_path: AckPath = AckPath::Soonest;
         /// Paths whose packets an outgoing ACK acknowledges when the connection has several paths.
         copy scope, with_scope: AckScope = AckScope::Path;
-        /// `true` if RTT samples of a path ignore on which path the ACKs return. Every ACK then measures each
-        /// path by the newest packet that it newly acknowledges there, in the single number space as well,
-        /// and a change of the return path does not start a new minimum. The stack of the 2022 study did so.
-        /// If `false`, only an ACK that returns on the path of its packet gives a sample, as RFC 10069
-        /// (“Computing Path RTT”) says.
+        /// `true` if RTT samples are taken regardless of the path on which ACKs return. Every ACK then gives
+        /// each path a sample from the newest packet that it newly acknowledges there, also in the single
+        /// number space. A change of the return path does not restart the minimum. The stack of the 2022
+        /// study did so. If `false`, only an ACK that returns on the path of its packet gives a sample, as
+        /// RFC 10069 (“Computing Path RTT”) says.
         copy mixed_round_trips, with_mixed_round_trips: bool = false;
         /// `true` if this end requests fewer acknowledgments of a peer that supports ACK_FREQUENCY.
         copy frequency, with_frequency: bool = true;
@@ -85,8 +85,7 @@ named! {
         /// Path whose packets are acknowledged; the acknowledgment is repeated in the next packet on each
         /// other path.
         All = "all";
-        /// Each working path in turn, the one unused for longest first, as the `least-recent` scheduler
-        /// chooses paths for data.
+        /// Each working path in turn, as when the `least-recent` scheduler chooses the path of every packet.
         InTurn = "in-turn";
         /// Working path with the lowest smoothed round-trip time, and at once every other path as well.
         FastestAndAll = "fastest-and-all";
@@ -98,8 +97,8 @@ named! {
     AckScope, "scope of acknowledgments" {
         /// Packets of one path: each path has its own ACK.
         Path = "path";
-        /// Packets of all paths that have unacknowledged ones: the path that sends acknowledges for all. In
-        /// the single number space this is one frame with the largest number of all paths, and packets count
+        /// Packets of all paths with pending acknowledgments: an ACK on any path acknowledges for all. In the
+        /// single number space this is one frame with the largest number of all paths, and packets count
         /// together towards the threshold, regardless of their paths.
         Connection = "connection";
         /// Packets of all paths, as soon as an ACK is due on one of them.

@@ -271,8 +271,8 @@ impl EndpointConfig {
         self
     }
 
-    /// Sets the secret from which stateless reset tokens are derived. Keep it across restarts, so that peers
-    /// of connections from before a restart receive valid stateless resets.
+    /// Sets the secret from which stateless reset tokens are derived. Keep it across restarts, so that
+    /// stateless resets end connections from before a restart at once.
     #[must_use]
     pub fn with_reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = key;

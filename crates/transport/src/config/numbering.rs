@@ -5,7 +5,8 @@ use crate::named::named;
 named! {
     /// Numbering of the packets of several paths.
     Numbering, "numbering" {
-        /// Each path has its own packet number space (RFC 10069). Both ends must use connection IDs.
+        /// Each path has its own packet number space (RFC 10069). Both ends must use non-empty connection
+        /// IDs.
         Multiple = "multiple";
         /// All paths share one packet number space. Both ends must support this extension (transport
         /// parameter 0x29e3d19e). Works with zero-length connection IDs as well.

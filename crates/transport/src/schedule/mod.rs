@@ -92,7 +92,7 @@ pub struct Work {
     /// `true` if more data follows the `new` bytes: flow control or the send buffer keeps the application
     /// from writing it now.
     pub continues: bool,
-    /// `true` if streams or datagrams have routes of their own ([`Route`]), so that some paths may not carry
+    /// `true` if streams or datagrams have routes of their own ([`Route`]), so that some paths must not carry
     /// the waiting data.
     pub routed: bool,
     /// Paths that have room in their windows but are held back by their pacers for a moment. The scheduler
@@ -111,7 +111,7 @@ impl Work {
         self.new.saturating_add(self.repeated)
     }
 
-    /// Returns the number of bytes left until the data ends; `u64::MAX` if more follows, or if some path may
+    /// Returns the number of bytes left until the data ends; `u64::MAX` if more follows, or if some path must
     /// not carry the data.
     pub fn left(&self) -> u64 {
         if self.continues || self.routed { u64::MAX } else { self.queued() }
@@ -182,7 +182,7 @@ pub trait Scheduler: fmt::Debug + Send {
         Pick::or_wait(fastest(paths).map(|path| path.id), Pick::on)
     }
 
-    /// Picks the path for lost stream data. `None` sends it on the path for new data.
+    /// Picks the path for lost stream data. Returns `None` to send it on the path for new data.
     fn pick_repeated(&mut self, _now: Time, _work: &Work, _paths: &[PathView]) -> Option<Pick> {
         None
     }
@@ -211,7 +211,7 @@ fn fastest(paths: &[PathView]) -> Option<&PathView> {
     paths.iter().filter(|path| path.has_room()).min_by_key(|path| path.smoothed_rtt)
 }
 
-/// Lists every scheduler once.
+/// Declares the schedulers, each of which is listed once.
 macro_rules! registry {
     ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $module:ident::$variant:ident = $name:literal;)+) => {
         $($(#[cfg($cfg)])?

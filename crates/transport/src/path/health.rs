@@ -18,8 +18,8 @@ const QUIET_PART: u32 = 4;
 /// Minimum time without packets that counts as quiet. Links that deliver in bursts, such as Wi-Fi, pause
 /// between them.
 const MIN_QUIET: Duration = Duration::from_millis(10);
-/// Minimum extension of an overdue path's deadline if packets of the peer arrive. A queue may grow by this
-/// much between two RTT samples.
+/// Limit on how long arriving packets may postpone an overdue path's deadline, unless the PTO is longer. A
+/// queue may grow by this much between two RTT samples.
 const PATIENCE: Duration = Duration::from_millis(120);
 
 /// Health of one path. Only connections with several paths keep it.
@@ -49,7 +49,7 @@ pub(crate) struct Health {
     pub(crate) reported: PathState,
     /// Time of the last probe for lack of traffic.
     looked_after: Time,
-    /// The connection's traffic counter at that time.
+    /// The connection's traffic counter at the time of that probe.
     traffic: u64,
     /// Time at which the last keep-alive PING of the path was sent.
     pinged: Time,

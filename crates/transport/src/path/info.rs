@@ -26,8 +26,8 @@ pub struct PathInfo {
     /// Smoothed round-trip time; an assumed value as long as `rtt_via` is `None`.
     pub smoothed_rtt: Duration,
     /// Path on which the acknowledgment of the newest RTT sample returned. If it is another path, the
-    /// round-trip times consist of this path's direction to the peer and the other path's direction back.
-    /// `None` before the first sample.
+    /// round-trip times combine this path's way to the peer with the other path's way back. `None` before the
+    /// first sample.
     pub rtt_via: Option<PathId>,
     /// Smallest round-trip time.
     pub min_rtt: Duration,

@@ -54,7 +54,7 @@ pub(crate) struct Path {
     pub(crate) received: Received,
     pub(crate) local_cids: LocalCids,
     pub(crate) remote_cids: RemoteCids,
-    /// State of the congestion controller that was traced last.
+    /// Last traced state of the congestion controller.
     pub(crate) traced_state: Option<State>,
     pub(crate) numbers: PathNumbers,
     /// Time before which the pacer permits no packet; `None` if nothing waits for the pacer.

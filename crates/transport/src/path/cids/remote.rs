@@ -100,7 +100,7 @@ impl RemoteCids {
         }
     }
 
-    /// Takes over the RETIRE_CONNECTION_ID frames of a path, as long as the limit allows.
+    /// Takes over the pending RETIRE_CONNECTION_ID frames of a path, up to the limit of unacknowledged ones.
     pub(crate) fn collect_retiring(&mut self, from: &mut Self) {
         while self.may_retire()
             && let Some(retiring) = from.retiring.pop_front()

@@ -46,7 +46,7 @@ impl PathSet {
         }
     }
 
-    /// Returns whether the path uses these addresses, or a challenge has been sent between them.
+    /// Returns whether the path uses these addresses, or is validating them.
     pub(crate) fn is_asked(&self, id: PathId, local: IpAddr, remote: SocketAddr) -> bool {
         let same = |tuple: &FourTuple| {
             tuple.local.ip().to_canonical() == local
@@ -158,8 +158,8 @@ fn is_never_a_host(ip: IpAddr) -> bool {
     ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
 }
 
-/// Returns whether the address is local in scope: it denotes a different host, or one with more trust, for
-/// each network.
+/// Returns whether the address is loopback, private or link-local. In another network, such an address may
+/// denote a different host, or one that is trusted more.
 fn is_local(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),

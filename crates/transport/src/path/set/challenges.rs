@@ -6,8 +6,8 @@ use super::PathSet;
 use crate::datagram_io::FourTuple;
 use crate::path::{MIN_VALIDATION_ROOM, Path, Purpose, Validation};
 
-/// PTO of an unknown network path in multiples of the initial RTT: the RTT, plus four times its variation,
-/// which is half of it (RFC 9002 §6.2.2).
+/// PTO of an unknown network path in multiples of the initial RTT: the RTT plus four times its variation,
+/// which is initially half the RTT (RFC 9002 §6.2.2).
 pub(crate) const UNKNOWN_PTO_RTTS: u32 = 3;
 
 impl PathSet {

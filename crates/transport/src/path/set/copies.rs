@@ -158,7 +158,8 @@ pub(crate) fn gather<'a>(
     (found, reached)
 }
 
-/// Returns the stream of a token for stream data. Copies count as no data, so they are not copied in turn.
+/// Returns the stream of a [`Token::Stream`]. [`Token::StreamCopy`] yields `None`, so that copies are not
+/// copied in turn.
 pub(crate) fn stream_of(token: &Token) -> Option<anabranch_wire::StreamId> {
     match token {
         Token::Stream { id, .. } => Some(*id),

@@ -19,8 +19,8 @@ use crate::token::Token;
 /// works again is used again at most this much later. Until then the challenges cost 24 kbit/s.
 pub(crate) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(400);
 
-/// Maximum number of packets in flight that are searched for the oldest ack-eliciting one. It is the first,
-/// or it follows ACK-only packets, which contain a PING every so often.
+/// Maximum number of packets in flight that are searched for the oldest ack-eliciting one. ACK-only packets
+/// may precede it, but a PING is added to one of them every so often.
 pub(crate) const MAX_OLDEST: usize = 64;
 
 impl Multipath {

@@ -32,7 +32,8 @@ pub(crate) struct Multipath {
     pub(crate) copies: Copies,
     /// Frames to send a second time.
     pub(crate) again: Again,
-    /// The fastest path, for acknowledgments that are not sent on their own path.
+    /// Path chosen for acknowledgments that are not sent on their own path: the fastest one, or the last one
+    /// used in turn.
     pub(crate) ack_path: Option<PathId>,
     /// Pairs of a path whose newest acknowledgment must be repeated, and the path to repeat it on. Closed
     /// paths are removed, so the number of pairs of paths bounds the list.
@@ -54,7 +55,7 @@ pub(crate) struct Multipath {
     pub(crate) wants_path: bool,
     /// `true` if states of paths may have changed since they were reported to the application.
     pub(crate) states_changed: bool,
-    /// Number of closed path IDs. Each allows a further one.
+    /// Number of closed path IDs. Each allows one further path.
     pub(crate) closed: u32,
     /// State that paths share in the single packet number space. If it is set, the fields above about IDs and
     /// maxima are not used.

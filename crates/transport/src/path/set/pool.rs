@@ -229,8 +229,8 @@ impl PathSet {
     }
 }
 
-/// Returns whether the server may not know the path yet. A client announces the path's status only after its
-/// challenge, which names the path.
+/// Returns whether the server may not know the path yet. A client first announces the path's status together
+/// with its challenge, because that status names the path.
 pub(crate) fn is_unnamed(path: &Path) -> bool {
     path.phase == Phase::Opening
 }

@@ -100,10 +100,10 @@ impl PathSet {
         }
     }
 
-    /// Writes PATH_ABANDON frames along with a challenge if no path works except perhaps the one of the
-    /// challenge. The peer may have abandoned this path, and may learn of the others' abandonment nowhere
-    /// else. Challenges are sent more often than the probe timeout of a long silent path expires, and each
-    /// also postpones that timeout.
+    /// Writes PATH_ABANDON frames along with a challenge if no path works, except perhaps the path of the
+    /// challenge. The peer may have abandoned this path, and may be informed of the others nowhere else. The
+    /// probe timeout of a path that has been silent for long would come too late: challenges are sent more
+    /// often, and each postpones it.
     pub(crate) fn fill_last_word(&mut self, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         if self.list.iter().any(|other| other.id != id && other.is_working()) {
             return;

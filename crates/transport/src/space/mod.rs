@@ -168,7 +168,7 @@ impl Numbering {
     }
 
     /// Returns one of these numbers that was never sent, if this is known here. With separate number spaces,
-    /// the path's `Recovery` knows instead.
+    /// the path's `Recovery` checks this instead.
     pub(crate) fn unsent(&self, news: &[RangeInclusive<u64>]) -> Option<u64> {
         match self {
             Self::PerPath(_) => None,
@@ -355,7 +355,7 @@ type Listed<'a> = Cloned<slice::Iter<'a, RangeInclusive<u64>>>;
 /// Ranges of in-path orders, descending.
 #[derive(Clone, Debug)]
 pub(crate) enum OrderRanges<'a> {
-    /// Ranges of numbers, which are orders.
+    /// Ranges of numbers that equal the orders.
     Numbers(Listed<'a>),
     /// Ranges of numbers that are mapped to orders.
     Runs(RunOrders<'a, Listed<'a>>),

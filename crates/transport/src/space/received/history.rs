@@ -26,7 +26,7 @@ pub(super) enum Repeat {
     Copy,
 }
 
-/// A range since it last grew.
+/// A range, and its reports since it last grew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     range: Range<u64>,

@@ -35,8 +35,8 @@ pub(super) const MAX_REPEATS: u32 = 3;
 /// Maximum number of arrivals in one frame that have already been reported [`MAX_REPEATS`] times.
 const REPEATS: usize = 2;
 
-/// Number of frames for which other paths leave the first report to the arrival's own path. After that, the
-/// path may have fallen silent.
+/// Number of frames during which other paths leave the first report of an arrival to its own path. After
+/// that, its path may have fallen silent.
 const PATIENCE: u32 = 128;
 
 /// Maximum number of remembered arrivals that fewer than [`MAX_REPEATS`] frames have reported. The oldest are

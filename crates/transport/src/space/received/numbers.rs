@@ -329,8 +329,8 @@ impl Numbers {
         told
     }
 
-    /// Returns the smallest missing number for which an ACK of `reported` did not yet let the peer declare
-    /// the packet lost.
+    /// Returns the smallest missing packet number that the peer could not yet declare lost after an ACK with
+    /// the largest number `reported`.
     pub(super) fn oldest_unreported_hole(&self, reported: Option<u64>, threshold: u64) -> Option<u64> {
         // The peer could already declare every number up to `reported - threshold` lost.
         let reportable = reported.and_then(|largest| (largest + 1).checked_sub(threshold));

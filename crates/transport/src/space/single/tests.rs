@@ -210,7 +210,8 @@ proptest! {
     }
 }
 
-/// Row M12: a peer that acknowledges every other number does not make more be remembered than the maximum.
+/// Row M12: a peer that acknowledges every other number does not make this end remember more ranges than the
+/// maximum.
 #[test]
 fn row_m12_what_is_named_is_bounded() {
     let (mut single, mut random) = single();

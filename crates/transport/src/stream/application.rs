@@ -94,8 +94,8 @@ impl Streams {
         }
         self.note_blocked(key);
         if self.flow.buffered == 0 {
-            // No acknowledgment will arrive that would wake the writers. If any room exists, others may use
-            // it.
+            // Nothing is in flight, so no acknowledgment will arrive that wakes the writers. If any room
+            // exists, they may use it now.
             self.wake_line();
         }
     }
@@ -264,7 +264,7 @@ impl Streams {
             Ok(()) => Ok(key),
             Err(error) => {
                 if half.state.is_terminal() {
-                    // The sending half may remain open for long.
+                    // Frees the memory now, because the sending half may remain open for long.
                     half.buffer.discard(&mut self.pool);
                 }
                 self.remove_if_done(key);

@@ -35,8 +35,8 @@ impl Streams {
             _ => return None,
         };
         match w.frame(&frame) {
-            // The loss of the original renews the limit. This copy gets a token without content; otherwise it
-            // would be copied in turn.
+            // The loss of the original renews the limit. This copy is recorded as a PING, so that it is not
+            // copied in turn.
             Ok(()) => tokens.push(Token::Ping),
             Err(_) => return Some(token),
         }

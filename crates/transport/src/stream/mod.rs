@@ -55,8 +55,8 @@ use crate::flow::{ReceiveCredit, SendCredit};
 /// acknowledgment would wake them.
 const WAKE_ROOM: u64 = 64 * 1024;
 
-/// Minimum number of bytes of the send buffer that writers with data to send leave to each stream that has
-/// none because the buffer was full.
+/// Minimum number of bytes of the send buffer that writers with data to send leave to each stream without
+/// such data, if the buffer was full when it wanted to write.
 const MIN_SHARE: u64 = 16 * 1024;
 
 /// Maximum number of times that other writers are notified of room before a notified writer that has not
@@ -327,7 +327,8 @@ impl Streams {
         }
     }
 
-    /// Returns connection credit for `n` received bytes that have left a stream's buffer.
+    /// Counts `n` received bytes that have left a stream's buffer as consumed, so that the peer receives
+    /// connection credit for them.
     fn release(&mut self, n: u64) {
         let due = self.flow.receive_credit.consume(n, self.now, self.rtt);
         self.due.max_data |= due || self.flow.receive_credit.is_starved();
@@ -401,7 +402,7 @@ impl Streams {
         self.flow.send_credit.available() > 0 && self.flow.buffered + wake_room <= self.flow.max_buffered
     }
 
-    /// Notifies the application of room on a stream if it waits for that and room exists.
+    /// Notifies the application of room on a stream, if it waits for room and some exists.
     fn wake(&mut self, key: usize) {
         let has_room = self.has_room();
         let stream = self.table.stream(key);
@@ -419,7 +420,7 @@ impl Streams {
         }
     }
 
-    /// Wakes all writers that wait for the connection's room, if room exists. They are woken in the order in
+    /// Wakes all writers that wait for the connection's room, if some exists. They are woken in the order in
     /// which their data would be sent, because the first writer may use all of the room.
     fn wake_line(&mut self) {
         if self.waiting.queue.is_empty() || !self.has_room() {

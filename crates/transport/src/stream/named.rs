@@ -127,7 +127,8 @@ impl Streams {
         None
     }
 
-    /// Moves the stream whose frame was written behind the others, or removes it from the queue.
+    /// Moves a stream behind the others after its frame was written, or removes it from the queue if it has
+    /// nothing left to send.
     fn after_named(&mut self, key: usize) {
         self.note_hunger(key);
         let Some(send) = self.table.stream(key).send.as_mut() else { return };
@@ -148,8 +149,8 @@ impl Streams {
     }
 }
 
-/// Returns the header's description of data at `offset`. The end of the data that the peer has without a gap
-/// is between the acknowledged and the sent offset.
+/// Returns the header's description of data at `offset`. The peer has received the data without a gap up to
+/// some offset between the acknowledged and the sent one.
 fn announce(stream: StreamId, offset: u64, send: &super::send::SendHalf) -> Announced {
     let buffer = &send.buffer;
     let distance = offset.abs_diff(buffer.base()).max(buffer.unsent().saturating_sub(offset));

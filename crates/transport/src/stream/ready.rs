@@ -60,8 +60,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Returns the stream that the next packet begins with out of order. This is the case if the packet is
-    /// reserved for the streams behind a non-incremental one of their own level.
+    /// Returns the stream that a new packet must begin with although others come before it. This is the case
+    /// if the packet is reserved for the streams behind a non-incremental one of their own level.
     pub(crate) fn spare(&mut self) -> Option<Rank> {
         let first = self.places.first().copied().filter(|first| !first.incremental)?;
         let waits = |place: &Rank| place.level == first.level && *place != first;
@@ -88,8 +88,7 @@ impl ReadyQueue {
         self.places.remove(place);
     }
 
-    /// Moves an incremental stream that has been served behind the others of its level. Returns its new
-    /// place.
+    /// Moves an incremental stream behind the others of its level after it was served. Returns its new place.
     pub(crate) fn rotate(&mut self, place: Rank) -> Rank {
         if !place.incremental || self.places.len() == 1 {
             return place;

@@ -11,8 +11,8 @@ use super::types::ReadError;
 use crate::error::TransportError;
 use crate::flow::ReceiveCredit;
 
-/// Bytes of a stream's window for which it may keep one separate range, but at least [`MIN_FRAGMENTS`]
-/// ranges. The budget of the [`Pool`] bounds the ranges of all streams together.
+/// Number of window bytes for each separate range that a stream may keep. At least [`MIN_FRAGMENTS`] ranges
+/// are allowed. The budget of the [`Pool`] bounds the ranges of all streams together.
 const BYTES_PER_FRAGMENT: u64 = 256;
 
 /// Divisor of the window: the application keeps up with the data if fewer bytes than this part of the window

@@ -137,7 +137,7 @@ pub(crate) struct Table {
 }
 
 /// Fast hash with a secret seed. A peer chooses which of its streams stay open, and must not be able to
-/// choose many that collide.
+/// choose many whose hashes collide.
 type Seeded = FixedState;
 
 const fn slot(dir: Dir) -> usize {

@@ -88,7 +88,7 @@ impl Streams {
     }
 
     /// Adds data to the train. Fails with INTERNAL_ERROR if the data did not become readable: acknowledging
-    /// it would lose it.
+    /// it would lose the data.
     #[inline(always)]
     fn go_on(
         &mut self,

@@ -112,8 +112,8 @@ pub enum ReadError {
     /// The stream was stopped, was already read to its end, is send-only, or never existed.
     #[error("the stream is closed for reading")]
     Closed,
-    /// The stream was read [out of order](super::Streams::take_unordered) before, and must be read so to its
-    /// end.
+    /// The stream has been read [out of order](super::Streams::take_unordered), and can only be read so from
+    /// then on.
     #[error("the stream is read in any order")]
     Unordered,
 }

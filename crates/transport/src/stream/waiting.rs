@@ -12,12 +12,12 @@ pub(super) struct Waiting {
     pub(super) parked: Vec<StreamId>,
     /// Streams whose application waits for the connection's credit or the send buffer, in order of arrival.
     pub(super) queue: Vec<StreamId>,
-    /// Streams that have little or nothing to send because the connection has no room for it: their places in
-    /// the order of arrival, by level.
+    /// Streams that have little or nothing to send because the connection has no room for their data: their
+    /// places in the order of arrival, by level.
     pub(super) hungry: BTreeMap<Reverse<i32>, BTreeSet<u64>>,
-    /// Number of the last such place.
+    /// Number of the last place in that order.
     pub(super) turns: u64,
-    /// Such streams whose application was notified of room, and the number of times that others were notified
-    /// since.
+    /// Streams among these whose application was notified of room, and the number of times that others were
+    /// notified since.
     pub(super) notified: Vec<(StreamId, u32)>,
 }

@@ -37,8 +37,8 @@ const KEPT_CHUNKS: usize = 8;
 /// Maximum size of a chunk in bytes.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// Maximum number of separate ranges that wait for missing bytes, unless [`ReceiveBuffer::set_max_fragments`]
-/// sets another.
+/// Default maximum number of separate ranges that wait for missing bytes;
+/// [`ReceiveBuffer::set_max_fragments`] changes it.
 pub(crate) const MIN_FRAGMENTS: usize = 1024;
 
 /// Bytes allocated behind a chunk if packets are decrypted there: for the bytes that follow the data in the
@@ -94,8 +94,7 @@ pub(crate) struct ReceiveBuffer {
     ready: u64,
     ahead: RangeSet,
     next_chunk: usize,
-    /// Offset of the end of the stream as far as it is known: flow control or the final size forbid data
-    /// beyond it, and no chunk extends beyond it.
+    /// Offset beyond which flow control or the final size forbids data. No chunk extends beyond it.
     limit: u64,
     max_fragments: usize,
     /// Bytes allocated behind each chunk.
@@ -261,8 +260,8 @@ impl ReceiveBuffer {
     /// Returns the chunk that covers `offset`, for `len` bytes of data. Creates the chunk if it does not
     /// exist.
     ///
-    /// A new chunk covers only a part of the gap around `offset`. It starts at the start of the gap, or for
-    /// data far ahead at a multiple of the chunk size from there. Therefore neither a jump nor descending
+    /// A new chunk covers only a part of the gap around `offset`. It begins at the start of the gap, or, for
+    /// data far ahead, at a multiple of the chunk size from there. Therefore neither a jump nor descending
     /// offsets create many or large chunks.
     fn chunk_at(&mut self, offset: u64, len: usize, pool: &mut Pool) -> &mut Chunk {
         let above = match self.chunk_of(offset) {

@@ -17,8 +17,7 @@ use super::{Chunk, GROWTH, MAX_CHUNK, MIN_CHUNK, Pool, ReceiveBuffer, SLACK};
 /// data is copied instead.
 pub(crate) const MAX_SAVED: usize = 256;
 
-/// Number of free bytes, room for two packets of usual size, below which memory for the next chunk is
-/// prepared.
+/// Free space in bytes below which memory for the next chunk is prepared: room for two packets of usual size.
 const SOON: u64 = 3_000;
 
 /// Saved received bytes of a place.

@@ -1,11 +1,11 @@
 //! Memory for the chunks of a connection's streams. Memory of data that was read is reused, and a budget
 //! bounds all memory.
 //!
-//! The peer's used credit always may have memory. All other memory counts against the budget: the first and
-//! the last chunk of each stream, because the application may have read nearly all of it or the peer may have
-//! sent next to nothing; memory of a chunk beyond its stream bytes; memory kept for reuse; and memory of
-//! bytes that the application holds. The smaller the rest of the budget, the smaller the new chunks are, so
-//! it is never used up.
+//! Memory that the peer's used credit covers is not limited further. All other memory counts against the
+//! budget: the first and the last chunk of each stream, because the application may have read nearly all of
+//! it or the peer may have sent next to nothing; memory of a chunk beyond its stream bytes; memory kept for
+//! reuse; and memory of bytes that the application holds. The smaller the rest of the budget, the smaller the
+//! new chunks are, so it is never used up.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ const MAX_EXCESS: usize = 2;
 /// beyond that are copied.
 const MAX_LENT: usize = 256 * 1024;
 
-/// Maximum number of such memory blocks.
+/// Maximum number of memory blocks of which the application still holds bytes.
 const MAX_LENT_PIECES: usize = 64;
 
 /// Number of bytes that are copied before the pool checks again whether the application has dropped the bytes
@@ -44,10 +44,11 @@ const LOOK_AGAIN: usize = 64 * 1024;
 /// Divisor of the remaining budget that yields the maximum size of a new chunk.
 const SHARE: usize = 8;
 
-/// Divisor of the stream's used credit. The result is the maximum size if it is larger.
+/// Divisor of a stream's unread bytes. The quotient is the maximum size of a new chunk if it exceeds the one
+/// by [`SHARE`].
 const LIVE_SHARE: u64 = 32;
 
-/// Minimum size of a new chunk, in bytes, that is always granted.
+/// Size, in bytes, that a new chunk may always have.
 const MIN_ROOM: usize = 512;
 
 /// Bytes that a chunk costs in addition to its memory: its entry in a list whose capacity doubles.
@@ -73,7 +74,7 @@ impl Memory {
         Self { data: BytesMut::with_capacity(room), room }
     }
 
-    /// Returns whether nobody else holds bytes of it.
+    /// Returns whether nobody else holds bytes of this memory.
     fn is_whole(&mut self) -> bool {
         if self.data.capacity() < self.room {
             self.data.clear();

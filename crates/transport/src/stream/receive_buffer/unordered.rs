@@ -1,4 +1,4 @@
-//! Out-of-order reading: the application takes bytes in the order of their arrival.
+//! Out-of-order reading: the application takes bytes that have arrived, even if earlier bytes are missing.
 //!
 //! `ready` and `ahead` still record all received bytes, so that nothing is taken twice. In addition, a set of
 //! ranges records the bytes that can still be taken. A chunk without such bytes is released, even if it has

@@ -5,7 +5,7 @@
 //! the faster ones would deliver all waiting data before the slow path's next packet arrived. Second, a path
 //! with nothing left to send repeats data in flight on a slower one, if the repetition overtakes the
 //! original. It begins with the packets that would arrive last. Both paths therefore finish at the same time,
-//! whatever was misjudged before. (XLINK, SIGCOMM 2021, argues for such reinjection.)
+//! even after misjudgments. (XLINK, SIGCOMM 2021, argues for such reinjection.)
 
 use anabranch_wire::Time;
 

@@ -268,8 +268,8 @@ macro_rules! registry {
 }
 
 registry! {
-    /// Sends on the path on which data arrives first. Repeats data that blocks the end of a transfer on a
-    /// faster path.
+    /// Sends on the path on which data arrives first. Repeats, on faster paths, data that blocks the end of a
+    /// transfer.
     confluence::Confluence = "confluence";
     /// Sends on the path with the lowest round-trip time whose window has room.
     min_rtt::MinRtt = "min-rtt";

@@ -55,8 +55,8 @@ use crate::flow::{ReceiveCredit, SendCredit};
 /// acknowledgment would wake them.
 const WAKE_ROOM: u64 = 64 * 1024;
 
-/// Minimum number of bytes of the send buffer that writers with data to send leave to each stream without
-/// such data, if the buffer was full when it wanted to write.
+/// Minimum room, in bytes, that is reserved for each stream that wants to write and has little or nothing
+/// left to send.
 const MIN_SHARE: u64 = 16 * 1024;
 
 /// Maximum number of times that other writers are notified of room before a notified writer that has not

@@ -8,8 +8,8 @@ use anabranch_wire::StreamId;
 
 use super::types::Priority;
 
-/// Period of the packets reserved against starvation. After this many consecutive packets that would all
-/// begin with the same non-incremental stream, the last one begins with a stream behind it (RFC 9218 §10).
+/// Period of the packets reserved against starvation. Of this many consecutive packets that would all begin
+/// with the same non-incremental stream, the last one begins with a stream behind it (RFC 9218 §10).
 const SPARE_EVERY: u32 = 8;
 
 /// A stream's place in the queue. The smallest is served first.

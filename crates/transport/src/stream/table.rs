@@ -38,7 +38,7 @@ pub(crate) struct Control {
 }
 
 impl Stream {
-    /// Returns whether the stream is over: neither the peer nor the application can use it any more.
+    /// Returns whether the stream is over: neither the peer nor the application can still use it.
     pub(crate) fn is_done(&self) -> bool {
         self.send.as_ref().is_none_or(|send| send.state.is_terminal())
             && self.receive.as_ref().is_none_or(ReceiveHalf::is_done)

@@ -1,5 +1,5 @@
-//! Copies of frames in flight on one path that are sent on another path: for schedulers that send everything
-//! twice, and for paths without data of their own that can overtake a slower path.
+//! Copies, on one path, of frames that are in flight on another path. They serve schedulers that send
+//! everything twice, and paths without data of their own that can overtake a slower path.
 
 use std::collections::VecDeque;
 

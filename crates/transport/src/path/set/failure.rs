@@ -51,9 +51,9 @@ impl PathSet {
         }
     }
 
-    /// Records that an ack-eliciting packet arrived on the path. The peer then uses the path, so its own
-    /// acknowledgments may be late for that reason. A packet with only acknowledgments may concern other
-    /// paths alone.
+    /// Records that an ack-eliciting packet arrived on the path. The peer's own data may delay its
+    /// acknowledgments there, so they may be late. A packet with only acknowledgments may concern other paths
+    /// alone.
     pub(crate) fn on_path_lives(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_lives(now);

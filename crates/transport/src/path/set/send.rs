@@ -93,7 +93,7 @@ impl PathSet {
     }
 
     /// Queues all unacknowledged PATH_ABANDON frames again. Each end may have abandoned the path on which the
-    /// other one sends. Then nothing is acknowledged any longer, and only these frames help.
+    /// other one sends. Then nothing is acknowledged, and only these frames help.
     pub(crate) fn repeat_abandons(&mut self) {
         if let Some(multipath) = &mut self.multipath {
             multipath.owed.abandons.iter_mut().for_each(|abandon| abandon.sent = false);

@@ -86,8 +86,8 @@ fn numbers_never_sent_are_known() {
     }
 }
 
-/// Row M12: packets in flight on a slow path do not make the memory grow without bound, whatever happens on a
-/// fast path.
+/// Row M12: packets in flight on a slow path do not make the memory grow without bound, regardless of the
+/// traffic on a fast path.
 #[test]
 fn row_m12_runs_are_bounded() {
     let (mut single, mut random) = single();

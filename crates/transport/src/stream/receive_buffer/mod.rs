@@ -99,13 +99,13 @@ pub(crate) struct ReceiveBuffer {
     max_fragments: usize,
     /// Bytes allocated behind each chunk.
     slack: usize,
-    /// Memory of all chunks beyond the stream bytes that they cover.
+    /// Bytes of memory in all chunks beyond the stream bytes that they cover.
     excess: usize,
-    /// Memory of this buffer that the pool counts as spare.
+    /// Bytes of memory of this buffer that the pool counts as spare.
     spare: usize,
     /// `true` if the stream has had a large chunk, which the pool has counted.
     is_large: bool,
-    /// Memory of all chunks.
+    /// Bytes of memory in all chunks.
     rooms: usize,
     /// Data that the application has not taken yet, if it takes bytes out of order.
     untaken: Option<Box<Untaken>>,
@@ -279,7 +279,7 @@ impl ReceiveBuffer {
         &mut self.chunks[above]
     }
 
-    /// Returns the number of bytes of the peer's used credit that are unread, if data that ends at `end` has
+    /// Returns the number of unread bytes, as flow control counts them, if data that ends at `end` has
     /// arrived.
     fn live(&self, end: u64) -> u64 {
         match &self.untaken {

@@ -45,7 +45,7 @@ pub enum IdleReason {
     NotValidated,
     /// The path is abandoned.
     Abandoned,
-    /// The peer has issued no connection ID for the path that is still usable.
+    /// No connection ID of the peer is left for the path.
     NoConnectionIds,
     /// The anti-amplification limit for addresses that are not validated is reached (RFC 9000 §8.1).
     AmplificationLimit,

@@ -32,7 +32,7 @@ pub(crate) struct Numbered {
     pub(crate) order: u64,
 }
 
-/// Minimum number of packets between two skipped numbers.
+/// Minimum number of packets between two skipped numbers, on average.
 const MIN_SKIP_INTERVAL: u64 = 64;
 
 /// A sequence of packet numbers.

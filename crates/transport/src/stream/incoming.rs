@@ -182,7 +182,7 @@ impl Streams {
         }
     }
 
-    /// Queues the parked streams again.
+    /// Queues streams again that the connection's limits had held back.
     fn unpark(&mut self) {
         for id in std::mem::take(&mut self.waiting.parked) {
             if let Some(key) = self.table.find(id, self.now) {

@@ -197,8 +197,8 @@ fn the_fastest_writer_does_not_take_all_the_room() {
     }
 }
 
-/// Checks that streams that do not use the room they were notified of have some reserved for `MAX_IDLE_TURNS`
-/// turns of the others, and none after that.
+/// Checks that a stream that was notified of room and does not use it keeps its reservation for
+/// `MAX_IDLE_TURNS` turns of the others, and then loses it.
 #[test]
 fn room_that_is_left_and_not_used_holds_nobody_up() {
     let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };

@@ -200,7 +200,7 @@ pub trait Scheduler: fmt::Debug + Send {
     }
 
     /// Returns whether `idle`, which has room and nothing left to send, repeats data that is in flight on
-    /// `busy`. Use it if the repetition should arrive before the original.
+    /// `busy`. Implementations return `true` if they expect the repetition to arrive before the original.
     fn reinjects(&self, _idle: &PathView, _busy: &PathView) -> bool {
         false
     }

@@ -27,7 +27,7 @@ pub(crate) struct Numbers {
     /// Serial number of the next ACK frame; it wraps around.
     frames: u32,
     /// Serial number of the first ACK frame written after the latest out-of-order packet arrived. Earlier
-    /// frames may not report that packet.
+    /// frames do not necessarily report that packet.
     proof_from: u32,
     /// One more than the smallest number received in the current key phase; 0 before the first.
     first_of_phase: u64,

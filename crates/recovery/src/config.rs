@@ -9,43 +9,44 @@ use anabranch_wire::{InvalidSetting, configuration};
 use crate::congestion::Algorithm;
 
 configuration! {
-    /// Settings of one path's recovery; the defaults are the RFCs'.
+    /// Settings of one path's recovery. The defaults are those of the RFCs.
     #[derive(Clone, Debug)]
     pub struct Config {
         /// Round-trip time assumed before the first sample (RFC 9002 §6.2.2: 333 ms).
         copy initial_rtt, with_initial_rtt: Duration = Duration::from_millis(333);
-        /// Packets sent later that must be acknowledged before a packet is lost (RFC 9002 §6.1.1: 3).
+        /// Packet reordering threshold: a packet is lost when one sent this many orders later is acknowledged
+        /// (RFC 9002 §6.1.1: 3).
         copy packet_threshold, with_packet_threshold: u64 = 3;
-        /// Fraction of the round-trip time after which an overtaken packet is lost (RFC 9002 §6.1.2: 9/8).
-        /// Only for [`LossDelay::Rfc9002`].
+        /// Time threshold: fraction of the round-trip time after which an overtaken packet is lost (RFC 9002
+        /// §6.1.2: 9/8). Only for [`LossDelay::Rfc9002`].
         copy time_threshold, with_time_threshold: (u32, u32) = (9, 8);
-        /// Rule for the time that a packet may be missing while newer ones are acknowledged, before it is
-        /// lost for its age.
+        /// Rule for the time threshold: the time after which a packet is lost if newer ones have been
+        /// acknowledged.
         copy loss_delay, with_loss_delay: LossDelay = LossDelay::Rfc9002;
-        /// Congestion window to start with (RFC 9002 §7.2: 10 packets).
+        /// Initial congestion window (RFC 9002 §7.2: 10 packets).
         copy initial_window, with_initial_window: InitialWindow = InitialWindow::Packets(10);
         /// Congestion controller.
         copy congestion, with_congestion: Algorithm = Algorithm::default();
-        /// Spread packets over the round trip (RFC 9002 §7.7).
+        /// `true` if packets are paced over the round trip (RFC 9002 §7.7).
         copy pacing, with_pacing: bool = true;
-        /// Pacing rate, where the congestion controller does not set one itself.
+        /// Pacing rate, unless the congestion controller sets one itself.
         copy pacing_gain, with_pacing_gain: PacingGain = PacingGain::default();
-        /// Amount that may leave at once after a rest, and that a waiting sender wakes up for.
+        /// Burst that a paced sender may send after a pause, and each time its timer wakes it.
         copy pacing_burst, with_pacing_burst: PacingBurst = PacingBurst::Timely;
-        /// Try ECN on the path (RFC 9000 §13.4).
+        /// `true` if ECN is tried on the path (RFC 9000 §13.4).
         copy ecn, with_ecn: bool = true;
         /// Packet sizes.
         lend mtu, with_mtu: MtuConfig = MtuConfig::default();
-        /// Seed of the jitter some controllers add to their probing; equal seeds give equal runs.
+        /// Seed of the jitter that some controllers add to their probing. Equal seeds give equal runs.
         copy seed, with_seed: u64 = 0;
     }
 }
 
 impl Config {
-    /// Checks what no path could be made with.
+    /// Checks that a path can use the settings.
     ///
     /// # Errors
-    /// Names the first setting that contradicts the protocol or arithmetic.
+    /// Names the first setting that the protocol forbids or that would break the arithmetic.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
         let unless = InvalidSetting::unless;
         unless(!self.initial_rtt.is_zero(), "initial_rtt", "must not be zero")?;
@@ -60,29 +61,29 @@ impl Config {
     }
 }
 
-/// Rule by which a packet that newer ones have overtaken is lost for its age. The number of newer ones that
-/// make it lost at once is [`Config::packet_threshold`].
+/// Rule for the time threshold of loss detection. The packet threshold, [`Config::packet_threshold`], applies
+/// with every rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossDelay {
-    /// A fraction of the round-trip time after it was sent (RFC 9002 §6.1.2).
+    /// Fraction of the round-trip time, counted from the time at which the packet was sent (RFC 9002 §6.1.2).
     Rfc9002,
-    /// As the sender of the 2022 study of packet number spaces had it: it may take a quarter of the smoothed
-    /// round-trip time longer than the newest acknowledged packet, at most 5 ms, and the peer's
-    /// `max_ack_delay`. Reordering does not teach this rule patience.
+    /// Rule of the sender in the 2022 study of packet number spaces. A packet may take longer than the newest
+    /// acknowledged one by a quarter of the smoothed round-trip time (at most 5 ms) and the peer's
+    /// `max_ack_delay`. Spurious losses do not raise this threshold.
     #[cfg(feature = "research")]
     Study2022,
 }
 
 impl LossDelay {
-    /// The names that [`FromStr`] knows.
+    /// Names that [`FromStr`] accepts.
     pub const NAMES: &[&str] = &[
         "rfc9002",
         #[cfg(feature = "research")]
         "2022",
     ];
 
-    /// Returns whether the rule needs to know how long acknowledgments took.
+    /// Returns whether the rule needs the time that acknowledged packets took.
     pub(crate) const fn needs_scan(self) -> bool {
         !matches!(self, Self::Rfc9002)
     }
@@ -116,7 +117,7 @@ impl FromStr for LossDelay {
     }
 }
 
-/// No rule of loss detection has this name.
+/// Error: no rule of loss detection has this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownLossDelay;
 
@@ -128,22 +129,22 @@ impl fmt::Display for UnknownLossDelay {
 
 impl core::error::Error for UnknownLossDelay {}
 
-/// A congestion window to start with; never less than two packets.
+/// Initial congestion window. It is never less than two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InitialWindow {
-    /// So many packets of the path's MTU, but no more than as many of 1472 bytes.
+    /// Number of packets of the path's MTU. The window is at most this many packets of 1472 bytes.
     Packets(u32),
-    /// So many bytes, whatever size packets have.
+    /// Number of bytes, regardless of the packet size.
     Bytes(u32),
 }
 
-/// Windows that are sent in a round-trip time, as fractions (RFC 9002 §7.7).
+/// Pacing rate in congestion windows per round-trip time, as fractions (RFC 9002 §7.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PacingGain {
-    /// In slow start. A sending rate that doubles smoothly each round trip is 2 / ln 2 = 2.89 windows per
+    /// Rate in slow start. A rate that doubles smoothly in each round trip is 2 / ln 2 = 2.89 windows per
     /// round trip.
     pub slow_start: (u16, u16),
-    /// Afterwards: a little faster than the window per round trip, so that the window is used up.
+    /// Rate after slow start: slightly more than one window per round trip, so that the window is used up.
     pub otherwise: (u16, u16),
 }
 
@@ -153,15 +154,16 @@ impl Default for PacingGain {
     }
 }
 
-/// Amount that a paced sender sends at once (RFC 9002 §7.7).
+/// Burst that a paced sender may send at once (RFC 9002 §7.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PacingBurst {
-    /// Ten packets, or what two milliseconds bring; and what one brings at each awakening, so that a fast
-    /// path needs few.
+    /// Burst that depends on the rate: ten packets, or two milliseconds at the pacing rate if that is more.
+    /// Each time the timer wakes the sender, it sends one millisecond's worth, so a fast path needs few
+    /// timers.
     Timely,
-    /// A quarter of the window, and at most so many packets; then packet by packet. It costs an awakening for
-    /// each, and several paths take turns more finely.
+    /// A quarter of the window, but at most this many packets, after which packets leave one by one. This
+    /// needs a timer for each packet, and interleaves several paths more finely.
     Packets(u16),
 }
 
@@ -169,19 +171,19 @@ configuration! {
     /// Settings of packetization-layer path MTU discovery (RFC 8899). Sizes are UDP payloads in bytes.
     #[derive(Clone, Debug)]
     pub struct MtuConfig {
-        /// Size to start with; at least 1200 (RFC 9000 §14.1).
+        /// Initial size, at least 1200 (RFC 9000 §14.1).
         copy initial, with_initial: u16 = 1200;
-        /// Largest size to search for: what an Ethernet frame leaves over IPv4. The transport takes off what
-        /// IPv6 needs more.
+        /// Largest size to search for. The default is the UDP payload of an Ethernet frame over IPv4. The
+        /// transport subtracts the larger header of IPv6.
         copy maximum, with_maximum: u16 = 1472;
-        /// Search for larger sizes at all.
+        /// `true` if larger sizes are searched for.
         copy discovery, with_discovery: bool = true;
-        /// Losses of large packets, without one getting through, after which the path is a black hole for
-        /// them.
+        /// Number of large packets that must be lost, with none acknowledged in between, before the path
+        /// counts as a black hole for that size.
         copy black_hole_threshold, with_black_hole_threshold: u32 = 6;
-        /// Time that a path that turned into a black hole keeps the base size before the search starts again.
+        /// Time that a black hole keeps the base size before the search starts again.
         copy black_hole_cooldown, with_black_hole_cooldown: Duration = Duration::from_secs(60);
-        /// Time that a finished search rests before larger sizes are tried again (RFC 8899 §5.1.1: 600 s).
+        /// Time between the end of a search and the next attempt at larger sizes (RFC 8899 §5.1.1: 600 s).
         copy raise_interval, with_raise_interval: Duration = Duration::from_secs(600);
     }
 }

@@ -1,9 +1,9 @@
 //! Loss recovery and congestion control of one QUIC path.
 //!
-//! [`Recovery`] knows one path: its round-trip time, the packets sent on it, when they are lost, when to
-//! probe, how fast to send, how large packets may be and whether ECN works (RFC 9002, RFC 9000 §13.4 and §14,
-//! RFC 8899). It never sees packet numbers of a particular numbering design; packets are known by their
-//! *order* on the path.
+//! [`Recovery`] holds the state of one path: its round-trip time, the packets sent on it, their loss, the
+//! probe timeout, the congestion window and pacing rate, the packet size, and ECN validation (RFC 9002, RFC
+//! 9000 §13.4 and §14, RFC 8899). It does not use packet numbers, because several numbering designs share it.
+//! A packet is identified by its *order* on the path.
 #![forbid(unsafe_code)]
 
 mod config;

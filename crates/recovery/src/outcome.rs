@@ -7,22 +7,22 @@ use anabranch_wire::{EcnCounts, PathId, SpaceId, Time};
 
 use crate::sent::Sent;
 
-/// Outcome of one acknowledgment or timeout. The caller clears and reuses it.
+/// Result of one acknowledgment or timeout. The caller clears and reuses it.
 #[derive(Debug)]
 pub struct Outcome<T> {
-    /// Newly acknowledged packets with their orders, late ones included.
+    /// Newly acknowledged packets with their orders, including packets that had been declared lost.
     pub acked: Vec<(u64, Sent<T>)>,
-    /// Packets declared lost, oldest first within a space; what they owe must be sent again.
+    /// Packets declared lost, oldest first within a space. The caller sends their frames again.
     pub lost: Vec<(u64, Sent<T>)>,
     /// Orders of packets in `acked` that had been declared lost before.
     pub spurious: Vec<u64>,
-    /// `true` if the controller was told of congestion.
+    /// `true` if the controller was notified of congestion.
     pub congestion_event: bool,
     /// `true` if persistent congestion was found (RFC 9002 §7.6).
     pub persistent: bool,
     /// The path's new MTU, if it changed.
     pub mtu_changed: Option<u16>,
-    /// `true` if ECN validation failed just now (RFC 9000 §13.4.2).
+    /// `true` if ECN validation has just failed (RFC 9000 §13.4.2).
     pub ecn_failed: bool,
 }
 
@@ -61,40 +61,40 @@ impl<T> Default for Outcome<T> {
 /// Fields of an ACK frame besides its ranges.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckInfo {
-    /// The peer's acknowledgment delay, scaled by its exponent; the limits of RFC 9002 §5.3 are applied
-    /// inside.
+    /// The peer's acknowledgment delay, scaled by its exponent. [`Recovery`](crate::Recovery) applies the
+    /// limits of RFC 9002 §5.3.
     pub delay: Duration,
-    /// ECN counts of the space on this path, if the frame had any.
+    /// ECN counts of the space on this path, if the frame contained any.
     pub ecn: Option<EcnCounts>,
-    /// The counts belong to several paths, and [`SharedEcn`](crate::SharedEcn) judges them.
+    /// `true` if the counts cover several paths; [`SharedEcn`](crate::SharedEcn) validates them.
     pub ecn_is_shared: bool,
-    /// The path that the frame came back on.
+    /// Path on which the frame arrived.
     pub via: PathId,
-    /// `true` if the frame measures the path.
+    /// Packet whose acknowledgment is a round-trip time sample.
     pub measures: Measures,
-    /// The largest order that the frame names, if it is told without what frames before it have named.
+    /// Largest order in the frame, if it is known without the earlier frames.
     pub largest: Option<u64>,
 }
 
-/// Packet of an ACK frame that measures the round trip of its path.
+/// Packet of an ACK frame whose acknowledgment measures the round trip of its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measures {
-    /// None: the frame did not come back the way the packets went.
+    /// None: the frame arrived on a different path from the one the packets were sent on.
     #[default]
     Nothing,
-    /// The largest one it names, if it is newly acknowledged (RFC 9002 §5.1).
+    /// Largest packet of the frame, if it is newly acknowledged (RFC 9002 §5.1).
     Largest,
-    /// The largest newly acknowledged one, even if the frame names larger ones that were known: what it
-    /// waited for its acknowledgment is then part of the round trip. Some stacks that speak of several paths
-    /// in one frame do so.
+    /// Largest newly acknowledged packet, even if the frame also contains larger ones that were acknowledged
+    /// before. The sample then includes the time that the acknowledgment waited at the peer. Some stacks that
+    /// acknowledge several paths in one frame need this.
     Newest,
 }
 
-/// Reason that an ACK frame is a violation of the protocol.
+/// Reason that an ACK frame violates the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckError {
-    /// It acknowledges an order that was never sent: a skipped one, or one beyond the newest (RFC 9000 §13.1,
-    /// §21.4).
+    /// The frame acknowledges an order that was never sent: a skipped one, or one beyond the newest (RFC 9000
+    /// §13.1, §21.4).
     Unsent(u64),
 }
 
@@ -111,35 +111,35 @@ impl std::error::Error for AckError {}
 /// Amount that may be sent on the path now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// So many bytes, at least one full packet.
+    /// Number of bytes that may be sent, at least one full packet.
     Bytes(u64),
-    /// Nothing before this time: the pacer holds back.
+    /// Nothing before this time, because of pacing.
     Wait(Time),
-    /// Nothing until an acknowledgment or a loss: the congestion window is full.
+    /// Nothing until an acknowledgment or a loss, because the congestion window is full.
     Window,
 }
 
-/// Timer that ran out.
+/// Timer that expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// Overtaken packets have now been missing long enough (RFC 9002 §6.1.2).
+    /// Loss timer: overtaken packets have reached the time threshold (RFC 9002 §6.1.2).
     Loss,
-    /// Nothing came back: probes are owed (RFC 9002 §6.2).
+    /// Probe timeout: probes must be sent (RFC 9002 §6.2).
     Pto {
-        /// The space whose timer it was.
+        /// Packet number space whose timer expired.
         space: SpaceId,
     },
 }
 
-/// Progress of the handshake, as far as timers depend on it (RFC 9002 §6.2.1, A.8).
+/// Progress of the handshake that the timers depend on (RFC 9002 §6.2.1, A.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Handshake keys are there.
+    /// `true` if Handshake keys are available.
     pub has_handshake_keys: bool,
-    /// The peer is known to have validated this end's address: always so at a server, at a client after the
-    /// first Handshake acknowledgment.
+    /// `true` if the peer has validated this endpoint's address. Always `true` at a server; at a client after
+    /// the first acknowledgment in a Handshake packet.
     pub peer_validated_address: bool,
-    /// The handshake is confirmed (RFC 9001 §4.1.2).
+    /// `true` if the handshake is confirmed (RFC 9001 §4.1.2).
     pub handshake_confirmed: bool,
 }
 
@@ -150,9 +150,9 @@ pub struct Stats {
     pub sent_packets: u64,
     /// Bytes sent in packets.
     pub sent_bytes: u64,
-    /// Packets acknowledged, late ones included.
+    /// Packets acknowledged, including packets that had been declared lost.
     pub acked_packets: u64,
-    /// Bytes acknowledged, late ones included.
+    /// Bytes acknowledged, including packets that had been declared lost.
     pub acked_bytes: u64,
     /// Packets declared lost, MTU probes excluded.
     pub lost_packets: u64,
@@ -160,15 +160,15 @@ pub struct Stats {
     pub lost_bytes: u64,
     /// Packets acknowledged after they were declared lost.
     pub spurious_losses: u64,
-    /// Congestion responses taken back because the losses behind them were spurious.
+    /// Congestion responses that were undone because their losses were spurious.
     pub undone_responses: u64,
-    /// Packets the peer received with CE marks.
+    /// Packets that the peer received with CE marks.
     pub ecn_ce: u64,
-    /// Times the controller was told of congestion.
+    /// Congestion events that the controller was notified of.
     pub congestion_events: u64,
     /// Probe timeouts.
     pub ptos: u64,
-    /// Findings of persistent congestion.
+    /// Times that persistent congestion was found.
     pub persistent_congestions: u64,
     /// MTU probes sent.
     pub mtu_probes: u64,

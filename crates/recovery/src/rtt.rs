@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_wire::{PathId, Time};
 
-/// Timer granularity assumed of the system (RFC 9002 §6.1.2, kGranularity).
+/// Timer granularity that is assumed of the system (RFC 9002 §6.1.2, kGranularity).
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Round-trip time of one path.
@@ -15,9 +15,10 @@ pub struct Rtt {
     variance: Duration,
     min: Duration,
     first_sample: Option<Time>,
-    /// Set after persistent congestion: the next sample replaces `min`.
+    /// `true` if the next sample replaces `min`: after persistent congestion, or when acknowledgments return
+    /// on another path.
     min_is_stale: bool,
-    /// The path that the newest sample's acknowledgment came back on.
+    /// Path on which the newest sample's acknowledgment arrived.
     return_path: Option<PathId>,
 }
 
@@ -34,12 +35,12 @@ impl Rtt {
         }
     }
 
-    /// Returns the path that the newest sample's acknowledgment came back on; `None` before the first one.
+    /// Returns the path on which the newest sample's acknowledgment arrived; `None` before the first sample.
     pub fn return_path(&self) -> Option<PathId> {
         self.return_path
     }
 
-    /// Returns the newest sample; the assumed initial value before there is one.
+    /// Returns the newest sample, or the assumed initial value before the first sample.
     pub fn latest(&self) -> Duration {
         self.latest
     }
@@ -54,12 +55,12 @@ impl Rtt {
         self.variance
     }
 
-    /// Returns the smallest sample seen on the path (RFC 9002 §5.2).
+    /// Returns the minimum round-trip time of the path (RFC 9002 §5.2).
     pub fn min(&self) -> Duration {
         self.min
     }
 
-    /// Returns whether the path has been measured at all.
+    /// Returns whether the path has a round-trip time sample.
     pub fn has_sample(&self) -> bool {
         self.first_sample.is_some()
     }
@@ -75,21 +76,20 @@ impl Rtt {
         self.smoothed + (self.variance * 4).max(GRANULARITY)
     }
 
-    /// Returns the larger of the latest and the smoothed value, which loss delays are a multiple of (RFC 9002
+    /// Returns the larger of the latest and the smoothed value, the base of the time threshold (RFC 9002
     /// §6.1.2).
     pub(crate) fn loss_base(&self) -> Duration {
         self.latest.max(self.smoothed)
     }
 
-    /// Notes that the next sample's acknowledgment came back on `path`. A round trip that ends on another
-    /// path than the one before is another one, so that the minimum is taken afresh (RFC 10069, “Computing
-    /// Path RTT”).
+    /// Records that the next sample's acknowledgment arrived on `path`. If that is another path than before,
+    /// the round trip is a different one and the minimum is measured anew (RFC 10069, “Computing Path RTT”).
     pub(crate) fn came_by(&mut self, path: PathId) {
         self.min_is_stale |= self.has_sample() && Some(path) != self.return_path;
         self.return_path = Some(path);
     }
 
-    /// Takes a sample; `ack_delay` is already limited to what the peer may claim (RFC 9002 §5.3).
+    /// Adds a sample. `ack_delay` is already limited to the peer's `max_ack_delay` (RFC 9002 §5.3).
     pub(crate) fn update(&mut self, now: Time, latest: Duration, ack_delay: Duration) {
         self.latest = latest;
         if self.first_sample.is_none() {
@@ -104,13 +104,13 @@ impl Rtt {
             self.min = latest;
             self.min_is_stale = false;
         }
-        // RFC 9002 §5.3: the delay is only believed as far as the result stays plausible.
+        // RFC 9002 §5.3: the delay is subtracted only if the result is not below the minimum.
         let adjusted = if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
     }
 
-    /// Forgets the minimum, which is taken afresh after persistent congestion (RFC 9002 §5.2).
+    /// Discards the minimum. After persistent congestion it is measured anew (RFC 9002 §5.2).
     pub(crate) fn forget_min(&mut self) {
         self.min_is_stale = true;
     }
@@ -149,7 +149,7 @@ mod tests {
         let mut rtt = Rtt::new(ms(333));
         rtt.update(Time::ZERO, ms(100), ms(0));
         rtt.update(Time::ZERO, ms(110), ms(20));
-        // 110 − 20 would lie below the minimum of 100, so the sample counts whole.
+        // 110 − 20 would be below the minimum of 100, so the whole sample counts.
         assert_eq!(rtt.smoothed(), Duration::from_micros(101_250));
     }
 

@@ -7,7 +7,8 @@ use anabranch_wire::{SpaceId, Time};
 use crate::outcome::Progress;
 use crate::rtt::Rtt;
 
-/// Doublings of the probe timeout at most; a path that is silent longer than that will not notice more.
+/// Maximum number of times that the probe timeout doubles. A path that has been silent for that long gains
+/// nothing from longer timeouts.
 const MAX_BACKOFF: u32 = 16;
 
 /// Times of one space that the timer depends on.
@@ -15,20 +16,20 @@ const MAX_BACKOFF: u32 = 16;
 pub(crate) struct SpaceTimes {
     /// Time at which the oldest overtaken packet becomes lost.
     pub(crate) loss_time: Option<Time>,
-    /// Time at which the newest ack-eliciting packet left.
+    /// Time at which the newest ack-eliciting packet was sent.
     pub(crate) last_eliciting: Time,
-    /// Ack-eliciting packets under way.
+    /// Number of ack-eliciting packets that are neither acknowledged nor lost.
     pub(crate) eliciting: u64,
 }
 
-/// State that the timer depends on beside the spaces.
+/// State, besides that of the spaces, that the timer depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer {
     pub(crate) progress: Progress,
     pub(crate) peer_max_ack_delay: Duration,
     pub(crate) amplification_blocked: bool,
     pub(crate) pto_count: u32,
-    /// Time at which anything last happened on the path.
+    /// Time of the last event on the path.
     pub(crate) touched: Time,
 }
 
@@ -48,7 +49,7 @@ impl Timer {
 
     /// Returns the probe timeout and its space (RFC 9002 Appendix A.8, GetPtoTimeAndSpace).
     pub(crate) fn probe(&self, rtt: &Rtt, spaces: &[SpaceTimes; 3]) -> Option<(Time, SpaceId)> {
-        // RFC 9002 §6.2.2.1: at the anti-amplification limit a probe could not leave.
+        // RFC 9002 §6.2.2.1: no probe can be sent at the anti-amplification limit.
         if self.amplification_blocked {
             return None;
         }
@@ -60,8 +61,8 @@ impl Timer {
             .filter(|&id| id != SpaceId::Data || self.progress.handshake_confirmed)
             .map(|id| (spaces[id as usize].last_eliciting + self.pto(rtt, id).saturating_mul(backoff), id))
             .min();
-        // RFC 9002 §6.2.2.1: a client keeps probing until it knows that the server may answer freely. 0-RTT
-        // packets under way do not help: they are not probed.
+        // RFC 9002 §6.2.2.1: a client probes until it knows that the server has validated its address. 0-RTT
+        // packets in flight do not replace these probes, because they are not probed.
         if probe.is_none() && !self.progress.peer_validated_address {
             let space = if self.progress.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
             return Some((self.touched + self.pto(rtt, space).saturating_mul(backoff), space));

@@ -1,7 +1,7 @@
-//! Congestion control: how much may be under way on one path.
+//! Congestion control: the number of bytes that may be in flight on one path.
 //!
-//! To add a controller, write a file that implements [`Controller`] and name it in one line of `registry!`
-//! below. A program brings its own along with a [`ControllerFactory`] in [`Algorithm::Custom`].
+//! To add a controller, write a file that implements [`Controller`] and add one line to `registry!` below. A
+//! program supplies its own controller with a [`ControllerFactory`] in [`Algorithm::Custom`].
 
 mod aimd;
 mod custom;
@@ -22,25 +22,26 @@ pub use self::custom::ControllerFactory;
 pub use crate::rate::RateSample;
 use crate::rtt::Rtt;
 
-/// Packets the window never falls below (RFC 9002 §7.2, kMinimumWindow).
+/// Minimum congestion window in packets (RFC 9002 §7.2, kMinimumWindow).
 pub(crate) const MIN_WINDOW_PACKETS: u64 = 2;
 
 /// Initial state of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// The time.
+    /// Current time.
     pub now: Time,
     /// Initial window in bytes.
     pub window: u64,
     /// MTU in bytes of UDP payload.
     pub mtu: u64,
-    /// Assumed round-trip time.
+    /// Initial round-trip time, assumed before the first sample.
     pub rtt: Duration,
-    /// Seed of any jitter.
+    /// Seed of the controller's jitter, if it has any.
     pub seed: u64,
 }
 
-/// State of a path that coupled controllers use (RFC 6356; OLIA and BALIA need the bytes between losses).
+/// State of a path for the coupled controllers of its siblings (RFC 6356). OLIA and BALIA also use the bytes
+/// between losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sibling {
     /// Congestion window in bytes.
@@ -55,14 +56,14 @@ pub struct Sibling {
     pub bytes_between_losses: u64,
 }
 
-/// A packet that counts toward bytes in flight has left.
+/// Event: a packet that counts towards bytes in flight was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     /// Current time.
     pub now: Time,
-    /// Its size.
+    /// Size of the packet.
     pub bytes: u64,
-    /// Bytes in flight before it.
+    /// Bytes in flight before the packet.
     pub in_flight: u64,
     /// `true` if the sender had run out of data before.
     pub app_limited: bool,
@@ -70,51 +71,51 @@ pub struct Departure {
     pub delivered: u64,
 }
 
-/// Packets were acknowledged.
+/// Event: packets were acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct Acked<'a> {
     /// Current time.
     pub now: Time,
     /// Bytes newly acknowledged.
     pub bytes: u64,
-    /// Those of them sent after the last congestion event began; only these may grow the window (RFC 9002
-    /// §7.3.2).
+    /// Newly acknowledged bytes that were sent after the last congestion event began. Only these may grow the
+    /// window (RFC 9002 §7.3.2).
     pub growth: u64,
-    /// `true` if the window was used up, so that it may grow (RFC 9002 §7.8).
+    /// `true` if the window was fully used, so that it may grow (RFC 9002 §7.8).
     pub utilised: bool,
     /// Time at which the newest of the packets was sent.
     pub sent_time: Time,
     /// Bytes in flight before the acknowledgment.
     pub prior_in_flight: u64,
-    /// Bytes in flight after it.
+    /// Bytes in flight after the acknowledgment.
     pub in_flight: u64,
     /// Bytes delivered on the path so far.
     pub delivered: u64,
     /// MTU in bytes.
     pub mtu: u64,
-    /// Round-trip time of the path, this acknowledgment included.
+    /// Round-trip time of the path, updated by this acknowledgment.
     pub rtt: &'a Rtt,
-    /// The round-trip time sample this acknowledgment gave.
+    /// Round-trip time sample of this acknowledgment.
     pub rtt_sample: Option<Duration>,
-    /// Its delivery rate sample.
+    /// Delivery rate sample of this acknowledgment.
     pub sample: RateSample,
-    /// This path as its siblings see it.
+    /// State of this path for coupled controllers.
     pub own: Sibling,
 }
 
-/// A packet that counted toward bytes in flight was lost. Comes for each one, after the [`Congested`] it may
-/// have caused.
+/// Event: a packet that counted towards bytes in flight was lost. There is one event for each such packet,
+/// after the [`Congested`] event that its loss may have caused.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket {
     /// Time at which the loss was found.
     pub now: Time,
     /// The packet's size.
     pub bytes: u64,
-    /// Bytes in flight right after it had left.
+    /// Bytes in flight just after the packet was sent.
     pub in_flight: u64,
-    /// Bytes lost on the path since it left, itself included.
+    /// Bytes lost on the path since the packet was sent, including the packet.
     pub lost_since: u64,
-    /// `true` if the sender had run out of data when it left.
+    /// `true` if the sender had run out of data when the packet was sent.
     pub app_limited: bool,
     /// Bytes delivered on the path so far.
     pub delivered: u64,
@@ -122,12 +123,12 @@ pub struct LostPacket {
     pub mtu: u64,
 }
 
-/// The network is congested. Comes at most once per round trip (RFC 9002 §7.3.2).
+/// Congestion event. It occurs at most once per round trip (RFC 9002 §7.3.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Congested {
-    /// Time at which that was found.
+    /// Time at which congestion was detected.
     pub now: Time,
-    /// `true` if CE marks say so rather than a loss.
+    /// `true` if CE marks reported it, `false` if a loss did.
     pub ce: bool,
     /// Bytes in flight.
     pub in_flight: u64,
@@ -135,7 +136,7 @@ pub struct Congested {
     pub delivered: u64,
     /// MTU in bytes.
     pub mtu: u64,
-    /// This path as its siblings see it.
+    /// State of this path for coupled controllers.
     pub own: Sibling,
 }
 
@@ -147,19 +148,19 @@ pub enum State {
     SlowStart,
     /// HyStart++'s slower growth while it makes sure (RFC 9406).
     ConservativeSlowStart,
-    /// Careful growth.
+    /// Slow growth.
     CongestionAvoidance,
-    /// Waiting for the packets sent before a congestion event.
+    /// Waiting until the packets sent before a congestion event are acknowledged or lost.
     Recovery,
     /// BBR: finding the bandwidth.
     Startup,
-    /// BBR: emptying the queue that startup made.
+    /// BBR: emptying the queue that Startup built.
     Drain,
-    /// BBR: sending less to make room.
+    /// BBR: sending below the estimated rate to drain the queue.
     ProbeBwDown,
     /// BBR: sending at the estimated rate.
     ProbeBwCruise,
-    /// BBR: filling the pipe before probing.
+    /// BBR: filling the pipe before probing for bandwidth.
     ProbeBwRefill,
     /// BBR: probing for more bandwidth.
     ProbeBwUp,
@@ -168,7 +169,7 @@ pub enum State {
 }
 
 impl State {
-    /// Returns the name in traces.
+    /// Returns the phase's name in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SlowStart => "slow_start",
@@ -186,50 +187,50 @@ impl State {
     }
 }
 
-/// A congestion controller of one path. Which packets are lost, when a congestion event is a new one and
-/// whether it turned out to be none is decided outside; `siblings` are the connection's other open paths.
+/// Congestion controller of one path. The caller decides which packets are lost, when a congestion event
+/// begins, and whether it was spurious. `siblings` are the connection's other open paths.
 pub trait Controller: fmt::Debug + Send {
-    /// Returns whether it looks at `siblings`; if not, they need not be gathered.
+    /// Returns whether the controller uses `siblings`. If not, the caller need not collect them.
     fn is_coupled(&self) -> bool {
         false
     }
 
-    /// Counts a packet that leaves.
+    /// Counts a packet that is sent.
     fn on_sent(&mut self, _packet: &Departure) {}
 
     /// Counts acknowledged packets.
     fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]);
 
-    /// Counts a lost packet; loss-based controllers only need [`Self::on_congestion`].
+    /// Counts a lost packet. A loss-based controller needs only [`Self::on_congestion`].
     fn on_lost(&mut self, _packet: &LostPacket) {}
 
     /// Responds to a congestion event.
     fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]);
 
-    /// Reverses the response to the last congestion event, whose losses were none.
+    /// Undoes the response to the last congestion event, because all of its losses were spurious.
     fn on_spurious(&mut self, now: Time);
 
-    /// Shrinks the window to the minimum for persistent congestion (RFC 9002 §7.6.2).
+    /// Reduces the window to the minimum after persistent congestion (RFC 9002 §7.6.2).
     fn on_persistent_congestion(&mut self, now: Time, mtu: u64);
 
     /// Returns the congestion window in bytes.
     fn window(&self) -> u64;
 
-    /// Returns the pace in bytes per second, if the controller sets it itself.
+    /// Returns the pacing rate in bytes per second, if the controller sets it.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Returns the slow start threshold in bytes, if one is set.
+    /// Returns the slow start threshold in bytes, if it is set.
     fn ssthresh(&self) -> Option<u64> {
         None
     }
 
-    /// Returns the phase.
+    /// Returns the controller's phase.
     fn state(&self) -> State;
 }
 
-/// Names each controller once: the choice, its name and its static dispatch.
+/// Lists each controller once, and generates its variant, its name and its static dispatch.
 macro_rules! registry {
     (@module [$($attribute:tt)*]) => {};
     (@module [$($attribute:tt)*] $module:ident) => {
@@ -245,17 +246,17 @@ macro_rules! registry {
         $(registry! { @module [$(#[cfg($cfg)])?] $($module)? })+
 
         algorithms! {
-            /// Choice of the congestion controller of a path.
+            /// Choice of a path's congestion controller.
             Algorithm, "congestion controller", UnknownAlgorithm, CustomController(ControllerFactory) {
                 $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant = $name;)+
             }
         }
 
-        /// The congestion controller of a path.
+        /// Congestion controller of a path.
         #[derive(Debug)]
         pub enum Congestion {
             $($(#[cfg($cfg)])? #[doc = $name] $variant(Box<$type>),)+
-            /// A controller that the program brings along.
+            /// Controller that the program supplies.
             Custom(CustomController, Box<dyn Controller>),
         }
 
@@ -319,32 +320,32 @@ registry! {
     NewReno(aimd::Aimd<newreno::NewReno>) = "newreno" in mod newreno;
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic(cubic::Cubic) = "cubic" in mod cubic;
-    /// The CUBIC that the 2022 study of packet number spaces measured, to compare with: β of 7/8, and slow
-    /// start ends when the round-trip time has risen by a quarter.
+    /// CUBIC as in the 2022 study of packet number spaces, for comparison: β is 7/8, and slow start ends when
+    /// the round-trip time has risen by a quarter.
     #[cfg(feature = "research")]
     Cubic2022(cubic::CubicLike<cubic::Study2022>) = "cubic-2022";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(bbr::Bbr) = "bbr" in mod bbr;
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), to compare with; it hardly answers
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), for comparison. It hardly responds to
     /// losses.
     #[cfg(feature = "research")]
     Bbr1(bbr1::Bbr1) = "bbr1" in mod bbr1;
-    /// LIA (RFC 6356): coupled, its paths together grow like one NewReno flow on the best of them.
+    /// LIA (RFC 6356): coupled. All paths together grow like one NewReno flow on the best path.
     Lia(aimd::Aimd<lia::Lia>) = "lia" in mod lia;
-    /// OLIA (draft-khalili-mptcp-congestion-control): coupled, moves traffic to the better paths.
+    /// OLIA (draft-khalili-mptcp-congestion-control): coupled. Moves traffic to the better paths.
     Olia(aimd::Aimd<olia::Olia>) = "olia" in mod olia;
-    /// BALIA (draft-walid-mptcp-congestion-control): coupled, between the other two.
+    /// BALIA (draft-walid-mptcp-congestion-control): coupled. A compromise between LIA and OLIA.
     Balia(aimd::Aimd<balia::Balia>) = "balia" in mod balia;
 }
 
-/// The one for all that are not told otherwise; `docs/congestion.md` says why.
+/// Default controller; `docs/congestion.md` gives the reasons.
 impl Default for Algorithm {
     fn default() -> Self {
         Self::Bbr
     }
 }
 
-/// No controller has that name; [`Algorithm::NAMES`] lists those there are.
+/// Error: no controller has this name. [`Algorithm::NAMES`] lists the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownAlgorithm;
 

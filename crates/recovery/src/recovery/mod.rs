@@ -1,4 +1,4 @@
-//! One path's recovery: the parts brought together.
+//! Recovery of one path, which combines the crate's other modules.
 
 mod acked;
 mod expired;
@@ -25,7 +25,7 @@ use crate::rtt::Rtt;
 use crate::sent::{Packet, Sent, SentList};
 use crate::timer::{SpaceTimes, Timer};
 
-/// Loss recovery and congestion control of one path. `T` is what a packet's frames owe.
+/// Loss recovery and congestion control of one path. `T` records the frames of a packet.
 #[derive(Debug)]
 pub struct Recovery<T> {
     config: Config,
@@ -41,14 +41,14 @@ pub struct Recovery<T> {
     reordering: Reordering,
     ecn: Ecn,
     mtu: Discovery,
-    /// The sender had nothing more to send although the window was open (RFC 9002 §7.8).
+    /// `true` if the sender had no more data to send although the window had room (RFC 9002 §7.8).
     app_limited: bool,
-    /// The window does not grow before this time.
+    /// Time until which the window does not grow.
     held_until: Time,
-    /// Bytes acknowledged since the last congestion event, and between the two before it.
+    /// Bytes acknowledged since the last congestion event, and between the last two congestion events.
     bytes_since_loss: u64,
     bytes_between_losses: u64,
-    /// State for unusual rules of loss detection.
+    /// State for rules of loss detection other than RFC 9002's.
     scan: Option<Box<Scan>>,
     stats: Stats,
 }
@@ -59,28 +59,28 @@ struct Space<T> {
     sent: SentList<T>,
     lost: LostPackets<T>,
     largest_acked: Option<u64>,
-    /// PTO probes owed.
+    /// Number of PTO probes that are still to be sent.
     probes: u32,
     run: LossRun,
-    /// Packets that had to be forgotten because the list was full; lost at the next opportunity.
+    /// Packets removed from the list because it was full. They are declared lost at the next opportunity.
     evicted: Vec<(u64, Packet<T>)>,
 }
 
-/// The time from one congestion event to the next (RFC 9002 §7.3.2).
+/// Period from one congestion event to the next (RFC 9002 §7.3.2).
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
-    /// Distinguishes epochs; 0 before the first.
+    /// Number of the epoch; 0 before the first congestion event.
     id: u32,
-    /// Losses of packets sent up to here are part of the event.
+    /// Losses of packets sent at or before this time belong to the event.
     start: Option<Time>,
-    /// Losses of the event that have not turned out to be spurious.
+    /// Losses of the event that have not proved spurious.
     lost: u64,
-    /// CE marks were (also) behind the event, so that it cannot be taken back.
+    /// `true` if CE marks contributed to the event, which then cannot be undone.
     ce: bool,
 }
 
 impl<T: Clone> Recovery<T> {
-    /// Creates the recovery of a path that opens at `now`.
+    /// Creates the recovery of a path that is opened at `now`.
     pub fn new(config: &Config, now: Time) -> Self {
         let mtu = Discovery::new(&config.mtu);
         Self {
@@ -117,8 +117,8 @@ impl<T: Clone> Recovery<T> {
         &self.rtt
     }
 
-    /// Measures a round trip of something other than an acknowledgment, without a deliberate delay: a
-    /// PATH_CHALLENGE and its answer.
+    /// Adds a round-trip time sample without acknowledgment delay, for example from PATH_CHALLENGE and
+    /// PATH_RESPONSE.
     pub fn on_round_trip(&mut self, now: Time, sample: Duration) {
         self.rtt.update(now, sample, Duration::ZERO);
     }
@@ -131,8 +131,8 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Says how long the peer was asked to hold ACKs back (draft-ietf-quic-ack-frequency §4), if that may be
-    /// longer than its `max_ack_delay`: probe timeouts wait for that long, too.
+    /// Sets the time for which the peer was asked to delay ACKs (draft-ietf-quic-ack-frequency §4), if it is
+    /// longer than the peer's `max_ack_delay`. The probe timeout then includes it.
     pub fn allow_ack_delay(&mut self, delay: Duration) {
         self.timer.peer_max_ack_delay = self.timer.peer_max_ack_delay.max(delay);
     }
@@ -143,12 +143,12 @@ impl<T: Clone> Recovery<T> {
         self.stats.mtu = self.mtu.current();
     }
 
-    /// Says how far the handshake is.
+    /// Sets the progress of the handshake.
     pub fn set_progress(&mut self, progress: Progress) {
         self.timer.progress = progress;
     }
 
-    /// Says whether the anti-amplification limit (RFC 9000 §8) keeps anything from being sent.
+    /// Sets whether the anti-amplification limit blocks sending (RFC 9000 §8).
     pub fn amplification_blocked(&mut self, blocked: bool) {
         self.timer.amplification_blocked = blocked;
     }
@@ -163,7 +163,7 @@ impl<T: Clone> Recovery<T> {
         self.bytes_in_flight
     }
 
-    /// Returns the largest UDP payload in bytes that packets may have now, probes for more excepted.
+    /// Returns the maximum UDP payload of packets in bytes. MTU probes may be larger.
     pub fn mtu(&self) -> u16 {
         self.mtu.current()
     }
@@ -173,7 +173,7 @@ impl<T: Clone> Recovery<T> {
         &self.congestion
     }
 
-    /// Returns this path as coupled controllers of other paths see it.
+    /// Returns the state of this path for the coupled controllers of other paths.
     pub fn sibling(&self) -> Sibling {
         Sibling {
             window: self.congestion.window(),
@@ -184,18 +184,18 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Holds the window for a round trip and the pace to it, because the packets that leave now matter more
-    /// than a search for more bandwidth; slow start then does not make the queue overflow.
+    /// Stops the window's growth for one round trip and paces at one window per round trip. For packets that
+    /// matter more than a search for bandwidth: slow start cannot overflow the queue meanwhile.
     pub fn hold(&mut self, now: Time) {
         self.held_until = now + self.rtt.smoothed();
     }
 
-    /// Returns whether the window stays as it is.
+    /// Returns whether the window's growth is stopped.
     pub(super) fn is_held(&self, now: Time) -> bool {
         now < self.held_until
     }
 
-    /// Returns the rate at which packets leave, in bytes per second.
+    /// Returns the pacing rate in bytes per second.
     pub fn pacing_rate(&self) -> u64 {
         self.congestion.pacing_rate().unwrap_or_else(|| {
             let gain = &self.config.pacing_gain;
@@ -209,8 +209,8 @@ impl<T: Clone> Recovery<T> {
         })
     }
 
-    /// Returns the amount that may be sent now. PTO probes and packets that are not in flight need no
-    /// permission.
+    /// Returns the number of bytes that may be sent now. PTO probes and packets that do not count towards
+    /// bytes in flight need no permission.
     pub fn permit(&mut self, now: Time) -> Permit {
         let mtu = u64::from(self.mtu.current());
         let room = self.usable_window().saturating_sub(self.bytes_in_flight);
@@ -227,30 +227,30 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Returns whether the congestion window has room for a packet; the pacer is not asked.
+    /// Returns whether the congestion window has room for a packet. Pacing is not considered.
     pub fn has_room(&self) -> bool {
         self.usable_window() >= self.bytes_in_flight + u64::from(self.mtu.current())
     }
 
-    /// Returns the window, but never less than two packets of the size that packets have now (RFC 9002 §7.2):
-    /// it may have been cut before a larger size was found.
+    /// Returns the window, but at least two packets of the current MTU (RFC 9002 §7.2). The window may have
+    /// been reduced before a larger MTU was found.
     fn usable_window(&self) -> u64 {
         self.congestion.window().max(2 * u64::from(self.mtu.current()))
     }
 
-    /// Notes that the pacer or the window holds the sender back, so that it makes full use of the path (RFC
-    /// 9002 §7.8).
+    /// Records that pacing or the congestion window limits the sender, so that it makes full use of the path
+    /// (RFC 9002 §7.8).
     pub fn network_limited(&mut self) {
         self.app_limited = false;
     }
 
-    /// Returns the number of PTO probes owed in `space`: packets that may leave regardless of the window.
-    /// Each ack-eliciting packet sent there is one of them.
+    /// Returns the number of PTO probes still to be sent in `space`. They may be sent regardless of the
+    /// window. Each ack-eliciting packet sent in `space` counts as one.
     pub fn probes(&self, space: SpaceId) -> u32 {
         self.spaces[space as usize].probes
     }
 
-    /// Notes that the sender has nothing more to send on this path although [`Self::permit`] allows it.
+    /// Records that the sender has no more data to send on this path although [`Self::permit`] allows it.
     pub fn app_limited(&mut self, _now: Time) {
         if self.bytes_in_flight + u64::from(self.mtu.current()) <= self.congestion.window() {
             self.app_limited = true;
@@ -258,10 +258,10 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Returns whether the next packet is to leave with ECT(0).
+    /// Returns whether the next packet is marked with ECT(0).
     pub fn ecn_mark(&self) -> bool {
-        // RFC 9000 §13.4.2: marks may be what gets the packets dropped, so that probes of an untested path go
-        // without.
+        // RFC 9000 §13.4.2: the network may drop packets because of their marks, so probes of a path without
+        // validated ECN are not marked.
         self.ecn.marks() && (self.timer.pto_count == 0 || self.ecn.state() == EcnState::Capable)
     }
 
@@ -270,14 +270,14 @@ impl<T: Clone> Recovery<T> {
         self.ecn.state()
     }
 
-    /// Returns the order after the newest sent in `space`.
+    /// Returns the order that follows the newest one sent in `space`.
     pub fn next_order(&self, space: SpaceId) -> u64 {
         self.spaces[space as usize].sent.next()
     }
 
-    /// Counts a packet that leaves. Its order is at least [`Self::next_order`]; the orders in between are
-    /// skipped for good. One that is not in flight comes back as acknowledged or lost only as long as few of
-    /// its kind are under way ([`crate::MAX_QUIET_TRACKED`]).
+    /// Records a sent packet. Its order is at least [`Self::next_order`]; the orders in between are skipped
+    /// and never used. Packets that do not count towards bytes in flight are tracked only up to a limit
+    /// ([`crate::MAX_QUIET_TRACKED`]). Beyond it they are reported neither as acknowledged nor as lost.
     pub fn on_sent(&mut self, space: SpaceId, order: u64, sent: Sent<T>) {
         let now = sent.time;
         let size = u64::from(sent.size);
@@ -320,7 +320,7 @@ impl<T: Clone> Recovery<T> {
         self.spaces[space as usize].sent.push(order, Packet { sent, snapshot, counted });
     }
 
-    /// Keeps the list of sent packets within its bound: the oldest packet makes room.
+    /// Keeps the list of sent packets within its limit by removing the oldest packet.
     fn make_room(&mut self, space: SpaceId) {
         let space = &mut self.spaces[space as usize];
         if space.sent.is_full()
@@ -333,17 +333,19 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Returns the number of packets of `space` under way that ask for an acknowledgment.
+    /// Returns the number of ack-eliciting packets of `space` that are neither acknowledged nor lost.
     pub fn asking(&self, space: SpaceId) -> u64 {
         self.times[space as usize].eliciting
     }
 
-    /// Returns the packets of `space` under way, oldest first: a probe should carry their frames.
+    /// Returns the packets of `space` that are neither acknowledged nor lost, oldest first. A probe should
+    /// carry their frames.
     pub fn unacked(&self, space: SpaceId) -> impl Iterator<Item = &Sent<T>> {
         self.spaces[space as usize].sent.iter().map(|packet| &packet.sent)
     }
 
-    /// Returns the packets of `space` under way among `orders`, with their orders, oldest first.
+    /// Returns the packets of `space` within `orders` that are neither acknowledged nor lost, with their
+    /// orders, oldest first.
     pub fn under_way(
         &self,
         space: SpaceId,
@@ -352,9 +354,8 @@ impl<T: Clone> Recovery<T> {
         self.spaces[space as usize].sent.range(orders).map(|(order, packet)| (order, &packet.sent))
     }
 
-    /// Restarts the measurements for a path that leads elsewhere now (RFC 9000 §9.4): everything learned is
-    /// void, and packets sent before say nothing about it, though they still come back as acknowledged or
-    /// lost.
+    /// Restarts all measurements after a migration (RFC 9000 §9.4). Packets sent before are still reported as
+    /// acknowledged or lost, but have no effect on the measurements.
     pub fn migrate(&mut self, now: Time) {
         self.rtt = Rtt::new(self.config.initial_rtt);
         self.mtu.migrate();
@@ -363,22 +364,22 @@ impl<T: Clone> Recovery<T> {
         self.start_over(now);
     }
 
-    /// Resumes a path that works again after nothing has got through for longer than makes congestion
-    /// persistent (RFC 9002 §7.6): the congestion controller's knowledge means nothing, and losses of the
-    /// outage are none of congestion. The path starts as a new one does, but keeps its packet size and
-    /// round-trip time; the smallest round trip is measured anew (§5.2).
+    /// Restarts congestion control when a path works again after an outage longer than the period of
+    /// persistent congestion (RFC 9002 §7.6). The controller's state is obsolete, and the losses of the
+    /// outage do not indicate congestion. The path starts like a new one, but keeps its packet size and
+    /// round-trip time. The minimum round-trip time is measured anew (§5.2).
     pub fn resume(&mut self, now: Time) {
         self.rtt.forget_min();
         self.start_over(now);
     }
 
-    /// Returns the time that a path without answers has to be out before [`Self::resume`] is due (RFC 9002
-    /// §7.6.1).
+    /// Returns the minimum duration of an outage after which [`Self::resume`] is called (RFC 9002 §7.6.1).
     pub fn outage(&self) -> Duration {
         LossRun::duration(&self.rtt, self.timer.peer_max_ack_delay)
     }
 
-    /// Starts congestion control anew; packets sent before are no longer in flight and do not inform it.
+    /// Restarts congestion control. Packets sent before no longer count towards bytes in flight and do not
+    /// affect the controller.
     fn start_over(&mut self, now: Time) {
         for space in &mut self.spaces {
             let evicted = space.evicted.iter_mut().map(|(_, packet)| packet);
@@ -388,7 +389,7 @@ impl<T: Clone> Recovery<T> {
         }
         self.bytes_in_flight = 0;
         self.congestion = start_congestion(&self.config, self.mtu.current(), now);
-        // A new epoch number: late acknowledgments of earlier losses forgive nothing here.
+        // A new epoch number: late acknowledgments of earlier losses cannot undo anything here.
         self.epoch = Epoch { id: self.epoch.id.wrapping_add(1).max(1), ..Epoch::default() };
         self.pacer = Pacer::new(self.config.pacing, self.config.pacing_burst, now);
         self.sampler = Sampler::default();
@@ -403,12 +404,12 @@ impl<T: Clone> Recovery<T> {
         self.timer.touched = now;
     }
 
-    /// Returns the time at which an ack-eliciting packet was last sent; zero before the first.
+    /// Returns the time at which an ack-eliciting packet was last sent; zero if none was.
     pub fn last_sent(&self) -> Time {
         self.times.iter().map(|times| times.last_eliciting).max().unwrap_or_default()
     }
 
-    /// Returns the number of probe timeouts in a row without an acknowledgment.
+    /// Returns the number of consecutive probe timeouts without an acknowledgment.
     pub fn pto_count(&self) -> u32 {
         self.timer.pto_count
     }
@@ -418,11 +419,11 @@ impl<T: Clone> Recovery<T> {
         self.timer.pto(&self.rtt, space)
     }
 
-    /// Returns the size of the MTU probe to send now, if one is due. A sent probe has [`Sent::mtu_probe`]
-    /// set.
+    /// Returns the size of the MTU probe to send now, if one is due. The probe is sent with
+    /// [`Sent::mtu_probe`] set.
     pub fn mtu_probe(&mut self, now: Time) -> Option<u16> {
-        // Probes are of use only on a path that works: not before the handshake, and not while probing for
-        // life.
+        // MTU probes make sense only on a path that works: not before the handshake is confirmed, and not
+        // after a probe timeout.
         if !self.timer.progress.handshake_confirmed || self.timer.pto_count > 0 {
             return None;
         }
@@ -457,8 +458,8 @@ fn start_congestion(config: &Config, mtu: u16, now: Time) -> Congestion {
     )
 }
 
-/// Returns the initial window: ten packets, and no more than the larger of 14720 bytes and two packets (RFC
-/// 9002 §7.2).
+/// Returns the initial window. By default that is ten packets, but no more than the larger of 14720 bytes and
+/// two packets (RFC 9002 §7.2).
 fn initial_window(config: &Config, mtu: u16) -> u64 {
     let mtu = u64::from(mtu);
     match config.initial_window {

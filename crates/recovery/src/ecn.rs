@@ -4,44 +4,44 @@ use core::time::Duration;
 
 use anabranch_wire::{EcnCounts, SpaceId, Time};
 
-/// Packets marked while testing (RFC 9000 Appendix A.4).
+/// Packets marked during the test (RFC 9000 Appendix A.4).
 const TESTING_PACKETS: u32 = 10;
 
-/// Probe timeouts the testing lasts at most (RFC 9000 Appendix A.4).
+/// Maximum duration of the test in probe timeouts (RFC 9000 Appendix A.4).
 const TESTING_PTOS: u32 = 3;
 
 /// State of ECN on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnState {
-    /// The first packets are marked to see what happens.
+    /// The first packets are marked, as a test.
     Testing,
-    /// Enough were marked; unmarked packets go out until the answer is in.
+    /// The test is over and its result is not yet known. Packets are not marked.
     Unknown,
-    /// Marks arrive and are reported: all packets are marked.
+    /// Marks arrive and are reported. All packets are marked.
     Capable,
-    /// Marks are dropped, changed or not reported (or ECN is switched off): none are set.
+    /// Marks are dropped, changed or not reported, or ECN is switched off. No packet is marked.
     Failed,
 }
 
-/// Meaning of an acknowledgment's ECN counts.
+/// Result of an acknowledgment's ECN counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Nothing,
-    /// So many more packets than before were received with CE.
+    /// Number of packets newly reported as received with CE.
     Congestion(u64),
     Failed,
 }
 
-/// Validates ECN on one path.
+/// ECN validation of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Ecn {
     state: EcnState,
     testing_since: Option<Time>,
     sent_testing: u32,
     lost_testing: u32,
-    /// Packets sent with ECT(0) by space.
+    /// Packets sent with ECT(0), for each space.
     sent: [u64; 3],
-    /// Counts reported by the peer by space.
+    /// Counts that the peer reported, for each space.
     counts: [EcnCounts; 3],
 }
 
@@ -66,19 +66,19 @@ impl Ecn {
         self.sent[space as usize]
     }
 
-    /// Confirms that marks arrive, which somebody else has found.
+    /// Records that marks arrive on the path, as [`SharedEcn`](crate::SharedEcn) has found.
     pub(crate) fn confirm(&mut self) {
         if self.state != EcnState::Failed {
             self.state = EcnState::Capable;
         }
     }
 
-    /// Returns whether the next packet is to be marked.
+    /// Returns whether the next packet is marked.
     pub(crate) fn marks(&self) -> bool {
         matches!(self.state, EcnState::Testing | EcnState::Capable)
     }
 
-    /// Counts a marked packet that leaves.
+    /// Counts a marked packet that is sent.
     pub(crate) fn on_sent(&mut self, now: Time, space: SpaceId, pto: Duration) {
         self.sent[space as usize] += 1;
         if self.state != EcnState::Testing {
@@ -91,13 +91,13 @@ impl Ecn {
         }
     }
 
-    /// Counts a lost packet that was marked; returns whether the path thereby proves to drop marked packets.
+    /// Counts a lost packet that was marked. Returns whether the path has proved to drop marked packets.
     pub(crate) fn on_lost(&mut self) -> bool {
         if !matches!(self.state, EcnState::Testing | EcnState::Unknown) {
             return false;
         }
         self.lost_testing += 1;
-        // RFC 9000 §13.4.2: if all marked packets of the test are lost, marking is given up.
+        // RFC 9000 §13.4.2: if all marked packets of the test are lost, marking is disabled.
         if self.state == EcnState::Unknown && self.lost_testing >= self.sent_testing {
             self.state = EcnState::Failed;
             return true;
@@ -105,16 +105,17 @@ impl Ecn {
         false
     }
 
-    /// Judges an acknowledgment that raised the largest acknowledged packet of `space` and newly acknowledged
-    /// `marked` packets that left with ECT(0). Others must not be passed: reordered counts may run backwards.
+    /// Validates the counts of an ACK that raised the largest acknowledged packet of `space` and newly
+    /// acknowledged `marked` packets sent with ECT(0). Other ACKs must not be passed: when ACKs are
+    /// reordered, counts may decrease.
     pub(crate) fn on_ack(&mut self, space: SpaceId, marked: u64, counts: Option<EcnCounts>) -> Verdict {
         if self.state == EcnState::Failed {
-            // Where counting starts should another path be tested later.
+            // A later test of another path starts from these counts.
             self.counts[space as usize] = counts.unwrap_or(self.counts[space as usize]);
             return Verdict::Nothing;
         }
         let Some(counts) = counts else {
-            // RFC 9000 §13.4.2.1: marked packets were received, yet the peer (or the path) hides it.
+            // RFC 9000 §13.4.2.1: marked packets were received, but the ACK reports no counts.
             return if marked > 0 { self.fail() } else { Verdict::Nothing };
         };
         let before = self.counts[space as usize];
@@ -123,8 +124,8 @@ impl Ecn {
             return self.fail();
         };
         let sent = self.sent[space as usize];
-        // RFC 9000 §13.4.2.1: every newly acknowledged marked packet shows up as ECT(0) or CE; nothing shows
-        // up as ECT(1), which is never sent; and no count exceeds what was sent.
+        // RFC 9000 §13.4.2.1: every newly acknowledged marked packet is counted as ECT(0) or CE. No packet is
+        // counted as ECT(1), which is never sent. The counts do not exceed the number of marked packets.
         let bleached = ect0.saturating_add(ce) < marked;
         let remarked = counts.ect1 != before.ect1 || counts.ect0.saturating_add(counts.ce) > sent;
         if bleached || remarked {
@@ -137,7 +138,7 @@ impl Ecn {
         if ce > 0 { Verdict::Congestion(ce) } else { Verdict::Nothing }
     }
 
-    /// Restarts the test after the path changed (RFC 9000 §9.4). The peer's counts go on.
+    /// Restarts the test after a migration (RFC 9000 §9.4). The peer's counts continue.
     pub(crate) fn restart(&mut self, enabled: bool) {
         self.state = if enabled { EcnState::Testing } else { EcnState::Failed };
         self.testing_since = None;

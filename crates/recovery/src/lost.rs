@@ -1,5 +1,5 @@
-//! Packets declared lost, remembered for a while: an acknowledgment may still arrive and show that they were
-//! not.
+//! Packets declared lost. They are kept for a while, because a late acknowledgment may show that the loss was
+//! spurious.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,21 @@ use anabranch_wire::Time;
 
 use crate::sent::Sent;
 
-/// Lost packets one space remembers; the oldest give way.
+/// Maximum number of lost packets kept in one space. The oldest ones are removed first.
 pub(crate) const MAX_REMEMBERED: usize = 1024;
 
-/// A packet declared lost.
+/// Packet declared lost.
 #[derive(Debug)]
 pub(crate) struct Lost<T> {
     pub(crate) order: u64,
     pub(crate) sent: Sent<T>,
-    /// Congestion epoch that the loss belongs to; 0 for none.
+    /// Congestion epoch of the loss; 0 for none.
     pub(crate) epoch: u32,
     expires: Time,
 }
 
-/// Lost packets by ascending order. They are lost in that order: a packet is never lost before an older one.
+/// Lost packets by ascending order. They are added in that order, because a packet is never declared lost
+/// before an older one.
 #[derive(Debug)]
 pub(crate) struct LostPackets<T> {
     packets: VecDeque<Lost<T>>,
@@ -38,24 +39,24 @@ impl<T> LostPackets<T> {
         self.packets.push_back(Lost { order, sent, epoch, expires });
     }
 
-    /// Removes all losses from their epochs after the path changed.
+    /// Detaches all losses from their congestion epochs, because congestion control restarts.
     pub(crate) fn disown(&mut self) {
         self.packets.iter_mut().for_each(|lost| lost.epoch = 0);
     }
 
-    /// Returns the oldest order that is remembered at `now`.
+    /// Returns the oldest order that has not expired at `now`.
     pub(crate) fn oldest(&self, now: Time) -> Option<u64> {
         self.packets.iter().find(|lost| lost.expires > now).map(|lost| lost.order)
     }
 
-    /// Forgets what was lost too long ago.
+    /// Removes the packets that have expired at `now`.
     pub(crate) fn expire(&mut self, now: Time) {
         while self.packets.front().is_some_and(|lost| lost.expires <= now) {
             self.packets.pop_front();
         }
     }
 
-    /// Takes the remembered packets in `low..=high` out.
+    /// Removes the packets in `low..=high` and passes them to `each`.
     pub(crate) fn take(&mut self, low: u64, high: u64, each: impl FnMut(Lost<T>)) {
         if self.packets.is_empty() {
             return;

@@ -4,38 +4,40 @@ use anabranch_wire::Time;
 
 use crate::config::MtuConfig;
 
-/// Smallest size every QUIC path must carry (RFC 9000 §14, BASE_PLPMTU of RFC 8899 §5.1.2).
+/// Smallest size that every QUIC path must carry (RFC 9000 §14, BASE_PLPMTU of RFC 8899 §5.1.2).
 pub(crate) const BASE: u16 = 1200;
 
-/// Probes of one size that are lost before the size is held for too large (RFC 8899 §5.1.2, MAX_PROBES).
+/// Number of probes of one size that must be lost before the size counts as too large (RFC 8899 §5.1.2,
+/// MAX_PROBES).
 const MAX_PROBES: u8 = 3;
 
-/// The search ends when it would gain fewer bytes than this.
+/// Minimum gain in bytes for which the search continues.
 const MIN_STEP: u16 = 8;
 
-/// Consecutive probe timeouts without an acknowledgment after which the size is suspected (RFC 8899 §4.3).
+/// Consecutive probe timeouts without an acknowledgment after which the size is reset (RFC 8899 §4.3).
 const SUSPICIOUS_PTOS: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
 enum Search {
-    /// Probing `target`, known to be at most `ceiling`; `lost` probes of that size are gone.
+    /// Probing `target`. The maximum is known to be at most `ceiling`, and `lost` probes of the target size
+    /// were lost.
     On { target: u16, ceiling: u16, lost: u8 },
-    /// Nothing to probe until the time, if there is one.
+    /// No probing until this time; `None`: no further probing.
     Rest(Option<Time>),
 }
 
-/// The search for the largest size the path carries.
+/// Search for the largest size that the path carries.
 #[derive(Clone, Debug)]
 pub(crate) struct Discovery {
     config: MtuConfig,
-    /// Largest size the peer accepts.
+    /// Largest size that the peer accepts.
     limit: u16,
     current: u16,
     search: Search,
     probe_in_flight: bool,
-    /// Loss bursts that hit only packets above the base size, since such a packet got through.
+    /// Bursts of losses of only packets above the base size, since such a packet was last acknowledged.
     suspicious: u32,
-    /// Size of the smallest packet lost in them.
+    /// Size of the smallest packet that these bursts lost.
     suspect: u16,
 }
 
@@ -54,13 +56,13 @@ impl Discovery {
         discovery
     }
 
-    /// Returns the size in bytes of UDP payload that packets may have now.
+    /// Returns the current maximum size of packets, in bytes of UDP payload.
     pub(crate) fn current(&self) -> u16 {
         self.current
     }
 
-    /// Returns the peer accepts at most `limit` bytes (RFC 9000 §18.2, max_udp_payload_size). Whether the
-    /// size changed.
+    /// Sets the largest size that the peer accepts (RFC 9000 §18.2, max_udp_payload_size). Returns whether
+    /// the current size changed.
     pub(crate) fn limit(&mut self, limit: u16) -> bool {
         self.limit = limit.max(BASE);
         let before = self.current;
@@ -69,7 +71,7 @@ impl Discovery {
         self.current != before
     }
 
-    /// Starts again after the path changed.
+    /// Starts anew after a migration.
     pub(crate) fn migrate(&mut self) {
         self.current = self.config.initial.max(BASE).min(self.limit);
         self.trust();
@@ -97,7 +99,7 @@ impl Discovery {
         self.probe_in_flight = true;
     }
 
-    /// Notes that a packet of `size` bytes arrived; returns whether that raised the size.
+    /// Records that a packet of `size` bytes was acknowledged. Returns whether that raised the current size.
     pub(crate) fn on_acked(&mut self, now: Time, size: u16, probe: bool) -> bool {
         if size >= self.suspect {
             self.trust();
@@ -116,7 +118,7 @@ impl Discovery {
         true
     }
 
-    /// Notes that a probe of `size` bytes is lost, which is no sign of congestion (RFC 9000 §14.4).
+    /// Records that a probe of `size` bytes was lost. This does not indicate congestion (RFC 9000 §14.4).
     pub(crate) fn on_probe_lost(&mut self, now: Time, size: u16) {
         self.probe_in_flight = false;
         if let Search::On { target, ceiling, lost } = self.search
@@ -130,13 +132,13 @@ impl Discovery {
         }
     }
 
-    /// Forgets a probe under way; nothing is learned from it.
+    /// Records that the probe in flight is no longer tracked. Its result is unknown.
     pub(crate) fn on_probe_forgotten(&mut self) {
         self.probe_in_flight = false;
     }
 
-    /// Judges a burst of losses whose smallest ordinary packet had `size` bytes; returns whether the path is
-    /// held for a black hole and the size went back to the base (RFC 8899 §4.3).
+    /// Handles a burst of losses whose smallest packet, MTU probes excluded, had `size` bytes. Returns
+    /// whether the path now counts as a black hole and the size was reset to the base (RFC 8899 §4.3).
     pub(crate) fn on_lost(&mut self, now: Time, size: u16) -> bool {
         if size <= BASE || self.current <= BASE {
             return false;
@@ -151,9 +153,8 @@ impl Discovery {
         true
     }
 
-    /// Judges the `count`-th probe timeout in a row; returns whether the size went back to the base. Nothing
-    /// at all gets through, so the size is only one suspect, and the search may start again as soon as
-    /// something does.
+    /// Handles the `count`-th consecutive probe timeout. Returns whether the size was reset to the base. The
+    /// size is only one possible cause of the silence, so the search restarts without a cooldown.
     pub(crate) fn on_pto(&mut self, count: u32) -> bool {
         if count < SUSPICIOUS_PTOS || self.current <= BASE {
             return false;
@@ -177,7 +178,7 @@ impl Discovery {
         self.config.maximum.min(self.limit)
     }
 
-    /// Starts a search with the largest size of all: most paths carry it, and then one probe is enough.
+    /// Starts a search with the maximum size. Most paths carry it, so one probe is then enough.
     fn restart(&mut self) {
         let target = self.ceiling();
         self.search = if self.config.discovery && target > self.current {
@@ -187,7 +188,7 @@ impl Discovery {
         };
     }
 
-    /// Goes on between the current size and `ceiling`, halving.
+    /// Continues the search halfway between the current size and `ceiling`.
     fn aim(&mut self, now: Time, ceiling: u16) {
         let gap = ceiling.saturating_sub(self.current);
         self.search = if gap < MIN_STEP {

@@ -1,4 +1,4 @@
-//! Persistent congestion (RFC 9002 §7.6): a run of losses so long that the old window means nothing.
+//! Persistent congestion (RFC 9002 §7.6): losses over so long a time that the old window is meaningless.
 
 use core::time::Duration;
 
@@ -6,17 +6,17 @@ use anabranch_wire::Time;
 
 use crate::rtt::Rtt;
 
-/// Probe timeouts a run of losses must span (RFC 9002 §7.6.1, kPersistentCongestionThreshold).
+/// Minimum duration of a run of losses, in probe timeouts (RFC 9002 §7.6.1, kPersistentCongestionThreshold).
 const THRESHOLD: u32 = 3;
 
-/// The current run of lost ack-eliciting packets of one space, without an acknowledged one in between.
+/// Current run of lost ack-eliciting packets of one space, without an acknowledged packet in between.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LossRun {
     first: Option<Time>,
 }
 
 impl LossRun {
-    /// Returns the time that a run must span.
+    /// Returns the minimum duration of a run.
     pub(crate) fn duration(rtt: &Rtt, max_ack_delay: Duration) -> Duration {
         (rtt.pto_base() + max_ack_delay) * THRESHOLD
     }
@@ -26,7 +26,8 @@ impl LossRun {
         self.first = None;
     }
 
-    /// Adds a lost ack-eliciting packet sent at `sent`; whether that makes the congestion persistent.
+    /// Adds a lost ack-eliciting packet that was sent at `sent`. Returns whether the congestion is now
+    /// persistent.
     pub(crate) fn lost(&mut self, sent: Time, rtt: &Rtt, max_ack_delay: Duration) -> bool {
         // RFC 9002 §7.6.2: only packets sent after the first RTT sample count.
         if rtt.first_sample().is_none_or(|first| sent <= first) {

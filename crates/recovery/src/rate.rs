@@ -4,34 +4,34 @@ use core::time::Duration;
 
 use anabranch_wire::Time;
 
-/// State of the path's delivery when a packet left.
+/// State of delivery on the path when a packet was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Snapshot {
-    /// Bytes delivered by then.
+    /// Bytes delivered before the packet was sent.
     delivered: u64,
-    /// Time at which the newest of them were acknowledged.
+    /// Time of the most recent delivery.
     delivered_time: Time,
-    /// Send time of the packet that opened the sampling interval.
+    /// Send time of the packet that began the sampling interval.
     first_sent_time: Time,
-    /// Bytes lost by then.
+    /// Bytes lost before the packet was sent.
     lost: u64,
-    /// Bytes in flight, this packet included.
+    /// Bytes in flight, including this packet.
     in_flight: u64,
     app_limited: bool,
 }
 
 impl Snapshot {
-    /// Returns the bytes in flight right after the packet left.
+    /// Returns the bytes in flight just after the packet was sent.
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Returns whether the sender had nothing to send before it.
+    /// Returns whether the sender had run out of data before the packet.
     pub(crate) fn app_limited(&self) -> bool {
         self.app_limited
     }
 
-    /// Returns the bytes lost on the path before the packet left.
+    /// Returns the bytes lost on the path before the packet was sent.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -40,28 +40,28 @@ impl Snapshot {
 /// Sample of the delivery rate from one acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateSample {
-    /// Bytes per second; `None` if the interval was too short to tell.
+    /// Rate in bytes per second; `None` if the interval was too short.
     pub rate: Option<u64>,
-    /// Bytes delivered on the path when the newest acknowledged packet left.
+    /// Bytes delivered on the path when the newest acknowledged packet was sent.
     pub prior_delivered: u64,
     /// Bytes delivered between the sending and the acknowledgment of that packet.
     pub delivered: u64,
     /// Bytes lost in the same interval.
     pub lost: u64,
-    /// Bytes in flight when that packet left.
+    /// Bytes in flight when that packet was sent.
     pub in_flight: u64,
-    /// `true` if the sender had nothing to send at the time, so that the rate says little about the path.
+    /// `true` if the sender had run out of data, so that the rate may be below the path's bandwidth.
     pub app_limited: bool,
 }
 
-/// Counts deliveries on a path.
+/// Counter of deliveries and losses on a path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sampler {
     delivered: u64,
     delivered_time: Time,
     first_sent_time: Time,
     lost: u64,
-    /// Samples are application limited until so many bytes are delivered.
+    /// Samples are application limited until this number of bytes is delivered.
     app_limited_until: Option<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Sampler {
         self.app_limited_until.is_some()
     }
 
-    /// Counts a packet of `size` bytes that leaves while `in_flight` bytes are under way.
+    /// Counts a packet of `size` bytes that is sent when `in_flight` bytes are in flight.
     pub(crate) fn on_sent(&mut self, now: Time, size: u64, in_flight: u64) -> Snapshot {
         if in_flight == 0 {
             self.first_sent_time = now;
@@ -107,14 +107,14 @@ impl Sampler {
         }
     }
 
-    /// Returns the sample of an acknowledgment whose newest packet left at `sent_time` with `snapshot`.
+    /// Returns the sample of an acknowledgment. Its newest packet was sent at `sent_time`, with `snapshot`.
     pub(crate) fn sample(&mut self, sent_time: Time, snapshot: &Snapshot, min_rtt: Duration) -> RateSample {
         let send_elapsed = sent_time - snapshot.first_sent_time;
         let ack_elapsed = self.delivered_time - snapshot.delivered_time;
         self.first_sent_time = sent_time;
         let interval = send_elapsed.max(ack_elapsed);
         let delivered = self.delivered - snapshot.delivered;
-        // Intervals below the minimum RTT come from compressed acknowledgments and would overestimate.
+        // An interval below the minimum RTT is due to ACK compression, and its rate would be too high.
         let rate = (interval >= min_rtt && !interval.is_zero()).then(|| per_second(delivered, interval));
         RateSample {
             rate,
@@ -126,7 +126,7 @@ impl Sampler {
         }
     }
 
-    /// Notes that the sender ran out of data with `in_flight` bytes under way.
+    /// Records that the sender ran out of data with `in_flight` bytes in flight.
     pub(crate) fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = Some(self.delivered + in_flight);
     }
@@ -140,12 +140,12 @@ pub(crate) fn per_second(bytes: u64, interval: Duration) -> u64 {
     scale(bytes, SECOND, u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1))
 }
 
-/// Returns the bytes that `rate` bytes per second carry in `interval`.
+/// Returns the number of bytes sent in `interval` at `rate` bytes per second.
 pub(crate) fn bytes_in(rate: u64, interval: Duration) -> u64 {
     scale(rate, u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX), SECOND)
 }
 
-/// Returns `a` · `b` / `c`, without the cost of wide division where the product is short.
+/// Returns `a` · `b` / `c`. Avoids wide division if the product fits in 64 bits.
 fn scale(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
         Some(product) => product / c,

@@ -1,4 +1,4 @@
-//! Reordering of a path, learned from losses that were none (RFC 9002 §6.1.1, in the manner of RFC 8985 §7).
+//! Reordering on a path, learned from spurious losses (RFC 9002 §6.1.1, similar to RFC 8985 §7).
 
 use core::time::Duration;
 
@@ -6,16 +6,17 @@ use anabranch_wire::Time;
 
 use crate::rtt::{GRANULARITY, Rtt};
 
-/// Largest packet threshold that reordering can teach.
+/// Maximum packet threshold after spurious losses.
 pub(crate) const MAX_PACKET_THRESHOLD: u64 = 300;
 
-/// Eighths of the round-trip time that reordering can add to the time threshold.
+/// Maximum addition to the time threshold after spurious losses, in eighths of the round-trip time.
 pub(crate) const MAX_EXTRA_EIGHTHS: u32 = 7;
 
-/// Congestion events without a spurious loss after which the path is held for orderly again (RFC 8985 §7.1).
+/// Number of congestion events without a spurious loss after which the initial thresholds are restored (RFC
+/// 8985 §7.1).
 const FORGET_AFTER: u32 = 16;
 
-/// The loss thresholds in force.
+/// Current loss thresholds.
 #[derive(Clone, Debug)]
 pub(crate) struct Reordering {
     initial_packets: u64,
@@ -38,7 +39,7 @@ impl Reordering {
         }
     }
 
-    /// Orders by which a packet must be overtaken to be lost.
+    /// Returns the packet reordering threshold, in orders (RFC 9002 §6.1.1).
     pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
@@ -50,19 +51,19 @@ impl Reordering {
         delay.max(GRANULARITY)
     }
 
-    /// Learns from a packet that was acknowledged after it was lost, `distance` orders behind the newest
-    /// acknowledged one.
+    /// Raises the thresholds after a spurious loss: a packet declared lost was acknowledged, `distance`
+    /// orders behind the largest acknowledged one.
     pub(crate) fn on_spurious(&mut self, now: Time, distance: u64, rtt: &Rtt) {
         self.orderly_events = 0;
         self.packets = (distance + 1).clamp(self.packets, MAX_PACKET_THRESHOLD.max(self.initial_packets));
-        // One step per round trip: the packets of one flight tell the same story.
+        // One step per round trip: all packets of one flight show the same reordering.
         if self.raised_at.is_none_or(|at| now - at >= rtt.smoothed()) {
             self.raised_at = Some(now);
             self.extra_eighths = (self.extra_eighths + 1).min(MAX_EXTRA_EIGHTHS);
         }
     }
 
-    /// Notes that a congestion event began.
+    /// Counts a congestion event.
     pub(crate) fn on_congestion(&mut self) {
         self.orderly_events += 1;
         if self.orderly_events > FORGET_AFTER {

@@ -1,4 +1,4 @@
-//! The packets of one space that are under way, by order.
+//! Packets of one space that are neither acknowledged nor lost, by order.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -7,61 +7,64 @@ use anabranch_wire::Time;
 
 use crate::rate::Snapshot;
 
-/// Most consecutive orders a sender may skip at once; each takes a slot until it is passed.
+/// Maximum number of consecutive orders that a sender may skip at once.
 pub(crate) const MAX_SKIP: u64 = 1 << 10;
 
-/// Skipped orders (ranges of them) remembered after the packets around them are acknowledged or lost, to catch a peer that
-/// acknowledges what it cannot have received (RFC 9000 §21.4).
+/// Maximum number of ranges of skipped orders that are remembered. They are kept after the packets around
+/// them are acknowledged or lost, to detect a peer that acknowledges packets that were never sent (RFC 9000
+/// §21.4).
 pub(crate) const MAX_HOLES: usize = 32;
 
-/// Packets one space may hold. A peer that never acknowledges makes the sender forget its oldest packets
-/// here, far beyond what any congestion window reaches.
+/// Maximum number of packets tracked in one space. If a peer never acknowledges any, the sender drops the
+/// oldest ones. The limit is far beyond any congestion window.
 pub(crate) const MAX_TRACKED: usize = 1 << 18;
 
-/// Packets one space may hold that do not count toward bytes in flight: acknowledgments alone, which a peer
-/// need not acknowledge (RFC 9000 §13.2.1). Those beyond are not remembered, which only makes later ACK
-/// frames repeat more ranges.
+/// Maximum number of packets tracked in one space that do not count towards bytes in flight. They contain
+/// only ACK frames, and a peer need not acknowledge them (RFC 9000 §13.2.1). Further ones are not tracked;
+/// the only effect is that later ACK frames repeat more ranges.
 pub const MAX_QUIET_TRACKED: usize = 160;
 
-/// Such packets that are remembered one by one; of those that follow only every [`SPARSE`]th is.
+/// Number of packets outside bytes in flight that are all tracked. Of further ones, only those whose order is
+/// a multiple of [`SPARSE`] are.
 const DENSE_QUIET: usize = 128;
 
 /// See [`DENSE_QUIET`].
 const SPARSE: u64 = 16;
 
-/// A packet as its sender remembers it.
+/// Sender's record of a packet.
 #[derive(Clone, Debug)]
 pub struct Sent<T> {
-    /// Time at which it left.
+    /// Time at which the packet was sent.
     pub time: Time,
-    /// Its size in bytes of UDP payload.
+    /// Size in bytes of UDP payload.
     pub size: u16,
-    /// `true` if it asks for an acknowledgment (RFC 9002 §2).
+    /// `true` if the packet is ack-eliciting (RFC 9002 §2).
     pub ack_eliciting: bool,
-    /// `true` if it counts toward bytes in flight (RFC 9002 §2).
+    /// `true` if the packet counts towards bytes in flight (RFC 9002 §2).
     pub in_flight: bool,
-    /// `true` if it left with ECT(0).
+    /// `true` if the packet was sent with ECT(0).
     pub ect: bool,
-    /// `true` if it probes for a larger MTU; its loss says nothing about congestion (RFC 9000 §14.4).
+    /// `true` if the packet is an MTU probe. Its loss does not indicate congestion (RFC 9000 §14.4).
     pub mtu_probe: bool,
-    /// Data of the transport about its frames, returned when it is acknowledged or lost.
+    /// The transport's record of the packet's frames, returned when the packet is acknowledged or lost.
     pub owed: T,
 }
 
-/// A packet under way.
+/// Sent packet that is neither acknowledged nor lost.
 #[derive(Debug)]
 pub(crate) struct Packet<T> {
     pub(crate) sent: Sent<T>,
     pub(crate) snapshot: Snapshot,
-    /// `true` if it is part of the path's bytes in flight and speaks to its controller: in flight, and sent
-    /// since the last migration.
+    /// `true` if the packet counts towards the path's bytes in flight and its controller: it is in flight,
+    /// and congestion control has not restarted since it was sent.
     pub(crate) counted: bool,
 }
 
 #[derive(Debug)]
 enum State<T> {
     Sent(Packet<T>),
-    /// Acknowledged, as are (or were, if already forgotten) all of the `run` slots that end here.
+    /// Acknowledged. So are the slots before it: `run` counts the slots that end here, some of which may
+    /// already be removed.
     Acked {
         run: u32,
     },
@@ -74,16 +77,16 @@ struct Slot<T> {
     state: State<T>,
 }
 
-/// Slots by ascending order; orders that the sender has skipped, or does not remember, have none. Once
-/// [`Self::compact`] has run, its front is a packet that is still under way.
+/// Slots by ascending order. Orders that were skipped or are not tracked have no slot. After
+/// [`Self::compact`], the front slot is a packet that is neither acknowledged nor lost.
 #[derive(Debug)]
 pub(crate) struct SentList<T> {
-    /// The order after the newest one sent.
+    /// Order that follows the newest one sent.
     next: u64,
     slots: VecDeque<Slot<T>>,
-    /// Packets under way that are not in flight.
+    /// Number of tracked packets that do not count towards bytes in flight.
     quiet: usize,
-    /// First and last order of recent holes, ascending.
+    /// First and last order of each recent range of skipped orders, ascending.
     holes: VecDeque<(u64, u64)>,
 }
 
@@ -92,7 +95,7 @@ impl<T> SentList<T> {
         Self { next: 0, slots: VecDeque::new(), quiet: 0, holes: VecDeque::new() }
     }
 
-    /// Returns the order after the newest one sent.
+    /// Returns the order that follows the newest one sent.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -102,18 +105,18 @@ impl<T> SentList<T> {
         self.slots.front().map_or(self.next, |slot| slot.order)
     }
 
-    /// Returns whether a packet has to be forgotten before another is added.
+    /// Returns whether the oldest packet must be removed before another one is added.
     pub(crate) fn is_full(&self) -> bool {
         self.slots.len() >= MAX_TRACKED
     }
 
-    /// Returns whether a packet is remembered that is not in flight.
+    /// Returns whether a packet is tracked that does not count towards bytes in flight.
     fn remembers_quiet(&self, order: u64) -> bool {
         self.quiet < DENSE_QUIET || self.quiet < MAX_QUIET_TRACKED && order.is_multiple_of(SPARSE)
     }
 
-    /// Appends a packet whose order is at least [`Self::next`]; one that is not in flight only if there is
-    /// room for such packets.
+    /// Appends a packet whose order is at least [`Self::next`]. A packet that does not count towards bytes in
+    /// flight is dropped if the limit of such packets is reached.
     pub(crate) fn push(&mut self, order: u64, packet: Packet<T>) {
         let next = self.next;
         debug_assert!(order >= next && order - next <= MAX_SKIP, "orders increase by small steps");
@@ -144,13 +147,13 @@ impl<T> SentList<T> {
     /// Returns the index of the first slot whose order is at least `order`.
     fn index(&self, order: u64) -> usize {
         let Some(base) = self.slots.front().map(|slot| slot.order) else { return 0 };
-        // As many slots as orders stand in front of it at most; without gaps it is just as many.
+        // At most `order - base` slots precede it; exactly that many if there are no gaps.
         let most = usize::try_from(order.saturating_sub(base)).unwrap_or(usize::MAX).min(self.slots.len());
         let is_below = |at: usize| self.slots[at].order < order;
         if most == 0 || is_below(most - 1) {
             return most;
         }
-        // The gaps: a binary search in front of it.
+        // There are gaps: a binary search below that bound.
         let (mut low, mut high) = (0, most - 1);
         while low < high {
             let middle = low.midpoint(high);
@@ -159,9 +162,9 @@ impl<T> SentList<T> {
         low
     }
 
-    /// Takes the packets under way in `low..=high` out, newest first. Costs a step per packet taken plus a
-    /// step per earlier acknowledged range, however wide: runs of acknowledged slots are skipped at once.
-    /// Returns the steps.
+    /// Removes the unacknowledged packets in `low..=high` and passes them to `each`, newest first. The cost
+    /// is one step for each packet and one for each range acknowledged earlier, regardless of its width,
+    /// because runs of acknowledged slots are skipped. Returns the number of steps.
     pub(crate) fn take(&mut self, low: u64, high: u64, mut each: impl FnMut(u64, Packet<T>)) -> usize {
         let (first, end) = (self.index(low), self.index(high.saturating_add(1)));
         let mut steps = 0;
@@ -189,7 +192,7 @@ impl<T> SentList<T> {
         steps
     }
 
-    /// Returns the oldest packet under way, once [`Self::compact`] has run.
+    /// Returns the oldest unacknowledged packet. [`Self::compact`] must have been called before.
     pub(crate) fn front(&self) -> Option<(u64, &Packet<T>)> {
         match self.slots.front() {
             Some(Slot { order, state: State::Sent(packet) }) => Some((*order, packet)),
@@ -197,7 +200,7 @@ impl<T> SentList<T> {
         }
     }
 
-    /// Takes the oldest packet under way out, once [`Self::compact`] has run.
+    /// Removes and returns the oldest unacknowledged packet. [`Self::compact`] must have been called before.
     pub(crate) fn pop(&mut self) -> Option<(u64, Packet<T>)> {
         self.front()?;
         match self.slots.pop_front() {
@@ -209,7 +212,7 @@ impl<T> SentList<T> {
         }
     }
 
-    /// Drops acknowledged slots from the front and returns their number.
+    /// Removes acknowledged slots from the front and returns their number.
     pub(crate) fn compact(&mut self) -> usize {
         let mut dropped = 0;
         while matches!(self.slots.front(), Some(Slot { state: State::Acked { .. }, .. })) {
@@ -219,7 +222,7 @@ impl<T> SentList<T> {
         dropped
     }
 
-    /// Returns the packets under way, oldest first.
+    /// Returns the unacknowledged packets, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet<T>> {
         self.slots.iter().filter_map(|slot| match &slot.state {
             State::Sent(packet) => Some(packet),
@@ -227,7 +230,7 @@ impl<T> SentList<T> {
         })
     }
 
-    /// Returns the packets under way among `orders`, with their orders, oldest first.
+    /// Returns the unacknowledged packets within `orders`, with their orders, oldest first.
     pub(crate) fn range(&self, orders: Range<u64>) -> impl DoubleEndedIterator<Item = (u64, &Packet<T>)> {
         let start = self.index(orders.start);
         let end = self.index(orders.end).max(start);
@@ -237,7 +240,7 @@ impl<T> SentList<T> {
         })
     }
 
-    /// Returns the packets under way, oldest first, to be changed.
+    /// Returns mutable references to the unacknowledged packets, oldest first.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Packet<T>> {
         self.slots.iter_mut().filter_map(|slot| match &mut slot.state {
             State::Sent(packet) => Some(packet),

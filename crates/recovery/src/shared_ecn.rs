@@ -2,50 +2,50 @@
 
 use anabranch_wire::EcnCounts;
 
-/// Validates the counts that a peer reports for packets of several paths (RFC 9000 §13.4.2.1).
+/// Validation of the ECN counts that a peer reports for packets of several paths (RFC 9000 §13.4.2.1).
 ///
-/// An ACK may overtake another one on a faster path, so that counts run backwards without fault. That is why
-/// totals are compared and not what came from one ACK to the next: the largest counts seen belong to the
-/// newest ACK, whose writer had received all that any ACK before it named.
+/// An ACK on a faster path may overtake an earlier one, so counts may decrease without an error. Totals are
+/// therefore compared, not differences between ACKs. The largest counts received belong to the newest ACK,
+/// and they cover all packets that earlier ACKs acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct SharedEcn {
-    /// Packets that left with ECT(0).
+    /// Packets sent with ECT(0).
     sent: u64,
-    /// Those of them that were acknowledged.
+    /// Packets sent with ECT(0) and acknowledged.
     acked: u64,
-    /// The largest counts reported.
+    /// Largest counts reported.
     counts: EcnCounts,
     failed: bool,
 }
 
-/// Meaning of an ACK's counts for the paths whose packets it acknowledged.
+/// Result of an ACK's counts, for the paths whose packets it acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnFinding {
-    /// Nothing is new.
+    /// No new CE marks.
     Nothing,
-    /// So many more packets than before were received with CE.
+    /// Number of packets newly reported as received with CE.
     Congestion(u64),
-    /// The counts are wrong: no path may mark packets any longer.
+    /// The counts are wrong, and marking must stop on all paths.
     Failed,
 }
 
 impl SharedEcn {
-    /// Begins after `sent` marked packets.
+    /// Creates the validation after `sent` marked packets.
     pub fn new(sent: u64) -> Self {
         Self { sent, ..Self::default() }
     }
 
-    /// Counts a packet that left with ECT(0).
+    /// Counts a packet sent with ECT(0).
     pub fn on_sent(&mut self) {
         self.sent += 1;
     }
 
-    /// Returns whether validation has failed, which is final.
+    /// Returns whether validation has failed. A failure is permanent.
     pub fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Judges an ACK that newly acknowledged `marked` packets that had left with ECT(0), on whatever paths.
+    /// Validates the counts of an ACK that newly acknowledged `marked` packets sent with ECT(0), on any path.
     pub fn on_ack(&mut self, marked: u64, counts: Option<EcnCounts>) -> EcnFinding {
         if self.failed {
             return EcnFinding::Nothing;
@@ -57,8 +57,8 @@ impl SharedEcn {
         self.counts.ect1 = self.counts.ect1.max(reported.ect1);
         self.counts.ce = self.counts.ce.max(before.max(reported.ce));
         let received = self.counts.ect0.saturating_add(self.counts.ce);
-        // Marked packets were received and the peer, or a network, hides it; or it saw marks that were never
-        // set.
+        // Either marked packets were received and the peer or the network hides it, or the counts contain
+        // marks that were never set.
         let hidden = received < self.acked || counts.is_none() && marked > 0;
         if hidden || received > self.sent || self.counts.ect1 > 0 {
             self.failed = true;

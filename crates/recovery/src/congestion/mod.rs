@@ -107,7 +107,7 @@ pub struct Acked<'a> {
 /// after the [`Congested`] event that its loss may have caused.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket {
-    /// Time at which the loss was found.
+    /// Time at which the loss was detected.
     pub now: Time,
     /// The packet's size.
     pub bytes: u64,
@@ -146,7 +146,7 @@ pub struct Congested {
 pub enum State {
     /// Exponential growth.
     SlowStart,
-    /// HyStart++'s slower growth while it makes sure (RFC 9406).
+    /// HyStart++'s slower growth, while it checks whether slow start should end (RFC 9406).
     ConservativeSlowStart,
     /// Slow growth.
     CongestionAvoidance,

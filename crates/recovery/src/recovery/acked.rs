@@ -13,8 +13,8 @@ use crate::outcome::{AckError, AckInfo, Measures, Outcome};
 use crate::rate::{RateSample, Snapshot};
 
 impl<T: Clone> Recovery<T> {
-    /// Takes over an ACK frame for packets of `space` on this path. `ranges` are descending and hold in-path
-    /// orders; those that earlier frames have named may be left out of them.
+    /// Handles an ACK frame for packets of `space` on this path. `ranges` contain the path's orders, in
+    /// descending order. Ranges that earlier frames acknowledged may be omitted.
     pub fn on_ack(
         &mut self,
         now: Time,
@@ -45,8 +45,8 @@ impl<T: Clone> Recovery<T> {
         {
             scan.largest_took = tally.newest_counted.then(|| now - tally.newest_time);
         }
-        // Packets that are not remembered may be all that is new: what was sent before them is overtaken
-        // still.
+        // The newly acknowledged packets may all be untracked. Packets sent before them are overtaken
+        // nevertheless.
         if tally.newest.is_none() && !tally.late && largest <= previous {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl<T: Clone> Recovery<T> {
         }
         self.sampler.on_delivered(now, tally.bytes + tally.late_bytes);
         self.bytes_since_loss += tally.bytes;
-        // Nothing is to be forgiven of a congestion event that began with this acknowledgment.
+        // A congestion event that began with this acknowledgment cannot be undone by it.
         if self.epoch.id == prior_epoch {
             self.forgive(now, tally.forgiven);
         }
@@ -69,7 +69,7 @@ impl<T: Clone> Recovery<T> {
         if self.is_held(now) {
             tally.growth = 0;
         }
-        // RFC 9002 §7.3.2: what is acknowledged together with congestion was sent before recovery began.
+        // RFC 9002 §7.3.2: the packets of this acknowledgment were sent before recovery began.
         if self.epoch.id != prior_epoch {
             tally.growth = 0;
         }
@@ -77,7 +77,8 @@ impl<T: Clone> Recovery<T> {
             let sample = self.sampler.sample(sent_time, &snapshot, self.rtt.min());
             self.grow(&tally, &Seen { now, sent_time, prior_in_flight, rtt_sample, sample }, siblings);
         }
-        // RFC 9002 §6.2.1: a client unsure whether the server validated its address keeps backing off.
+        // RFC 9002 §6.2.1: a client that does not know whether the server validated its address keeps its
+        // backoff.
         if tally.newest.is_some() && self.timer.progress.peer_validated_address {
             self.timer.pto_count = 0;
         }
@@ -87,10 +88,9 @@ impl<T: Clone> Recovery<T> {
         Ok(())
     }
 
-    /// Returns how much larger the initial window would have been with the new packet size (RFC 9002 §7.2:
-    /// when the packet size changes, it is calculated anew). The window that has grown from it in slow start,
-    /// and will grow by the data still under way, is to be the one that it would be had packets had this size
-    /// from the start.
+    /// Returns the bytes to add to the window in slow start because the packet size grew (RFC 9002 §7.2: the
+    /// initial window is calculated anew). The window, including the growth due to data in flight, becomes as
+    /// large as if packets had had this size from the start.
     fn larger_start(&self, before: u16) -> u64 {
         if self.epoch.id != 0 || self.congestion.state() != State::SlowStart {
             return 0;
@@ -99,7 +99,7 @@ impl<T: Clone> Recovery<T> {
         (self.congestion.window() + self.bytes_in_flight) * new.saturating_sub(old) / old.max(1)
     }
 
-    /// Removes the packets of one acknowledged range from those under way, and counts them.
+    /// Removes the packets of one acknowledged range from the list of sent packets, and counts them.
     fn take_acked(
         &mut self,
         now: Time,
@@ -159,8 +159,8 @@ impl<T: Clone> Recovery<T> {
         });
     }
 
-    /// Measures the path by an acknowledgment that newly acknowledges its largest packet, and an
-    /// ack-eliciting one among others (RFC 9002 §5.1).
+    /// Takes a round-trip time sample. Usually the ACK must newly acknowledge its largest packet, and at
+    /// least one ack-eliciting packet (RFC 9002 §5.1).
     fn sample_rtt(
         &mut self,
         now: Time,
@@ -179,7 +179,8 @@ impl<T: Clone> Recovery<T> {
             return None;
         }
         let latest = now - tally.newest_time;
-        // RFC 9002 §5.3: Initial packets are not delayed on purpose; max_ack_delay binds after the handshake.
+        // RFC 9002 §5.3: Initial packets are not delayed on purpose. max_ack_delay applies once the handshake
+        // is confirmed.
         let delay = match space {
             SpaceId::Initial => Duration::ZERO,
             _ if self.timer.progress.handshake_confirmed => ack.delay.min(self.timer.peer_max_ack_delay),
@@ -190,7 +191,7 @@ impl<T: Clone> Recovery<T> {
         Some(latest)
     }
 
-    /// Validates ECN and answers CE marks (RFC 9000 §13.4.2, RFC 9002 §7.1).
+    /// Validates ECN and responds to CE marks (RFC 9000 §13.4.2, RFC 9002 §7.1).
     fn judge_ecn(
         &mut self,
         now: Time,
@@ -231,17 +232,18 @@ impl<T: Clone> Recovery<T> {
             own: self.sibling(),
         };
         self.congestion.on_acked(&ack, siblings);
-        // draft-ietf-ccwg-bbr §5.3.4.3: rates measured while the path is kept empty say nothing about it.
+        // draft-ietf-ccwg-bbr §5.3.4.3: rates measured in ProbeRTT, while the path is nearly empty, say
+        // nothing about it.
         if self.congestion.state() == State::ProbeRtt {
             self.sampler.on_app_limited(self.bytes_in_flight);
         }
     }
 }
 
-/// Measurements that an ACK frame gives the congestion controller.
+/// Measurements of an ACK frame for the congestion controller.
 struct Seen {
     now: Time,
-    /// Send time of the packet that the delivery rate was sampled with.
+    /// Send time of the packet that the delivery rate sample is based on.
     sent_time: Time,
     /// Bytes in flight before the frame.
     prior_in_flight: u64,
@@ -252,21 +254,22 @@ struct Seen {
 /// Newly acknowledged packets of one ACK frame.
 #[derive(Default)]
 struct Tally {
-    /// Order of the newest packet; it and the rest are of packets under way, not of late ones.
+    /// Order of the newest packet. This and the following fields do not include packets that had been
+    /// declared lost.
     newest: Option<u64>,
     newest_time: Time,
     newest_counted: bool,
     snapshot: Option<(Time, Snapshot)>,
     eliciting: u64,
-    /// Packets that left with ECT(0).
+    /// Packets sent with ECT(0).
     marked: u64,
-    /// Bytes that were in flight.
+    /// Bytes that counted towards bytes in flight.
     bytes: u64,
-    /// Those of them sent after the last congestion event.
+    /// Bytes of `bytes` that were sent after the last congestion event.
     growth: u64,
-    /// `true` if there were packets that had been declared lost.
+    /// `true` if the frame acknowledged packets that had been declared lost.
     late: bool,
-    /// Their bytes, as far as they were lost on this path.
+    /// Bytes of late packets whose loss belonged to a congestion event of this path.
     late_bytes: u64,
     /// Late packets whose loss belonged to the current congestion event.
     forgiven: u64,

@@ -1,4 +1,4 @@
-//! Timers that run out, and packets that nobody waits for any more.
+//! Expiry of timers, and removal of packets that are no longer waited for.
 
 use anabranch_wire::{SpaceId, Time};
 
@@ -9,11 +9,11 @@ use crate::outcome::{Expired, Outcome};
 use crate::sent::{Packet, Sent};
 use crate::timer::{SpaceTimes, Timer};
 
-/// Packets a probe timeout lets out regardless of the window (RFC 9002 §6.2.4).
+/// Number of packets that a probe timeout allows regardless of the window (RFC 9002 §6.2.4).
 const PTO_PROBES: u32 = 2;
 
 impl<T: Clone> Recovery<T> {
-    /// Returns the time at which [`Self::on_timeout`] is due: the loss detection timer (RFC 9002 Appendix
+    /// Returns the time at which to call [`Self::on_timeout`]: the loss detection timer (RFC 9002 Appendix
     /// A.8).
     pub fn poll_timeout(&self) -> Option<Time> {
         match Timer::loss(&self.times) {
@@ -22,7 +22,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Handles the loss detection timer, if it has run out (RFC 9002 Appendix A.9).
+    /// Handles the loss detection timer, if it has expired (RFC 9002 Appendix A.9).
     pub fn on_timeout(&mut self, now: Time, siblings: &[Sibling], out: &mut Outcome<T>) -> Option<Expired> {
         if let Some((time, space)) = Timer::loss(&self.times) {
             if time > now {
@@ -39,7 +39,7 @@ impl<T: Clone> Recovery<T> {
         self.timer.pto_count += 1;
         self.stats.ptos += 1;
         for id in SpaceId::ALL {
-            // RFC 9002 §6.2.4: other spaces with packets under way may join the datagram.
+            // RFC 9002 §6.2.4: packets of other spaces with ack-eliciting packets in flight may be coalesced.
             let eliciting = self.times[id as usize].eliciting;
             let probes =
                 if id != space { 1.min(eliciting) } else { u64::from(PTO_PROBES).min(eliciting.max(1)) };
@@ -55,19 +55,19 @@ impl<T: Clone> Recovery<T> {
         Some(Expired::Pto { space })
     }
 
-    /// Permits packets that another path's probe timeout releases to leave on this one instead, regardless of
-    /// its window.
+    /// Permits this path to send the probes that another path's PTO asks for, regardless of its congestion
+    /// window.
     pub fn probe_instead(&mut self, space: SpaceId) {
         let probes = &mut self.spaces[space as usize].probes;
         *probes = PTO_PROBES.max(*probes);
     }
 
-    /// Forgets the backoff of probe timeouts, because the network was not there and is there again.
+    /// Resets the backoff of the probe timeout, because the network was unavailable and is available again.
     pub fn forget_backoff(&mut self) {
         self.timer.pto_count = 0;
     }
 
-    /// Discards `space`, whose keys are dropped: its packets are neither acknowledged nor lost (RFC 9002
+    /// Discards `space` when its keys are discarded. Its packets are neither acknowledged nor lost (RFC 9002
     /// §6.4).
     pub fn discard_space(&mut self, space: SpaceId) {
         self.clear(space, |_, _, _| ());
@@ -77,8 +77,8 @@ impl<T: Clone> Recovery<T> {
         self.timer.pto_count = 0;
     }
 
-    /// Declares everything under way in `space` to be sent again, for reasons other than congestion: Retry,
-    /// rejected 0-RTT, an abandoned path.
+    /// Declares all unacknowledged packets of `space` lost for reasons other than congestion: Retry, rejected
+    /// 0-RTT, an abandoned path. Their frames are sent again.
     pub fn lose_all(&mut self, space: SpaceId, out: &mut Outcome<T>) {
         let now = self.timer.touched;
         self.clear(space, |this, order, sent| {
@@ -90,7 +90,7 @@ impl<T: Clone> Recovery<T> {
         self.timer.pto_count = 0;
     }
 
-    /// Takes all packets of a space out, oldest first, and their bytes out of flight.
+    /// Removes all packets of a space, oldest first, and subtracts them from bytes in flight.
     fn clear(&mut self, id: SpaceId, mut each: impl FnMut(&mut Self, u64, Sent<T>)) {
         for (order, packet) in core::mem::take(&mut self.spaces[id as usize].evicted) {
             self.uncount(&packet);

@@ -1,4 +1,4 @@
-//! Losses and their consequences.
+//! Loss detection and the response to losses.
 
 use core::time::Duration;
 
@@ -10,13 +10,14 @@ use crate::congestion::{Congested, Controller, LostPacket, Sibling};
 use crate::outcome::Outcome;
 use crate::sent::{Packet, Sent};
 
-/// Longest time that [`LossDelay::Study2022`] waits beyond what the newest acknowledged packet took.
+/// Maximum time that [`LossDelay::Study2022`] adds for reordering to the time that the newest acknowledged
+/// packet took.
 #[cfg(feature = "research")]
 const MAX_REORDERING_2022: Duration = Duration::from_millis(5);
 
 impl<T: Clone> Recovery<T> {
-    /// Finds the packets of `id` that are lost (RFC 9002 §6.1, Appendix A.10). Send times and orders rise
-    /// together, so the lost ones are always the oldest.
+    /// Finds the lost packets of `id` (RFC 9002 §6.1, Appendix A.10). Send times and orders increase
+    /// together, so lost packets are always the oldest ones.
     pub(super) fn detect_losses(
         &mut self,
         now: Time,
@@ -55,21 +56,21 @@ impl<T: Clone> Recovery<T> {
         self.after_losses(now, &burst, out);
     }
 
-    /// Returns the order from which on the scan for losses takes nothing.
+    /// Returns the order at which loss detection stops.
     fn scan_limit(&self, id: SpaceId) -> u64 {
         let scan = self.scan.as_ref().filter(|_| id == SpaceId::Data);
         scan.and_then(|scan| scan.limit).unwrap_or(u64::MAX)
     }
 
-    /// Limits losses: the 1-RTT packets from this order on stay, however overtaken they are, until another
-    /// limit is set. A sender with one list for several paths stops looking at the first packet that is not
-    /// lost, and this path may hold newer ones.
+    /// Limits loss detection to 1-RTT packets before `order`; later ones are not declared lost until the
+    /// limit changes. A sender that has one list for several paths stops at the first packet that is not
+    /// lost. That packet may be of another path and older than these.
     pub fn limit_losses(&mut self, order: u64) {
         self.scan.get_or_insert_default().limit = Some(order);
     }
 
-    /// Returns the first 1-RTT packet under way that asks for an acknowledgment and is not lost, were there
-    /// no limit; `None` if all that are under way are lost, or none is.
+    /// Returns the order of the oldest unacknowledged, ack-eliciting 1-RTT packet that would not be lost
+    /// without a limit; `None` if there is none.
     pub fn first_kept(&self, now: Time) -> Option<u64> {
         let space = &self.spaces[SpaceId::Data as usize];
         let mut under_way = space.sent.range(0..u64::MAX);
@@ -84,12 +85,12 @@ impl<T: Clone> Recovery<T> {
             .map(|(order, _)| order)
     }
 
-    /// Looks again for packets that are lost, after a limit has moved.
+    /// Repeats loss detection after the limit has changed.
     pub fn find_losses(&mut self, now: Time, siblings: &[Sibling], out: &mut Outcome<T>) {
         self.detect_losses(now, SpaceId::Data, siblings, out);
     }
 
-    /// Returns the time after its departure at which an overtaken packet is lost.
+    /// Returns the time threshold: the time after its sending at which an overtaken packet is lost.
     fn loss_delay(&self) -> Duration {
         match self.config.loss_delay {
             LossDelay::Rfc9002 => self.reordering.delay(&self.rtt),
@@ -159,7 +160,7 @@ impl<T: Clone> Recovery<T> {
         self.spaces[id as usize].lost.push(order, sent.clone(), epoch, expires);
     }
 
-    /// Applies the effects of a burst of losses beyond those of each packet.
+    /// Applies the effects of losses that concern the whole burst and not a single packet.
     fn after_losses(&mut self, now: Time, burst: &Burst, out: &mut Outcome<T>) {
         out.ecn_failed |= burst.ecn_failed;
         if burst.persistent {
@@ -176,7 +177,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Responds to congestion that a packet sent at `sent_time` shows (RFC 9002 §7.3.2, Appendix B.6).
+    /// Responds to congestion that affected a packet sent at `sent_time` (RFC 9002 §7.3.2, Appendix B.6).
     pub(super) fn congestion_event(
         &mut self,
         now: Time,
@@ -206,7 +207,8 @@ impl<T: Clone> Recovery<T> {
         self.congestion.on_congestion(&event, siblings);
     }
 
-    /// Takes the last congestion response back if every loss behind it was spurious (RFC 9438 §4.9.2).
+    /// Subtracts `forgiven` spurious losses from the current congestion event. If no others remain, undoes
+    /// the response to it (RFC 9438 §4.9.2).
     pub(super) fn forgive(&mut self, now: Time, forgiven: u64) {
         if forgiven == 0 {
             return;
@@ -220,22 +222,22 @@ impl<T: Clone> Recovery<T> {
     }
 }
 
-/// State for unusual rules of loss detection.
+/// State for rules of loss detection other than RFC 9002's.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Time that the acknowledgment of the newest acknowledged packet took, if it was sent on the path as it
-    /// is now.
+    /// Time that the newest acknowledged packet took until its acknowledgment; `None` if it was sent before
+    /// congestion control restarted.
     pub(super) largest_took: Option<Duration>,
-    /// The peer's `max_ack_delay` as it said itself, whatever it was asked for later.
+    /// The peer's own `max_ack_delay`, regardless of later requests for a longer delay.
     pub(super) max_ack_delay: Duration,
-    /// See [`Recovery::limit_losses`].
+    /// Order set by [`Recovery::limit_losses`].
     limit: Option<u64>,
 }
 
-/// Losses found by one round of loss detection.
+/// Losses found by one call of loss detection.
 #[derive(Default)]
 struct Burst {
-    /// Size of the smallest lost packet that was no MTU probe.
+    /// Size of the smallest lost packet, MTU probes excluded.
     smallest: Option<u16>,
     persistent: bool,
     ecn_failed: bool,

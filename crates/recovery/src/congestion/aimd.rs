@@ -1,5 +1,5 @@
-//! The window of the controllers that add a little for each window acknowledged and give up a share of it on
-//! congestion: NewReno, and the coupled ones, which differ from it in how much they add.
+//! Additive increase and multiplicative decrease of the window (AIMD): NewReno and the coupled controllers.
+//! They differ in the amount of the increase.
 
 use core::iter::once;
 use core::marker::PhantomData;
@@ -9,16 +9,17 @@ use anabranch_wire::Time;
 use super::{Acked, Congested, Controller, MIN_WINDOW_PACKETS, Sibling, Start, State};
 use crate::rate::per_second;
 
-/// The unit of fractions here: one packet for each window acknowledged, or the whole of a connection's rate.
+/// Unit of the fractions in this module: one packet for each window acknowledged, or the connection's total
+/// rate.
 pub(super) const ONE: u64 = 1 << 30;
 
-/// Rule by which a controller grows its window in congestion avoidance and shrinks it on congestion.
+/// Rule for a controller's increase in congestion avoidance and its decrease on congestion.
 pub trait Rule: core::fmt::Debug + Send {
-    /// `true` if it looks at `siblings`.
+    /// `true` if the rule uses `siblings`.
     const COUPLED: bool = true;
 
-    /// Returns the packets to add for each window acknowledged, in units of [`ONE`]; NewReno's is one. At
-    /// most one, and more than minus one.
+    /// Returns the packets to add for each window acknowledged, in units of [`ONE`]. NewReno adds one. The
+    /// result is at most one and greater than minus one.
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64;
 
     /// Returns the window in bytes after a congestion event (RFC 9002 §7.3.2, kLossReductionFactor of one
@@ -28,13 +29,13 @@ pub trait Rule: core::fmt::Debug + Send {
     }
 }
 
-/// Additive increase and multiplicative decrease by the rule `R`, with slow start as each path likes.
+/// Controller that applies the rule `R`. Slow start is not coupled between paths.
 #[derive(Clone, Debug)]
 pub struct Aimd<R> {
     window: u64,
     ssthresh: u64,
-    /// Bytes acknowledged in congestion avoidance that have not changed the window yet, times the rule's
-    /// increase.
+    /// Bytes acknowledged in congestion avoidance, multiplied by the rule's increase, that have not yet
+    /// changed the window.
     credit: i128,
     recovering: bool,
     /// Window and threshold before the last congestion event.
@@ -43,7 +44,7 @@ pub struct Aimd<R> {
 }
 
 impl<R: Rule> Aimd<R> {
-    /// Returns a controller of a fresh path.
+    /// Creates the controller of a new path.
     pub fn new(start: &Start) -> Self {
         Self {
             window: start.window,
@@ -55,8 +56,8 @@ impl<R: Rule> Aimd<R> {
         }
     }
 
-    /// Grows the window by at most one packet for each window acknowledged (RFC 9002 §7.3.3), in whole
-    /// packets, so that the rest of the window is always of use.
+    /// Grows the window by at most one packet for each window acknowledged (RFC 9002 §7.3.3). It grows in
+    /// whole packets, so that no part of the window is unusable.
     fn avoid_congestion(&mut self, growth: u64, mtu: u64, increase: i64) {
         let packet = i128::from(self.window) * i128::from(ONE);
         self.credit += i128::from(growth) * i128::from(increase);
@@ -66,7 +67,7 @@ impl<R: Rule> Aimd<R> {
         } else if self.credit <= -packet {
             self.credit += packet;
             self.window = self.window.saturating_sub(mtu).max(MIN_WINDOW_PACKETS * mtu);
-            // Traffic that moves to another path does not put this one back into slow start.
+            // A path whose traffic moves to another path does not return to slow start.
             self.ssthresh = self.ssthresh.min(self.window);
         }
     }
@@ -133,7 +134,7 @@ impl<R: Rule> Controller for Aimd<R> {
     }
 }
 
-/// Returns all paths of the connection, the path itself first.
+/// Returns all paths of the connection, beginning with `own`.
 pub(super) fn paths<'a>(
     own: &'a Sibling,
     siblings: &'a [Sibling],
@@ -141,12 +142,12 @@ pub(super) fn paths<'a>(
     once(own).chain(siblings)
 }
 
-/// Returns the bytes per second that the window of each path lets through, summed.
+/// Returns the total rate of all paths in bytes per second: the sum of window / rtt.
 pub(super) fn total_rate(own: &Sibling, siblings: &[Sibling]) -> u128 {
     paths(own, siblings).map(|path| u128::from(rate(path))).sum()
 }
 
-/// Returns the part of `total` that the window of `path` lets through, in units of [`ONE`].
+/// Returns the share of `path` in the rate `total`, in units of [`ONE`].
 pub(super) fn share(path: &Sibling, total: u128) -> u64 {
     let share = u128::from(rate(path)) * u128::from(ONE) / total.max(1);
     u64::try_from(share).unwrap_or(ONE).min(ONE)

@@ -1,16 +1,16 @@
-//! The Balanced Linked Adaptation algorithm (draft-walid-mptcp-congestion-control-04).
+//! Balanced Linked Adaptation algorithm (draft-walid-mptcp-congestion-control-04).
 
 use super::Sibling;
 use super::aimd::{ONE, Rule, paths, share, total_rate};
 
-/// BALIA: between LIA's responsiveness and OLIA's friendliness to others.
+/// BALIA: a compromise between LIA's responsiveness and OLIA's friendliness to other flows.
 #[derive(Clone, Debug)]
 pub struct Balia;
 
 impl Rule for Balia {
-    /// Returns the draft adds x_i/rtt_i / (Σ x_p)² · (1 + α)/2 · (4 + α)/5 packets for each packet
-    /// acknowledged, where x = w/rtt and α = max(x_p)/x_i. For a whole window w_i, with x as shares of the
-    /// sum, that is (x_i + max) · (4·x_i + max) / 10.
+    /// Returns the draft's increase. It adds x_i/rtt_i / (Σ x_p)² · (1 + α)/2 · (4 + α)/5 packets for each
+    /// packet acknowledged, where x = w/rtt and α = max(x_p)/x_i. For a whole window w_i, with x as shares of
+    /// the sum, that is (x_i + max) · (4·x_i + max) / 10.
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {
         let (share, largest) = shares(own, siblings);
         let product = u128::from(share + largest) * u128::from(4 * share + largest);
@@ -18,8 +18,8 @@ impl Rule for Balia {
         u64::try_from(increase).unwrap_or(ONE).min(ONE).cast_signed()
     }
 
-    /// Takes w/2 · min(α, 3/2) off, as in the draft: half of the fastest path's window, up to three quarters
-    /// of slower ones'.
+    /// Reduces the window by w/2 · min(α, 3/2), as in the draft: by half on the fastest path, and by up to
+    /// three quarters on slower ones.
     fn reduced(own: &Sibling, siblings: &[Sibling]) -> u64 {
         let (share, largest) = shares(own, siblings);
         if share == 0 {

@@ -1,6 +1,7 @@
-//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as Linux and picoquic ran it for years:
-//! pace and window follow the largest delivery rate of ten rounds and the smallest round-trip time of ten
-//! seconds, and losses say nothing unless nothing gets through. Section numbers are the draft's.
+//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as Linux and picoquic used it for years.
+//! Pacing rate and window depend on the largest delivery rate of ten rounds and the smallest round-trip time
+//! of ten seconds. Losses have no effect unless congestion is persistent. Section numbers are those of the
+//! draft.
 
 use core::time::Duration;
 
@@ -12,24 +13,24 @@ use super::rounds::Rounds;
 use super::{Acked, Congested, Controller, Departure, LostPacket, Sibling, Start, State};
 use crate::rate::{bytes_in, per_second};
 
-/// Gains are thousandths.
+/// Unit of gains, which are in thousandths.
 const UNIT: u64 = 1000;
-/// 2/ln 2: the smallest gain that lets the delivery rate double each round (§4.3.2.1, BBRHighGain).
+/// 2/ln 2: the smallest gain with which the delivery rate can double each round (§4.3.2.1, BBRHighGain).
 const HIGH_GAIN: u64 = 2885;
-/// The inverse of it empties in one round the queue that startup made (§4.3.3).
+/// Inverse of `HIGH_GAIN`. It drains the queue that Startup built in one round (§4.3.3).
 const DRAIN_GAIN: u64 = UNIT * UNIT / HIGH_GAIN;
-/// Pacing gains of ProbeBW, a minimum round-trip time each (§4.3.4.1).
+/// Pacing gains of ProbeBW, each for one minimum round-trip time (§4.3.4.1).
 const CYCLE: [u64; 8] = [1250, 750, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
-/// Window in bandwidth-delay products while probing for bandwidth (§4.3.4.3).
+/// Window in ProbeBW, in thousandths of a bandwidth-delay product (§4.3.4.3).
 const PROBE_WINDOW: u64 = 2000;
-/// Rounds a delivery rate is remembered (§4.1.1.5, BtlBwFilterLen).
+/// Number of rounds for which a delivery rate is valid (§4.1.1.5, BtlBwFilterLen).
 const BANDWIDTH_ROUNDS: usize = 10;
-/// Time that a minimum round-trip time is valid before the path is emptied to measure it (§4.1.2.3,
+/// Time for which a minimum round-trip time is valid; afterwards ProbeRTT measures it anew (§4.1.2.3,
 /// RTpropFilterLen).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// Time that the path stays empty (§4.3.5, ProbeRTTDuration).
+/// Time that ProbeRTT keeps the queue empty (§4.3.5, ProbeRTTDuration).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// The window is not below this, and is this while the path is emptied (§4.2.3.3, BBRMinPipeCwnd).
+/// Minimum window in packets, and the window during ProbeRTT (§4.2.3.3, BBRMinPipeCwnd).
 const MIN_PIPE_PACKETS: u64 = 4;
 /// Maximum number of bytes of one send (§4.2.2).
 const MAX_QUANTUM: u64 = 64 * 1024;
@@ -41,7 +42,7 @@ pub struct Bbr1 {
     window: u64,
     initial_window: u64,
     pacing_rate: u64,
-    /// `true` if the pace rests on a measured round-trip time.
+    /// `true` if the pacing rate is based on a measured round-trip time.
     has_rtt: bool,
     mtu: u64,
     jitter: Jitter,
@@ -56,18 +57,18 @@ pub struct Bbr1 {
     lost_since_ack: bool,
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Window before it was cut on purpose, by ProbeRTT or conservation.
+    /// Window before ProbeRTT or conservation reduced it.
     prior_window: u64,
-    /// After persistent congestion: for a round, only what arrives is replaced.
+    /// `true` for one round after persistent congestion: each byte sent replaces one that was delivered.
     conserving: bool,
     idle_restart: bool,
 }
 
 impl Bbr1 {
-    /// Returns a controller of a fresh path.
+    /// Creates the controller of a new path.
     pub fn new(start: &Start) -> Self {
-        // §4.2.1: before the first measurement, as if the round trip took a millisecond; the window holds it
-        // back.
+        // §4.2.1: a round-trip time of one millisecond is assumed before the first sample. The window limits
+        // the rate.
         let nominal = per_second(start.window, Duration::from_millis(1));
         Self {
             state: State::Startup,
@@ -115,8 +116,8 @@ impl Bbr1 {
         MIN_PIPE_PACKETS * self.mtu
     }
 
-    /// Returns the bytes to keep in flight for `gain` bandwidth-delay products, with allowance for batches at
-    /// both ends (§4.2.3.2).
+    /// Returns the target bytes in flight: `gain` times the bandwidth-delay product, with an allowance for
+    /// batches at both endpoints (§4.2.3.2).
     fn inflight(&self, gain: u64) -> u64 {
         if self.min_rtt == Duration::MAX {
             return self.initial_window;
@@ -125,8 +126,8 @@ impl Bbr1 {
         product.saturating_add(3 * self.quantum())
     }
 
-    /// Returns the bytes that leave in one go (§4.2.2): few on slow paths, a millisecond's worth on fast
-    /// ones.
+    /// Returns the number of bytes to send at once (§4.2.2): one or two packets on slow paths, one
+    /// millisecond's worth on fast ones.
     fn quantum(&self) -> u64 {
         const SLOW: u64 = 150_000; // 1.2 Mbit/s
         const FAST: u64 = 3_000_000; // 24 Mbit/s
@@ -137,7 +138,7 @@ impl Bbr1 {
         }
     }
 
-    /// Updates the bandwidth (§4.1.1); whether a round begins.
+    /// Updates the bandwidth (§4.1.1). Returns whether a new round begins.
     fn measure(&mut self, ack: &Acked<'_>) -> bool {
         self.mtu = ack.mtu;
         self.delivered = ack.delivered;
@@ -157,7 +158,7 @@ impl Bbr1 {
         round_start
     }
 
-    /// Moves on in the state machine (§4.3).
+    /// Advances the state machine (§4.3).
     fn advance_phase(&mut self, ack: &Acked<'_>, round_start: bool) {
         let lost = core::mem::take(&mut self.lost_since_ack);
         if self.is_probe_bw() && self.is_phase_over(ack, lost) {
@@ -180,7 +181,7 @@ impl Bbr1 {
         matches!(self.state, State::ProbeBwUp | State::ProbeBwDown | State::ProbeBwCruise)
     }
 
-    /// Starts the cycle at any phase but the one that sends less (§4.3.4.2).
+    /// Starts the probing cycle at a random phase, except the one that drains the queue (§4.3.4.2).
     fn start_probe_bw(&mut self, now: Time) {
         let last = CYCLE.len() - 1;
         self.cycle_index = last - usize::try_from(self.jitter.below(7)).unwrap_or(0);
@@ -197,8 +198,8 @@ impl Bbr1 {
         };
     }
 
-    /// Returns whether the phase is over: probing goes on until the higher rate was really tried, draining
-    /// only as long as there is a queue (§4.3.4.3).
+    /// Returns whether the phase is over. Probing continues until the higher rate was really tried; draining
+    /// ends when the queue is empty (§4.3.4.3).
     fn is_phase_over(&self, ack: &Acked<'_>, lost: bool) -> bool {
         let is_full_length = ack.now - self.cycle_stamp > self.min_rtt;
         match self.state {
@@ -208,7 +209,7 @@ impl Bbr1 {
         }
     }
 
-    /// Keeps the minimum round-trip time (§4.1.2.3); whether the old one had run out.
+    /// Updates the minimum round-trip time (§4.1.2.3). Returns whether the previous one had expired.
     fn measure_rtt(&mut self, ack: &Acked<'_>) -> bool {
         let expired = ack.now > self.min_rtt_stamp + MIN_RTT_WINDOW;
         if let Some(rtt) = ack.rtt_sample
@@ -220,7 +221,8 @@ impl Bbr1 {
         expired
     }
 
-    /// Empties the path for a while when its round-trip time was not seen small for long (§4.3.5).
+    /// Enters and ends ProbeRTT. It is due when no sample has confirmed the minimum round-trip time for a
+    /// while (§4.3.5).
     fn check_probe_rtt(&mut self, ack: &Acked<'_>, expired: bool, round_start: bool) {
         if self.state != State::ProbeRtt && expired && !self.idle_restart {
             self.save_window();
@@ -258,13 +260,13 @@ impl Bbr1 {
         }
     }
 
-    /// Keeps the window that is about to be cut, unless it is a cut one already (§4.2.3.4, BBRSaveCwnd).
+    /// Saves the window before it is reduced, unless it is already a reduced one (§4.2.3.4, BBRSaveCwnd).
     fn save_window(&mut self) {
         let is_cut = self.conserving || self.state == State::ProbeRtt;
         self.prior_window = if is_cut { self.prior_window.max(self.window) } else { self.window };
     }
 
-    /// Sets the pace (§4.2.1); it does not fall before the pipe was full once.
+    /// Sets the pacing rate (§4.2.1). It does not decrease until the pipe has been full once.
     fn set_pace(&mut self, gain: u64) {
         let rate = self.bandwidth.get().saturating_mul(gain) / UNIT;
         if rate > 0 && (self.plateau.reached || rate > self.pacing_rate) {
@@ -295,7 +297,7 @@ impl Bbr1 {
 
 impl Controller for Bbr1 {
     fn on_sent(&mut self, packet: &Departure) {
-        // §4.3.4.4: a restart from idle does not build a queue.
+        // §4.3.4.4: a restart from idle must not build a queue.
         if packet.in_flight == 0 && packet.app_limited {
             self.idle_restart = true;
             if self.is_probe_bw() {
@@ -319,8 +321,8 @@ impl Controller for Bbr1 {
 
     fn on_spurious(&mut self, _now: Time) {}
 
-    /// Restarts the window as TCP does after a retransmission timeout (§4.2.3.4); the window returns after a
-    /// round of conservation.
+    /// Reduces the window as TCP does after a retransmission timeout (§4.2.3.4). It is restored after a round
+    /// of conservation.
     fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
         self.save_window();
         self.conserving = true;
@@ -341,10 +343,10 @@ impl Controller for Bbr1 {
     }
 }
 
-/// The maximum of the last ten rounds that gave samples.
+/// Maximum over the last ten rounds with samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecentMax {
-    /// Maxima by round, modulo their number.
+    /// Maxima of the rounds, indexed by round number modulo their count.
     rounds: [u64; BANDWIDTH_ROUNDS],
     newest: u64,
 }

@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), and the same curve with the numbers of another sender. Integer
-//! arithmetic throughout, so that equal inputs give equal windows on every machine.
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), and a variant with the parameters of another sender. It uses
+//! only integer arithmetic, so that equal inputs give equal windows on every machine.
 
 use core::fmt::Debug;
 use core::time::Duration;
@@ -12,22 +12,22 @@ use super::hystart::HyStart;
 use super::rise::RttRise;
 use super::{Acked, Congested, Controller, MIN_WINDOW_PACKETS, Sibling, Start, State};
 
-/// C of RFC 9438 §5.1 is 0.4 packets per cubed second.
+/// C of RFC 9438 §5.1: 0.4 packets per cubed second.
 const C: (i128, i128) = (4, 10);
-/// Milliseconds cubed in a second cubed: times are whole milliseconds here.
+/// Cubed milliseconds in a cubed second; times here are in whole milliseconds.
 const MS3: i128 = 1_000_000_000;
 
-/// Parameters in which senders with a cubic curve differ.
+/// Parameters that differ between senders with a cubic curve.
 pub trait Shape: Debug + Clone {
-    /// β, the share of the window that stays after a loss.
+    /// β: factor by which a congestion event reduces the window.
     const BETA: (u64, u64);
-    /// α of RFC 9438 §4.3, which is 3(1 − β)/(1 + β): it matches Reno's average window.
+    /// α of RFC 9438 §4.3: 3(1 − β)/(1 + β), with which the average window equals Reno's.
     const ALPHA: (u64, u64);
     /// Rule that ends the first slow start before packets are lost.
     type Exit: Exit;
 }
 
-/// RFC 9438 §4.6 (β of 0.7) with HyStart++.
+/// Parameters of RFC 9438 §4.6 (β of 0.7), with HyStart++.
 #[derive(Clone, Debug)]
 pub struct Rfc9438;
 
@@ -37,8 +37,8 @@ impl Shape for Rfc9438 {
     type Exit = HyStart;
 }
 
-/// The sender of the 2022 study of packet number spaces: β of 7/8, and slow start ends when the round-trip
-/// time has risen.
+/// Parameters of the sender in the 2022 study of packet number spaces: β is 7/8, and slow start ends when the
+/// round-trip time has risen.
 #[cfg(feature = "research")]
 #[derive(Clone, Debug)]
 pub struct Study2022;
@@ -50,28 +50,29 @@ impl Shape for Study2022 {
     type Exit = RttRise;
 }
 
-/// CUBIC as RFC 9438 has it.
+/// CUBIC as specified in RFC 9438.
 pub(super) type Cubic = CubicLike<Rfc9438>;
 
-/// The window grows along a cubic curve whose plateau is the window of the last loss.
+/// Controller whose window grows along a cubic curve with its plateau at the window of the last congestion
+/// event.
 #[derive(Clone, Debug)]
 pub struct CubicLike<S: Shape> {
     curve: Curve,
     exit: Option<S::Exit>,
     recovering: bool,
-    /// The curve before the last congestion event.
+    /// Curve before the last congestion event.
     saved: Curve,
     last_acked: Time,
 }
 
-/// State that a congestion event changes and its undoing restores.
+/// State that a congestion event changes and that is restored if the event was spurious.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     window: u64,
     ssthresh: u64,
-    /// Window at the last congestion event, W_max; 0 before there was one.
+    /// Window at the last congestion event, W_max; 0 if there was none.
     max: u64,
-    /// Window just before that event, cwnd_prior.
+    /// Window just before the last congestion event, cwnd_prior.
     prior: u64,
     epoch: Option<Epoch>,
 }
@@ -80,19 +81,19 @@ struct Curve {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
-    /// Milliseconds from the start to the plateau, K.
+    /// Time from the start to the plateau in milliseconds, K.
     k: i128,
-    /// The plateau, bytes.
+    /// Window at the plateau, in bytes.
     origin: u64,
-    /// Window that Reno would have, W_est, bytes.
+    /// Window that Reno would have, W_est, in bytes.
     reno: u64,
-    /// Parts of bytes that neither window has grown by yet, times the window.
+    /// Fractions of a byte by which the windows have yet to grow, multiplied by the window.
     credit: u64,
     reno_credit: u64,
 }
 
 impl<S: Shape> CubicLike<S> {
-    /// Returns a controller of a fresh path.
+    /// Creates the controller of a new path.
     pub fn new(start: &Start) -> Self {
         let curve = Curve { window: start.window, ssthresh: u64::MAX, max: 0, prior: 0, epoch: None };
         Self { curve, exit: Some(S::Exit::default()), recovering: false, saved: curve, last_acked: start.now }
@@ -140,7 +141,8 @@ impl Curve {
             // RFC 9438 §4.3: the Reno-friendly region.
             self.window = self.window.max(epoch.reno);
         } else {
-            // RFC 9438 §4.4, §4.5: toward the window one round trip ahead, at most half as much again.
+            // RFC 9438 §4.4, §4.5: towards the window one round trip ahead, but by at most half of the
+            // current window.
             let target = epoch.cubic(elapsed + ack.rtt.smoothed(), ack.mtu);
             let target = target.clamp(self.window, self.window + self.window / 2);
             let growth = u128::from(epoch.credit) + u128::from(target - self.window) * u128::from(ack.growth);
@@ -153,15 +155,15 @@ impl Curve {
 }
 
 impl Epoch {
-    /// Returns the cubic window, W_cubic, `elapsed` after the start (RFC 9438 §4.2, Figure 1), bytes.
+    /// Returns the cubic window in bytes, W_cubic, `elapsed` after the start (RFC 9438 §4.2, Figure 1).
     fn cubic(&self, elapsed: Duration, mtu: u64) -> u64 {
         let t = i128::try_from(elapsed.as_millis()).unwrap_or(i128::from(u32::MAX)) - self.k;
         let offset = C.0 * i128::from(mtu) * t * t * t / (C.1 * MS3);
         u64::try_from(i128::from(self.origin) + offset).unwrap_or(0)
     }
 
-    /// Grows W_est (RFC 9438 §4.3, Figure 4): α packets per window, and one whole packet once it is past
-    /// cwnd_prior.
+    /// Grows W_est (RFC 9438 §4.3, Figure 4) by α packets per window, or by one packet per window once it has
+    /// reached cwnd_prior.
     fn grow_reno(&mut self, ack: &Acked<'_>, window: u64, prior: u64, alpha: (u64, u64)) {
         let alpha = if self.reno >= prior { (1, 1) } else { alpha };
         let credit = self.reno_credit + alpha.0 * ack.mtu * ack.growth / alpha.1;
@@ -179,7 +181,7 @@ impl<S: Shape> Controller for CubicLike<S> {
         }
         self.recovering = false;
         if !ack.utilised {
-            // RFC 9438 §5.8: time during which the application held back does not count.
+            // RFC 9438 §5.8: time during which the sender was application limited does not count.
             if let Some(epoch) = &mut self.curve.epoch {
                 epoch.start += since;
             }
@@ -196,7 +198,7 @@ impl<S: Shape> Controller for CubicLike<S> {
         self.saved = self.curve;
         self.exit = None;
         let (window, beta) = (self.curve.window, S::BETA);
-        // RFC 9438 §4.7, fast convergence: a shrinking share makes room for newcomers.
+        // RFC 9438 §4.7, fast convergence: a flow whose window shrinks releases bandwidth for new flows.
         let max = if window < self.curve.max { window * (beta.1 + beta.0) / (2 * beta.1) } else { window };
         let reduced = (window * beta.0 / beta.1).max(MIN_WINDOW_PACKETS * event.mtu);
         self.curve = Curve { window: reduced, ssthresh: reduced, max, prior: window, epoch: None };
@@ -204,7 +206,7 @@ impl<S: Shape> Controller for CubicLike<S> {
     }
 
     fn on_spurious(&mut self, _now: Time) {
-        // RFC 9438 §4.9.2, except that growth since then stays.
+        // RFC 9438 §4.9.2, except that later growth is kept.
         let window = self.curve.window.max(self.saved.window);
         self.curve = Curve { window, ..self.saved };
         self.recovering = false;
@@ -212,8 +214,7 @@ impl<S: Shape> Controller for CubicLike<S> {
 
     fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
         self.curve.window = MIN_WINDOW_PACKETS * mtu;
-        // RFC 9438 §4.8: the next congestion avoidance starts its curve from where slow start ends, not from
-        // before.
+        // RFC 9438 §4.8: the next congestion avoidance begins its curve at the window where slow start ends.
         self.curve.max = 0;
         self.curve.epoch = None;
         self.recovering = false;
@@ -243,7 +244,7 @@ impl<S: Shape> Controller for CubicLike<S> {
 /// Returns the largest integer whose cube is at most `value`.
 fn cube_root(value: i128) -> i128 {
     let mut root = 0;
-    // Windows below 2^50 bytes have plateaus less than 2^25 ms away.
+    // Windows below 2^50 bytes have a K of less than 2^25 ms.
     for bit in (0..25).rev() {
         let candidate = root | 1 << bit;
         if candidate * candidate * candidate <= value {

@@ -1,12 +1,12 @@
-//! Congestion controllers that programs bring along.
+//! Congestion controllers that programs supply.
 
 use std::fmt;
 
 use super::{Controller, Start};
 
-/// A factory of congestion controllers: one controller for each path.
+/// Factory of congestion controllers, which creates one for each path.
 pub trait ControllerFactory: fmt::Debug + Send + Sync {
-    /// Returns the name by which configurations, plans and results know the congestion controller.
+    /// Returns the congestion controller's name in configurations, plans and results.
     fn name(&self) -> &'static str;
 
     /// Creates a congestion controller.

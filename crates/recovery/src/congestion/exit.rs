@@ -1,30 +1,30 @@
-//! The end of slow start, found by a rule of its own.
+//! Rules for the end of slow start.
 
 use core::fmt::Debug;
 
 use super::Acked;
 
-/// Looks for the end of slow start.
+/// Rule that decides when slow start ends.
 pub trait Exit: Debug + Clone + Default + Send {
-    /// Takes an acknowledgment in.
+    /// Handles an acknowledgment.
     fn on_acked(&mut self, ack: &Acked<'_>) -> Growth;
 
-    /// Returns the window in bytes after slow start has ended at `window`.
+    /// Returns the window in bytes after slow start, which ended at `window`.
     fn window_after(&self, window: u64) -> u64 {
         window
     }
 
-    /// Returns whether the window grows more slowly, because the end is suspected.
+    /// Returns whether the window grows more slowly, because slow start may have to end.
     fn is_conservative(&self) -> bool {
         false
     }
 }
 
-/// Meaning of an acknowledgment for slow start.
+/// Effect of an acknowledgment in slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Grow the window by so many bytes.
+    /// The window grows by this number of bytes.
     By(u64),
-    /// Slow start is over.
+    /// Slow start has ended.
     Done,
 }

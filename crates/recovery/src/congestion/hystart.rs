@@ -1,4 +1,4 @@
-//! HyStart++ (RFC 9406): leaves slow start when the round-trip time begins to rise, before packets are lost.
+//! HyStart++ (RFC 9406): ends slow start when the round-trip time begins to rise, before packets are lost.
 
 use core::time::Duration;
 
@@ -13,28 +13,28 @@ const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 /// RFC 9406 §4.3.
 const MIN_RTT_DIVISOR: u32 = 8;
-/// RFC 9406 §4.3: samples a round needs to be judged.
+/// RFC 9406 §4.3: number of samples that a round needs for a comparison.
 const N_RTT_SAMPLE: u32 = 8;
-/// RFC 9406 §4.3: how much slower Conservative Slow Start grows.
+/// RFC 9406 §4.3: factor by which Conservative Slow Start grows more slowly.
 const CSS_GROWTH_DIVISOR: u64 = 4;
-/// RFC 9406 §4.3: rounds of Conservative Slow Start before slow start is over.
+/// RFC 9406 §4.3: number of rounds of Conservative Slow Start until slow start ends.
 const CSS_ROUNDS: u32 = 5;
 
-/// While in doubt, the window stays below this many times what the path has been seen to deliver in its
-/// smallest round-trip time: more would only fill the queue until it overflows, and the losses are found late
-/// when the queue is long.
+/// Maximum window in Conservative Slow Start, as a multiple of the bytes that the path delivers in its
+/// minimum round-trip time. A larger window would only fill the queue until it overflows, and with a long
+/// queue losses are detected late.
 const MAX_FILL: (u64, u64) = (7, 4);
 
-/// The initial slow start of a path.
+/// Initial slow start of a path.
 #[derive(Clone, Debug, Default)]
 pub struct HyStart {
     rounds: Rounds,
     last_round_min: Option<Duration>,
     round_min: Option<Duration>,
     samples: u32,
-    /// Most bytes per second that have been delivered.
+    /// Largest delivery rate in bytes per second.
     rate: u64,
-    /// In Conservative Slow Start: the round-trip time that led there and the rounds spent.
+    /// In Conservative Slow Start: the round-trip time that triggered it, and the number of rounds since.
     conservative: Option<(Duration, u32)>,
 }
 
@@ -43,7 +43,7 @@ impl Exit for HyStart {
         self.conservative.is_some()
     }
 
-    /// Takes an acknowledgment in (RFC 9406 §4.2). Packets are paced, so the per-ACK limit L is infinite.
+    /// Handles an acknowledgment (RFC 9406 §4.2). Packets are paced, so the per-ACK limit L is infinite.
     fn on_acked(&mut self, ack: &Acked<'_>) -> Growth {
         self.rate = self.rate.max(ack.sample.rate.unwrap_or(0));
         if let Some(rtt) = ack.rtt_sample {
@@ -76,11 +76,11 @@ impl Exit for HyStart {
 }
 
 impl HyStart {
-    /// Compares this round's minimum with the last one's.
+    /// Compares this round's minimum round-trip time with that of the last round.
     fn judge(&mut self) {
         let Some(current) = self.round_min else { return };
         if let Some((baseline, _)) = self.conservative {
-            // The rise was a passing one: resume slow start.
+            // The rise did not last: resume slow start.
             if current < baseline {
                 self.conservative = None;
             }

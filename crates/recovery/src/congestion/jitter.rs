@@ -1,6 +1,6 @@
-//! Jitter from a seed, so that flows do not probe in step and equal seeds still give equal runs.
+//! Seeded jitter. Flows do not probe in step, and equal seeds give equal runs.
 
-/// A xorshift generator.
+/// Xorshift generator.
 #[derive(Clone, Debug)]
 pub(super) struct Jitter(u64);
 

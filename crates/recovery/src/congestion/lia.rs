@@ -1,15 +1,15 @@
-//! The Linked Increases Algorithm (RFC 6356).
+//! Linked Increases Algorithm (RFC 6356).
 
 use super::Sibling;
 use super::aimd::{ONE, Rule, paths, share, total_rate};
 
-/// LIA: the paths together are as aggressive as one NewReno flow on the best of them, and none is more so
-/// than NewReno.
+/// LIA: all paths together are as aggressive as one NewReno flow on the best path, and no path is more
+/// aggressive than NewReno.
 #[derive(Clone, Debug)]
 pub struct Lia;
 
 impl Rule for Lia {
-    /// Computes the increase of RFC 6356 §3, which adds min(α/w_total, 1/w_i) packets for each packet
+    /// Returns the increase of RFC 6356 §3. It adds min(α/w_total, 1/w_i) packets for each packet
     /// acknowledged, where α = w_total · max(w_p/rtt_p²) / (Σ w_p/rtt_p)². For a whole window w_i, with x_p
     /// the path's share of the rate Σ w/rtt, that is min(max(x_p/rtt_p) · rtt_i · x_i, 1).
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {
@@ -18,7 +18,7 @@ impl Rule for Lia {
             let scaled = u128::from(share(path, total)) * own.smoothed_rtt.as_nanos();
             scaled / path.smoothed_rtt.as_nanos().max(1)
         });
-        // No factor above ONE² matters, as the result is at most one.
+        // Factors above ONE² make no difference, because the result is at most one.
         let best = best.max().unwrap_or(0).min(u128::from(ONE) * u128::from(ONE));
         let increase = best * u128::from(share(own, total)) / u128::from(ONE);
         u64::try_from(increase).unwrap_or(ONE).min(ONE).cast_signed()

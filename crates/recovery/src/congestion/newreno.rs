@@ -3,7 +3,7 @@
 use super::Sibling;
 use super::aimd::{ONE, Rule};
 
-/// NewReno: halve on congestion, otherwise one packet more per round trip.
+/// NewReno: halves the window on congestion, and otherwise adds one packet per round trip.
 #[derive(Clone, Debug)]
 pub struct NewReno;
 

@@ -1,4 +1,4 @@
-//! The Opportunistic Linked Increases Algorithm (Khalili et al., CoNEXT 2012;
+//! Opportunistic Linked Increases Algorithm (Khalili et al., CoNEXT 2012;
 //! draft-khalili-mptcp-congestion-control-05).
 
 use core::cmp::Ordering;
@@ -6,24 +6,26 @@ use core::cmp::Ordering;
 use super::Sibling;
 use super::aimd::{ONE, Rule, paths, share, total_rate};
 
-/// OLIA: windows in proportion to what paths can carry, and a term α that moves traffic from the paths with
+/// OLIA: windows in proportion to the paths' capacity, and a term α that moves traffic from the paths with
 /// the largest windows to better ones.
 #[derive(Clone, Debug)]
 pub struct Olia;
 
 impl Rule for Olia {
-    /// Returns the draft adds (w_i/rtt_i²) / (Σ w_p/rtt_p)² + α_i/w_i packets for each packet acknowledged.
-    /// For a whole window w_i, with x_i the path's share of the rate Σ w/rtt, that is x_i² + α_i.
+    /// Returns the draft's increase. It adds (w_i/rtt_i²) / (Σ w_p/rtt_p)² + α_i/w_i packets for each packet
+    /// acknowledged. For a whole window w_i, with x_i the path's share of the rate Σ w/rtt, that is x_i² +
+    /// α_i.
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {
         let share = share(own, total_rate(own, siblings));
-        // Both factors are at most ONE, whose square fits.
+        // Both factors are at most ONE, so the product cannot overflow.
         let linked = share * share / ONE;
         linked.cast_signed() + alpha(own, siblings)
     }
 }
 
-/// Returns α of the path `own`: the paths with the largest windows give it up in equal parts, and the best
-/// paths among the others get it in equal parts. In units of [`ONE`].
+/// Returns α of the path `own`, in units of [`ONE`]. It is negative for the paths with the largest windows,
+/// which share the loss equally. It is positive for the best of the other paths, which share the gain
+/// equally.
 fn alpha(own: &Sibling, siblings: &[Sibling]) -> i64 {
     let all = paths(own, siblings);
     let largest = all.clone().map(|path| path.window).max().unwrap_or(0);
@@ -45,8 +47,8 @@ fn alpha(own: &Sibling, siblings: &[Sibling]) -> i64 {
     }
 }
 
-/// Orders paths by the rate that a loss-based flow of its own would reach there: with ℓ bytes from loss to
-/// loss it is proportional to √ℓ/rtt, so that ℓ/rtt² says the same (§3 of the paper).
+/// Orders paths by the rate that a separate loss-based flow would reach on each. With ℓ bytes between losses,
+/// this rate is proportional to √ℓ/rtt; ℓ/rtt² gives the same order (§3 of the paper).
 fn by_quality(a: &Sibling, b: &Sibling) -> Ordering {
     let length = |path: &Sibling| u128::from(path.bytes_since_loss.max(path.bytes_between_losses));
     let squared =

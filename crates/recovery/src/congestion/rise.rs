@@ -1,5 +1,5 @@
-//! Leaves slow start when the round-trip time has risen by a quarter, as the sender of the 2022 study of
-//! packet number spaces did.
+//! End of slow start when the round-trip time has risen by a quarter, as in the sender of the 2022 study of
+//! packet number spaces.
 
 use core::time::Duration;
 
@@ -8,30 +8,31 @@ use anabranch_wire::Time;
 use super::Acked;
 use super::exit::{Exit, Growth};
 
-/// Samples that are looked at together, and judgments that must agree.
+/// Number of samples that are compared at once, and number of rises that end slow start.
 const SCOPE: usize = 7;
 
-/// Samples are taken no closer to each other than this.
+/// Minimum time between two samples that are used.
 const SPACING: Duration = Duration::from_millis(1);
 
-/// Up to this round-trip time the window is halved at the end: it grew for as long as it took to see that it
-/// was too large.
+/// Round-trip time up to which the window is halved when slow start ends, because it has grown too far by
+/// then.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Longer round-trip times than this change nothing more.
+/// Round-trip time from which on `window_after` uses this value instead of [`SHORT`].
 const LONG: Duration = Duration::from_millis(610);
 
-/// Filters samples: the largest of a few is a round-trip time that the path gives again and again, and the
-/// smallest of a few one that it does not stay below.
+/// Filter of round-trip time samples. The maximum of the latest samples is a time that the path repeatedly
+/// reaches; their minimum is one that it currently does not go below.
 #[derive(Clone, Debug, Default)]
 pub struct RttRise {
-    /// The latest samples, in a ring.
+    /// Latest samples, in a ring.
     samples: [Duration; SCOPE],
     taken: usize,
     last: Option<Time>,
-    /// The smallest value that the largest of a few samples has had.
+    /// Smallest maximum of the latest samples so far.
     base: Option<Duration>,
-    /// Judgments that the round-trip time has risen, with none in between that it has not at all.
+    /// Consecutive judgments that the round-trip time has risen. A judgment that it has not risen at all
+    /// resets the count.
     risen: usize,
 }
 
@@ -43,8 +44,8 @@ impl Exit for RttRise {
         }
     }
 
-    /// Returns half of the window; with a longer base round-trip time half of the part that exceeds the
-    /// window of a path of 100 ms.
+    /// Returns half of the window. With a base round-trip time above 100 ms, only the excess is halved: the
+    /// part beyond the window of a path of 100 ms (610 ms if the base is above that).
     fn window_after(&self, window: u64) -> u64 {
         let base = self.base.unwrap_or_default();
         if base <= SHORT {
@@ -97,7 +98,7 @@ mod tests {
     fn a_quarter_more_that_lasts_ends_slow_start() {
         let flat = [100; 20];
         assert_eq!(samples(flat.into_iter().chain([125; 30])), None, "not more than a quarter");
-        // Seven samples until none of the old ones is looked at, and six more to be sure.
+        // Seven samples replace all of the old ones, and six more rises complete the count.
         assert_eq!(samples(flat.into_iter().chain([126; 30])), Some(20 + 7 + 6 - 1));
     }
 

@@ -1,8 +1,8 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr): a model of the path, its bandwidth and round-trip time, sets pace and
-//! window.
+//! BBR version 3 (draft-ietf-ccwg-bbr). A model of the path, its bandwidth and round-trip time, determines
+//! the pacing rate and the window.
 //!
-//! `model` measures, `phase` decides what to measure next, this file turns both into a pace and a window.
-//! Section numbers are those of draft-ietf-ccwg-bbr-02.
+//! `model` updates the model and `phase` the phase. This module derives the pacing rate and the window from
+//! both. Section numbers are those of draft-ietf-ccwg-bbr-02.
 
 mod model;
 mod phase;
@@ -19,39 +19,40 @@ use super::rounds::Rounds;
 use super::{Acked, Congested, Controller, Departure, LostPacket, Sibling, Start, State};
 use crate::rate::{bytes_in, per_second};
 
-/// Gains are thousandths.
+/// Unit of gains, which are in thousandths.
 const UNIT: u64 = 1000;
-/// 4·ln 2: the smallest pace that lets the delivery rate double each round (§2.4).
+/// 4·ln 2: the smallest pacing gain with which the delivery rate can double each round (§2.4).
 const STARTUP_PACING: u64 = 2773;
 const STARTUP_WINDOW: u64 = 2000;
 const DRAIN_PACING: u64 = 350;
 const DEFAULT_WINDOW: u64 = 2000;
-/// The window is not below this, so that acknowledgments keep coming (§2.7, MinPipeCwnd).
+/// Minimum window in packets, so that acknowledgments continue to arrive (§2.7, MinPipeCwnd).
 const MIN_PIPE_PACKETS: u64 = 4;
-/// Ratio of the pacing rate to the estimate, so that the queue drains (§2.4, 1 % less), in thousandths.
+/// Ratio of the pacing rate to the estimated bandwidth, in thousandths. It is 1 % below one, so that the
+/// queue drains (§2.4).
 const PACING_MARGIN: u64 = 990;
 /// Maximum number of bytes of one send (§5.6.3).
 const MAX_QUANTUM: u64 = 64 * 1024;
 
-/// BBR.
+/// BBR version 3.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     state: State,
     window: u64,
     initial_window: u64,
     pacing_rate: u64,
-    /// `true` if the pace rests on a measured round-trip time.
+    /// `true` if the pacing rate is based on a measured round-trip time.
     has_rtt: bool,
     mtu: u64,
     jitter: Jitter,
 
     rounds: Rounds,
     round_start: bool,
-    /// `true` if the window held packets back in this round, and in the last one.
+    /// `true` if the window limited sending: in this round, and in the last one.
     window_limited: [bool; 2],
 
     max_bandwidth: MaxBandwidth,
-    /// Bytes per second: the estimate within the short-term bound.
+    /// Estimated bandwidth in bytes per second, limited by the short-term bound.
     bandwidth: u64,
     bounds: Bounds,
     min_rtt: Duration,
@@ -60,7 +61,7 @@ pub struct Bbr {
     extra_acked_start: Time,
     extra_acked_delivered: u64,
 
-    /// Newest delivery signals, for the short-term bounds.
+    /// Newest delivery samples, for the short-term bounds.
     latest_bandwidth: u64,
     latest_inflight: u64,
     loss_round: Rounds,
@@ -70,7 +71,7 @@ pub struct Bbr {
 
     plateau: Plateau,
     ack_phase: AckPhase,
-    /// `true` if loss samples speak of a probe for bandwidth.
+    /// `true` if losses are attributed to a probe for bandwidth.
     probing_sample: bool,
     cycle_stamp: Time,
     probe_wait: Duration,
@@ -89,7 +90,7 @@ pub struct Bbr {
     saved: Saved,
 }
 
-/// State that a congestion event may change and its undoing restores (§5.5.11.2).
+/// State that a congestion event may change and that is restored if the event was spurious (§5.5.11.2).
 #[derive(Clone, Copy, Debug)]
 struct Saved {
     state: State,
@@ -98,10 +99,10 @@ struct Saved {
 }
 
 impl Bbr {
-    /// Returns a controller of a fresh path.
+    /// Creates the controller of a new path.
     pub fn new(start: &Start) -> Self {
-        // §5.6.2: before the first measurement, as if the round trip took a millisecond; the window holds it
-        // back.
+        // §5.6.2: a round-trip time of one millisecond is assumed before the first sample. The window limits
+        // the rate.
         let nominal = per_second(start.window, Duration::from_millis(1));
         Self {
             state: State::Startup,
@@ -148,17 +149,16 @@ impl Bbr {
         }
     }
 
-    /// Forgets the path as it was before an outage and finds out what it carries now (§5.2.1, BBROnInit):
-    /// bounds that the losses of the outage have set and rates measured across it would hold the window down
-    /// until probing has raised them again, which random losses can prevent for good. The window is the one
-    /// of §5.6.4.4.
+    /// Restarts the controller after an outage (§5.2.1, BBROnInit). Otherwise the bounds that the outage's
+    /// losses set, and the rates measured across it, would limit the window until probing raises them, which
+    /// random losses can prevent permanently. The window is that of §5.6.4.4.
     fn restart(&mut self, now: Time, mtu: u64) {
         let window = MIN_PIPE_PACKETS * mtu;
         let fresh = Self::new(&Start { now, window, mtu, rtt: Duration::ZERO, seed: 0 });
         *self = Self { jitter: self.jitter.clone(), initial_window: self.initial_window, ..fresh };
     }
 
-    /// Returns the pacing gain of the phase (§5.1, figure of gains).
+    /// Returns the phase's pacing gain (§5.1, figure of gains).
     fn pacing_gain(&self) -> u64 {
         match self.state {
             State::Startup => STARTUP_PACING,
@@ -169,7 +169,7 @@ impl Bbr {
         }
     }
 
-    /// Returns the window gain of the phase (§5.1, figure of gains).
+    /// Returns the phase's window gain (§5.1, figure of gains).
     fn window_gain(&self) -> u64 {
         match self.state {
             State::Startup | State::Drain => STARTUP_WINDOW,
@@ -183,7 +183,7 @@ impl Bbr {
         MIN_PIPE_PACKETS * self.mtu
     }
 
-    /// Returns `gain` bandwidth-delay products of `bandwidth` (§5.6.4.2).
+    /// Returns `gain` times the bandwidth-delay product of `bandwidth` (§5.6.4.2).
     fn bdp(&self, bandwidth: u64, gain: u64) -> u64 {
         if self.min_rtt == Duration::MAX {
             return self.initial_window * gain / UNIT;
@@ -191,8 +191,8 @@ impl Bbr {
         bytes_in(bandwidth, self.min_rtt).saturating_mul(gain) / UNIT
     }
 
-    /// Returns the bytes to keep in flight for `gain` products, with allowance for batches at both ends
-    /// (§5.6.4.2).
+    /// Returns the target bytes in flight: `gain` times the bandwidth-delay product, with an allowance for
+    /// batches at both endpoints (§5.6.4.2).
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.with_quantization(self.bdp(bandwidth, gain))
     }
@@ -203,7 +203,7 @@ impl Bbr {
         inflight.max(3 * quantum).max(self.min_pipe()) + extra
     }
 
-    /// Returns the long-term bound less the room left for other flows (§5.6.4.7).
+    /// Returns the long-term bound minus headroom for other flows (§5.6.4.7).
     fn with_headroom(&self) -> u64 {
         match self.bounds.long_term {
             u64::MAX => u64::MAX,
@@ -211,7 +211,7 @@ impl Bbr {
         }
     }
 
-    /// Sets the pace (§5.6.2).
+    /// Sets the pacing rate (§5.6.2).
     fn set_pace(&mut self, gain: u64) {
         let rate = self.bandwidth.saturating_mul(gain) / UNIT * PACING_MARGIN / UNIT;
         if rate > 0 && (self.plateau.reached || rate > self.pacing_rate) {
@@ -240,7 +240,8 @@ impl Bbr {
         self.window = self.window.min(bound.min(self.bounds.short_inflight).max(self.min_pipe()));
     }
 
-    /// Replaces the assumed round trip in the initial pace by the first measured one.
+    /// Replaces the initial pacing rate, based on an assumed round-trip time, when the first sample is
+    /// available.
     fn first_pace(&mut self, ack: &Acked<'_>) {
         if !self.has_rtt
             && let Some(rtt) = ack.rtt_sample
@@ -257,7 +258,7 @@ impl Controller for Bbr {
         if packet.in_flight + packet.bytes + self.mtu > self.window {
             self.window_limited[0] = true;
         }
-        // §5.4.1: a restart from idle does not build a queue.
+        // §5.4.1: a restart from idle must not build a queue.
         if packet.in_flight == 0 && packet.app_limited {
             self.idle_restart = true;
             self.extra_acked_start = packet.now;
@@ -272,7 +273,7 @@ impl Controller for Bbr {
     fn on_acked(&mut self, ack: &Acked<'_>, _siblings: &[Sibling]) {
         self.mtu = ack.mtu;
         self.first_pace(ack);
-        // §5.2.3: update the model, then the phase, then what is controlled.
+        // §5.2.3: update the model, then the phase, then the pacing rate and the window.
         let loss_round_start = self.measure(ack);
         self.advance_phase(ack, loss_round_start);
         if loss_round_start {
@@ -295,7 +296,7 @@ impl Controller for Bbr {
 
     fn on_congestion(&mut self, event: &Congested, _siblings: &[Sibling]) {
         self.saved = Saved { state: self.state, bounds: self.bounds, plateau: self.plateau };
-        // The draft leaves ECN open; a mark lowers the short-term bounds as a loss would.
+        // The draft does not specify ECN. A CE mark lowers the short-term bounds as a loss does.
         if event.ce {
             self.note_loss(event.delivered);
         }

@@ -1,4 +1,4 @@
-//! BBR's model of the path: what acknowledgments and losses say about it (draft-ietf-ccwg-bbr-02 §5.5).
+//! BBR's model of the path, updated by acknowledgments and losses (draft-ietf-ccwg-bbr-02 §5.5).
 
 use core::time::Duration;
 
@@ -8,18 +8,18 @@ use super::{Bbr, UNIT};
 use crate::congestion::{Acked, LostPacket, State};
 use crate::rate::bytes_in;
 
-/// Share of packets lost in thousandths above which too much is in flight (§2.7, BBR.LossThresh, 2 %).
+/// Loss rate, in thousandths, above which too many bytes are in flight (§2.7, BBR.LossThresh, 2 %).
 pub(super) const LOSS_THRESHOLD: u64 = 20;
-/// Share of a bound that remains after a loss (§2.7, BBR.Beta), in thousandths.
+/// Factor by which a loss reduces a bound (§2.7, BBR.Beta), in thousandths.
 pub(super) const BETA: u64 = 700;
-/// Time that a minimum round-trip time is valid (§2.7, BBR.MinRTTFilterLen).
+/// Time for which a minimum round-trip time is valid (§2.7, BBR.MinRTTFilterLen).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// Interval at which the path is emptied to measure it (§2.7, BBR.ProbeRTTInterval).
+/// Interval between measurements of the round-trip time with an empty queue (§2.7, BBR.ProbeRTTInterval).
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// Rounds half of the extra-acked window covers (§2.5, BBR.ExtraAckedFilterLen is 10).
+/// Half of the length of the extra-acked filter, in rounds (§2.5, BBR.ExtraAckedFilterLen is 10).
 const EXTRA_ACKED_ROUNDS: u64 = 5;
 
-/// The largest delivery rate of this probing cycle and the last one (§5.5.4, MaxBwFilterLen 2).
+/// Largest delivery rates of the current and the previous probing cycle (§5.5.4, MaxBwFilterLen 2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxBandwidth([u64; 2]);
 
@@ -32,7 +32,7 @@ impl MaxBandwidth {
         self.0[0] = self.0[0].max(rate);
     }
 
-    /// Ends a cycle (§5.5.6). A cycle without samples does not push the older one out.
+    /// Ends a cycle (§5.5.6). A cycle without samples does not replace the previous one.
     pub(super) fn advance(&mut self) {
         if self.0[0] > 0 {
             self.0 = [0, self.0[0]];
@@ -40,7 +40,7 @@ impl MaxBandwidth {
     }
 }
 
-/// The maximum over the last five to ten rounds.
+/// Maximum over the last five to ten rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RecentMax {
     values: [u64; 2],
@@ -61,14 +61,14 @@ impl RecentMax {
     }
 }
 
-/// Bounds that losses set; `u64::MAX` where there is none.
+/// Bounds set by losses; `u64::MAX` if there is none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Most that may be in flight in the long run, found by probing: inflight_longterm.
+    /// Maximum number of bytes in flight in the long term, found by probing: inflight_longterm.
     pub(super) long_term: u64,
-    /// Bandwidth until the next probe: bw_shortterm.
+    /// Maximum bandwidth until the next probe: bw_shortterm.
     pub(super) short_bandwidth: u64,
-    /// In flight until the next probe: inflight_shortterm.
+    /// Maximum number of bytes in flight until the next probe: inflight_shortterm.
     pub(super) short_inflight: u64,
 }
 
@@ -85,12 +85,13 @@ impl Bounds {
     }
 }
 
-/// Returns whether `lost` of `in_flight` bytes are more than a path in order loses (§5.5.10.1).
+/// Returns whether the loss rate, `lost` of `in_flight` bytes, exceeds the threshold (§5.5.10.1).
 pub(super) fn too_high(lost: u64, in_flight: u64) -> bool {
     lost > in_flight * LOSS_THRESHOLD / UNIT
 }
 
-/// Returns the bytes in flight when the loss threshold was crossed, within the lost packet (§5.5.10.2).
+/// Returns the bytes in flight at which the loss rate crossed the threshold, interpolated within the lost
+/// packet (§5.5.10.2).
 pub(super) fn inflight_at_loss(packet: &LostPacket) -> u64 {
     let before = packet.in_flight.saturating_sub(packet.bytes);
     let lost_before = packet.lost_since.saturating_sub(packet.bytes);
@@ -99,7 +100,8 @@ pub(super) fn inflight_at_loss(packet: &LostPacket) -> u64 {
 }
 
 impl Bbr {
-    /// Updates bandwidth, bounds and aggregation from an acknowledgment; whether a loss round begins with it.
+    /// Updates bandwidth, bounds and aggregation from an acknowledgment. Returns whether a new loss round
+    /// begins.
     pub(super) fn measure(&mut self, ack: &Acked<'_>) -> bool {
         let rate = ack.sample.rate.unwrap_or(0);
         // §5.5.3, §5.5.4.
@@ -137,8 +139,8 @@ impl Bbr {
         bounds.short_inflight = self.latest_inflight.max(inflight * BETA / UNIT);
     }
 
-    /// Measures by how much acknowledgments run ahead of the bandwidth, so that the window covers the pauses
-    /// between (§5.5.9).
+    /// Measures ACK aggregation: the bytes acknowledged beyond those expected from the bandwidth. The window
+    /// includes them, so that it covers the gaps between ACKs (§5.5.9).
     fn measure_aggregation(&mut self, ack: &Acked<'_>) {
         let expected = bytes_in(self.bandwidth, ack.now - self.extra_acked_start);
         let mut ahead = self.extra_acked_delivered.saturating_sub(expected);
@@ -152,7 +154,7 @@ impl Bbr {
         self.extra_acked.update(self.rounds.count(), extra);
     }
 
-    /// Keeps the minimum round-trip time fresh (§5.3.4.3).
+    /// Updates the minimum round-trip time (§5.3.4.3).
     pub(super) fn measure_rtt(&mut self, ack: &Acked<'_>) {
         let now = ack.now;
         self.probe_rtt_expired = now > self.probe_rtt_stamp + PROBE_RTT_INTERVAL;
@@ -168,7 +170,7 @@ impl Bbr {
         }
     }
 
-    /// Notes a loss (or mark) in the current round (§5.5.10.3, BBRNoteLoss).
+    /// Records a loss or a CE mark in the current round (§5.5.10.3, BBRNoteLoss).
     pub(super) fn note_loss(&mut self, delivered: u64) {
         if !self.loss_in_round {
             self.loss_round.start(delivered);
@@ -176,7 +178,7 @@ impl Bbr {
         self.loss_in_round = true;
     }
 
-    /// Lowers the long-term bound, because a probe had too much in flight (§5.5.10.1,
+    /// Lowers the long-term bound because a probe had too many bytes in flight (§5.5.10.1,
     /// BBRHandleInflightTooHigh).
     pub(super) fn lower_long_term(&mut self, now: Time, inflight: u64, app_limited: bool, delivered: u64) {
         self.probing_sample = false;

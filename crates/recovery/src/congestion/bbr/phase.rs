@@ -1,5 +1,4 @@
-//! BBR's phases: startup, drain, the probing cycle, and emptying the path to measure it
-//! (draft-ietf-ccwg-bbr-02 §5.3).
+//! BBR's phases: Startup, Drain, the probing cycle, and ProbeRTT (draft-ietf-ccwg-bbr-02 §5.3).
 
 use core::time::Duration;
 
@@ -8,14 +7,14 @@ use anabranch_wire::Time;
 use super::{Bbr, UNIT, model};
 use crate::congestion::{Acked, State};
 
-/// Bursts of losses in one round that end startup (§5.3.1.3, BBR.StartupFullLossCnt).
+/// Number of loss bursts in one round that end Startup (§5.3.1.3, BBR.StartupFullLossCnt).
 const STARTUP_LOSSES: u32 = 6;
-/// Time that the path stays empty (§2.7, BBR.ProbeRTTDuration).
+/// Time that ProbeRTT keeps the queue empty (§2.7, BBR.ProbeRTTDuration).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// Rounds after which a Reno flow would have grown enough to deserve room (§5.3.3.5.1).
+/// Maximum number of rounds between probes, for coexistence with Reno flows (§5.3.3.5.1).
 const MAX_RENO_ROUNDS: u64 = 63;
 
-/// Part of a probe that the acknowledgments now arriving belong to (§5.3.3.6).
+/// Part of the probing cycle to which the acknowledgments now arriving belong (§5.3.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckPhase {
     Init,
@@ -26,7 +25,7 @@ pub(super) enum AckPhase {
 }
 
 impl Bbr {
-    /// Moves on in the state machine (§5.2.3).
+    /// Advances the state machine (§5.2.3).
     pub(super) fn advance_phase(&mut self, ack: &Acked<'_>, loss_round_start: bool) {
         if self.round_start && !self.plateau.now && !ack.sample.app_limited {
             self.plateau.update(ack.sample.rate.unwrap_or(0));
@@ -47,8 +46,8 @@ impl Bbr {
         }
     }
 
-    /// Ends Startup when the bandwidth stands still, or the losses of a round show that the path is full
-    /// (§5.3.1).
+    /// Ends Startup when the bandwidth stops growing, or when the losses of a round show that the path is
+    /// full (§5.3.1).
     fn check_startup(&mut self, ack: &Acked<'_>, loss_round_start: bool) {
         if self.state != State::Startup {
             return;
@@ -72,7 +71,7 @@ impl Bbr {
         )
     }
 
-    /// Advances the probing cycle (§5.3.3): down, cruise, refill, up.
+    /// Advances the probing cycle (§5.3.3): Down, Cruise, Refill, Up.
     fn advance_cycle(&mut self, ack: &Acked<'_>) {
         let phase = self.state;
         match phase {
@@ -91,8 +90,8 @@ impl Bbr {
         }
     }
 
-    /// Returns whether to probe: after some seconds, or as many rounds as Reno would need for the same
-    /// (§5.3.3.5).
+    /// Returns whether it is time to probe: after two to three seconds, or after as many rounds as Reno would
+    /// need for the same growth (§5.3.3.5).
     fn is_time_to_probe(&self, now: Time) -> bool {
         let packets = self.bdp(self.bandwidth, UNIT).min(self.window) / self.mtu;
         now > self.cycle_stamp + self.probe_wait || self.rounds_since_probe >= packets.min(MAX_RENO_ROUNDS)
@@ -104,7 +103,7 @@ impl Bbr {
 
     fn is_time_to_go_down(&mut self, ack: &Acked<'_>) -> bool {
         if self.is_window_limited() && self.window >= self.bounds.long_term {
-            // The bound rather than the path limits the bandwidth: go on.
+            // The bound, and not the path, limits the bandwidth, so probing continues.
             self.plateau.reset(ack.sample.rate.unwrap_or(0));
             return false;
         }
@@ -115,7 +114,8 @@ impl Bbr {
         self.window_limited[0] || self.window_limited[1]
     }
 
-    /// Starts to send less than the estimate, so that the queue drains and others get room (§5.3.3.1).
+    /// Enters ProbeBW_DOWN: sends below the estimate, so that the queue drains and other flows get capacity
+    /// (§5.3.3.1).
     pub(super) fn start_down(&mut self, now: Time, delivered: u64) {
         // §5.5.10.3, BBRResetCongestionSignals.
         self.loss_in_round = false;
@@ -123,7 +123,7 @@ impl Bbr {
         self.latest_bandwidth = 0;
         self.latest_inflight = 0;
         self.probe_up_bytes = u64::MAX;
-        // §5.3.3.5: randomized, so that flows do not probe in step.
+        // §5.3.3.5: randomized, so that flows do not synchronize their probes.
         self.rounds_since_probe = self.jitter.below(2);
         self.probe_wait = Duration::from_millis(2000 + self.jitter.below(1000));
         self.cycle_stamp = now;
@@ -132,7 +132,8 @@ impl Bbr {
         self.state = State::ProbeBwDown;
     }
 
-    /// Starts to fill the pipe for a round, so that the probe after it measures the path (§5.3.3.3).
+    /// Enters ProbeBW_REFILL: fills the pipe for one round, so that the following probe measures the path
+    /// (§5.3.3.3).
     fn start_refill(&mut self, delivered: u64) {
         self.bounds.reset_short_term();
         self.probe_up_rounds = 0;
@@ -142,7 +143,7 @@ impl Bbr {
         self.state = State::ProbeBwRefill;
     }
 
-    /// Starts to send more than the estimate, to see whether more arrives (§5.3.3.4).
+    /// Enters ProbeBW_UP: sends above the estimate, to test whether the delivery rate grows (§5.3.3.4).
     fn start_up(&mut self, rate: u64, delivered: u64) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.rounds.start(delivered);
@@ -151,14 +152,14 @@ impl Bbr {
         self.raise_slope();
     }
 
-    /// Doubles the growth of the long-term bound each round of a probe (§5.3.3.6).
+    /// Doubles the growth rate of the long-term bound in each round of a probe (§5.3.3.6).
     fn raise_slope(&mut self) {
         let growth = self.mtu << self.probe_up_rounds;
         self.probe_up_rounds = (self.probe_up_rounds + 1).min(30);
         self.probe_up_bytes = (self.window / growth).max(1) * self.mtu;
     }
 
-    /// Raises the long-term bound while a probe meets no loss, lowers it when it does (§5.3.3.6).
+    /// Raises the long-term bound while a probe causes no excessive loss, and otherwise lowers it (§5.3.3.6).
     fn adapt_long_term(&mut self, ack: &Acked<'_>) {
         if self.round_start && self.ack_phase == AckPhase::ProbeStarting {
             self.ack_phase = AckPhase::ProbeFeedback;
@@ -196,12 +197,13 @@ impl Bbr {
         }
     }
 
-    /// Returns the window while the path is emptied (§5.6.4.5).
+    /// Returns the window during ProbeRTT (§5.6.4.5).
     pub(super) fn probe_rtt_window(&self) -> u64 {
         self.bdp(self.bandwidth, 500).max(self.min_pipe())
     }
 
-    /// Empties the path when its round-trip time was not seen small for long (§5.3.4.3).
+    /// Enters and ends ProbeRTT. It is due when no sample has confirmed the minimum round-trip time for a
+    /// while (§5.3.4.3).
     fn check_probe_rtt(&mut self, ack: &Acked<'_>) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
             self.prior_window = self.window;
@@ -227,7 +229,7 @@ impl Bbr {
         }
     }
 
-    /// Leaves the measurement once it has lasted long enough (§5.3.4.4).
+    /// Ends ProbeRTT if it has lasted long enough (§5.3.4.4).
     pub(super) fn end_probe_rtt(&mut self, now: Time, delivered: u64) {
         if self.probe_rtt_done.is_none_or(|done| now <= done) {
             return;
@@ -243,7 +245,7 @@ impl Bbr {
         }
     }
 
-    /// Losses were spurious: bounds and phase as before (§5.5.11.2).
+    /// Restores bounds and phase after spurious losses (§5.5.11.2).
     pub(super) fn undo(&mut self, _now: Time) {
         let saved = self.saved;
         let bounds = &mut self.bounds;

@@ -1,4 +1,4 @@
-//! Acknowledgments, losses and what controllers make of them.
+//! Acknowledgments, losses and the controllers' reactions.
 
 use super::*;
 use crate::{Controller, Permit, State};
@@ -13,7 +13,7 @@ fn overtaken_by_three_is_lost() {
     assert_eq!(path.ack(at(50), &[3..=3]), [3]);
     assert_eq!(path.lost(), [0]);
     assert_eq!(path.recovery.bytes_in_flight(), 3 * 1200);
-    // RFC 9002 §6.1.2: the others follow 9/8 of the round trip after they were sent.
+    // RFC 9002 §6.1.2: the others are lost 9/8 of the round-trip time after they were sent.
     let due = Time::from_micros(56_250);
     assert_eq!(path.recovery.poll_timeout(), Some(due));
     assert_eq!(path.timeout(due - Duration::from_nanos(1)), None);
@@ -88,19 +88,21 @@ fn newreno_by_hand() {
     (0..10).for_each(|_| {
         path.send(at(100));
     });
-    // 5 is lost by 8; 6 and 7 are acknowledged. They were sent before the event and do not grow the window.
+    // 5 is lost because of 8; 6 and 7 are acknowledged. These were sent before the event and do not grow the
+    // window.
     path.ack(at(110), &[6..=8]);
     assert_eq!((path.lost(), path.out.congestion_event), (vec![5], true));
     assert_eq!((path.recovery.window(), path.recovery.congestion().ssthresh()), (9_000, Some(9_000)));
     assert_eq!(path.recovery.congestion().state(), State::Recovery);
     path.ack(at(111), &[9..=12]);
     assert_eq!(path.recovery.window(), 9_000);
-    // A second loss of the same flight is the same event.
+    // A second loss in the same flight belongs to the same event.
     path.ack(at(112), &[16..=17]);
     assert_eq!((path.lost(), path.out.congestion_event), (vec![13, 14], false));
     path.ack(at(113), &[15..=15, 18..=19]);
     assert_eq!(path.recovery.window(), 9_000);
-    // Packets sent after the event grow it by one packet per window: eight of 7.5.
+    // Packets sent after the event grow the window by one packet per window: eight acknowledgments with a
+    // window of 7.5.
     for n in 0..8 {
         path.send(at(200));
         (0..6).for_each(|_| {
@@ -165,8 +167,8 @@ fn a_late_acknowledgment_takes_the_response_back() {
         let stats = path.recovery.stats();
         assert_eq!((stats.spurious_losses, stats.undone_responses), (3, 1));
         assert_eq!(path.ack(at(53), &[0..=2]), [0; 0], "and only once");
-        // The packet threshold grew with the distance of 5: 3 is not lost when 8 is acknowledged, as it once
-        // was.
+        // The packet threshold was raised to the distance of 5: 3 is not lost when 8 is acknowledged, as it
+        // would have been before.
         path.ack(at(53), &[8..=8]);
         assert_eq!(path.lost(), [0; 0]);
     }
@@ -266,7 +268,7 @@ fn a_peer_that_never_acknowledges_costs_bounded_memory() {
     let mut path = Path::new(&plain());
     path.send(at(0));
     for order in 1..100_000 {
-        // Acknowledgments only: nothing that the window would stop.
+        // Packets with only ACK frames, which the window does not limit.
         let (time, size) = (at(1), 50);
         let sent = Sent {
             time,
@@ -281,7 +283,7 @@ fn a_peer_that_never_acknowledges_costs_bounded_memory() {
     }
     assert_eq!(path.recovery.unacked(DATA).count(), MAX_QUIET_TRACKED + 1);
     assert_eq!(path.recovery.bytes_in_flight(), 1200, "the one that matters is not forgotten");
-    // An acknowledgment of one that is not remembered says that the one before is overtaken.
+    // The acknowledgment of an untracked packet shows that the one before it is overtaken.
     path.ack(at(50), &[99_000..=99_000]);
     assert_eq!(path.lost()[0], 0);
     assert_eq!(path.recovery.bytes_in_flight(), 0);
@@ -362,15 +364,15 @@ fn the_rule_of_2022_counts_from_what_the_newest_packet_took() {
     for n in 0..5 {
         path.send(at(2 * n));
     }
-    // Packet 3 took 60 ms, so that 1 and 2 have 60 ms, a quarter of the round-trip time but no more than 5
-    // ms, and 1 ms.
+    // Packet 3 took 60 ms. So 1 and 2 have 60 ms, a quarter of the round-trip time but at most 5 ms, and 1 ms
+    // of max_ack_delay.
     assert_eq!(path.ack(at(66), &[3..=3]), [3]);
     assert_eq!(path.lost(), [0], "three newer ones");
     assert_eq!(path.recovery.poll_timeout(), Some(at(2 + 60 + 5 + 1)));
     assert_eq!(path.timeout(at(68)), Some(crate::Expired::Loss));
     assert_eq!(path.lost(), [1]);
     assert_eq!(path.recovery.poll_timeout(), Some(at(4 + 60 + 5 + 1)));
-    // Reordering teaches nothing: the next overtaken packets have as little time.
+    // Spurious losses do not raise the threshold: the next overtaken packets have no more time.
     assert_eq!(path.ack(at(69), &[0..=1]), [0, 1]);
     (0..4).for_each(|_| {
         path.send(at(100));

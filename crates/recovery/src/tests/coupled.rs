@@ -1,4 +1,4 @@
-//! Aims of coupling: no more than a fair share where paths meet, all there is where they do not.
+//! Aims of coupling: at most a fair share of a shared link, and the whole capacity of disjoint links.
 
 use super::link::Link;
 use super::shared::{Connection, run};
@@ -7,18 +7,18 @@ use super::*;
 const MBIT: u64 = 125_000;
 const COUPLED: [Algorithm; 3] = [Algorithm::Lia, Algorithm::Olia, Algorithm::Balia];
 const SEEDS: u64 = 4;
-/// Of which the last three quarters count.
+/// Duration of a run in seconds. The last three quarters are measured.
 const SECONDS: u64 = 80;
 
-/// A link whose queue holds so many parts of its bandwidth-delay product.
+/// Returns a link whose queue holds the given fraction of its bandwidth-delay product.
 fn link(rate: u64, rtt: Duration, (numerator, denominator): (u64, u64)) -> Link {
     let mut link = Link::new(rate, rtt, 0);
     link.queue = link.bdp() * numerator / denominator;
     link
 }
 
-/// Returns the share that the paths of one connection get of a link that they share with one NewReno flow, as
-/// a part of the half that is fair; the mean over time and seeds.
+/// Returns the mean share of one connection's paths in a link that they share with one NewReno flow. 1 is the
+/// fair share, half of the link; the mean is over time and seeds.
 fn part_of_fair_share(congestion: Algorithm, paths: usize, queue: (u64, u64)) -> f64 {
     let link = link(10 * MBIT, ms(40), queue);
     let connections = [
@@ -76,8 +76,9 @@ fn disjoint_links_are_both_filled() {
             let [link, other] = [link, other].map(|n: usize| &links[n]);
             let utilisation = bytes as f64 / (link.rate * SECONDS * 3 / 4) as f64;
             println!("{congestion}, {} B/s, {:?}: {utilisation:.3}", link.rate, link.rtt);
-            // BALIA takes up to three quarters off the window of a slower path: of two products, full queue
-            // included, half a product remains, and the link runs dry until the window has grown again.
+            // BALIA reduces the window of a slower path by up to three quarters. With a full queue the window
+            // is two bandwidth-delay products, so half a product remains. The link is then idle until the
+            // window has grown again.
             let cuts_deeper = congestion == Algorithm::Balia && link.rate < other.rate;
             let least = if cuts_deeper { 0.75 } else { 0.85 };
             assert!(utilisation >= least, "{congestion}: {utilisation} of {link:?}");

@@ -1,11 +1,11 @@
-//! Controllers that a program brings along.
+//! Controllers that a program supplies.
 
 use super::*;
 use anabranch_wire::{MAX_REGISTERED, RegisterError};
 
 use crate::congestion::{Acked, Congested, Controller, ControllerFactory, Sibling, Start, State};
 
-/// A window that never changes.
+/// Controller whose window never changes.
 #[derive(Debug)]
 struct Constant(u64);
 

@@ -1,4 +1,4 @@
-//! A bottleneck with a queue, and a sender and a receiver at its ends.
+//! Bottleneck with a queue, between a sender and a receiver.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -6,22 +6,22 @@ use std::collections::{BTreeSet, BinaryHeap};
 use super::*;
 use crate::{Controller, Permit, State};
 
-/// One bottleneck in front of a delay; acknowledgments come back undisturbed.
+/// Bottleneck followed by a delay. Acknowledgments return undisturbed.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    /// Bytes per second.
+    /// Rate in bytes per second.
     pub(super) rate: u64,
-    /// Round-trip time of an empty path.
+    /// Round-trip time with an empty queue.
     pub(super) rtt: Duration,
-    /// Bytes the queue holds.
+    /// Capacity of the queue in bytes.
     pub(super) queue: u64,
-    /// One in so many packets is lost by chance; 0 for none.
+    /// One packet in `loss` is lost at random; 0 for none.
     pub(super) loss: u64,
-    /// Packets after the first hundred are held back by so much, every twentieth of them.
+    /// Delay of every twentieth packet after the first hundred.
     pub(super) reorder: Duration,
-    /// Packets larger than this vanish.
+    /// Size above which packets are dropped.
     pub(super) mtu: u16,
-    /// Queue in bytes above which packets are marked CE.
+    /// Queue length in bytes above which packets are marked with CE.
     pub(super) mark: u64,
 }
 
@@ -45,12 +45,12 @@ enum Event {
 pub(super) struct Report {
     /// Share of the link's capacity used in the second half.
     pub(super) utilisation: f64,
-    /// Mean time packets waited in the queue in the second half.
+    /// Mean time that packets waited in the queue in the second half.
     pub(super) queueing: Duration,
     pub(super) path: Path,
-    /// Packets declared acknowledged or lost, late ones counted once.
+    /// Packets acknowledged or declared lost. A packet acknowledged after its loss counts once.
     pub(super) resolved: u64,
-    /// The controller's phases in their order.
+    /// Phases of the controller, in order.
     pub(super) states: Vec<State>,
 }
 
@@ -75,7 +75,7 @@ struct Run {
     resolved: u64,
 }
 
-/// Sends as much as `config` allows over `link` until `end`.
+/// Sends as much as `config` allows over `link` until `end`, and reports the result.
 pub(super) fn run(link: &Link, config: &Config, end: Time) -> Report {
     let half = Time::from_nanos(end.as_nanos() / 2);
     let mut run = Run {
@@ -158,7 +158,7 @@ impl Run {
         }
     }
 
-    /// The newest ranges of what was received, descending.
+    /// Returns the newest ranges of received orders, descending.
     fn ranges(&self) -> Vec<(u64, u64)> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for &order in self.received.iter().rev() {

@@ -28,8 +28,8 @@ pub(crate) const fn at(n: u64) -> Time {
     Time::from_millis(n)
 }
 
-/// Returns a confirmed path of MTU 1200 with NewReno and without pacing: sizes and windows are easy to
-/// compute by hand.
+/// Returns a configuration with NewReno, without pacing, ECN and MTU discovery, so that sizes and windows are
+/// easy to compute by hand.
 pub(crate) fn plain() -> Config {
     let mut config =
         Config { congestion: Algorithm::NewReno, pacing: false, ecn: false, ..Config::default() };
@@ -40,7 +40,7 @@ pub(crate) fn plain() -> Config {
 pub(crate) const CONFIRMED: Progress =
     Progress { has_handshake_keys: true, peer_validated_address: true, handshake_confirmed: true };
 
-/// A path and the outcome of the last call.
+/// Path and the outcome of the last call.
 pub(crate) struct Path {
     pub(crate) recovery: Recovery<u64>,
     pub(crate) out: Outcome<u64>,
@@ -53,7 +53,7 @@ impl Path {
         Self { recovery, out: Outcome::new() }
     }
 
-    /// Sends an ack-eliciting packet of 1200 bytes; it owes its order.
+    /// Sends an ack-eliciting packet of 1200 bytes whose token is its order. Returns the order.
     pub(crate) fn send(&mut self, now: Time) -> u64 {
         self.send_in(now, DATA, 1200)
     }
@@ -78,7 +78,7 @@ impl Path {
         self.try_ack(now, DATA, ranges, None).unwrap()
     }
 
-    /// Acknowledges and returns the orders acknowledged, sorted.
+    /// Handles an ACK of `ranges`, and returns the newly acknowledged orders, sorted.
     pub(crate) fn try_ack(
         &mut self,
         now: Time,

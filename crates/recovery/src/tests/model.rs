@@ -1,4 +1,4 @@
-//! The sent list and its accounting against a naive model.
+//! Comparison of the list of sent packets with a naive model.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ enum Step {
         in_flight: bool,
         skip: bool,
     },
-    /// Acknowledges `1 + width` orders that end `back` below the newest, and maybe as many again further
+    /// Acknowledges `1 + width` orders that end `back` below the newest. If `twice`, also as many further
     /// below.
     Ack {
         back: u64,
@@ -46,7 +46,7 @@ enum Fate {
 }
 
 struct Naive {
-    /// Size, in flight, counted, send time and fate by order.
+    /// Size, in flight, counted, send time and fate, by order.
     packets: BTreeMap<u64, (u16, bool, bool, Time, Fate)>,
     next: u64,
     largest_acked: Option<u64>,
@@ -59,7 +59,7 @@ impl Naive {
         counted.map(|packet| u64::from(packet.0)).sum()
     }
 
-    /// Returns the packets that RFC 9002 §6.1 declares lost with the thresholds of the RFC.
+    /// Returns the packets that are lost by the thresholds of RFC 9002 §6.1.
     fn lost(&self, now: Time, recovery: &Recovery<u64>) -> Vec<u64> {
         let base = recovery.rtt().latest().max(recovery.rtt().smoothed());
         let delay = (base * 9 / 8).max(ms(1));
@@ -72,7 +72,7 @@ impl Naive {
         candidates.map(|(order, _)| *order).collect()
     }
 
-    /// Takes the outcome of a call over, checking every line of it.
+    /// Applies the outcome of a call to the model, and checks every part of it.
     fn apply(&mut self, now: Time, path: &Path, ranges: &[RangeInclusive<u64>]) {
         let out = &path.out;
         for (order, sent) in &out.acked {
@@ -131,7 +131,7 @@ proptest! {
                     let hole = ranges.iter().flat_map(Clone::clone).find(|order| !naive.packets.contains_key(order));
                     let result = path.try_ack(now, DATA, &ranges, None);
                     if hole.is_some() {
-                        // The connection would close here.
+                        // The connection would be closed here.
                         prop_assert!(matches!(result, Err(AckError::Unsent(_))));
                         return Ok(());
                     }

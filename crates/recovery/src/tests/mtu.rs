@@ -9,7 +9,7 @@ fn searching() -> Config {
     config
 }
 
-/// Sends the probe that is due; returns its order and size.
+/// Sends the probe that is due, if any, and returns its order and size.
 fn probe(path: &mut Path, now: Time) -> Option<(u64, u16)> {
     let size = path.recovery.mtu_probe(now)?;
     let order = path.recovery.next_order(DATA);
@@ -26,7 +26,7 @@ fn probe(path: &mut Path, now: Time) -> Option<(u64, u16)> {
     Some((order, size))
 }
 
-/// Loses the probe `order`, sent just now, by three packets that overtake it.
+/// Declares the newest packet, a probe, lost: three later packets are acknowledged.
 fn overtake(path: &mut Path, now: Time) {
     let first = path.send(now);
     path.send(now);

@@ -1,4 +1,4 @@
-//! Connections of several paths over several bottlenecks: how they share them.
+//! Connections with several paths that share bottlenecks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use super::link::Link;
 use super::*;
 use crate::{Permit, Sibling};
 
-/// A connection: its controller, and the link that each of its paths crosses.
+/// A connection: its controller, and the link of each of its paths.
 pub(super) struct Connection {
     pub(super) congestion: Algorithm,
     pub(super) paths: Vec<usize>,
@@ -18,18 +18,19 @@ struct Flow {
     connection: usize,
     link: usize,
     path: Path,
-    /// Time at which it begins to send, and when the pacer lets its next packet go.
+    /// Time at which the flow begins to send.
     start: Time,
     wake: Option<Time>,
-    /// Ranges of what was received, oldest first; links do not reorder.
+    /// Ranges of received orders, oldest first; links do not reorder.
     received: Vec<(u64, u64)>,
     unacked_arrivals: u32,
-    /// Acknowledgments take varying time but do not overtake one another.
+    /// Arrival time of the last acknowledgment. The delay of acknowledgments varies, but they do not overtake
+    /// each other.
     last_ack: Time,
     delivered: u64,
 }
 
-/// A link's queue.
+/// Queue of a link.
 struct Queue {
     link: Link,
     busy_until: Time,
@@ -50,8 +51,8 @@ struct Run {
     measure_from: Time,
 }
 
-/// Runs all connections until `end` with data without end. Returns the bytes that crossed the bottlenecks
-/// after the first quarter, by connection and path.
+/// Runs all connections with unlimited data until `end`. Returns the bytes that crossed the bottlenecks after
+/// the first quarter, by connection and path.
 pub(super) fn run(links: &[Link], connections: &[Connection], end: Time, seed: u64) -> Vec<Vec<u64>> {
     let mut run = Run {
         flows: Vec::new(),
@@ -85,7 +86,7 @@ pub(super) fn run(links: &[Link], connections: &[Connection], end: Time, seed: u
 }
 
 impl Run {
-    /// Handles the next thing that happens, unless that is after `end`.
+    /// Handles the next event. Returns `false` if it is after `end`.
     fn step(&mut self, end: Time) -> bool {
         let event = self.events.peek().map(|Reverse((time, _, flow, _))| (*time, *flow));
         let timed = |(n, flow): (usize, &Flow)| {
@@ -110,7 +111,7 @@ impl Run {
         true
     }
 
-    /// Returns the connection's other paths.
+    /// Returns the state of the connection's other paths.
     fn siblings(&self, flow: usize) -> Vec<Sibling> {
         let connection = self.flows[flow].connection;
         let others = self.flows.iter().enumerate().filter(|(n, _)| *n != flow);
@@ -139,9 +140,9 @@ impl Run {
         }
     }
 
-    /// Every second packet is acknowledged, and every one after a gap.
+    /// Handles an arriving packet. Every second packet is acknowledged, and each one after a gap.
     fn arrive(&mut self, now: Time, flow: usize, order: u64) {
-        // The way back takes a little more or less time, lest flows stay in step with the queue.
+        // The delay of acknowledgments varies, so that flows do not synchronize with the queue.
         let jitter = Duration::from_micros(self.random(2_000));
         let receiver = &mut self.flows[flow];
         receiver.unacked_arrivals += 1;

@@ -104,7 +104,7 @@ fn bbr_shrugs_off_random_loss() {
 #[test]
 fn hystart_leaves_slow_start_before_a_deep_queue_overflows() {
     let mut link = Link::new(20 * MBIT, ms(60), 0);
-    // Conservative Slow Start may still grow threefold in its five rounds.
+    // Conservative Slow Start may still triple the window in its five rounds.
     link.queue = link.bdp() * 7;
     let reno = run(&link, &config(Algorithm::NewReno), seconds(2));
     assert!(reno.path.recovery.stats().lost_packets > 0, "plain slow start overflows it");
@@ -124,7 +124,7 @@ fn reordering_is_learned_and_its_congestion_responses_are_undone() {
         let stats = report.path.recovery.stats();
         assert!(stats.spurious_losses > 0 && stats.undone_responses > 0, "{algorithm}: {stats:?}");
         assert!(report.utilisation >= 0.85, "{algorithm}: {}", report.utilisation);
-        // Every twentieth packet is late, thousands in all; few of them are mistaken for lost.
+        // Every twentieth packet is late, thousands in all. Few of them are declared lost.
         assert!(stats.spurious_losses * 20 < stats.sent_packets / 20, "{algorithm}: {stats:?}");
     }
 }
@@ -170,7 +170,7 @@ fn bbr_goes_through_its_phases_in_order() {
     for pair in report.states[2..].windows(2) {
         let position = |state| cycle.iter().position(|&other| other == state);
         match (position(pair[0]), position(pair[1])) {
-            // A probe for time of need starts from down or cruise alike.
+            // A probe for bandwidth may start from Down as well as from Cruise.
             (Some(from), Some(to)) => assert!(to == (from + 1) % 4 || (from, to) == (0, 2), "{pair:?}"),
             (None, Some(to)) => assert_eq!(to, 1, "cruising follows the measurement"),
             (_, None) => assert_eq!(pair[1], ProbeRtt),

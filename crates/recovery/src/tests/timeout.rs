@@ -54,7 +54,7 @@ fn the_earliest_space_is_probed_and_data_waits_for_confirmation() {
     let due = at(10) + path.recovery.pto(SpaceId::Handshake);
     assert_eq!(path.recovery.poll_timeout(), Some(due));
     assert_eq!(path.timeout(due), Some(Expired::Pto { space: SpaceId::Handshake }));
-    // RFC 9002 §6.2.4: the others may join the datagram.
+    // RFC 9002 §6.2.4: packets of the other spaces may be coalesced.
     let probes = SpaceId::ALL.map(|space| path.recovery.probes(space));
     assert_eq!(probes, [1, 1, 1]);
     path.recovery.discard_space(SpaceId::Initial);
@@ -70,7 +70,7 @@ fn a_client_probes_until_the_server_has_validated_it() {
     path.recovery.set_progress(Progress::default());
     path.send_in(at(0), SpaceId::Initial, 1200);
     path.try_ack(at(100), SpaceId::Initial, &[0..=0], None).unwrap();
-    // Nothing is under way, yet the server may be stuck at its limit (RFC 9002 §6.2.2.1).
+    // Nothing is in flight, but the server may be at its anti-amplification limit (RFC 9002 §6.2.2.1).
     assert_eq!(path.recovery.poll_timeout(), Some(at(100 + 300)));
     assert_eq!(path.timeout(at(400)), Some(Expired::Pto { space: SpaceId::Initial }));
     assert_eq!(path.recovery.probes(SpaceId::Initial), 1);
@@ -139,7 +139,7 @@ fn an_answered_challenge_measures_the_path_before_any_acknowledgment() {
     assert_eq!((path.recovery.rtt().smoothed(), path.recovery.rtt().min()), (ms(40), ms(40)));
     // smoothed 40 + 4·20 + max_ack_delay 25
     assert_eq!(path.recovery.pto(DATA), ms(145));
-    // A path that has become slower: 7/8·40 + 1/8·200, and 3/4·20 + 1/4·160
+    // The path has become slower: 7/8·40 + 1/8·200, and 3/4·20 + 1/4·160.
     path.recovery.on_round_trip(at(300), ms(200));
     assert_eq!((path.recovery.rtt().smoothed(), path.recovery.rtt().variance()), (ms(60), ms(55)));
 }
@@ -158,7 +158,7 @@ fn a_path_that_is_back_after_an_outage_starts_as_a_new_one() {
         let probe = path.send(at(3_000));
         path.recovery.resume(at(3_100));
         assert_eq!((path.recovery.bytes_in_flight(), path.recovery.window()), (0, initial), "{name}");
-        // The losses of the outage are declared, but are no sign of congestion.
+        // The losses of the outage are declared, but do not indicate congestion.
         path.ack(at(3_100), &[probe..=probe]);
         assert_eq!(path.lost().len(), 20, "{name}");
         assert!(!path.out.congestion_event && !path.out.persistent, "{name}");

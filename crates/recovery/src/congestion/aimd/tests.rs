@@ -10,8 +10,8 @@ use crate::rtt::Rtt;
 
 const MTU: u64 = 1000;
 
-/// Returns a path with a window of so many packets, its round-trip time in milliseconds and its bytes from
-/// loss to loss.
+/// Returns a path with a window of `packets` packets, a round-trip time of `rtt` milliseconds, and the bytes
+/// acknowledged since the last congestion event and between the last two.
 fn path(packets: u64, rtt: u64, since: u64, between: u64) -> Sibling {
     Sibling {
         window: packets * MTU,
@@ -22,7 +22,7 @@ fn path(packets: u64, rtt: u64, since: u64, between: u64) -> Sibling {
     }
 }
 
-/// Returns the increase for each of `all`, as packets per window acknowledged.
+/// Returns the increase of each path of `all`, in packets per window acknowledged.
 fn increases<R: Rule>(all: &[Sibling]) -> Vec<f64> {
     each(all, |own, siblings| R::increase(own, siblings) as f64 / ONE as f64)
 }
@@ -59,15 +59,15 @@ fn lia_by_hand() {
 
 #[test]
 fn lia_is_nowhere_more_aggressive_than_newreno() {
-    // 10 at 10 ms, 100 at 1 s: α/w_total = 100000/1100² = 0.0826; times 100 is over eight, and the bound is
-    // one.
+    // 10 at 10 ms, 100 at 1 s: α/w_total = 100000/1100² = 0.0826. Times 100 that is over eight, and the limit
+    // is one.
     let far = [path(10, 10, 0, 0), path(100, 1000, 0, 0)];
     assert_near(&increases::<Lia>(&far), &[100_000.0 / 121_000.0, 1.0]);
 }
 
 #[test]
 fn olia_without_collected_paths_is_the_square_of_the_share() {
-    // Equal in everything: all are best, all have the largest window, none is collected.
+    // All paths are equal: all are best, all have the largest window, none is collected.
     assert_near(&increases::<Olia>(&[path(10, 100, 5, 5), path(10, 100, 5, 5)]), &[0.25, 0.25]);
     // The best path has the largest window. Rates 400 and 100 per second.
     assert_near(&increases::<Olia>(&[path(20, 50, 9, 0), path(10, 100, 9, 0)]), &[0.64, 0.04]);
@@ -75,10 +75,10 @@ fn olia_without_collected_paths_is_the_square_of_the_share() {
 
 #[test]
 fn olia_moves_traffic_to_better_paths() {
-    // Rates 200 and 100; ℓ/rtt² is in favour of the second: α = ±1/(2·1).
+    // Rates 200 and 100; ℓ/rtt² favours the second path: α = ±1/(2·1).
     let two = [path(20, 100, 1000, 2000), path(10, 100, 3000, 0)];
     assert_near(&increases::<Olia>(&two), &[4.0 / 9.0 - 0.5, 1.0 / 9.0 + 0.5]);
-    // The longer interval of the two counts, and the round-trip time counts squared: 2000/100² against
+    // The longer of a path's two intervals counts, and the round-trip time is squared: 2000/100² against
     // 999/70².
     let near = [path(20, 100, 2000, 0), path(14, 70, 0, 999)];
     assert_near(&increases::<Olia>(&near), &[0.25 - 0.5, 0.25 + 0.5]);
@@ -88,8 +88,8 @@ fn olia_moves_traffic_to_better_paths() {
 
 #[test]
 fn olia_shares_alpha_among_ties() {
-    // Two paths of the largest window, two collected ones that tie, one that is neither: shares 10, 10, 5, 5,
-    // 5 of 35.
+    // Two paths with the largest window, two collected ones that tie, and one that is neither. The shares are
+    // 10, 10, 5, 5 and 5 of 35.
     let five = [
         path(10, 100, 10, 0),
         path(10, 100, 20, 0),
@@ -100,10 +100,10 @@ fn olia_shares_alpha_among_ties() {
     let (large, small) = ((10.0 / 35.0f64).powi(2), (5.0 / 35.0f64).powi(2));
     let expected = [large - 0.1, large - 0.1, small + 0.1, small + 0.1, small];
     assert_near(&increases::<Olia>(&five), &expected);
-    // A best path of the largest window is not collected, but the other best one is.
+    // A best path with the largest window is not collected, but the other best one is.
     let tie = [path(10, 100, 90, 0), path(5, 100, 90, 0), path(5, 100, 10, 0)];
     assert_near(&increases::<Olia>(&tie), &[0.25 - 1.0 / 3.0, 1.0 / 16.0 + 1.0 / 3.0, 1.0 / 16.0]);
-    // Before anything was delivered all paths are best; those below the largest window are collected.
+    // Before any data is delivered all paths are best, and those below the largest window are collected.
     let fresh = [path(10, 100, 0, 0), path(5, 100, 0, 0), path(5, 100, 0, 0)];
     let gain = 1.0 / 16.0 + 1.0 / 6.0;
     assert_near(&increases::<Olia>(&fresh), &[0.25 - 1.0 / 3.0, gain, gain]);
@@ -131,9 +131,9 @@ fn balia_by_hand() {
 
 #[test]
 fn balia_cuts_slow_paths_more() {
-    // Rates 400 and 100: half off, and α = 4 is bounded by 3/2.
+    // Rates 400 and 100: the window is halved, or reduced by 3/4 because α = 4 is limited to 3/2.
     assert_eq!(each(&[path(20, 50, 0, 0), path(12, 120, 0, 0)], Balia::reduced), [10_000, 3_000]);
-    // Rates 125 and 100: α = 5/4 takes 5/8 off.
+    // Rates 125 and 100: α = 5/4 reduces the window by 5/8.
     assert_eq!(each(&[path(25, 200, 0, 0), path(16, 160, 0, 0)], Balia::reduced), [12_500, 6_000]);
     assert_eq!(each(&[path(20, 50, 0, 0), path(12, 120, 0, 0)], Lia::reduced), [10_000, 6_000]);
     assert_eq!(each(&[path(20, 50, 0, 0), path(12, 120, 0, 0)], Olia::reduced), [10_000, 6_000]);
@@ -188,7 +188,8 @@ fn avoiding<R: Rule>(packets: u64) -> Aimd<R> {
     controller
 }
 
-/// Windows through slow start, losses, spurious losses and persistent congestion, without siblings.
+/// Returns the windows during slow start, losses, spurious losses and persistent congestion, without
+/// siblings.
 fn life<R: Rule>() -> Vec<u64> {
     let start = Start { now: Time::ZERO, window: 10_007, mtu: MTU, rtt: Duration::from_millis(100), seed: 0 };
     let mut controller: Aimd<R> = Aimd::new(&start);
@@ -216,7 +217,7 @@ fn one_path_alone_behaves_as_newreno() {
 
 #[test]
 fn the_window_grows_by_the_increase() {
-    // Equal paths of ten packets: a packet for every four windows of ten acknowledgments.
+    // Equal paths with windows of ten packets: one packet more for each four windows acknowledged.
     let mut lia = avoiding::<Lia>(10);
     (0..39).for_each(|_| ack(&mut lia, true, &[path(10, 100, 0, 0)]));
     assert_eq!(lia.window(), 10_000);
@@ -234,8 +235,8 @@ fn slow_start_is_not_coupled() {
 
 #[test]
 fn a_window_that_gives_way_shrinks_by_packets_down_to_the_minimum_and_stays_out_of_slow_start() {
-    // Rates of 60, 125 and 125 per second; the path has the largest window and two better ones are collected:
-    // (60/310)² − 1/3 = −0.2959 packets for each window of six, and 20 · 0.2959 < 6 < 21 · 0.2959.
+    // Rates of 60, 125 and 125 per second. The path has the largest window, and the two better ones are
+    // collected: (60/310)² − 1/3 = −0.2959 packets for each window of six, and 20 · 0.2959 < 6 < 21 · 0.2959.
     let better = path(2, 16, 1_000_000, 0);
     let siblings = [better, better];
     let mut olia = avoiding::<Olia>(6);

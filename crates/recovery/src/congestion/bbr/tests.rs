@@ -13,7 +13,7 @@ fn bbr() -> Bbr {
     Bbr::new(&Start { now: Time::ZERO, window: 10 * MTU, mtu: MTU, rtt: ms(333), seed: 7 })
 }
 
-/// A path that delivers `rate` bytes per second after 100 ms, one acknowledgment per round trip.
+/// Path with a round-trip time of 100 ms and one acknowledgment per round trip.
 struct Rounds {
     bbr: Bbr,
     now: Time,
@@ -59,7 +59,7 @@ impl Rounds {
         self.bbr.on_acked(&ack, &[]);
     }
 
-    /// Startup, three rounds of plateau, drain.
+    /// Completes Startup, three rounds of plateau, and Drain.
     fn converge(&mut self, rate: u64) {
         (0..6).for_each(|_| self.round(rate, 0, false));
         assert!(self.bbr.is_probe_bw(), "{:?}", self.bbr.state);
@@ -69,7 +69,7 @@ impl Rounds {
 #[test]
 fn the_first_pace_follows_the_first_round_trip() {
     let mut rounds = Rounds::new();
-    // Ten packets in a millisecond at first, then ten packets per round trip, times 2.773.
+    // First ten packets per millisecond, then ten packets per round trip, each times 2.773.
     assert_eq!(rounds.bbr.pacing_rate(), Some(27_730_000));
     rounds.round(10_000, 0, false);
     assert_eq!(rounds.bbr.pacing_rate(), Some(277_300));
@@ -105,7 +105,7 @@ fn pace_and_window_follow_the_model() {
     bbr.set_pace(bbr.pacing_gain());
     assert_eq!(bbr.pacing_rate(), Some(990_000), "1 % below the estimate");
     assert_eq!(bbr.bdp(bbr.bandwidth, UNIT), 100_000);
-    // Two products and what was acknowledged at once.
+    // Two bandwidth-delay products, plus the bytes that were acknowledged at once.
     assert!((200_000..=300_000).contains(&bbr.window()), "{}", bbr.window());
 }
 
@@ -145,8 +145,8 @@ fn losses_lower_the_short_term_bounds_until_the_next_probe() {
 fn what_was_in_flight_when_losses_became_too_many() {
     assert!(!too_high(2_000, 100_000));
     assert!(too_high(2_001, 100_000));
-    // 100 packets in flight, the third is lost: before it 99 packets were in flight and 2 lost; 2 % of 99 are
-    // less.
+    // 100 packets are in flight and the third is lost. Before it 99 packets were in flight and 2 lost, which
+    // is more than 2 % of 99.
     let packet = LostPacket {
         now: Time::ZERO,
         bytes: 1_000,
@@ -157,7 +157,7 @@ fn what_was_in_flight_when_losses_became_too_many() {
         mtu: MTU,
     };
     assert_eq!(inflight_at_loss(&packet), 99_000);
-    // The second of 100: 1980 − 1000 bytes more could be lost, of 1000 sent.
+    // The second of 100 packets is lost: 1980 − 1000 more bytes could be lost, out of 1000 sent.
     assert_eq!(inflight_at_loss(&LostPacket { lost_since: 2_000, ..packet }), 100_000);
 }
 
@@ -180,7 +180,7 @@ fn a_probe_with_too_much_loss_lowers_the_long_term_bound() {
     assert_eq!(rounds.bbr.bounds.long_term, 119_000 + 380 * UNIT / 980);
     assert_eq!(rounds.bbr.state, State::ProbeBwDown);
     assert!(!rounds.bbr.probing_sample, "one verdict per probe");
-    // 15 % below it are left to others.
+    // The headroom for other flows is 15 %.
     assert_eq!(rounds.bbr.with_headroom(), 119_387 - 17_908);
 }
 
@@ -242,7 +242,7 @@ fn persistent_congestion_begins_with_startup_again() {
         (bbr.bounds.long_term, bbr.bounds.short_bandwidth, bbr.bounds.short_inflight),
         (u64::MAX, u64::MAX, u64::MAX)
     );
-    // What the outage delivered is no measure of the path: the rate doubles from round to round.
+    // Rates measured during the outage are not kept: the rate doubles in each round.
     for rate in [40_000, 80_000, 160_000, 320_000, 640_000] {
         rounds.round(rate, 0, false);
         assert!(rounds.bbr.window() >= rate * 2 / 10, "{}", rounds.bbr.window());

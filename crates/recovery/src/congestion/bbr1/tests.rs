@@ -8,7 +8,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A path that delivers after 100 ms, one acknowledgment per round trip.
+/// Path with a round-trip time of 100 ms and one acknowledgment per round trip.
 struct Path {
     bbr: Bbr1,
     now: Time,
@@ -24,7 +24,7 @@ impl Path {
         Self { bbr: Bbr1::new(&start), now: Time::ZERO, delivered: 0, in_flight: (0, 0), rtt: ms(100) }
     }
 
-    /// A round trip that delivers at `rate` bytes per second.
+    /// Simulates a round trip with a delivery rate of `rate` bytes per second.
     fn round(&mut self, rate: u64) {
         self.step(ms(101), rate, false);
     }
@@ -68,7 +68,7 @@ impl Path {
         self.bbr.on_acked(&ack, &[]);
     }
 
-    /// Startup, three rounds of plateau, drain.
+    /// Returns a path after Startup, three rounds of plateau, and Drain.
     fn converged(seed: u64, rate: u64) -> Self {
         let mut path = Self::new(seed);
         (0..4).for_each(|_| path.round(rate));
@@ -97,7 +97,7 @@ fn startup_paces_at_two_over_ln_two() {
     assert_eq!(path.bbr.pacing_rate(), Some(288_500), "ten packets per round trip");
     path.round(200_000);
     assert_eq!(path.bbr.pacing_rate(), Some(577_000));
-    // 2.885 products of 20 kB and three quanta of two packets.
+    // 2.885 bandwidth-delay products of 20 kB, and three quanta of two packets.
     assert_eq!(path.bbr.inflight(path.bbr.window_gain()), 57_700 + 6_000);
 }
 
@@ -112,7 +112,7 @@ fn startup_ends_after_three_rounds_without_a_quarter_more_and_drain_when_the_que
     path.round(240_000);
     assert_eq!(path.bbr.state(), State::Drain);
     assert_eq!(path.bbr.pacing_rate(), Some(240_000 * 346 / 1000));
-    // A product of 24 kB and three quanta.
+    // A bandwidth-delay product of 24 kB, and three quanta.
     path.in_flight = (60_000, 27_001);
     path.round(240_000);
     assert_eq!(path.bbr.state(), State::Drain);
@@ -151,14 +151,14 @@ fn probing_up_lasts_until_it_was_tried_or_met_a_loss() {
     while path.bbr.state() != State::ProbeBwUp {
         path.round(1_000_000);
     }
-    // A product and a quarter, and three quanta of two packets.
+    // 1.25 bandwidth-delay products, and three quanta of two packets.
     path.in_flight.0 = 125_000 + 6_000 - 1;
     (0..5).for_each(|_| path.round(1_000_000));
     assert_eq!(path.bbr.state(), State::ProbeBwUp);
     path.lose();
     path.round(1_000_000);
     assert_eq!(path.bbr.state(), State::ProbeBwDown);
-    // Sending less ends early when the queue is gone.
+    // Draining ends early when the queue is empty.
     path.in_flight.0 = 100_000 + 6_000;
     path.step(ms(1), 1_000_000, false);
     assert_eq!(path.bbr.state(), State::ProbeBwCruise);
@@ -219,7 +219,7 @@ fn the_path_is_emptied_to_four_packets_for_200_ms_after_ten_seconds() {
     }
     assert!(path.now > since + ms(10_000));
     assert_eq!((path.bbr.window(), path.bbr.min_rtt), (4 * MTU, ms(120)));
-    // The clock runs from the time when the path is empty.
+    // The 200 ms begin when the path is nearly empty.
     (0..10).for_each(|_| path.round(1_000_000));
     assert_eq!(path.bbr.state(), State::ProbeRtt);
     path.in_flight = (4_000, 4_000);
@@ -253,12 +253,12 @@ fn persistent_congestion_is_followed_by_a_round_of_conservation() {
     path.bbr.on_persistent_congestion(path.now, MTU);
     path.bbr.on_persistent_congestion(path.now, MTU);
     assert_eq!(path.bbr.window(), 4 * MTU);
-    // A late acknowledgment from before: what arrived may be replaced, no more.
+    // A late acknowledgment from before the event: sending replaces delivered bytes only.
     path.in_flight = (9_000, 6_000);
     path.bbr.rounds.start(path.delivered + 1);
     path.step(ms(10), 30_000, false);
     assert_eq!(path.bbr.window(), 9_000);
-    // A packet sent since arrives, and the round is over.
+    // A packet sent after the event is acknowledged, and the round ends.
     path.step(ms(91), 1_000_000, false);
     assert_eq!(path.bbr.window(), window);
 }

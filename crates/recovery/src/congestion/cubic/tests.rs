@@ -16,7 +16,7 @@ fn own() -> Sibling {
     Sibling { window: 0, smoothed_rtt: ms(0), mtu: 1000, bytes_since_loss: 0, bytes_between_losses: 0 }
 }
 
-/// Acknowledges `bytes` at `now` on a path whose round-trip time is and was `rtt`.
+/// Acknowledges `bytes` at `now` on a path with a constant round-trip time of `rtt`.
 fn ack(cubic: &mut impl Controller, now: Time, bytes: u64, rtt: Duration, utilised: bool) {
     let mut estimate = Rtt::new(rtt);
     estimate.update(Time::ZERO, rtt, Duration::ZERO);
@@ -43,7 +43,7 @@ fn congestion(cubic: &mut impl Controller, now: Time) {
     cubic.on_congestion(&event, &[]);
 }
 
-/// Acknowledges a window per round trip from `start` for `rounds` rounds, packet by packet.
+/// Acknowledges one window per round trip, packet by packet, for `rounds` rounds from `start`.
 fn rounds(cubic: &mut Cubic, start: Time, rtt: Duration, rounds: u32) -> Time {
     let mut now = start;
     for _ in 0..rounds {
@@ -66,7 +66,7 @@ fn the_curve_by_hand() {
     assert_eq!(epoch.cubic(ms(2217), MTU), 96_800); // 100 − 0.4·2³
     assert_eq!(epoch.cubic(ms(4217), MTU), 100_000);
     assert_eq!(epoch.cubic(ms(9217), MTU), 150_000); // 100 + 0.4·5³
-    // No deficit, no waiting.
+    // Without a deficit K is zero.
     let fresh = Curve { max: 50 * MTU, ..curve }.start_epoch(Time::ZERO, MTU);
     assert_eq!((fresh.k, fresh.origin), (0, 70_000));
 }
@@ -85,7 +85,7 @@ fn reduction_plateau_and_convex_growth() {
     congestion(&mut cubic, Time::ZERO);
     assert_eq!((cubic.window(), cubic.ssthresh()), (70_000, Some(70_000)));
     assert_eq!(cubic.state(), State::Recovery);
-    // 200 ms: α at 100 packets is too slow for the Reno-friendly region to matter.
+    // At 200 ms, α at 100 packets is too slow for the Reno-friendly region to matter.
     let now = rounds(&mut cubic, Time::ZERO, ms(200), 10);
     assert!((94_000..97_000).contains(&cubic.window()), "2 s: 96.1 a round trip ahead: {}", cubic.window());
     let now = rounds(&mut cubic, now, ms(200), 11);
@@ -99,8 +99,8 @@ fn reduction_plateau_and_convex_growth() {
 fn short_round_trips_follow_reno() {
     let mut cubic = cubic(10);
     congestion(&mut cubic, Time::ZERO);
-    // K = cbrt(3/0.4) = 1.96 s, but 5.7 rounds of α = 9/17 packets reach 10, and then one packet a round is
-    // gained.
+    // K = cbrt(3/0.4) = 1.96 s. But W_est reaches 10 after 5.7 rounds of α = 9/17 packets, and then grows by
+    // one packet per round.
     rounds(&mut cubic, Time::ZERO, ms(10), 20);
     assert!((20_000..25_000).contains(&cubic.window()), "{}", cubic.window());
 }
@@ -135,7 +135,7 @@ fn held_back_time_does_not_count() {
         let mut cubic = cubic(100);
         congestion(&mut cubic, Time::ZERO);
         let now = rounds(&mut cubic, Time::ZERO, ms(200), 5);
-        // One lone packet ends a pause in which the application had nothing to send.
+        // A single packet ends a pause in which the application had no data to send.
         ack(&mut cubic, now + ms(pause), MTU, ms(200), false);
         rounds(&mut cubic, now + ms(pause), ms(200), 5);
         cubic.window()
@@ -159,7 +159,7 @@ fn the_sender_of_2022_gives_up_an_eighth_and_leaves_slow_start_when_round_trips_
     let mut cubic = CubicLike::<Study2022>::new(&start);
     congestion(&mut cubic, Time::ZERO);
     assert_eq!((cubic.window(), cubic.ssthresh()), (87_500, Some(87_500)));
-    // Once more from below the last plateau: 87.5 · (8 + 7) / 16 is the next one.
+    // A second event below the last plateau: the next plateau is 87.5 · (8 + 7) / 16.
     congestion(&mut cubic, Time::from_millis(1));
     assert_eq!((cubic.window(), cubic.curve.max), (76_562, 82_031));
 
@@ -180,7 +180,8 @@ fn the_sender_of_2022_gives_up_an_eighth_and_leaves_slow_start_when_round_trips_
 mod hystart {
     use super::*;
 
-    /// Returns a round of `samples` acknowledgments of a packet each; `delivered` counts on.
+    /// Simulates a round of `samples` acknowledgments of one packet each, and returns their results.
+    /// `delivered` is advanced.
     fn round(hystart: &mut HyStart, delivered: &mut u64, rtt: Duration, samples: u64) -> Vec<Growth> {
         let begin = *delivered;
         let estimate = Rtt::new(rtt);

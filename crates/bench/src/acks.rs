@@ -1,4 +1,4 @@
-//! Options for how the ends acknowledge.
+//! Command-line options for acknowledgments.
 
 use anabranch_transport::{AckConfig, AckPath, Horizon, RangeOrder};
 use clap::Args;
@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 
 #[derive(Args)]
 pub(crate) struct AckOptions {
-    /// Ranges that one ACK frame names at most, instead of the default
+    /// Maximum number of ranges in an ACK frame, instead of the default
     #[arg(long, value_name = "RANGES", value_parser = clap::value_parser!(u16).range(2..=1024))]
     ack_ranges: Option<u16>,
-    /// Order in which an ACK frame names its ranges, instead of the default for the numbering
+    /// Order of the ranges in an ACK frame, instead of the default of the packet numbering
     #[arg(long, value_name = "ORDER")]
     ack_order: Option<RangeOrder>,
-    /// Packet numbers that are given up: none, those so far below the largest, or those so old and told so
-    /// often (1000ms/4)
+    /// Packet numbers that are no longer acknowledged: none, those this far below the largest, or those this
+    /// old and reported this often (1000ms/4)
     #[arg(long, value_name = "HORIZON")]
     ack_horizon: Option<Horizon>,
-    /// The path that acknowledgments take: soonest, same, fastest, all
+    /// Path on which acknowledgments are sent: soonest, same, fastest, all
     #[arg(long, value_name = "PATH")]
     ack_path: Option<AckPath>,
-    /// Ask for no rarer acknowledgments as the window grows
+    /// Do not request less frequent acknowledgments as the window grows
     #[arg(long)]
     no_ack_frequency: bool,
 }
 
 impl AckOptions {
-    /// Gives the default with what was asked for.
+    /// Returns the default configuration, changed by the options.
     pub(crate) fn config(&self) -> AckConfig {
         let defaults = AckConfig::default();
         let max_ranges = self.ack_ranges.map_or(defaults.max_ranges(), usize::from);
@@ -41,7 +41,7 @@ impl AckOptions {
     }
 }
 
-/// Describes the strategy for the record.
+/// Describes the configuration for the result.
 pub(crate) fn described(config: &AckConfig) -> Value {
     json!({
         "threshold": config.threshold(),

@@ -1,4 +1,4 @@
-//! A download over several paths in virtual time, at every point of a design, against the point's fluid
+//! Downloads over several paths in virtual time, at every point of a design, compared with the point's fluid
 //! bound.
 
 use std::path::PathBuf;
@@ -19,9 +19,9 @@ use crate::Error;
 use crate::acks::{self, AckOptions};
 use crate::report::{Report, median, rounded};
 
-/// The experiment whose points are used without a file.
+/// Experiment whose points are used if no file is given.
 const GENERATED: &str = "ccr22-heterogeneous-2path";
-/// Bytes of UDP payload that the initial window may have.
+/// Maximum initial window in bytes of UDP payload.
 const MAX_INITIAL_WINDOW: u32 = 14_720;
 
 #[derive(Args)]
@@ -30,24 +30,24 @@ pub(crate) struct Options {
     /// 95 generated points of the lab's ccr22-heterogeneous-2path]
     #[arg(long, value_name = "FILE")]
     design: Option<PathBuf>,
-    /// Only these points (the column `run`)
+    /// Only these points, by the column `run`
     #[arg(long, value_delimiter = ',', value_name = "RUN,…")]
     points: Vec<u64>,
     /// Bytes of each download
     #[arg(long, default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     bytes: u64,
-    /// Only runs with this numbering of packets; both otherwise
+    /// Only runs with this packet numbering [default: both]
     #[arg(long)]
     numbering: Option<Numbering>,
-    /// Scheduler instead of the default
+    /// Scheduler, instead of the default
     #[arg(long)]
     scheduler: Option<Scheduler>,
-    /// Congestion controller instead of the default
+    /// Congestion controller, instead of the default
     #[arg(long)]
     congestion: Option<Congestion>,
     #[command(flatten)]
     acks: AckOptions,
-    /// Print what a single run does, packet by packet, to standard error
+    /// Print the packets of a single run to standard error
     #[arg(long)]
     trace: bool,
 }
@@ -74,7 +74,7 @@ impl Options {
             .with_ack(self.acks.config())
     }
 
-    /// Returns the name of the points.
+    /// Describes the source of the points.
     fn name(&self) -> String {
         let named = |file: &PathBuf| file.display().to_string();
         self.design.as_ref().map_or_else(|| format!("the generated points of {GENERATED}"), named)
@@ -135,7 +135,7 @@ fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// Returns the configuration that all runs have in common.
+/// Returns the configuration that all runs share.
 fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
     let recovery = transport.recovery();
     let mtu = u32::from(recovery.mtu().initial());
@@ -206,7 +206,7 @@ impl Row {
         }
     }
 
-    /// Returns a description of what failed, if anything did.
+    /// Describes the failure of the run; `None` if it succeeded.
     fn failure(&self) -> Option<String> {
         match &self.result {
             Ok(run) if run.opened.len() + 1 == self.paths => None,
@@ -221,7 +221,8 @@ impl Row {
         }
     }
 
-    /// Seconds until the closing packet; until the last byte if there was none, which `config` tells.
+    /// Returns the seconds until the closing packet, or until the last byte if there was none. `config`
+    /// states which.
     fn seconds(&self) -> f64 {
         self.result.as_ref().map_or(f64::NAN, |run| run.closed.unwrap_or(run.finished).as_secs_f64())
     }
@@ -289,7 +290,7 @@ impl Row {
     }
 }
 
-/// All runs of one numbering.
+/// Summary of all runs with one packet numbering.
 struct Summary {
     numbering: Numbering,
     runs: usize,
@@ -370,7 +371,8 @@ run,rate_mbps_0,owd_ms_0,queue_packets_0,rate_mbps_1,owd_ms_1,queue_packets_1
         assert_eq!(labels, expected.map(|(numbering, point)| (Some(numbering), Some(point))));
         for row in rows {
             let [time, bound] = ["transfer_time_s", "bound_s"].map(|name| row[name].as_f64().unwrap());
-            // 50 Mbit/s carry 5 MB in 0.8 s at best; CUBIC, because BBR takes longer for so little.
+            // 50 Mbit/s take at least 0.8 s for 5 MB. CUBIC is used because BBR takes longer for so little
+            // data.
             assert!(bound > 0.8 && time > 0.8 && time < bound * 1.5, "{time} s, bound {bound} s");
             assert!((0.0..50.0).contains(&row["retransmitted_percent"].as_f64().unwrap()));
         }

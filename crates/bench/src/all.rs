@@ -1,5 +1,5 @@
-//! All benchmarks one after the other, and the table of them in docs/performance.md: what it says is what
-//! this commit measured.
+//! All benchmarks in sequence, and the table of their results in docs/performance.md, measured at the current
+//! commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,24 +11,25 @@ use serde_json::{Value, json};
 use crate::report::{Report, table};
 use crate::{Cli, Error, measure};
 
-/// Between these lines of a document stands what was measured last.
+/// Lines of a document between which the latest results stand.
 const BEGIN: &str = "<!-- measured: `cargo run --release -p anabranch-bench -- all --write` writes this -->";
 const END: &str = "<!-- /measured -->";
-/// The documents, relative to the project: everything that was measured, and its figures alone.
+/// Documents, relative to the project: one with all results, and one with the main figures only.
 const TABLES: &str = "docs/performance.md";
 const FIGURES: &str = "README.md";
-/// Row of our own stack in what compares several.
+/// Name of our own stack's row in comparisons.
 const OURS: &str = "anabranch";
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Measure shortly: the figures say that everything works and little else, and the table says so
+    /// Measure only briefly: the figures show that everything works and are otherwise meaningless, as the
+    /// table states
     #[arg(long)]
     quick: bool,
     /// Write the tables into docs/performance.md and their main figures into README.md
     #[arg(long)]
     write: bool,
-    /// Only these benchmarks; what is left out is named in the table
+    /// Only these benchmarks; the table lists those that were left out
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     only: Vec<String>,
     /// The project's folder
@@ -36,18 +37,18 @@ pub(crate) struct Options {
     root: PathBuf,
 }
 
-/// Finds a number in a result.
+/// Function that finds a number in a result.
 type Find = fn(&Value) -> Option<f64>;
 
-/// A benchmark, and what of its result counts.
+/// A benchmark, its arguments, and the figure that the summary reports.
 struct Part {
     /// Arguments that select the benchmark.
     args: &'static [&'static str],
-    /// Arguments that are added for a short run.
+    /// Arguments that are added in a brief run.
     quick: &'static [&'static str],
-    /// `true` if its rows are shown; otherwise its title alone sums up the result.
+    /// `true` if the table shows the rows; otherwise it shows only the title, which sums up the result.
     rows: bool,
-    /// Its main figure: what it is, where it stands in the JSON, and with how many decimals it is told.
+    /// Main figure: its label, its place in the JSON, and its number of decimals.
     figure: (&'static str, Find, usize),
 }
 
@@ -145,8 +146,8 @@ struct Measured {
     result: Result<Report, String>,
 }
 
-/// Measures everything, and writes it down if that is asked for. One benchmark that fails leaves the others
-/// alone: its reason stands in its place, and the command fails in the end.
+/// Runs all benchmarks, and writes the results into the documents if requested. If a benchmark fails, the
+/// others still run. The reason then stands in its place, and the command fails at the end.
 pub(crate) fn run(options: &Options) -> Result<Value, Error> {
     let unknown = options.only.iter().find(|name| !ALL.iter().any(|part| part.args[0] == **name));
     if let Some(unknown) = unknown {
@@ -155,7 +156,7 @@ pub(crate) fn run(options: &Options) -> Result<Value, Error> {
             format!("there is no benchmark `{unknown}` here: use some of {}", known.join(", ")).into()
         );
     }
-    // Both documents are looked at before anything takes its time.
+    // Both documents are read before the long measurements begin.
     let documents = options.write.then(|| [TABLES, FIGURES].map(|name| Document::read(&options.root, name)));
     let documents = documents.map(|[tables, figures]| Ok::<_, Error>([tables?, figures?])).transpose()?;
     let head = head(options)?;
@@ -219,7 +220,7 @@ impl Measured {
     }
 }
 
-/// Returns a title without the line that introduces the rows.
+/// Returns the title without the last line, if that line introduces the rows.
 fn summed_up(title: &str) -> &str {
     match title.trim_end().rsplit_once("\n\n") {
         Some((before, last)) if last.ends_with(':') => before.trim_end(),
@@ -233,7 +234,7 @@ fn figures(all: &[Measured]) -> String {
     format!("| what | figure |\n|---|---|\n{lines}")
 }
 
-/// Returns one line with the date, the sources and the machine of the measurement.
+/// Returns one line with the date, the commit and the machine of the measurement.
 fn head(options: &Options) -> Result<String, Error> {
     let commit = said(&options.root, "git", &["rev-parse", "--short=12", "HEAD"])?;
     let changed =
@@ -273,7 +274,7 @@ fn machine() -> String {
     format!("{cores} cores of {model}, Linux {}, load {load} at the start", system.trim())
 }
 
-/// A document with a place for what is measured.
+/// Document with a place for the results.
 struct Document {
     path: PathBuf,
     before: String,
@@ -291,7 +292,7 @@ impl Document {
 
     fn write(&self, measured: &str) -> Result<(), Error> {
         let text = format!("{}{BEGIN}\n\n{}\n\n{END}{}", self.before, measured.trim(), self.after);
-        // In one step, so that nobody finds half of it.
+        // The file is replaced in one step, so that no reader sees half of it.
         let beside = self.path.with_extension("md.new");
         std::fs::write(&beside, text)?;
         Ok(std::fs::rename(beside, &self.path)?)

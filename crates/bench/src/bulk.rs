@@ -1,4 +1,4 @@
-//! One download on one stream over loopback: CPU time of both ends, goodput, memory.
+//! One download on one stream over loopback: CPU time of both endpoints, goodput and memory.
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -10,37 +10,37 @@ use crate::stacks::{Choice, Identity, Measured, OURS, Ours, Stack, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Rounds; every stack has its turn in each, in rotated order
+    /// Number of rounds; each stack runs once in each round, in rotated order
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Bytes of a download
     #[arg(long, default_value_t = 1 << 30, value_parser = clap::value_parser!(u64).range(1..))]
     bytes: u64,
-    /// Wire format of our packets; version 1 takes part in any case
+    /// Wire format of our packets; version 1 is always included
     #[arg(long, value_enum, value_delimiter = ',', default_value = "v1")]
     wire: Vec<Wire>,
-    /// Datagrams that one system call of our client receives; the usual way takes part in any case
+    /// Way in which our client receives datagrams; the usual one is always included
     #[arg(long, value_enum, value_delimiter = ',', default_value = "many")]
     recv: Vec<Recv>,
-    /// Leave out our rows over HTTP/3 and over two paths
+    /// Omit our rows over HTTP/3 and over two paths
     #[arg(long)]
     plain: bool,
     #[command(flatten)]
     choice: Choice,
 }
 
-/// Datagrams that one system call of the client receives.
+/// Datagrams that one system call of the client can receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Recv {
     /// One datagram
     One,
-    /// Several datagrams, one by one (recvmmsg)
+    /// Several datagrams (recvmmsg)
     Mmsg,
-    /// Several groups of datagrams that the kernel has put together (recvmmsg and GRO), as usual
+    /// Several batches of datagrams that the kernel has coalesced (recvmmsg and GRO); the usual way
     Many,
 }
 
-/// Our rows with other packets or another way of receiving: name, wire, way.
+/// Our rows by wire format and way of receiving: name, wire format, way.
 const WAYS: [(&str, Wire, Recv); 6] = [
     (OURS, Wire::V1, Recv::Many),
     ("anabranch-mmsg", Wire::V1, Recv::Mmsg),
@@ -56,17 +56,18 @@ pub(crate) fn way(wire: Wire, recv: Recv) -> &'static str {
     found.map_or(OURS, |(name, ..)| name)
 }
 
-/// Our row with the same bytes as the body of an HTTP/3 response.
+/// Row of ours in which an HTTP/3 response contains the same bytes.
 const OURS_OVER_HTTP3: &str = "anabranch-http3";
 
-/// Our row with the same bytes over two loopback paths with default settings, a packet number space for each.
+/// Row of ours with the same bytes over two loopback paths, default settings and a packet number space for
+/// each path.
 const OURS_ON_TWO_PATHS: &str = "anabranch-2paths";
 
-/// The same, with half of the bytes on each path. Left to itself the scheduler sends where data arrives
-/// first, and on loopback that can be one path for long.
+/// Row of ours over two paths with half of the bytes on each. The default scheduler sends on the path where
+/// data arrives first, which on loopback can be the same path for a long time.
 const OURS_ON_TWO_EVEN_PATHS: &str = "anabranch-2paths-even";
 
-/// The same with the single packet number space.
+/// Row of ours over two paths with the single packet number space.
 const OURS_ON_TWO_PATHS_SINGLE: &str = "anabranch-2paths-single";
 
 const TWO_PATHS: [&str; 3] = [OURS_ON_TWO_PATHS, OURS_ON_TWO_EVEN_PATHS, OURS_ON_TWO_PATHS_SINGLE];
@@ -74,11 +75,11 @@ const TWO_PATHS: [&str; 3] = [OURS_ON_TWO_PATHS, OURS_ON_TWO_EVEN_PATHS, OURS_ON
 /// Maximum cost of two paths, as a multiple of the cost of one.
 const TWO_PATHS_TARGET: f64 = 1.10;
 
-/// The least that each of two even paths has to carry, of all bytes. Losses on loopback leave one with a
-/// small window at times.
+/// Minimum share of all bytes on each of two even paths. Losses on loopback sometimes leave one path with a
+/// small window.
 const LEAST_SHARE: f64 = 0.1;
 
-/// Medians of one stack.
+/// Medians of one row.
 struct Row {
     name: &'static str,
     /// CPU seconds per GB (10⁹ bytes).
@@ -88,7 +89,7 @@ struct Row {
     goodput_gbps: f64,
     server_rss_mb: f64,
     client_rss_mb: f64,
-    /// The client's packets that arrived in order, if it counts.
+    /// Share of packets that the client received in order, if it counts them.
     ordered: Option<f64>,
 }
 
@@ -138,7 +139,7 @@ impl Row {
     }
 }
 
-/// Returns the client's arguments for a row.
+/// Returns the arguments of the client for a row.
 fn work(name: &str, bytes: u64) -> Vec<String> {
     let download = ["--download".to_owned(), bytes.to_string()];
     let two_paths = ["--path".to_owned(), "127.0.0.1,count=2".to_owned()];
@@ -161,7 +162,7 @@ fn work(name: &str, bytes: u64) -> Vec<String> {
     }
 }
 
-/// Checks that all bytes arrived, and over both paths if the row has two.
+/// Checks that all bytes arrived, and that a row over two paths used both.
 fn check(name: &str, run: &Measured, bytes: u64) -> Result<(), Error> {
     let arrived = run.result["bytes"].as_u64();
     if arrived != Some(bytes) {
@@ -180,10 +181,10 @@ fn check(name: &str, run: &Measured, bytes: u64) -> Result<(), Error> {
     }
 }
 
-/// Runs of each row, the order rotated from round to round.
+/// Runs of each row. The order of the rows is rotated in each round.
 pub(crate) type Runs = Vec<(Stack, Vec<Measured>)>;
 
-/// Downloads `bytes` over each of `stacks` in every round.
+/// Runs a download of `bytes` with each of `stacks` in every round.
 fn measure(rounds: u32, bytes: u64, stacks: Vec<Stack>) -> Result<Runs, Error> {
     let identity = Identity::new()?;
     rotate(rounds, stacks, |stack| {
@@ -192,14 +193,14 @@ fn measure(rounds: u32, bytes: u64, stacks: Vec<Stack>) -> Result<Runs, Error> {
     })
 }
 
-/// Downloads `bytes` with our own command in the ways that are `wanted`.
+/// Runs downloads of `bytes` with our own command, in each combination of `wanted`.
 pub(crate) fn ways(rounds: u32, bytes: u64, ours: &Ours, wanted: &[(Wire, Recv)]) -> Result<Runs, Error> {
     let ours = ours.stack()?;
     measure(rounds, bytes, wanted.iter().map(|&(wire, recv)| ours.named(way(wire, recv))).collect())
 }
 
 impl Options {
-    /// Returns the rows, with all requested variants of ours.
+    /// Returns the rows, including the requested variants of ours.
     fn stacks(&self) -> Result<Vec<Stack>, Error> {
         let mut stacks = self.choice.built()?;
         let Some(at) = stacks.iter().position(|stack| stack.name == OURS) else { return Ok(stacks) };
@@ -277,7 +278,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// Returns the CPU seconds of both ends.
+/// Returns the CPU seconds of both endpoints.
 fn both(run: &Measured) -> f64 {
     run.server.cpu + run.client.cpu
 }
@@ -287,7 +288,7 @@ pub(crate) fn client(run: &Measured) -> f64 {
     run.client.cpu
 }
 
-/// Returns the cost of runs relative to the row `base` in the same rounds: the median of all rounds.
+/// Returns the cost of a row relative to the row `base`: the median of the ratios within each round.
 fn against(runs: &Runs, base: &str, of: &[Measured], cost: fn(&Measured) -> f64) -> Option<f64> {
     let (_, base) = runs.iter().find(|(stack, _)| stack.name == base)?;
     Some(median(&of.iter().zip(base).map(|(one, base)| cost(one) / cost(base)).collect::<Vec<_>>()))

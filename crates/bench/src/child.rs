@@ -1,4 +1,4 @@
-//! Other programs, run one at a time or as a pair, and what they cost.
+//! Child processes, single or in pairs, and their cost.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// A program that takes longer than this hangs.
+/// Time after which a program counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Time between two looks whether a program has ended.
+/// Interval between checks whether a program has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Time between two signs that a program which takes long is still running.
+/// Interval between progress messages for a program that takes long.
 const SIGN: Duration = Duration::from_secs(5);
 
 /// Cost of a program since its start.
@@ -45,7 +45,7 @@ impl From<&libc::rusage> for Cost {
     }
 }
 
-/// A running program; killed if it is dropped before it has ended.
+/// Running program. It is killed if it is dropped before it has ended.
 pub(crate) struct Program {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -77,7 +77,7 @@ impl Program {
         Ok(Self { child, output: BufReader::new(output), ended: false, signs: None })
     }
 
-    /// Says on standard error what the program is doing, every few seconds from now to its end.
+    /// Prints a progress message with `what` to standard error every few seconds until the program ends.
     pub(crate) fn doing(mut self, what: String) -> Self {
         self.signs = Some(Signs { doing: what, said: Duration::ZERO });
         self
@@ -90,8 +90,8 @@ impl Program {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Closes the program's input, which ends a server, and waits for its end; the rest of its output and its
-    /// cost.
+    /// Closes the program's input, which ends a server, and waits for its end. Returns the rest of its
+    /// output, and its cost.
     pub(crate) fn end(mut self) -> Result<(String, Cost), Error> {
         drop(self.child.stdin.take());
         let cost = self.wait()?;
@@ -125,7 +125,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if !self.ended {
-            // It may have ended by itself meanwhile.
+            // The program may have ended by itself meanwhile.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -168,7 +168,7 @@ mod tests {
         assert!(cost.rss > 0.0);
     }
 
-    /// A minute and a half has a sign every five seconds, whenever somebody looks.
+    /// Checks that ninety seconds have a progress message every five seconds, even if checks are irregular.
     #[test]
     fn a_program_that_takes_long_gives_signs() {
         let mut signs = Signs { doing: "quinn".to_owned(), said: Duration::ZERO };

@@ -1,9 +1,9 @@
-//! The claims of the paper about VReverso, measured in one run for `anabranch lab claims reverso`, which
-//! judges them.
+//! Measurement of the paper's claims about VReverso, for `anabranch lab claims reverso`, which evaluates
+//! them.
 //!
-//! Times of the receive path and of HTTP/3 are those of one thread without sockets, interleaved round by
-//! round: each ratio is the median of the ratios of the rounds. Downloads count the CPU time of the client's
-//! process.
+//! The receive path and HTTP/3 are timed in one thread without sockets. Subjects alternate within each round,
+//! and each ratio is the median of the rounds' ratios. For downloads, the CPU time of the client's process is
+//! measured.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::stacks::Ours;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Rounds; everything has its turn in each
+    /// Number of rounds; each subject is measured once in each
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Bytes of a download
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     ours: Ours,
 }
 
-/// Our downloads, by the names that results give them.
+/// Our downloads, with their names in the results.
 const DOWNLOADS: [(&str, Wire, Recv); 5] = [
     ("v1_one", Wire::V1, Recv::One),
     ("v1_mmsg", Wire::V1, Recv::Mmsg),
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     Ok(report(&receive, &pages, &download(&runs, options.bytes)?))
 }
 
-/// Returns the client's CPU seconds per GB, and the share of its packets that arrived in order.
+/// Returns the client's CPU seconds per GB, and the share of packets that it received in order.
 fn download(runs: &Runs, bytes: u64) -> Result<Value, Error> {
     let gigabytes = bytes as f64 / 1e9;
     let mut all = json!({});
@@ -89,7 +89,7 @@ fn load() -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Collects the names of everything in a value.
+    /// Collects the names of all fields in a value.
     fn shape(value: &Value, at: &str, names: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! The system's allocator, counting the bytes that are live and how often memory was asked for.
+//! System allocator with counters of live bytes and of allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,11 +11,11 @@ pub(crate) fn allocations() -> usize {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Counts what Rust code asks for: not the allocator's own overhead, not what C code takes from `malloc`
-/// itself.
+/// Allocator that counts the memory requested by Rust code. The allocator's own overhead and direct `malloc`
+/// calls of C code are not counted.
 pub(crate) struct Counting;
 
-// SAFETY: every call is passed on to `System` unchanged; counting has no influence on the memory.
+// SAFETY: every call is forwarded to `System` unchanged, and the counters do not affect the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.fetch_add(1, Ordering::Relaxed);
@@ -46,12 +46,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Heap that belongs to one of several owners in the process: what its own calls allocate and free.
+/// Heap of one of several owners in the process: the bytes that its own calls allocate, less those they free.
 #[derive(Default)]
 pub(crate) struct Account(isize);
 
 impl Account {
-    /// Runs `work` on this account's behalf; nothing else may allocate meanwhile.
+    /// Runs `work` and charges its allocations to this account. No other code may allocate meanwhile.
     pub(crate) fn charge<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let before = LIVE.load(Ordering::Relaxed);
         let result = work();

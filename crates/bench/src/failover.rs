@@ -1,4 +1,4 @@
-//! Length of the gap in a transfer when one of its paths dies, over random kill schedules in virtual time.
+//! Length of the gap in a transfer when one of its paths fails, over random kill schedules in virtual time.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::report::{Report, median, rounded};
 
-/// The longest gap that is good enough for users, whatever the paths.
+/// Maximum acceptable gap for users, regardless of the paths.
 const MAX_GAP: Duration = Duration::from_millis(200);
-/// Schedules that are listed, the longest gaps first.
+/// Number of schedules that are listed, longest gaps first.
 const WORST: usize = 20;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Kill schedules; the four classes take turns
+    /// Number of kill schedules; the four classes alternate
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     schedules: u64,
-    /// Seed of the first schedule; the others follow
+    /// Seed of the first schedule; the following ones are consecutive
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 62))]
     seed: u64,
     /// Only schedules of this class: upload, download, acks or idle
     #[arg(long, value_parser = class)]
     class: Option<Class>,
-    /// Numbering of the paths' packets
+    /// Packet numbering of the paths
     #[arg(long, default_value = "multiple")]
     numbering: Numbering,
-    /// Scheduler instead of the default
+    /// Scheduler, instead of the default
     #[arg(long)]
     scheduler: Option<Scheduler>,
-    /// Congestion controller instead of the default
+    /// Congestion controller, instead of the default
     #[arg(long)]
     congestion: Option<Congestion>,
-    /// Print what a single schedule does, packet by packet, to standard error
+    /// Print the packets of a single schedule to standard error
     #[arg(long)]
     trace: bool,
 }
@@ -49,7 +49,7 @@ fn class(name: &str) -> Result<Class, String> {
     named.ok_or_else(|| format!("one of {}", Class::ALL.map(Class::name).join(", ")))
 }
 
-/// A schedule and what came of it.
+/// A schedule and its outcome.
 struct Trial {
     schedule: KillSchedule,
     outcome: Outcome,
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     Ok(report(&runs, &setting))
 }
 
-/// Reports `runs`, those above the limit first, and then the longest gaps.
+/// Builds the report of `runs`. Runs above the limit are listed first, then those with the longest gaps.
 fn report(runs: &[Trial], setting: &str) -> Report {
     let all: Vec<&Trial> = runs.iter().collect();
     let total = Group::new("all", &all);
@@ -146,14 +146,14 @@ impl Trial {
         self.outcome.gap > self.outcome.limit().min(MAX_GAP)
     }
 
-    /// Returns whether the gap is longer than the limit with the other path's round-trip time as the sender
-    /// knows it.
+    /// Returns whether the gap exceeds the limit that is computed with the sender's own estimate of the other
+    /// path's round-trip time.
     fn exceeds_known(&self) -> bool {
         self.outcome.gap > self.outcome.limit_as_known().min(MAX_GAP)
     }
 
-    /// Describes lost bytes, wrong bytes or a failure of the transfer, none of which may occur; `None`
-    /// without them.
+    /// Describes lost bytes, wrong bytes or a failed transfer, none of which may occur; `None` if there are
+    /// none.
     fn fault(&self) -> Option<String> {
         let Outcome { seed, lost_bytes, wrong_bytes, failure, .. } = &self.outcome;
         if let (0, 0, None) = (lost_bytes, wrong_bytes, failure) {
@@ -212,16 +212,18 @@ impl Trial {
     }
 }
 
-/// Schedules that are counted together.
+/// Schedules that are summarized together.
 struct Group {
     name: &'static str,
     schedules: usize,
     median: f64,
     p99: Option<f64>,
     max: f64,
-    /// Gaps longer than the dead path's PTO and one RTT of another path, or than [`MAX_GAP`].
+    /// Number of gaps longer than the failed path's PTO plus one RTT of another path, or longer than
+    /// [`MAX_GAP`].
     above_limit: usize,
-    /// The same with round trips as the sender knows them, although no answer may be as early as that.
+    /// Number of gaps above the limit that is computed with the sender's own round-trip time estimates. An
+    /// ACK may be unable to arrive within that limit.
     above_known: usize,
     lost: u64,
     wrong: u64,
@@ -231,7 +233,7 @@ struct Group {
 impl Group {
     fn new(name: &'static str, runs: &[&Trial]) -> Self {
         let gaps: Vec<f64> = runs.iter().map(|run| ms(run.outcome.gap)).collect();
-        // Without so many that one is longer there is none.
+        // There is no 99th percentile unless there are enough values for one of them to lie beyond it.
         let p99 = gaps.iter().copied().collect::<Sample>().percentile(0.99);
         Self {
             name,
@@ -298,7 +300,7 @@ mod tests {
             assert_eq!(class["schedules"], 3);
             assert!(class["max_gap_ms"].as_f64().unwrap() >= class["median_gap_ms"].as_f64().unwrap());
         }
-        // Something must come late, or nothing was killed.
+        // Some data must arrive late; otherwise no path was killed.
         assert!(json["max_gap_ms"].as_f64().unwrap() > 15.0, "{json}");
         assert!(json["p99_gap_ms"].is_null(), "12 gaps have no 99th percentile");
         assert_eq!((report.rows.len(), report.rows[0].len()), (12, report.columns.len()));

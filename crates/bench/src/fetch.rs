@@ -1,5 +1,5 @@
-//! Time that `anabranch get` of a few bytes takes beyond that of the network: from the program's start to its
-//! first packet, and from the last byte of the answer to the program's end.
+//! Time that `anabranch get` of a few bytes adds to that of the network: from the program's start to its
+//! first packet, and from the last byte of the response to the program's end.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -16,29 +16,29 @@ use crate::child::Program;
 use crate::report::{Report, median, rounded};
 use crate::stacks::{Identity, Ours};
 
-/// Time that the relay waits for a datagram before it looks at the other side.
+/// Time that the relay waits for a datagram before it checks the other direction.
 const LOOK: Duration = Duration::from_micros(200);
 /// Content of the fetched file.
 const CONTENT: &str = "six b\n";
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Files to fetch, one after the other, each by a program of its own
+    /// Number of files to fetch, in sequence, each by a new process
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     #[command(flatten)]
     ours: Ours,
 }
 
-/// One fetch, in milliseconds.
+/// Durations of one fetch in milliseconds.
 struct Fetch {
-    /// From the program's start to its end.
+    /// Time from the program's start to its end.
     total: f64,
-    /// Until its first packet.
+    /// Time from the program's start to its first packet.
     before: f64,
-    /// From the first packet to the last one that it needs.
+    /// Time from the first packet to the last packet that the program needs.
     network: f64,
-    /// From then to the end.
+    /// Time from that last packet to the program's end.
     after: f64,
 }
 
@@ -73,8 +73,8 @@ fn fetch(program: &std::path::Path, identity: &Identity, server: SocketAddr) -> 
     }
     let (asked, answered) = relay.end()?;
     let first = *asked.first().ok_or("nothing was asked")?;
-    // The last datagram of the client is its farewell; what the server has said before that, it has waited
-    // for.
+    // The client's last datagram closes the connection. The client has waited for the datagrams that the
+    // server sent before it.
     let farewell = *asked.last().ok_or("nothing was asked")?;
     let last = answered.iter().copied().filter(|at| *at <= farewell).max().ok_or("nothing was answered")?;
     let ms = |from: Instant, to: Instant| (to - from).as_secs_f64() * 1e3;
@@ -112,12 +112,12 @@ fn report(fetches: &[Fetch]) -> Report {
     }
 }
 
-/// Passes datagrams on and remembers when they came.
+/// Relay that forwards datagrams and records their arrival times.
 struct Relay {
     address: SocketAddr,
     over: Arc<AtomicBool>,
     passing: JoinHandle<std::io::Result<()>>,
-    /// Arrival times of the client's and the server's datagrams.
+    /// Arrival times of the client's and of the server's datagrams.
     times: Arc<Mutex<(Vec<Instant>, Vec<Instant>)>>,
 }
 
@@ -142,7 +142,7 @@ impl Relay {
                 }
                 if let (Ok((length, _)), Some(client)) = (inside.recv_from(&mut bytes), client) {
                     note(&noted, false);
-                    // The client may have left already.
+                    // The client may have exited already.
                     let _ = outside.send_to(&bytes[..length], client);
                 }
             }

@@ -1,4 +1,4 @@
-//! Full TLS 1.3 handshakes over loopback: how many a second of server CPU makes.
+//! Full TLS 1.3 handshakes over loopback: the number per second of server CPU.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -9,13 +9,13 @@ use crate::stacks::{Choice, Identity, OURS, Rates, client_of_all, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Rounds; every stack has its turn in each, in rotated order
+    /// Number of rounds; each stack runs once in each round, in rotated order
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Handshakes in a round
     #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u64).range(1..))]
     handshakes: u64,
-    /// Handshakes at once
+    /// Number of concurrent handshakes
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     concurrency: u64,
     /// Use this stack's client for every server [default: each stack's own]

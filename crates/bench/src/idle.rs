@@ -1,4 +1,4 @@
-//! Heap per idle server connection, and how much of it is TLS's.
+//! Heap for each idle server connection, and the share of TLS in it.
 
 use anabranch_tls::Session;
 use anabranch_transport::TransportConfig;
@@ -40,11 +40,11 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// Returns the server's heap per connection after the handshake and all that follows it, including the
-/// endpoint's tables.
+/// Returns the server's heap per connection once the connection is idle after its handshake. The endpoint's
+/// tables are included.
 fn connection_heap(connections: u32) -> Result<f64, Error> {
     let mut memory = Memory::new(TransportConfig::default())?;
-    // The first connection pays for what all share.
+    // The first connection allocates memory that all connections share.
     memory.connect()?;
     let before = memory.server_heap.bytes();
     for _ in 0..connections {
@@ -53,7 +53,7 @@ fn connection_heap(connections: u32) -> Result<f64, Error> {
     Ok((memory.server_heap.bytes() - before) as f64 / f64::from(connections))
 }
 
-/// Returns the server's heap per TLS session alone, when the handshake is complete.
+/// Returns the server's heap for each TLS session alone, after the handshake.
 fn session_heap(connections: u32) -> Result<f64, Error> {
     let tls = MemoryTls::new()?;
     let mut kept = Vec::with_capacity(connections as usize);
@@ -65,7 +65,7 @@ fn session_heap(connections: u32) -> Result<f64, Error> {
             for flight in flights(&mut client) {
                 heap.charge(|| server.read(&flight))?;
             }
-            // Output buffers are not part of a session, so they are made and dropped on the same account.
+            // Output buffers are not part of a session. They are allocated and freed on the same account.
             let answers = heap.charge(|| flights(&mut server));
             for flight in &answers {
                 client.read(flight)?;
@@ -77,7 +77,7 @@ fn session_heap(connections: u32) -> Result<f64, Error> {
     Ok(heap.bytes() as f64 / f64::from(connections) + size_of::<Session>() as f64)
 }
 
-/// Returns the handshake data that a session has to send, one piece per encryption level.
+/// Returns the handshake data that a session has to send, one piece for each encryption level.
 fn flights(session: &mut Session) -> Vec<Vec<u8>> {
     let mut flights = Vec::new();
     loop {

@@ -1,7 +1,7 @@
-//! Benchmarks of anabranch beside other QUIC stacks. `cargo run --release -p anabranch-bench -- --help`.
+//! Benchmarks of anabranch and other QUIC stacks. `cargo run --release -p anabranch-bench -- --help`.
 //!
-//! Other stacks are the programs below `peers/`, built with `peers/build.sh`; those that are missing are
-//! named and skipped.
+//! Other stacks are the programs below `peers/`, built with `peers/build.sh`. Programs that are not built are
+//! listed and skipped.
 
 mod acks;
 mod aggregation;
@@ -26,7 +26,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
 
-/// Error for the person who ran the benchmark.
+/// Error message for the user of the benchmark.
 type Error = Box<dyn std::error::Error>;
 
 #[derive(Parser)]
@@ -44,31 +44,31 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// Everything below, one after the other, and the table of it for docs/performance.md
+    /// Run all of the following benchmarks, and make their table for docs/performance.md
     All(all::Options),
-    /// Nanoseconds per packet through the receive path, without sockets
+    /// Nanoseconds per packet in the receive path, without sockets
     Receive(receive::Options),
-    /// Our own part of what `receive` measures of HTTP/3
+    /// Our own part of the HTTP/3 measurement of `receive`
     #[command(hide = true)]
     Pages(receive::pages::Options),
     /// Heap per idle server connection
     Idle(idle::Options),
     /// Full handshakes per second of server CPU, over loopback
     Handshakes(handshakes::Options),
-    /// Milliseconds of `get` of a small file, over loopback: those of the network, and those that the program
+    /// Milliseconds of `get` of a small file over loopback: those of the network, and those that the program
     /// adds
     Fetch(fetch::Options),
     /// CPU seconds per GB of one download on one stream, over loopback
     Bulk(bulk::Options),
-    /// Measure what `anabranch lab claims reverso` judges: VReverso beside version 1, and beside its
-    /// reference
+    /// Measure the claims that `anabranch lab claims reverso` evaluates: VReverso compared with version 1 and
+    /// with its reference
     Claims(claims::Options),
     /// Small HTTP/3 requests per second of server CPU, over loopback
     Requests(requests::Options),
-    /// A download over all points of a design with several paths, in virtual time, against each point's fluid
-    /// bound
+    /// Downloads over several paths at all points of a design, in virtual time, compared with each point's
+    /// fluid bound
     Aggregation(aggregation::Options),
-    /// The gap when one of several paths dies, over random kill schedules in virtual time
+    /// Length of the gap when one of several paths fails, over random kill schedules in virtual time
     Failover(failover::Options),
     /// CPU seconds of a download over two paths in virtual time
     Simulate(simulate::Options),

@@ -1,4 +1,4 @@
-//! A client and a server endpoint in one process, joined without sockets and without loss.
+//! Client and server endpoint in one process, connected without sockets and without loss.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use anabranch_wire::Time;
 use crate::Error;
 use crate::counting::Account;
 
-/// Virtual time between two exchanges: one way of the path.
+/// Virtual time between two exchanges: the one-way delay of the path.
 const STEP: Duration = Duration::from_micros(500);
 
-/// Exchanges after which a handshake must be over, with all that follows it.
+/// Number of exchanges after which a handshake, and the packets that follow it, must be complete.
 const HANDSHAKE_EXCHANGES: usize = 20;
 
-/// Datagrams in a batch that is to be sent.
+/// Maximum number of datagrams in a batch to send.
 const TRANSMIT_BATCH: usize = 64;
 
-/// A datagram on its way.
+/// Datagram in transit.
 pub(crate) struct Wire {
     pub(crate) tuple: FourTuple,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// TLS for both ends, with randomness and time that are the same in every run.
+/// TLS for both endpoints, with the same randomness and time in every run.
 pub(crate) struct MemoryTls {
     pub(crate) client: tls::ClientConfig,
     pub(crate) server: tls::ServerConfig,
@@ -56,7 +56,7 @@ impl MemoryTls {
     }
 }
 
-/// Both ends.
+/// Client and server, and the connection between them.
 pub(crate) struct Memory {
     /// Virtual time.
     pub(crate) now: Time,
@@ -70,7 +70,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Endpoints without a connection; both ends use `transport`.
+    /// Creates the endpoints without a connection; both use `transport`.
     pub(crate) fn new(transport: TransportConfig) -> Result<Self, Error> {
         let tls = MemoryTls::new()?;
         let transport = Arc::new(transport);
@@ -92,7 +92,7 @@ impl Memory {
         })
     }
 
-    /// Makes one more connection and waits until nothing happens on it; its handles at the client and at the
+    /// Opens another connection and waits until it is idle. Returns its handles at the client and at the
     /// server.
     pub(crate) fn connect(&mut self) -> Result<(Handle, Handle), Error> {
         let local: SocketAddr = (Ipv4Addr::new(127, 0, 0, 1), 50_000).into();
@@ -115,7 +115,7 @@ impl Memory {
         self.server.connection(handle).ok_or_else(|| "the server's connection is gone".into())
     }
 
-    /// Lets time pass and carries everything both ways.
+    /// Advances time by one step and delivers all datagrams in both directions.
     pub(crate) fn exchange(&mut self) {
         self.now += STEP;
         let to_server = self.drain_client();
@@ -142,7 +142,7 @@ impl Memory {
         sent
     }
 
-    /// Hands `datagrams` to the server, and has it look at its timers.
+    /// Delivers `datagrams` to the server and handles its timers.
     pub(crate) fn deliver_to_server(&mut self, mut datagrams: Vec<Wire>) {
         let mut batch = borrow(&mut datagrams);
         let (now, server, connected) = (self.now, &mut self.server, &mut self.connected);
@@ -166,14 +166,14 @@ fn drain(now: Time, endpoint: &mut Endpoint, buffer: &mut TransmitBuf) -> Vec<Wi
     sent
 }
 
-/// Splits a batch into its datagrams, as they arrive at the other end.
+/// Splits a batch into datagrams, as they arrive at the other endpoint.
 fn take_apart(transmit: &anabranch_transport::Transmit, buffer: &TransmitBuf, out: &mut Vec<Wire>) {
     let tuple = FourTuple { local: transmit.tuple.remote, remote: transmit.tuple.local };
     let datagrams = buffer.filled(transmit).chunks(transmit.segment_size);
     out.extend(datagrams.map(|bytes| Wire { tuple, bytes: bytes.to_vec() }));
 }
 
-/// Returns the datagrams in the form that the core takes.
+/// Borrows the datagrams in the form that the transport accepts.
 pub(crate) fn borrow(datagrams: &mut [Wire]) -> Vec<Datagram<'_>> {
     let wires = datagrams.iter_mut();
     wires.map(|Wire { tuple, bytes }| Datagram { tuple: *tuple, ecn: None, payload: bytes }).collect()

@@ -1,11 +1,11 @@
-//! Results: as a table for people, as one JSON object for scripts.
+//! Results, as a table for people and as a JSON object for scripts.
 
 use comfy_table::{Table, presets};
 use serde_json::Value;
 
 use crate::Error;
 
-/// A benchmark's result in both forms.
+/// Result of a benchmark in both forms.
 pub(crate) struct Report {
     pub(crate) title: String,
     pub(crate) columns: Vec<&'static str>,
@@ -13,7 +13,8 @@ pub(crate) struct Report {
     pub(crate) json: Value,
 }
 
-/// Writes the JSON to `target` (`-`: standard output), or the table to standard output if there is none.
+/// Writes the JSON to `target` (`-`: standard output). Prints the table unless the JSON is on standard
+/// output.
 pub(crate) fn publish(report: &Report, target: Option<&str>) -> Result<(), Error> {
     match target {
         Some("-") => println!("{}", report.json),
@@ -26,7 +27,7 @@ pub(crate) fn publish(report: &Report, target: Option<&str>) -> Result<(), Error
     Ok(())
 }
 
-/// Formats a Markdown table with aligned columns, as docs/performance.md shows it.
+/// Formats a Markdown table with aligned columns, as in docs/performance.md.
 pub(crate) fn table(report: &Report) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(&report.columns).add_rows(&report.rows);

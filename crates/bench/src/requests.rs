@@ -1,4 +1,4 @@
-//! Small HTTP/3 requests over loopback: how many a second of server CPU answers.
+//! Small HTTP/3 requests over loopback: the number of responses per second of server CPU.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -7,24 +7,24 @@ use crate::Error;
 use crate::report::{Report, rounded};
 use crate::stacks::{Choice, Identity, Measured, OURS, Rates, Stack, client_of_all, rotate};
 
-/// Stacks whose programs answer `/bytes/N` over HTTP/3.
+/// Stacks whose programs serve `/bytes/N` over HTTP/3.
 const SPEAK_HTTP3: &[&str] = &[OURS, "quinn", "quiche", "quic-go"];
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Rounds; every stack has its turn in each, in rotated order
+    /// Number of rounds; each stack runs once in each round, in rotated order
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Requests in a round, over all connections
+    /// Number of requests in a round, over all connections
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
-    /// Requests at once on each connection
+    /// Number of concurrent requests on each connection
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     concurrency: u64,
-    /// Numbers of connections
+    /// Numbers of connections to measure with
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100])]
     connections: Vec<u64>,
-    /// Bytes of a response
+    /// Size of a response in bytes
     #[arg(long, default_value_t = 100)]
     bytes: u64,
     /// Use this stack's client for every server [default: each stack's own]

@@ -1,4 +1,4 @@
-//! Cost of the simulator: one download over two paths in virtual time, several times in one process.
+//! Cost of the simulator: one download over two paths in virtual time, repeated in one process.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::child::Cost;
 use crate::report::{Report, median, rounded};
 
-/// Rate in bits per second and round-trip time in milliseconds of each path; queues of one bandwidth-delay
+/// Rate in bits per second and round-trip time in milliseconds of each path. Queues hold one bandwidth-delay
 /// product.
 const LINKS: [(u64, u64); 2] = [(50_000_000, 30), (40_000_000, 60)];
 
@@ -24,13 +24,13 @@ const BYTES: f64 = 50e6;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs, all of the same transfer; medians count
+    /// Number of runs of the same transfer; the report contains medians
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Bytes of the download
     #[arg(long, default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     bytes: u64,
-    /// Everything random follows from it
+    /// Seed of all randomness
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -69,7 +69,7 @@ fn transfer(options: &Options) -> Transfer {
     }
 }
 
-/// Refuses a run that used one path only, or that differs from the run before: it measures something else.
+/// Fails if a run used only one path, or differs from the previous run.
 fn check(outcome: &Measured, before: Option<&Measured>) -> Result<(), Error> {
     if outcome.opened.len() + 1 != LINKS.len() {
         return Err(format!("only {} of {} paths were opened", outcome.opened.len() + 1, LINKS.len()).into());

@@ -1,4 +1,4 @@
-//! The programs that are compared: ours, and the peers' as far as they are built.
+//! Programs under comparison: ours, and those of the peers that are built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,16 +11,16 @@ use crate::Error;
 use crate::child::{Cost, Program};
 use crate::report::median;
 
-/// CPU of every server.
+/// CPU core of every server.
 const SERVER_CORE: &str = "0";
 
-/// CPU of every client.
+/// CPU core of every client.
 const CLIENT_CORE: &str = "1";
 
-/// Our name in the tables.
+/// Name of our stack in the tables.
 pub(crate) const OURS: &str = "anabranch";
 
-/// Peers in the order of the tables.
+/// Peers, in the order of the tables.
 const PEERS: &[&str] = &["quinn", "s2n-quic", "msquic", "quiche", "quic-go"];
 
 #[derive(Args)]
@@ -40,18 +40,18 @@ pub(crate) struct Ours {
     anabranch: Option<PathBuf>,
 }
 
-/// One stack's program; all take the same flags (see peers/README.md).
+/// Program of one stack. All programs accept the same flags (see peers/README.md).
 #[derive(Clone)]
 pub(crate) struct Stack {
     pub(crate) name: &'static str,
     program: PathBuf,
-    /// Words before `server` or `client`.
+    /// Arguments before `server` or `client`.
     prefix: &'static [&'static str],
-    /// Arguments of this server beyond those that all servers get.
+    /// Additional arguments of this stack's server.
     serving: &'static [&'static str],
 }
 
-/// Returns the path that the program of the peer `name` has after `peers/build.sh`.
+/// Returns the path of the peer `name`'s program, as built by `peers/build.sh`.
 pub(crate) fn peer(name: &str) -> PathBuf {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers").join(name);
     if name == "quic-go" {
@@ -62,13 +62,13 @@ pub(crate) fn peer(name: &str) -> PathBuf {
 }
 
 impl Ours {
-    /// Returns our command, built or not.
+    /// Returns the path of our command, which may not be built.
     pub(crate) fn program(&self) -> Result<PathBuf, Error> {
         let beside = std::env::current_exe()?.with_file_name("anabranch");
         Ok(self.anabranch.clone().unwrap_or(beside))
     }
 
-    /// Returns our stack, built or not.
+    /// Returns our stack, which may not be built.
     pub(crate) fn stack(&self) -> Result<Stack, Error> {
         let program = self.program()?;
         Ok(Stack { name: OURS, program, prefix: &["perf"], serving: &[] })
@@ -92,25 +92,25 @@ impl Choice {
     }
 }
 
-/// Costs of a server and a client, and the client's output.
+/// Costs of a server and its client, and the client's output.
 pub(crate) struct Measured {
     pub(crate) server: Cost,
     pub(crate) client: Cost,
     pub(crate) result: Value,
 }
 
-/// Operations per second that count for one stack: medians of its rounds.
+/// Operations per second of one stack: medians over its rounds.
 pub(crate) struct Rates {
-    /// For each CPU second of the server.
+    /// Rate per CPU second of the server.
     pub(crate) server: f64,
-    /// For each CPU second of the client.
+    /// Rate per CPU second of the client.
     pub(crate) client: f64,
-    /// For each second of wall time.
+    /// Rate per second of wall time.
     pub(crate) wall: f64,
 }
 
 impl Rates {
-    /// Rates rounds of `count` operations each.
+    /// Computes the rates of rounds with `count` operations each.
     pub(crate) fn new(count: u64, runs: &[Measured]) -> Self {
         let middle = |seconds: &dyn Fn(&Measured) -> f64| {
             median(&runs.iter().map(|run| count as f64 / seconds(run)).collect::<Vec<_>>())
@@ -122,13 +122,13 @@ impl Rates {
         }
     }
 
-    /// Returns the cells of a report's row.
+    /// Returns the cells of the table's row.
     pub(crate) fn cells(&self) -> [String; 3] {
         [self.server, self.client, self.wall].map(|rate| format!("{rate:.0}"))
     }
 }
 
-/// Returns the stack of this name, whose client is to be used with every server; `None` without a name.
+/// Returns the stack `name`, whose client is used with every server; `None` if `name` is `None`.
 pub(crate) fn client_of_all(stacks: &[Stack], name: Option<&str>) -> Result<Option<Stack>, Error> {
     let Some(name) = name else { return Ok(None) };
     let found = stacks.iter().find(|stack| stack.name == name);
@@ -136,12 +136,12 @@ pub(crate) fn client_of_all(stacks: &[Stack], name: Option<&str>) -> Result<Opti
 }
 
 impl Stack {
-    /// Returns the same program under another name, for other work.
+    /// Returns the same program under another name, for a different task.
     pub(crate) fn named(&self, name: &'static str) -> Self {
         Self { name, ..self.clone() }
     }
 
-    /// Returns the same program with more arguments for its server.
+    /// Returns the same program with additional arguments for its server.
     pub(crate) fn serving(self, words: &'static [&'static str]) -> Self {
         Self { serving: words, ..self }
     }
@@ -152,7 +152,7 @@ impl Stack {
         command
     }
 
-    /// Runs this stack's server and `client`'s client against each other, each on a core of its own.
+    /// Runs this stack's server with the client of `client`, each on a separate core.
     pub(crate) fn run(&self, client: &Self, identity: &Identity, work: &[String]) -> Result<Measured, Error> {
         let named = |error: Error| -> Error { format!("{}: {error}", self.name).into() };
         self.run_pair(client, identity, work).map_err(named)
@@ -182,7 +182,7 @@ impl Stack {
     }
 }
 
-/// A self-signed P-256 certificate in a folder of its own, which goes away with this value.
+/// Self-signed P-256 certificate in a temporary folder, which is removed when this value is dropped.
 pub(crate) struct Identity(PathBuf);
 
 impl Identity {
@@ -204,7 +204,7 @@ impl Identity {
         ["--cert".to_owned(), path(self.certificate()), "--key".to_owned(), path(self.key())]
     }
 
-    /// Returns the identity's folder, which has room for other files that are removed with it.
+    /// Returns the identity's folder. Other files in it are removed as well.
     pub(crate) fn folder(&self) -> &Path {
         &self.0
     }
@@ -220,13 +220,14 @@ impl Identity {
 
 impl Drop for Identity {
     fn drop(&mut self) {
-        // A leftover in the folder for temporary files does no harm.
+        // A folder that cannot be removed does no harm among the temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Runs `measure` for every stack in every round, the order rotated by one from round to round; each stack
-/// with its results. A peer that fails is named on standard error and left out; our own failure is an error.
+/// Runs `measure` for every stack in every round, in an order that is rotated by one in each round. Returns
+/// the results of each stack. A peer that fails is reported on standard error and omitted; a failure of our
+/// own stack is an error.
 pub(crate) fn rotate<T>(
     rounds: u32,
     stacks: Vec<Stack>,

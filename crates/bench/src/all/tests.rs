@@ -14,7 +14,8 @@ fn every_benchmark_is_called_as_it_can_be() {
     }
 }
 
-/// Benchmarks that need no other program run in earnest, and their results are written between the marks.
+/// Checks that benchmarks which need no other program run, and that their results are written between the
+/// marks.
 #[test]
 fn tables_and_figures_are_written_between_the_marks() {
     let root = std::env::temp_dir().join(format!("anabranch-bench-all-{}", std::process::id()));

@@ -1,4 +1,5 @@
-//! The bare cost of what no receiver can avoid: one header mask and one AEAD opened per packet.
+//! Lower bound of the receive cost that no receiver can avoid: one header mask and one AEAD decryption per
+//! packet.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,23 +10,23 @@ use anabranch_wire::{ConnectionId, PathId, Side, Version};
 use super::{PACKET_LEN, PACKETS, Sample};
 use crate::Error;
 
-/// Packets opened at once, from one buffer into which they were copied just before.
+/// Number of packets decrypted per batch, from one buffer that was filled just before.
 const BATCH: usize = 50;
 
-/// A header of version 1 or 2 with a connection ID of 8 bytes and a packet number of 4.
+/// Length of a short header of version 1 or 2, with a connection ID of 8 bytes and a packet number of 4.
 const HEADER_LEN: usize = 13;
 
-/// A header of VReverso with the same, a stream ID and an offset of 4 bytes each.
+/// Length of a VReverso header with the same fields, and a stream ID and an offset of 4 bytes each.
 const REVERSO_HEADER_LEN: usize = HEADER_LEN + 8;
 
-/// First byte, packet number, stream ID and offset: what VReverso masks of a header.
+/// Number of header bytes that VReverso masks: first byte, packet number, stream ID and offset.
 const REVERSO_MASKED: usize = 13;
 
-/// From the packet number to the sample.
+/// Distance from the packet number to the sample.
 const REVERSO_SAMPLE: usize = 12;
 
-/// Measures AES-128-GCM, as the connections of the benchmark use it: opened in place, five bytes of the
-/// header masked.
+/// Measures AES-128-GCM as in the benchmark's connections: decrypted in place, with a mask of five header
+/// bytes.
 pub(super) fn measure() -> Result<Sample, Error> {
     let keys = keys()?;
     over_batches(&keys, HEADER_LEN, |number, packet| {
@@ -36,15 +37,15 @@ pub(super) fn measure() -> Result<Sample, Error> {
     })
 }
 
-/// Measures the same for VReverso: packets are opened into other memory, with a mask of thirteen bytes.
+/// Measures VReverso: packets are decrypted into other memory, with a mask of thirteen bytes.
 pub(super) fn measure_reverso() -> Result<Sample, Error> {
     let keys = keys()?;
     let mut place = vec![0; usize::from(PACKET_LEN) * BATCH];
     over_batches(&keys, REVERSO_HEADER_LEN, |number, packet| keys.open_reverso(number, packet, &mut place))
 }
 
-/// Milliseconds for `packets` VReverso packets that were sealed one after another, each in memory of its own:
-/// more than a processor keeps close by, unlike the batches above.
+/// Measures the milliseconds for `packets` VReverso packets, each in separate memory. Unlike the batches
+/// above, they exceed the processor's caches.
 pub(super) fn measure_reverso_once(packets: usize) -> Result<f64, Error> {
     let keys = keys()?;
     let mut place = vec![0; usize::from(PACKET_LEN) * BATCH];
@@ -63,7 +64,7 @@ pub(super) fn measure_reverso_once(packets: usize) -> Result<f64, Error> {
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Both ends' keys.
+/// Keys of both endpoints.
 struct BothKeys {
     sealer: Keys,
     opener: Keys,
@@ -74,13 +75,14 @@ impl BothKeys {
         self.opener.remote.header.mask(sample)
     }
 
-    /// Makes a packet of what has room for one.
+    /// Seals `packet` in place, and masks its header.
     fn seal(&self, number: u64, header_len: usize, packet: &mut [u8]) {
         self.sealer.local.packet.seal(PathId::ZERO, number, header_len, packet);
         protect(self, packet, header_len);
     }
 
-    /// Opens a packet to where the content of a stream would lie, in a `place` for [`BATCH`] packets.
+    /// Decrypts a packet into `place`, at the position of its stream content. `place` has room for [`BATCH`]
+    /// packets.
     fn open_reverso(&self, number: u64, packet: &mut [u8], place: &mut [u8]) -> bool {
         let content = usize::from(PACKET_LEN) - REVERSO_HEADER_LEN - TAG_LEN;
         let fields = REVERSO_HEADER_LEN - (REVERSO_MASKED - 1);
@@ -98,7 +100,7 @@ impl BothKeys {
 fn keys() -> Result<BothKeys, Error> {
     let format = Version::V1.format().ok_or("QUIC version 1 is missing")?;
     let dcid = ConnectionId::new(&[7; 8]).ok_or("8 bytes are not a connection ID")?;
-    // Initial keys are AES-128-GCM keys like any others (RFC 9001 §5.2).
+    // Initial keys are ordinary AES-128-GCM keys (RFC 9001 §5.2).
     let sealer = initial_keys(format, &dcid, Side::Client);
     Ok(BothKeys { sealer, opener: initial_keys(format, &dcid, Side::Server) })
 }
@@ -109,7 +111,7 @@ fn sample(packet: &[u8], at: usize) -> [u8; 16] {
     sample
 }
 
-/// Takes the mask off the first byte and off `len` bytes from `at` on.
+/// Removes the mask from the first byte and from `len` bytes at `at`.
 fn unmask(packet: &mut [u8], mask: &[u8; 16], at: usize, len: usize) {
     packet[0] ^= mask[0] & 0x1f;
     for (byte, mask) in packet[at..at + len].iter_mut().zip(&mask[1..]) {
@@ -117,7 +119,8 @@ fn unmask(packet: &mut [u8], mask: &[u8; 16], at: usize, len: usize) {
     }
 }
 
-/// Has `open` open batches of packets with headers of `header_len`, whose masks it has to take off.
+/// Measures `open` on batches of packets with headers of `header_len` bytes. `open` must remove the mask as
+/// well.
 fn over_batches(
     keys: &BothKeys,
     header_len: usize,
@@ -148,7 +151,7 @@ fn over_batches(
     })
 }
 
-/// Puts the mask on that `over_batches`'s callers take off.
+/// Applies the mask that the callers of `over_batches` remove.
 fn protect(keys: &BothKeys, packet: &mut [u8], header_len: usize) {
     let (at, len, from) = if header_len == HEADER_LEN {
         (HEADER_LEN - 4, 4, HEADER_LEN)

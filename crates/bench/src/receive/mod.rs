@@ -1,8 +1,8 @@
-//! Nanoseconds per packet through the receive path: mask, decrypt, frames, reassembly, read by the
-//! application.
+//! Nanoseconds per packet in the receive path: header mask, decryption, frames, reassembly, and reading by
+//! the application.
 //!
-//! Sending, acknowledging and the harness are not timed. Batches lie in one buffer, into which they were
-//! copied just before, as a kernel would; the application reads without looking at the bytes.
+//! Sending, acknowledging and the harness are not timed. As with a kernel, a batch is copied into one buffer
+//! just before. The application reads the data without inspecting it.
 
 mod floor;
 mod ours;
@@ -23,36 +23,36 @@ use crate::stacks::Identity;
 /// UDP payload of every packet.
 const PACKET_LEN: u16 = 1350;
 
-/// Packets measured at once, about; a tenth of that runs before to warm up.
+/// Approximate number of packets in one measurement. A tenth of it is received before, as a warm-up.
 const PACKETS: usize = 60_000;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Rounds; every stack has its turn in each, in rotated order
+    /// Number of rounds; each stack runs once in each round, in rotated order
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Datagrams handed over at once; may be repeated
+    /// Number of datagrams in a batch; may be repeated
     #[arg(long = "batch", default_values_t = [10, 50, 150])]
     batches: Vec<usize>,
-    /// Measure ours and the floor only
+    /// Measure only our stack and the lower bound
     #[arg(long)]
     alone: bool,
-    /// Measure only this row, named as in the report; may be repeated
+    /// Measure only this row, by its name in the report; may be repeated
     #[arg(long, value_name = "STACK")]
     only: Vec<String>,
-    /// The quiche peer
+    /// Program of the quiche peer
     #[arg(long, value_name = "PROGRAM", default_value_os_t = crate::stacks::peer("quiche"))]
     quiche: PathBuf,
-    /// The quiceh peer
+    /// Program of the quiceh peer
     #[arg(long, value_name = "PROGRAM", default_value_os_t = crate::stacks::peer("quiceh"))]
     quiceh: PathBuf,
-    /// Leave out HTTP/3
+    /// Omit HTTP/3
     #[arg(long)]
     no_http3: bool,
 }
 
 impl Options {
-    /// Returns whether a peer takes part; prints the name of a missing one.
+    /// Returns whether a peer is measured; prints the name of one that is not built.
     fn has(&self, program: &Path) -> bool {
         let built = program.is_file();
         if !built && !self.alone {
@@ -62,18 +62,18 @@ impl Options {
     }
 }
 
-/// One run of one stack.
+/// Result of one run of one stack.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
-    /// From datagrams to bytes the application has read.
+    /// Nanoseconds from datagrams to bytes that the application has read.
     pub(crate) ns_per_packet: f64,
-    /// Making the ACK packets that the batch leads to, spread over the packets received.
+    /// Nanoseconds to create the ACK packets for a batch, divided by the packets received.
     pub(crate) ack_ns_per_packet: Option<f64>,
-    /// Handling of the stream's bytes, for our stack only.
+    /// Copies and allocations for the stream's bytes; for our stack only.
     pub(crate) bytes: Option<Bytes>,
 }
 
-/// Numbers of received bytes that were copied or restored, and of allocations.
+/// Numbers of received bytes that were copied or restored, and number of allocations.
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes {
     pub(crate) copied: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Bytes {
     pub(crate) allocations_per_packet: f64,
 }
 
-/// Subject of a measurement; all subjects take turns.
+/// Subject of a measurement. All subjects are measured in each round.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     Floor,
@@ -136,7 +136,7 @@ impl Subject {
         }
     }
 
-    /// Returns the subject that is the lower bound for this one.
+    /// Returns the subject that measures the lower bound of this one.
     fn floor(self) -> Self {
         match self {
             Self::FloorReverso | Self::Anabranch(Wire::Reverso, _) | Self::Quiceh(Wire::Reverso, _) => {

@@ -1,4 +1,4 @@
-//! Our own receive path.
+//! Receive path of our own stack.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::{Bytes, PACKET_LEN, PACKETS, Sample};
 use crate::memory::{self, Memory};
 use crate::{Error, counting};
 
-/// Returns the configuration of a sender that nothing holds back, with packets of one size.
+/// Returns the configuration of a sender that neither pacing nor the window limits, with a fixed packet size.
 pub(super) fn transport(version: Version) -> TransportConfig {
     let mtu = MtuConfig::default().with_initial(PACKET_LEN).with_maximum(PACKET_LEN).with_discovery(false);
     let recovery =
@@ -23,7 +23,7 @@ pub(super) fn transport(version: Version) -> TransportConfig {
         .with_ack(AckConfig::default().with_frequency(false))
 }
 
-/// Cost of one batch.
+/// Cost of the batches.
 #[derive(Default)]
 struct Spent {
     receiving: Duration,
@@ -64,9 +64,9 @@ struct Flow {
     server: Handle,
     stream: StreamId,
     block: bytes::Bytes,
-    /// Sent and not yet received.
+    /// Datagrams that are sent and not yet received.
     backlog: VecDeque<memory::Wire>,
-    /// Buffer in which batches are received, one packet after another.
+    /// Buffer that holds a batch, one packet after another.
     buffer: Vec<u8>,
     acks: TransmitBuf,
 }
@@ -88,12 +88,12 @@ impl Flow {
         })
     }
 
-    /// Returns the client's statistics of how it received its bytes.
+    /// Returns statistics about the bytes that the client received.
     fn received(&mut self) -> Result<ReceivedBytes, Error> {
         Ok(self.memory.client(self.client)?.stats().received)
     }
 
-    /// Carries the next batch from the wire to the application.
+    /// Delivers the next batch to the client, whose application reads it.
     fn receive(&mut self, batch: usize, spent: &mut Spent) -> Result<(), Error> {
         while self.backlog.len() < batch {
             self.send()?;
@@ -142,14 +142,14 @@ impl Flow {
         Ok(())
     }
 
-    /// Lets the server fill its window.
+    /// Lets the server send until its window is full.
     fn send(&mut self) -> Result<(), Error> {
         let streams = self.memory.server(self.server)?.streams();
         while !matches!(streams.write_bytes(self.stream, &mut self.block.clone()), Err(WriteError::Blocked)) {
         }
         let sent = self.memory.drain_server();
         if sent.is_empty() {
-            // An ACK is delayed, or credit.
+            // The server waits for a delayed ACK or for flow control credit.
             self.memory.exchange();
         }
         self.backlog.extend(sent);

@@ -1,4 +1,4 @@
-//! Other stacks' receive paths, in processes of their own.
+//! Receive paths of other stacks, in separate processes.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{PACKETS, Sample};
 use crate::Error;
 
-/// Measures batches of `batch` datagrams with a peer's program, which is told `more`.
+/// Measures batches of `batch` datagrams with the program of a peer. `more` is appended to its arguments.
 pub(super) fn measure(program: &Path, batch: usize, more: &[String]) -> Result<Sample, Error> {
     let mut command = Command::new(program);
     command.args(["receive", "--batch", &batch.to_string(), "--packets", &PACKETS.to_string()]).args(more);
@@ -16,7 +16,7 @@ pub(super) fn measure(program: &Path, batch: usize, more: &[String]) -> Result<S
     Ok(Sample { ns_per_packet: ns, ack_ns_per_packet: None, bytes: None })
 }
 
-/// Runs a program and returns its output, which is JSON.
+/// Runs a program and parses its output as JSON.
 pub(super) fn said(command: &mut Command) -> Result<Value, Error> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {

@@ -1,4 +1,4 @@
-//! VReverso's time beside that of version 1, round by round, ours and the reference's.
+//! Ratios of VReverso's time to that of version 1, round by round, for our stack and the reference.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::Error;
 use crate::report::{median, rounded};
 use crate::stacks::Identity;
 
-/// Batches of the paper.
+/// Batch sizes of the paper.
 const BATCHES: [usize; 3] = [10, 50, 150];
 
 /// Returns the reference program if it is built; otherwise prints its name.
@@ -23,11 +23,11 @@ fn reference() -> Option<PathBuf> {
     Some(program)
 }
 
-/// Something that is measured in every round, over either wire.
+/// Measurement that is made with either wire format in every round.
 type Measure<'a> = dyn Fn(Wire) -> Result<f64, Error> + 'a;
 
-/// Returns the median of the rounds' ratios for each of `all`. The wire format that goes first changes from
-/// round to round.
+/// Returns the median of the rounds' ratios for each measurement in `all`. The order of the wire formats
+/// alternates between rounds.
 fn compare(rounds: u32, all: &[&Measure<'_>]) -> Result<Vec<f64>, Error> {
     let mut ratios = vec![Vec::new(); all.len()];
     for round in 0..rounds {
@@ -45,12 +45,12 @@ fn compare(rounds: u32, all: &[&Measure<'_>]) -> Result<Vec<f64>, Error> {
     Ok(ratios.iter().map(|ratios| rounded(median(ratios))).collect())
 }
 
-/// Measures packets through the receive path.
+/// Measures the receive path with the paper's batch sizes.
 pub(crate) fn batches(rounds: u32) -> Result<Vec<Value>, Error> {
     batches_of(rounds, &BATCHES, reference().as_deref())
 }
 
-/// Measures the same with the given batches.
+/// Measures the receive path with the given batch sizes.
 pub(crate) fn batches_of(
     rounds: u32,
     batches: &[usize],
@@ -71,7 +71,7 @@ pub(crate) fn batches_of(
     batches.iter().map(row).collect()
 }
 
-/// Answers over HTTP/3.
+/// Measures responses over HTTP/3.
 pub(crate) fn pages(rounds: u32) -> Result<Vec<Value>, Error> {
     let (identity, reference) = (Identity::new()?, reference());
     let quiceh = reference.as_deref().unwrap_or(Path::new(""));

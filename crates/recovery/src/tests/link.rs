@@ -59,9 +59,9 @@ struct Run {
     path: Path,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     sequence: u64,
-    /// Time at which the pacer lets the next packet go.
+    /// Time at which the pacer allows the next packet.
     wake: Option<Time>,
-    /// Time at which the bottleneck has sent all that is queued.
+    /// Time at which the queue will be empty.
     busy_until: Time,
     received: BTreeSet<u64>,
     unacked_arrivals: u32,

@@ -1,9 +1,9 @@
-//! 2.5 MB over HTTP/3 in 80 answers, without sockets: milliseconds of the client from packets to content it
-//! has read.
+//! Client time, in milliseconds, to process 2.5 MB of HTTP/3 content in 80 responses: from received packets
+//! to content that the application has read. No sockets are used.
 //!
-//! As in the reference's own benchmark, the answers' packets come in batches of 157, and each sample has a
-//! new connection. Every stack runs in a process of its own, once with the system's malloc as it is and once
-//! with a malloc that keeps the memory it has.
+//! As in the reference's own benchmark, the packets arrive in batches of 157, and each sample uses a new
+//! connection. Every stack runs in a separate process: once with glibc's default malloc settings, and once
+//! with settings that retain freed memory.
 
 mod ours;
 
@@ -19,33 +19,34 @@ use crate::Error;
 use crate::report::{Report, median, minimum, rounded};
 use crate::stacks::Identity;
 
-/// Packets that the answers of our own server take.
+/// Number of packets in which our own server sends the responses.
 const PACKETS: usize = 1_922;
 
-/// Connections in one run of one stack.
+/// Number of connections in one run of one stack.
 const SAMPLES: usize = 25;
 
-/// Settings that make glibc's malloc keep memory: it maps nothing separately and gives nothing back.
+/// Settings with which glibc's malloc retains memory: it uses no separate mappings and returns nothing to the
+/// system.
 const RETAINED: [(&str, &str); 2] =
     [("MALLOC_MMAP_THRESHOLD_", "33554432"), ("MALLOC_TRIM_THRESHOLD_", "4294967296")];
 
 /// Stack that is measured.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Stack {
-    /// Masks and AEAD alone, over as many packets of VReverso.
+    /// Header masks and AEAD alone, for as many VReverso packets.
     Floor,
     Anabranch(Wire),
     Quiceh(Wire),
 }
 
-/// One of them with one allocator.
+/// A stack under test, with one of the two allocator settings.
 #[derive(Clone, Copy)]
 pub(super) struct Subject {
     pub(super) stack: Stack,
     pub(super) retained: bool,
 }
 
-/// Returns the name of the allocator that keeps its memory, or of the one that does not.
+/// Returns the name of the allocator setting.
 pub(super) fn allocator(retained: bool) -> &'static str {
     if retained { "retained" } else { "default" }
 }
@@ -59,7 +60,7 @@ impl Subject {
         }
     }
 
-    /// Milliseconds of a sample, the median of a run.
+    /// Measures the milliseconds of a sample: the median of one run.
     pub(super) fn measure(self, quiceh: &Path, identity: &Identity) -> Result<f64, Error> {
         let mut command = match self.stack {
             Stack::Floor => {
@@ -86,8 +87,7 @@ impl Subject {
     }
 }
 
-/// Measures all of them in every round and adds what came of it to `report`; quiceh is left out if it is not
-/// there.
+/// Measures all subjects in every round and adds the results to `report`. Omits quiceh if it is `None`.
 pub(super) fn add(
     report: &mut Report,
     rounds: u32,
@@ -102,7 +102,7 @@ pub(super) fn add(
     }
     let both = |stack| [false, true].map(|retained| Subject { stack, retained });
     let mut subjects: Vec<Subject> = stacks.into_iter().flat_map(both).collect();
-    // It asks for no memory while the clock runs.
+    // The lower bound allocates nothing while it is timed.
     subjects.retain(|subject| subject.stack != Stack::Floor || !subject.retained);
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); subjects.len()];
     for round in 0..rounds as usize {
@@ -131,7 +131,7 @@ pub(super) fn add(
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Connections
+    /// Number of connections
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
     /// Wire format of packets
@@ -139,7 +139,7 @@ pub(crate) struct Options {
     wire: Wire,
 }
 
-/// Runs our own part, in this process; the others' programs print the same.
+/// Measures our own stack in this process. The programs of the other stacks print the same report.
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let samples = ours::measure(options.wire.version(), options.samples)?;
     let name = format!("anabranch-{}", options.wire.name());

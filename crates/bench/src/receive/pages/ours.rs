@@ -1,4 +1,4 @@
-//! Our own client.
+//! Client of our own stack.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,20 +13,20 @@ use super::super::ours::transport;
 use crate::Error;
 use crate::memory::{Memory, Wire, borrow};
 
-/// Answers in one sample, and bytes of content in each.
+/// Number of responses in one sample, and bytes of content in each.
 const ANSWERS: usize = 80;
 const CONTENT: usize = 31_250;
 
-/// Packets handed to the client at once.
+/// Number of packets in a batch for the client.
 const BATCH: usize = 157;
 
-/// Samples before those that count.
+/// Number of samples that are discarded before the measured ones.
 const WARM_UP: u32 = 5;
 
-/// Times that settings, requests and their acknowledgments go both ways.
+/// Number of round trips for settings, requests and their acknowledgments.
 const EXCHANGES: usize = 5;
 
-/// Takes the samples and returns the milliseconds of each.
+/// Takes the samples and returns their milliseconds.
 pub(super) fn measure(version: Version, samples: u32) -> Result<Vec<f64>, Error> {
     for _ in 0..WARM_UP {
         Pages::new(version)?.sample()?;
@@ -34,14 +34,14 @@ pub(super) fn measure(version: Version, samples: u32) -> Result<Vec<f64>, Error>
     (0..samples).map(|_| Pages::new(version)?.sample()).collect()
 }
 
-/// One end's HTTP/3, and what it said that nobody has looked at.
+/// HTTP/3 session of one endpoint, and its unread events.
 struct End {
     session: Session,
     handle: Handle,
     events: Vec<Event>,
 }
 
-/// A client that has asked, and the answers on their way.
+/// Client that has sent its requests, and the packets of the responses.
 struct Pages {
     memory: Memory,
     client: End,
@@ -49,7 +49,7 @@ struct Pages {
     packets: Vec<Wire>,
 }
 
-/// Returns a configuration with which the server may send all answers at once.
+/// Returns a configuration with which the server may send all responses at once.
 fn generous(version: Version) -> TransportConfig {
     let transport = transport(version);
     let streams = transport.streams().clone();
@@ -84,7 +84,7 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Carries what both ends have to say.
+    /// Delivers the pending packets of both endpoints.
     fn exchange(&mut self) -> Result<(), Error> {
         let now = self.memory.now;
         for _ in 0..EXCHANGES {
@@ -96,7 +96,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Has the server answer all requests.
+    /// Sends the server's responses to all requests.
     fn answer(&mut self) -> Result<(), Error> {
         let head = Response::builder().header("server", "anabranch").header("content-length", CONTENT);
         let head = head.body(())?.into_parts().0;
@@ -116,7 +116,7 @@ impl Pages {
         if answered == ANSWERS { Ok(()) } else { Err(format!("{answered} requests arrived").into()) }
     }
 
-    /// Measures the milliseconds that the client takes for all answers.
+    /// Measures the milliseconds that the client takes for all responses.
     fn sample(mut self) -> Result<f64, Error> {
         let now = self.memory.now;
         let connection = self.memory.client(self.client.handle)?;
@@ -135,7 +135,7 @@ impl Pages {
 }
 
 impl End {
-    /// Takes datagrams, and has the session told what happened.
+    /// Delivers datagrams to the connection, and its events to the session.
     fn receive(&mut self, connection: &mut Connection, now: Time, wires: &mut [Wire]) {
         let mut datagrams = borrow(wires);
         connection.handle_batch(now, &mut datagrams);
@@ -147,7 +147,7 @@ impl End {
         self.events.extend(std::iter::from_fn(|| self.session.poll_event()));
     }
 
-    /// Takes the heads and the content that have come.
+    /// Reads the response headers and the content that have arrived.
     fn take(
         &mut self,
         connection: &mut Connection,
@@ -165,7 +165,7 @@ impl End {
         Ok(())
     }
 
-    /// Reads what has come of an answer's content; whether that was all.
+    /// Reads the available content of a response. Returns whether it was complete.
     fn content(
         &mut self,
         connection: &mut Connection,
@@ -192,7 +192,7 @@ impl End {
     }
 }
 
-/// Returns the packets that an end has to send, one per datagram, as they arrive at the other end.
+/// Returns the packets that an endpoint has to send, one per datagram, as they arrive at the other endpoint.
 fn drain(connection: &mut Connection, now: Time) -> Vec<Wire> {
     let mut buffer = TransmitBuf::new(1);
     let mut sent = Vec::new();

@@ -188,7 +188,7 @@ mod hystart {
         let mut growth = Vec::new();
         for n in 0..samples {
             *delivered += MTU;
-            // The first acknowledgment is of a packet sent after the last round had ended.
+            // The first acknowledgment is for a packet that was sent after the end of the last round.
             let prior_delivered = if n == 0 { begin } else { begin.saturating_sub(1) };
             let ack = Acked {
                 now: Time::ZERO,

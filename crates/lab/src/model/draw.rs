@@ -1,5 +1,5 @@
-//! Drawing a model. All that is rare in practice is frequent here: several things at the same time, paths
-//! that die while they open, nothing left that works.
+//! Drawing a model. Situations that are rare in practice are frequent here: simultaneous events, paths that
+//! die while they are opened, and moments without any working path.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,20 +13,20 @@ use super::{Disturbance, Model, Operation};
 use crate::link::{Limit, LinkSpec, Queue, Rate};
 use crate::random::{Rng, Seed};
 
-/// Bytes that both ends send on streams in one run, about.
+/// Approximate number of stream bytes that both ends send in one run.
 const BYTES: u64 = 600_000;
 /// Latest time at which the last operation begins.
 const LAST: Duration = Duration::from_secs(20);
-/// Longest that a link is down.
+/// Maximum duration of one outage of a link.
 const LONGEST_DOWN: Duration = Duration::from_secs(8);
-/// Long enough for many probe timeouts in a row, so that only a fault ends a connection.
+/// Idle timeout. It is long enough for many consecutive PTOs, so that only a fault ends a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// Interval after which an otherwise idle client sends something. A server's packets to an old mapping of a
-/// NAT are lost until the client sends something. A client that only reads need not send.
+/// Keep-alive interval of the client if a NAT rebinds. A server's packets to the NAT's old mapping are lost
+/// until the client sends a packet, and a client that only reads need not send.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 impl Model {
-    /// Creates the model that follows from `seed`, with this numbering of packets.
+    /// Creates the model that follows from `seed`, with the packet numbering `numbering`.
     pub fn random(seed: u64, numbering: Numbering) -> Self {
         let mut rng = Seed(seed).rng("model");
         let rng = &mut rng;
@@ -50,7 +50,7 @@ impl Model {
     }
 }
 
-/// Draws a number evenly distributed on a logarithmic scale.
+/// Draws a number that is uniformly distributed on a logarithmic scale.
 fn logarithmic(rng: &mut Rng, low: f64, high: f64) -> f64 {
     low * (high / low).powf(rng.unit())
 }
@@ -114,8 +114,8 @@ fn streams(rng: &mut Rng) -> StreamsConfig {
         .with_send_buffer(rng.between(4_000, 200_000))
 }
 
-/// Draws the operations. In some runs all of them happen within a very short time, in others there is time
-/// for each.
+/// Draws the operations. In some runs they follow each other closely; in others each one completes before the
+/// next.
 fn operations(rng: &mut Rng, links: u8) -> Vec<(Duration, Operation)> {
     let within = Duration::from_secs_f64(logarithmic(rng, 0.05, LAST.as_secs_f64()));
     let count = rng.pick(&[5, 15, 40, 80]);

@@ -1,9 +1,9 @@
-//! Random operations on a connection with several paths: opened, given up, killed, revived, rebound,
-//! migrated, marked as backup, with new keys in between, in any order, while both ends send; and whether
-//! everything held that must.
+//! Random operations on a connection with several paths while both ends send. Paths are opened, abandoned,
+//! killed, revived, rebound, migrated and marked as backup, and keys are updated, in any order. Each run
+//! checks that all invariants held.
 //!
-//! `cargo run --release -p anabranch-lab --example model -- 10000` runs that many seeds, `-- 1 SEED` repeats
-//! one. What must hold is listed at [`Model::run`].
+//! `cargo run --release -p anabranch-lab --example model -- 10000` runs 10000 seeds, `-- 1 SEED` repeats one.
+//! The invariants are listed at [`Model::run`].
 
 mod draw;
 mod peer;
@@ -19,79 +19,79 @@ use crate::link::LinkSpec;
 
 pub use run::Report;
 
-/// Everything that a run depends on.
+/// Complete description of a run.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Seed from which the rest was drawn; printed with every failure.
+    /// Seed from which the other fields were drawn; printed with every failure.
     pub seed: u64,
-    /// Links, each from another address of the client.
+    /// Links, each from its own client address.
     pub links: Vec<LinkSpec>,
-    /// The client's transport.
+    /// The client's transport configuration.
     pub client: TransportConfig,
-    /// The server's transport.
+    /// The server's transport configuration.
     pub server: TransportConfig,
     /// Lengths of the client's and the server's connection IDs.
     pub cid_len: [usize; 2],
-    /// Operations of the ends, in order of time, with the time after the handshake is confirmed.
+    /// Operations of both ends, sorted by time. Each time counts from the confirmation of the handshake.
     pub operations: Vec<(Duration, Operation)>,
-    /// Disturbances of the links; their times count from the confirmation of the handshake at both ends.
+    /// Disturbances of the links. Their times count from the confirmation of the handshake at both ends.
     pub disturbances: Vec<Disturbance>,
 }
 
-/// Operation of one end. Not every operation is possible at all times; an impossible one is left out.
+/// Operation of one end. An operation that is impossible at its time is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// The client opens a path over a link, from a port so far above its first one.
+    /// The client opens a path over a link. Its local port is the client's first port plus `port`.
     Open {
         /// Number of the link.
         link: u8,
-        /// Added to the first port: several paths may share a link.
+        /// Offset from the client's first port. With different ports, several paths share a link.
         port: u16,
     },
     /// An end sends bytes on a new stream.
     Send {
         /// End that sends.
         from: Side,
-        /// Type of the stream: bidirectional if the other end may answer.
+        /// Type of the stream. The other end replies only on a bidirectional stream.
         dir: Dir,
-        /// Bytes from the end that opens the stream.
+        /// Number of bytes that the opening end sends.
         length: u64,
-        /// Bytes back.
+        /// Number of bytes that the other end sends back.
         reply: u64,
     },
-    /// An end sends a DATAGRAM.
+    /// An end sends a DATAGRAM frame.
     SendDatagram {
         /// End that sends.
         from: Side,
-        /// Bytes.
+        /// Number of payload bytes.
         length: u16,
     },
-    /// An end gives up one of its paths.
+    /// An end abandons one of its paths.
     Abandon {
-        /// End that gives up the path.
+        /// End that abandons the path.
         from: Side,
         /// Position among the end's paths, modulo their number.
         nth: u8,
     },
-    /// An end changes its mind about what one of its paths is for.
+    /// An end changes the status of one of its paths.
     Status {
         /// End that changes the path's status.
         from: Side,
         /// Position among the end's paths, modulo their number.
         nth: u8,
-        /// Available or backup.
+        /// `true` for available, `false` for backup.
         available: bool,
     },
     /// The client moves its main path to another link.
     Migrate {
         /// Number of the link.
         link: u8,
-        /// Added to the first port.
+        /// Offset from the client's first port.
         port: u16,
     },
-    /// An end asks for new keys.
+    /// An end initiates a key update.
     UpdateKeys {
-        /// End that asks for new keys.
+        /// End that initiates the key update.
         from: Side,
     },
 }
@@ -113,16 +113,16 @@ impl Operation {
 /// Disturbance of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// Nothing gets through.
+    /// The link drops all packets.
     Kill {
         /// Number of the link.
         link: u8,
-        /// From when to when.
+        /// Start and end of the outage.
         window: Range<Duration>,
-        /// Directions that are affected: to the server, and back.
+        /// Affected directions: to the server, and to the client.
         ways: [bool; 2],
     },
-    /// A NAT in front of the client begins to show another port, and perhaps another address.
+    /// A NAT in front of the client changes the client's public port, and perhaps its address.
     Rebind {
         /// Number of the link.
         link: u8,

@@ -1,4 +1,4 @@
-//! One end of the connection: does its operations when their time comes, and checks all that arrives.
+//! One end of the connection. It performs its operations at their times and checks all received data.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,20 +17,20 @@ use crate::pair::{CLIENT_PORT, client_ip};
 use crate::random::Rng;
 use crate::tls::SERVER_NAME;
 
-/// Each half of a stream begins with its length and that of the answer.
+/// Length in bytes of the head of each stream half: the half's length and the reply's length.
 const HEAD: usize = 16;
-/// Code with which a path is given up: APPLICATION_ABANDON_PATH (RFC 10069 §5).
+/// Error code in PATH_ABANDON: APPLICATION_ABANDON_PATH (RFC 10069 §5).
 const ABANDON: u64 = 0x3e;
-/// Code with which the client closes.
+/// Application error code in the client's CONNECTION_CLOSE.
 pub(super) const DONE: u64 = 0x31;
-/// Paths that an end may keep above those that may be open: those on their way out.
+/// Maximum number of abandoned paths that an end may still keep, in addition to its open paths.
 const MAX_CLOSING: usize = 8;
 
-/// One end.
+/// State of one end.
 #[derive(Debug)]
 pub(super) struct Peer {
     side: Side,
-    /// Configuration and addresses for connecting, at the client, until it has connected.
+    /// Configuration and addresses of the connection; set only at a client that has not connected yet.
     connect: Option<(ClientConfig, FourTuple)>,
     pub(super) handle: Option<Handle>,
     /// Time at which the handshake was confirmed.
@@ -39,11 +39,11 @@ pub(super) struct Peer {
     rng: Rng,
     salt: u64,
     max_paths: usize,
-    /// Streams that wait until the other end allows them: direction, length, length of the answer.
+    /// Streams that wait for the peer's stream limit: type, length, and length of the reply.
     waiting: VecDeque<(Dir, u64, u64)>,
     senders: BTreeMap<StreamId, Sender>,
     receivers: BTreeMap<StreamId, Incoming>,
-    /// Numbers of the messages that have come.
+    /// Numbers of the received messages.
     messages: BTreeSet<u64>,
     next_message: u64,
     pub(super) tally: Tally,
@@ -54,17 +54,17 @@ pub(super) struct Peer {
 /// Counts and records of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Bytes that came and were what they should be.
+    /// Stream bytes that were received and had the expected content.
     pub(super) received: u64,
-    /// Halves of streams of which every byte came.
+    /// Stream halves that were received completely.
     pub(super) complete: u64,
     pub(super) opened: BTreeSet<PathId>,
-    /// Paths that are given up, by this end or the other.
+    /// Paths that were abandoned, by this end or the other.
     pub(super) gone: BTreeSet<PathId>,
-    /// Paths that this end gave up because its application wanted to.
+    /// Number of paths that this end abandoned because its application asked for it.
     pub(super) abandoned: u64,
-    /// Times at which paths that did not answer were given up, as far as this end knows; the other end may
-    /// have given them up.
+    /// Paths that this end considers abandoned because they did not respond, with the time. The other end may
+    /// have abandoned them.
     pub(super) unanswered: BTreeMap<PathId, Time>,
     pub(super) moves: u64,
 }
@@ -98,12 +98,12 @@ impl Peer {
         }
     }
 
-    /// Sets the number of paths that may be open at the same time.
+    /// Sets the maximum number of open paths.
     pub(super) fn with_max_paths(self, max_paths: u32) -> Self {
         Self { max_paths: max_paths as usize, ..self }
     }
 
-    /// Begins with a connection.
+    /// Makes this end the client: it connects at the start of the simulation.
     pub(super) fn connecting(self, config: ClientConfig, tuple: FourTuple) -> Self {
         Self { connect: Some((config, tuple)), ..self }
     }
@@ -112,7 +112,7 @@ impl Peer {
         self.side
     }
 
-    /// Returns whether all planned operations are done and all expected data has arrived.
+    /// Returns whether all planned operations are done and all expected data has been received.
     pub(super) fn is_done(&self) -> bool {
         self.confirmed.is_some()
             && self.operations.is_empty()
@@ -136,13 +136,13 @@ impl Peer {
         match operation {
             Operation::Open { link, port } => {
                 if let Some(tuple) = elsewhere(connection, link, port) {
-                    // Refused if all paths are in use or their connection IDs are still under way.
+                    // Fails if all paths are in use or the peer's connection IDs have not arrived yet.
                     let _ = connection.open_path(now, tuple);
                 }
             }
             Operation::Migrate { link, port } => {
                 if let Some(tuple) = elsewhere(connection, link, port) {
-                    // Refused if the server has given no connection ID to spare.
+                    // Fails if the server has issued no spare connection ID.
                     let _ = connection.migrate(now, tuple.local);
                 }
             }
@@ -153,7 +153,8 @@ impl Peer {
                 let mut message = vec![0; usize::from(length) + 8];
                 message[..8].copy_from_slice(&number.to_be_bytes());
                 self.message_pattern(self.side, number).fill(0, &mut message[8..]);
-                // Too large for the path, or too many: lost, as datagrams are.
+                // A datagram that is too large for the path or exceeds the queue is lost, as datagrams may
+                // be.
                 let _ = connection.datagrams().send(Bytes::from(message));
             }
             Operation::Abandon { nth, .. } => {
@@ -171,7 +172,7 @@ impl Peer {
         }
     }
 
-    /// Opens what streams are wanted as far as the other end allows.
+    /// Opens the waiting streams that the peer's stream limit allows.
     fn open_streams(&mut self, streams: &mut Streams) -> Result<(), String> {
         while let Some(&(dir, length, reply)) = self.waiting.front() {
             let Some(id) = streams.open(dir) else { break };
@@ -275,7 +276,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Returns the pattern that `from` sends on a stream.
+    /// Returns the pattern that `from` sends on stream `id`.
     fn pattern(&self, from: Side, id: StreamId) -> Pattern {
         Pattern(self.salt ^ (id.as_u64() + 1) << 20 ^ u64::from(from.is_client()) << 63)
     }
@@ -284,7 +285,7 @@ impl Peer {
         Pattern(self.salt ^ (number + 1) << 40 ^ u64::from(from.is_client()) << 62)
     }
 
-    /// Checks the condition that must hold at any time.
+    /// Checks the invariant that holds at any time: the maximum number of paths.
     fn check(&mut self, connection: &Connection) {
         let paths = connection.paths().count();
         if paths > self.max_paths + MAX_CLOSING {
@@ -368,8 +369,8 @@ impl Incoming {
     }
 }
 
-/// Returns whether a connection may end with this error after the client's application has closed it. The
-/// client's close may be lost; then the server is reset or times out.
+/// Returns whether a connection may end with this error after the client's application has closed it. If the
+/// client's CONNECTION_CLOSE is lost, the server is reset or times out.
 pub(super) fn is_goodbye(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::LocallyClosed | ConnectionError::Reset | ConnectionError::TimedOut(_) => true,
@@ -378,8 +379,8 @@ pub(super) fn is_goodbye(error: &ConnectionError) -> bool {
     }
 }
 
-/// Returns whether all paths of a connection were given up, some by one end and the rest by the other, or did
-/// not answer. It is the only reason to close that is no fault of either end.
+/// Returns whether the connection was closed because no path was left. The two ends may have abandoned
+/// different paths, or paths did not respond. No other reason for closing is acceptable.
 pub(super) fn is_without_paths(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => {
@@ -399,7 +400,7 @@ fn nth_path(connection: &Connection, nth: u8) -> Option<PathId> {
     paths.get(usize::from(nth) % paths.len().max(1)).copied()
 }
 
-/// Returns the addresses of a path over `link`.
+/// Returns the addresses of a path over `link`, with the local port `CLIENT_PORT + port`.
 fn elsewhere(connection: &Connection, link: u8, port: u16) -> Option<FourTuple> {
     let remote = connection.paths().next()?.tuple.remote;
     Some(FourTuple { local: SocketAddr::new(client_ip(link), CLIENT_PORT + port), remote })

@@ -16,15 +16,15 @@ use crate::random::Seed;
 use crate::seeds::SeedReport;
 use crate::sim::{Outcome, Simulation};
 
-/// Within which everything must have been sent and received.
+/// Maximum simulated time until all data has been sent and received.
 const DEADLINE: Duration = Duration::from_secs(1800);
-/// After which a connection without anything to do has come to rest: paths on their way out are gone, the
-/// search for a larger MTU is over.
+/// Maximum time until an idle connection comes to rest: abandoned paths are removed and the search for a
+/// larger MTU is complete.
 const MAX_RECOVERY: Duration = Duration::from_secs(300);
-/// Time for which the connection must then stay at rest.
+/// Time for which the connection must then remain at rest.
 const REST: Duration = Duration::from_secs(60);
-/// Packets that may then still be sent if a NAT has changed: keep-alives, their acknowledgments, and probes
-/// of a server on paths whose client it cannot reach before it hears from it there.
+/// Maximum number of packets during that time if a NAT has rebound: keep-alives, their acknowledgments, and
+/// probes of a server on paths whose client it cannot reach until a packet arrives from there.
 const MAX_AFTER_REBINDING: u64 = 2 * REST.as_secs();
 
 /// Report of a model's run.
@@ -32,25 +32,25 @@ const MAX_AFTER_REBINDING: u64 = 2 * REST.as_secs();
 pub struct Report {
     /// The model's seed.
     pub seed: u64,
-    /// Everything that was not as it must be; empty if all is well.
+    /// Violations of the invariants; empty if the run passed.
     pub faults: Vec<String>,
     /// Fingerprint of everything that happened.
     pub trace: u64,
-    /// Simulated time when all had been sent and received.
+    /// Simulated time at which all data had been sent and received.
     pub done: Time,
     /// Bytes that arrived on streams at both ends.
     pub received: u64,
-    /// Halves of streams of which every byte arrived.
+    /// Stream halves that were received completely.
     pub complete: u64,
-    /// Paths that were opened, beside the first.
+    /// Number of paths that were opened, without the first one.
     pub opened: u64,
-    /// Paths that were given up, whoever wanted it.
+    /// Number of paths that were abandoned, by either end.
     pub gone: u64,
     /// Path changes that the server reported.
     pub moves: u64,
     /// Key updates.
     pub key_updates: u64,
-    /// The two ends gave up all paths between them.
+    /// `true` if the two ends together abandoned all paths.
     pub without_paths: bool,
 }
 
@@ -68,7 +68,7 @@ impl SeedReport for Report {
     }
 }
 
-/// A model under way.
+/// A model that is running.
 struct Stage {
     sim: Simulation,
     hosts: [HostId; 2],
@@ -78,19 +78,19 @@ struct Stage {
 }
 
 impl Model {
-    /// Runs the model. What must hold, whatever happened:
+    /// Runs the model. These invariants must hold:
     ///
-    /// - Every byte arrives, once and in order; datagrams arrive at most once, undamaged.
-    /// - The connection lives as long as the two ends have not given up all its paths between them.
-    /// - Paths are reported opened and given up at most once each, and no end keeps more than it may.
-    /// - With nothing left to do, both ends have the same paths, nothing is in flight, and the links fall
+    /// - Every byte arrives, once and in order. Datagrams arrive at most once, undamaged.
+    /// - The connection lives until the two ends together have abandoned all its paths.
+    /// - Each path is reported as opened and as abandoned at most once, and no end keeps more than its maximum.
+    /// - When all operations are done, both ends have the same paths, nothing is in flight, and the links are
     ///   silent.
-    /// - After the end nothing is left of the connection at either end.
+    /// - After the connection has ended, neither end keeps any of its state.
     pub fn run(&self) -> Report {
         self.run_watched(false)
     }
 
-    /// Runs the model and, if `watch`, prints everything that happens to standard error.
+    /// Runs the model. If `watch` is `true`, prints all events of both ends to standard error.
     pub fn run_watched(&self, watch: bool) -> Report {
         let mut stage = match Stage::new(self) {
             Ok(stage) => stage,
@@ -167,7 +167,7 @@ impl Stage {
         report
     }
 
-    /// Plans what happens to the links; says when the last of it is over.
+    /// Schedules the disturbances of the links. Returns the time at which the last one ends.
     fn disturb(&mut self, model: &Model) -> Time {
         let now = self.sim.now();
         let mut windows: Vec<[Vec<_>; 2]> = vec![[Vec::new(), Vec::new()]; self.links.len()];
@@ -198,7 +198,7 @@ impl Stage {
         until
     }
 
-    /// Runs on with nothing left to do, and checks that the connection comes to rest.
+    /// Continues without any operation left, and checks that the connection comes to rest.
     fn come_to_rest(&mut self, model: &Model, disturbed_until: Time) {
         let recovered = self.sim.now().max(disturbed_until) + MAX_RECOVERY;
         self.sim.run(recovered, |_| false);
@@ -222,7 +222,7 @@ impl Stage {
                 Some(at_rest(connection, faults))
             })
         });
-        // Those probes are in flight.
+        // The probes of [`MAX_AFTER_REBINDING`] count as in flight.
         if model.client.keep_alive().is_none() {
             self.faults.extend(faults);
         }
@@ -231,7 +231,7 @@ impl Stage {
         }
     }
 
-    /// Returns the number of packets that all hosts have sent.
+    /// Returns the number of packets that have entered any link.
     fn packets(&mut self) -> u64 {
         let network = self.sim.network();
         self.links.iter().flat_map(|link| network.counters(*link)).map(|way| way.entered).sum()
@@ -245,9 +245,9 @@ impl Stage {
             Report { seed: model.seed, trace: self.sim.network().trace().hash(), ..Report::default() };
         let peers = self.hosts.map(|host| self.sim.application::<Peer>(host));
         report.without_paths = peers.iter().any(|peer| peer.closed.as_ref().is_some_and(is_without_paths));
-        // Neither end closes as long as it knows of a path that nobody has given up: each has given up one of
-        // those that were left, because its application wanted that or because the path did not answer,
-        // before it heard of the other's doing so.
+        // Neither end closes while it has a path that neither end has abandoned. So if the connection closed
+        // without a path, each end abandoned one of the last paths before it received the other end's
+        // PATH_ABANDON: its application asked for it, or the path did not respond.
         let [first, second] = peers;
         let to_blame = report.without_paths && !(gave_up(first, second) && gave_up(second, first));
         for peer in peers {
@@ -279,14 +279,14 @@ impl Stage {
     }
 }
 
-/// Returns whether an end has given up a path by itself, and not because the other end had.
+/// Returns whether an end has abandoned a path on its own account, not because the other end had.
 fn gave_up(own: &Peer, other: &Peer) -> bool {
     let theirs = &other.tally.unanswered;
     let mut unanswered = own.tally.unanswered.iter();
     own.tally.abandoned > 0 || unanswered.any(|(path, at)| theirs.get(path).is_none_or(|theirs| at <= theirs))
 }
 
-/// Returns the paths of a connection that has nothing to do, and adds everything still in flight, pending or
+/// Returns the paths of a connection that should be at rest. Adds everything still in flight, pending or
 /// buffered to `faults`.
 fn at_rest(connection: &mut Connection, faults: &mut Vec<String>) -> Vec<PathId> {
     let side = connection.side();

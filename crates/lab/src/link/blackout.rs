@@ -1,4 +1,4 @@
-//! Times at which nothing gets through.
+//! Periods in which a link drops all packets.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -8,7 +8,7 @@ use anabranch_wire::Time;
 use super::{Element, Lost, Next};
 use crate::packet::Packet;
 
-/// Loses everything that is on the wire during certain periods.
+/// Link element that drops all packets during certain periods.
 #[derive(Clone, Debug, Default)]
 pub struct Blackout {
     windows: Vec<Range<Time>>,
@@ -16,12 +16,12 @@ pub struct Blackout {
 }
 
 impl Blackout {
-    /// Creates a blackout: the link is down during each of the `windows`.
+    /// Creates a blackout: the link is down during each of `windows`.
     pub fn new(windows: impl IntoIterator<Item = Range<Time>>) -> Self {
         Self { windows: windows.into_iter().collect(), every: None }
     }
 
-    /// Repeats the windows with this period, which must be longer than their end.
+    /// Repeats the windows with `period`, which must be longer than the end of the last window.
     pub fn every(mut self, period: Duration) -> Self {
         self.every = Some(period);
         self

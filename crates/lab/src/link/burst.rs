@@ -1,4 +1,4 @@
-//! Burst loss after Gilbert and Elliott: a link that is good or bad, and changes its state from packet to
+//! Burst loss after Gilbert and Elliott: a link is in a good or a bad state, which may change with each
 //! packet.
 
 use anabranch_wire::Time;
@@ -7,7 +7,7 @@ use super::{Element, Lost, Next};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// The Gilbert–Elliott model; all values are probabilities per packet.
+/// Gilbert–Elliott loss model. All values are probabilities per packet.
 #[derive(Clone, Debug)]
 pub struct BurstLoss {
     to_bad: f64,
@@ -19,12 +19,13 @@ pub struct BurstLoss {
 }
 
 impl BurstLoss {
-    /// Goes bad with `to_bad`, good again with `to_good`, and loses a packet with `loss_good` or `loss_bad`.
+    /// Creates a link in the good state. It turns bad with probability `to_bad` and good again with
+    /// `to_good`. A packet is lost with probability `loss_good` or `loss_bad`, depending on the state.
     pub fn new(to_bad: f64, to_good: f64, loss_good: f64, loss_bad: f64) -> Self {
         Self { to_bad, to_good, loss_good, loss_bad, bad: false, rng: Seed(0).rng("burst") }
     }
 
-    /// Returns the share of packets lost in the long run.
+    /// Returns the long-run share of lost packets.
     pub fn stationary_loss(&self) -> f64 {
         let bad = self.to_bad / (self.to_bad + self.to_good);
         bad * self.loss_bad + (1.0 - bad) * self.loss_good

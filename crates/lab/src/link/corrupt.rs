@@ -1,4 +1,4 @@
-//! Damage that UDP's checksum does not notice.
+//! Packet corruption that the UDP checksum does not detect.
 
 use anabranch_wire::Time;
 
@@ -6,10 +6,10 @@ use super::{Element, Next};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// Bits flipped in a damaged packet at most.
+/// Maximum number of bits flipped in a damaged packet.
 const MAX_FLIPS: u64 = 4;
 
-/// Flips one to four bits of a packet's payload with the given probability.
+/// Link element that flips one to four bits of a packet's payload with a given probability.
 #[derive(Clone, Debug)]
 pub struct Corrupt {
     probability: f64,
@@ -17,7 +17,7 @@ pub struct Corrupt {
 }
 
 impl Corrupt {
-    /// Damages packets with `probability` (0.0 to 1.0).
+    /// Creates an element that damages packets with `probability` (0.0 to 1.0).
     pub fn new(probability: f64) -> Self {
         Self { probability, rng: Seed(0).rng("corrupt") }
     }

@@ -1,4 +1,4 @@
-//! Propagation: every packet takes the same time.
+//! Propagation with the same delay for every packet.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use anabranch_wire::Time;
 use super::{Element, Next};
 use crate::packet::Packet;
 
-/// A constant one-way delay.
+/// Constant one-way delay.
 #[derive(Clone, Copy, Debug)]
 pub struct Delay(pub Duration);
 

@@ -6,7 +6,7 @@ use super::{Element, Next};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// Delivers a packet twice with the given probability.
+/// Link element that delivers a packet twice with a given probability.
 #[derive(Clone, Debug)]
 pub struct Duplicate {
     probability: f64,
@@ -14,7 +14,7 @@ pub struct Duplicate {
 }
 
 impl Duplicate {
-    /// Doubles packets with `probability` (0.0 to 1.0).
+    /// Creates an element that duplicates packets with `probability` (0.0 to 1.0).
     pub fn new(probability: f64) -> Self {
         Self { probability, rng: Seed(0).rng("duplicate") }
     }

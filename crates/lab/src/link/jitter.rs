@@ -1,4 +1,4 @@
-//! Delay that differs from packet to packet, as radio and shared media have it.
+//! Delay that differs from packet to packet, as in radio networks and other shared media.
 
 use core::time::Duration;
 
@@ -8,18 +8,18 @@ use super::{Element, Next};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// A further delay of each packet, evenly distributed from nothing to a longest one. Packets stay in order:
-/// one that would overtake another arrives with it.
+/// Additional delay of each packet, uniformly distributed from zero to a maximum. Packets stay in order: one
+/// that would overtake another arrives together with it.
 #[derive(Clone, Debug)]
 pub struct Jitter {
     longest: Duration,
-    /// Time at which the latest packet so far leaves.
+    /// Latest time at which any packet so far leaves the element.
     last: Time,
     rng: Rng,
 }
 
 impl Jitter {
-    /// Delays packets by up to `longest`.
+    /// Creates an element that delays packets by up to `longest`.
     pub fn new(longest: Duration) -> Self {
         Self { longest, last: Time::ZERO, rng: Seed(0).rng("jitter") }
     }

@@ -1,4 +1,4 @@
-//! Random loss: each packet on its own.
+//! Independent random loss of packets.
 
 use core::ops::Range;
 
@@ -8,26 +8,26 @@ use super::{Element, Lost, Next};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// Loses each packet with a probability that may change over time.
+/// Link element that loses each packet with a probability that may change over time.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// Each holds from its time until the next one; before the first there is no loss.
+    /// Loss probabilities. Each is valid from its time until the next one; before the first there is no loss.
     steps: Vec<(Time, f64)>,
     rng: Rng,
 }
 
 impl Loss {
-    /// Loses packets with `probability` (0.0 to 1.0) all the time.
+    /// Creates an element that always loses packets with `probability` (0.0 to 1.0).
     pub fn new(probability: f64) -> Self {
         Self::steps([(Time::ZERO, probability)])
     }
 
-    /// Loses packets with `probability` as long as `when` lasts.
+    /// Creates an element that loses packets with `probability` during `when`.
     pub fn during(probability: f64, when: Range<Time>) -> Self {
         Self::steps([(when.start, probability), (when.end, 0.0)])
     }
 
-    /// Loses packets with a probability that changes at the given times, which must ascend.
+    /// Creates an element whose loss probability changes at the given times, which must ascend.
     pub fn steps(steps: impl IntoIterator<Item = (Time, f64)>) -> Self {
         Self { steps: steps.into_iter().collect(), rng: Seed(0).rng("loss") }
     }

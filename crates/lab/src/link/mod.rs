@@ -1,8 +1,8 @@
 //! Links: chains of small elements that delay, lose, damage and reorder packets.
 //!
-//! An element is given each packet with the time at which it arrives and passes it on with the time at which
-//! it leaves, which may lie in the future. A whole chain is therefore computed when a packet enters it, and a
-//! packet costs the event queue one entry, its arrival at the other end.
+//! An element receives each packet with its arrival time, and passes it on with its departure time, which may
+//! lie in the future. So the way through a whole chain is computed when a packet enters it, and each packet
+//! needs only one entry in the event queue: its arrival at the other end.
 
 mod rate;
 mod spec;
@@ -19,29 +19,29 @@ pub use spec::{LinkSpec, ParseLinkError};
 use crate::packet::{Buffers, Packet};
 use crate::random::{Rng, Seed};
 
-/// One thing that happens to packets on their way.
+/// Element of a link, which delays, drops or changes packets.
 pub trait Element: Clone + Debug + Send {
-    /// Takes `packet`, which arrives at `at`. Times never go backwards as long as no element before this one
-    /// reorders. Pass it on, now or later, once or more often, with [`Next::push`], or end its way with
-    /// [`Next::lose`].
+    /// Handles `packet`, which arrives at `at`. Arrival times are in ascending order unless an earlier
+    /// element reorders packets. The element passes the packet on with [`Next::push`], once or several times,
+    /// or drops it with [`Next::lose`].
     fn push(&mut self, at: Time, packet: Packet, next: &mut Next<'_>);
 
-    /// Gives the element random numbers of its own. Elements without chance ignore it.
+    /// Sets the element's own random number generator. Deterministic elements ignore it.
     fn seed(&mut self, _rng: Rng) {}
 }
 
-/// Makes the element list: one line per element, in the order in which packets pass them.
+/// Declares the elements, one line each, in the order in which packets pass them.
 macro_rules! registry {
     ($($module:ident::$name:ident),* $(,)?) => {
         $(mod $module;
         pub use $module::$name;)*
 
-        /// Any element, dispatched statically.
+        /// Any link element, dispatched statically.
         #[derive(Clone, Debug)]
         #[allow(missing_docs, reason = "each variant is the element of its name")]
         pub enum Stage { $($name($name)),* }
 
-        /// Positions in the list.
+        /// Positions of the elements in the chain.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         enum Rank { $($name),* }
 
@@ -65,9 +65,8 @@ macro_rules! registry {
     };
 }
 
-// What belongs to the sender's side comes first; loss and damage happen on the wire, after a packet has used
-// up its share of the rate; whatever lets packets overtake each other comes last, where order no longer
-// matters to anyone.
+// Elements at the sender's side come first. Loss and damage happen on the wire, after a packet has used its
+// share of the rate. Elements that reorder packets come last, because the others rely on ascending times.
 registry! {
     nat::Nat,
     mtu::Mtu,
@@ -89,32 +88,32 @@ registry! {
 pub enum Lost {
     /// The queue was full.
     Overflow,
-    /// Bad luck, alone or in a burst.
+    /// Random loss, single or in a burst.
     Chance,
     /// The link was down.
     Blackout,
-    /// Larger than the link carries.
+    /// The packet exceeded the link's MTU.
     TooLarge,
-    /// The NAT knows no such mapping (any longer).
+    /// The NAT has no mapping for the packet, or no longer has it.
     Unmapped,
 }
 
-/// Numbers of a link's one direction.
+/// Counters of one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that entered.
     pub entered: u64,
     /// UDP payload bytes that entered.
     pub entered_bytes: u64,
-    /// Packets that left at the other end, duplicates included.
+    /// Packets that reached the other end, including duplicates.
     pub delivered: u64,
-    /// UDP payload bytes that left at the other end.
+    /// UDP payload bytes that reached the other end.
     pub delivered_bytes: u64,
-    /// Most packets that waited in the queue at the same time.
+    /// Maximum number of packets that waited in the queue at the same time.
     pub longest_queue: u64,
-    /// Most packets in a row that had bad luck, none between them arriving.
+    /// Longest run of packets lost by chance without a delivery in between.
     pub longest_bad_luck: u64,
-    /// Those of late.
+    /// Length of the current such run.
     bad_luck: u64,
     lost: [u64; 5],
 }
@@ -139,7 +138,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Adds an element, in place of one of the same kind if there is one.
+    /// Adds an element. It replaces an element of the same kind.
     pub fn set(&mut self, element: impl Into<Stage>) {
         let stage = element.into();
         match self.stages.binary_search_by_key(&stage.rank(), Stage::rank) {
@@ -157,15 +156,14 @@ impl Chain {
         })
     }
 
-    /// Gives every element random numbers that follow from `seed` and `label`.
+    /// Seeds the random numbers of every element from `seed` and `label`.
     pub fn seed(&mut self, seed: Seed, label: &str) {
         for stage in &mut self.stages {
             stage.seed(seed, label);
         }
     }
 
-    /// Takes a packet that enters at `now`, and adds the packets that will arrive because of it to
-    /// `arrivals`.
+    /// Passes on a packet that enters at `now`. Adds the resulting deliveries to `arrivals`.
     pub fn push(
         &mut self,
         now: Time,
@@ -185,7 +183,7 @@ impl Chain {
     }
 }
 
-/// The rest of the way as an element sees it.
+/// Remainder of the chain behind an element.
 pub struct Next<'a> {
     rest: &'a mut [Stage],
     buffers: &'a mut Buffers,
@@ -207,7 +205,7 @@ impl Next<'_> {
         }
     }
 
-    /// Loses `packet`, which goes no further.
+    /// Drops `packet` for the reason `why`.
     pub fn lose(&mut self, packet: Packet, why: Lost) {
         let counters = &mut self.counters;
         counters.lost[why as usize] += 1;
@@ -218,7 +216,7 @@ impl Next<'_> {
         self.buffers.give(packet.payload);
     }
 
-    /// Notes that this many packets wait in a queue.
+    /// Records that `packets` packets wait in a queue.
     fn waiting(&mut self, packets: usize) {
         self.counters.longest_queue = self.counters.longest_queue.max(packets as u64);
     }

@@ -1,11 +1,11 @@
-//! The largest datagram a link carries.
+//! Maximum datagram size of a link.
 
 use anabranch_wire::Time;
 
 use super::{Element, Lost, Next};
 use crate::packet::Packet;
 
-/// Drops datagrams whose UDP payload is larger than this many bytes.
+/// Link element that drops datagrams whose UDP payload is larger than this many bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Mtu(pub usize);
 

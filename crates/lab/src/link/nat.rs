@@ -1,5 +1,4 @@
-//! Network address translation whose mapping changes: what a server sees as the client's address moves under
-//! it.
+//! Network address translation whose mapping changes, so that the server sees the client's address change.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,27 +9,27 @@ use anabranch_wire::Time;
 use super::{Element, Lost, Next};
 use crate::packet::Packet;
 
-/// The mapping that holds from a certain time on.
+/// NAT mapping that is valid from a certain time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebinding {
-    /// Time at which the mapping begins.
+    /// Time at which the mapping becomes valid.
     pub from: Time,
-    /// Outside IP address; `None` keeps the inside one.
+    /// Public IP address; `None` keeps the private one.
     pub ip: Option<IpAddr>,
-    /// Added to the inside port, modulo 2^16.
+    /// Number that is added to the private port, modulo 2^16.
     pub port_shift: u16,
 }
 
-/// Direction of the packets that pass a half of a NAT.
+/// Direction of the packets that pass one half of a NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
-    /// From inside to outside: the source is translated.
+    /// From the private to the public side: the source is translated.
     Outbound,
-    /// From outside to inside: the destination is translated back.
+    /// From the public to the private side: the destination is translated back.
     Inbound,
 }
 
-/// Half of a NAT in front of one host; both halves share the mappings. Before the first rebinding it
+/// Half of a NAT in front of one host. Both halves share the mappings. Before the first rebinding it
 /// translates nothing.
 #[derive(Clone, Debug)]
 pub struct Nat {
@@ -41,10 +40,10 @@ pub struct Nat {
 #[derive(Debug)]
 struct Mappings {
     inside: IpAddr,
-    /// Still to come, the next one last.
+    /// Future rebindings, in descending order of time.
     coming: Vec<Rebinding>,
     current: Option<Rebinding>,
-    /// Outside addresses that the host has sent from under the current rebinding, and the ports behind them.
+    /// Public addresses from which the host has sent since the current rebinding, with their private ports.
     active: BTreeMap<SocketAddr, u16>,
 }
 
@@ -59,7 +58,7 @@ impl Nat {
         [Side::Outbound, Side::Inbound].map(|side| Self { side, mappings: Arc::clone(&mappings) })
     }
 
-    /// Has both halves change at one more rebinding.
+    /// Adds a rebinding to both halves.
     pub fn rebind(&self, rebinding: Rebinding) {
         let mut mappings = self.mappings.lock().unwrap_or_else(PoisonError::into_inner);
         mappings.coming.push(rebinding);

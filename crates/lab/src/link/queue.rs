@@ -1,4 +1,4 @@
-//! The bottleneck: a drop-tail queue in front of a transmitter of limited rate.
+//! Bottleneck: a drop-tail queue in front of a transmitter of limited rate.
 
 use std::collections::VecDeque;
 
@@ -10,18 +10,18 @@ use crate::packet::Packet;
 /// Bytes of IPv4 and UDP headers around each datagram's payload.
 const IPV4_UDP: u32 = 28;
 
-/// Maximum number of packets or bytes that may wait. The packet in transmission does not count, as in ns-3.
+/// Maximum length of a queue, in packets or bytes. The packet in transmission does not count, as in ns-3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// This many packets, whatever their size.
+    /// Number of packets, regardless of their size.
     Packets(usize),
-    /// This many bytes, headers included.
+    /// Number of bytes, including headers.
     Bytes(u64),
 }
 
 impl Limit {
-    /// Returns whether one more packet of `size` bytes stays within the limit when `packets` and `bytes`
-    /// already wait.
+    /// Returns whether a further packet of `size` bytes stays within the limit if `packets` packets with
+    /// `bytes` bytes already wait.
     fn allows(self, packets: usize, bytes: u64, size: u64) -> bool {
         match self {
             Self::Packets(limit) => packets < limit,
@@ -30,14 +30,15 @@ impl Limit {
     }
 }
 
-/// Serialization at a rate, behind a drop-tail queue.
+/// Transmitter of limited rate behind a drop-tail queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
     rate: Rate,
     limit: Limit,
     mark: Option<Limit>,
     overhead: u32,
-    /// Packets that wait as of the last arrival: when each begins to be transmitted, and its size.
+    /// Packets that waited at the last arrival: the time at which the transmission of each begins, and its
+    /// size.
     waiting: VecDeque<(Time, u64)>,
     waiting_bytes: u64,
     /// Time at which the transmitter has sent everything accepted so far.
@@ -45,7 +46,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Creates a transmitter of `rate` with a queue of `limit`; each datagram is 28 bytes larger on the wire
+    /// Creates a transmitter of `rate` with a queue of `limit`. On the wire each datagram is 28 bytes larger
     /// than its payload.
     pub fn new(rate: Rate, limit: Limit) -> Self {
         Self {
@@ -59,14 +60,14 @@ impl Queue {
         }
     }
 
-    /// Sets the number of bytes on the wire around each datagram's payload.
+    /// Sets the number of header bytes that each datagram has on the wire in addition to its payload.
     pub fn overhead(mut self, bytes: u32) -> Self {
         self.overhead = bytes;
         self
     }
 
-    /// Marks packets CE that would make the queue longer than `threshold`, if their sender uses ECN (RFC
-    /// 3168).
+    /// Sets the threshold for CE marks. A packet that would make the queue longer than `threshold` is marked
+    /// if it is ECN-capable (RFC 3168).
     pub fn mark_above(mut self, threshold: Limit) -> Self {
         self.mark = Some(threshold);
         self
@@ -77,7 +78,7 @@ impl Queue {
         &self.rate
     }
 
-    /// Forgets the packets whose transmission has begun by `at`.
+    /// Removes the packets whose transmission has begun by `at`.
     fn advance(&mut self, at: Time) {
         while let Some(&(begins, size)) = self.waiting.front() {
             if begins > at {

@@ -1,14 +1,14 @@
-//! Number of bits that a link carries in a second, constant or changing over time.
+//! Bit rate of a link, constant or changing over time.
 
 use core::time::Duration;
 
 use anabranch_wire::Time;
 
-/// Bits per second over time: each step holds from its time until the next one.
+/// Bits per second over time. Each step is valid from its time until the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
     steps: Vec<(Time, u64)>,
-    /// After which the steps begin again.
+    /// Period after which the steps repeat; `None` if they do not.
     period: Option<Duration>,
 }
 
@@ -20,8 +20,8 @@ impl Rate {
         Self { steps: vec![(Time::ZERO, bits_per_second.max(1))], period: None }
     }
 
-    /// Creates a rate that changes at the given times, which must ascend. The first step's rate also holds
-    /// before its time. A rate of 0 is a pause, except in the last step, where it counts as 1 bit/s.
+    /// Creates a rate that changes at the given times, which must ascend. The first step's rate is also used
+    /// before its time. A rate of 0 is a pause; in the last step it counts as 1 bit/s.
     pub fn steps(steps: impl IntoIterator<Item = (Time, u64)>) -> Self {
         let mut steps: Vec<_> = steps.into_iter().collect();
         steps.sort_by_key(|step| step.0);
@@ -32,12 +32,12 @@ impl Rate {
         Self { steps, period: None }
     }
 
-    /// Creates a rate that changes at the given times, which must ascend, and begins again with the first
-    /// step after each `period`. The period must be longer than the last time. A rate of 0 is a pause, except
-    /// in the last step, where it counts as 1 bit/s.
+    /// Creates a rate that changes at the given times, which must ascend, and repeats after each `period`.
+    /// The period must be longer than the last time. A rate of 0 is a pause; in the last step it counts as 1
+    /// bit/s.
     pub fn repeating(steps: impl IntoIterator<Item = (Time, u64)>, period: Duration) -> Self {
         let mut rate = Self::steps(steps);
-        // The last step is no end here.
+        // The last step ends with the period.
         rate.period = Some(period.max(Duration::from_nanos(1)));
         rate
     }
@@ -47,14 +47,14 @@ impl Rate {
         self.steps[self.index(self.place(at).0)].1
     }
 
-    /// Returns the time at which the last of `bytes` leaves if the first one begins to leave at `start`. It
-    /// is rounded to the nearest nanosecond, to the earlier of two, as ns-3 3.37 does but for a few halves
-    /// (docs/lab-model.md).
+    /// Returns the time at which the last of `bytes` bytes leaves if the first one begins to leave at
+    /// `start`. The time is rounded to the nearest nanosecond, and a half is rounded down. ns-3 3.37 does the
+    /// same except for a few halves (docs/lab-model.md).
     pub fn finish(&self, start: Time, bytes: u64) -> Time {
         let (place, mut begun) = self.place(start);
         let mut index = self.index(place);
         let mut from = start;
-        // Units of 10^-9 bit, so that a step's share is exact.
+        // Units of 10^-9 bit, so that the bits of a step are an integer.
         let mut left = u128::from(bytes) * 8 * u128::from(NANOS);
         loop {
             let rate = u128::from(self.steps[index].1);
@@ -78,7 +78,7 @@ impl Rate {
         }
     }
 
-    /// Returns the position of `at` within the steps, and the time at which these began.
+    /// Returns the position of `at` within the period, and the time at which the period began.
     fn place(&self, at: Time) -> (Time, Time) {
         let Some(period) = self.period else { return (at, Time::ZERO) };
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_constant_rate_takes_bits_over_rate() {
         let rate = Rate::constant(3_000_000);
-        // 1500 B · 8 / 3 Mbit/s = 4 ms; a single byte 2666.6… ns, two 5333.3… ns.
+        // 1500 B · 8 / 3 Mbit/s = 4 ms. One byte takes 2666.6… ns, two bytes 5333.3… ns.
         assert_eq!(rate.finish(Time::from_millis(7), 1500), Time::from_millis(11));
         assert_eq!([1, 2].map(|bytes| rate.finish(Time::ZERO, bytes)), [2_667, 5_333].map(Time::from_nanos));
         // 99 B · 8 / 5.12 Mbit/s = 154687.5 ns.
@@ -112,7 +112,7 @@ mod tests {
     fn a_packet_is_sent_across_changes_of_the_rate() {
         let ms = Time::from_millis;
         let rate = Rate::steps([(ms(0), 8_000_000), (ms(1), 0), (ms(5), 4_000_000)]);
-        // 1000 B in the first millisecond, nothing until 5 ms, 500 B a millisecond from then on.
+        // 1000 B in the first millisecond, nothing until 5 ms, then 500 B per millisecond.
         assert_eq!(rate.finish(ms(0), 1000), ms(1));
         assert_eq!(rate.finish(ms(0), 1500), ms(6));
         assert_eq!(rate.finish(ms(2), 500), ms(6));

@@ -1,4 +1,4 @@
-//! Packets that are overtaken by later ones.
+//! Reordering: packets that are overtaken by later ones.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Element, Next};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// Holds a packet back with the given probability, for a random time.
+/// Link element that holds a packet back with a given probability, for a random time.
 #[derive(Clone, Debug)]
 pub struct Reorder {
     probability: f64,
@@ -17,8 +17,8 @@ pub struct Reorder {
 }
 
 impl Reorder {
-    /// Holds packets back with `probability` (0.0 to 1.0), each for an evenly distributed time up to
-    /// `longest`.
+    /// Creates an element that holds packets back with `probability` (0.0 to 1.0). The time is uniformly
+    /// distributed from zero to `longest`.
     pub fn new(probability: f64, longest: Duration) -> Self {
         Self { probability, longest, rng: Seed(0).rng("reorder") }
     }

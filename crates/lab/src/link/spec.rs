@@ -1,4 +1,4 @@
-//! Descriptions of links, from a line of text or built up element by element.
+//! Descriptions of links. They are parsed from a line of text or built element by element.
 
 use core::fmt;
 use core::ops::Range;
@@ -12,10 +12,10 @@ use super::{Blackout, Chain, Corrupt, Delay, Duplicate, Limit, Loss, Mtu, Nat, Q
 use super::{Reorder, Stage};
 use crate::random::Seed;
 
-/// Smallest default queue, so that slow or short links still take a burst of ten full packets.
+/// Minimum default queue in bytes, so that slow or short links can still queue a burst of ten full packets.
 const MIN_QUEUE_BYTES: u64 = 10 * 1500;
 
-/// A link between two hosts as it is before anything has travelled over it.
+/// Description of a link between two hosts, before it has carried any packet.
 ///
 /// Text form: `RATE/RTT[/LOSS]`, for example `50mbit/20ms/1%` or `unlimited/0ms`.
 #[derive(Clone, Debug, Default)]
@@ -26,20 +26,20 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// Creates a link whose directions each carry `bits_per_second` with half of `rtt` as delay. The queue in
-    /// front of each holds one bandwidth-delay product (at least ten packets of 1500 bytes).
+    /// Creates a link whose directions each carry `bits_per_second` with a delay of half of `rtt`. Each
+    /// direction has a queue of one bandwidth-delay product, but at least ten packets of 1500 bytes.
     pub fn new(bits_per_second: u64, rtt: Duration) -> Self {
         let product = u128::from(bits_per_second) * rtt.as_nanos() / 8_000_000_000;
         let queue = u64::try_from(product).unwrap_or(u64::MAX).max(MIN_QUEUE_BYTES);
         Self::unlimited(rtt).queue(Rate::constant(bits_per_second), Limit::Bytes(queue))
     }
 
-    /// Creates a link whose directions have only a delay, half of `rtt`.
+    /// Creates a link with unlimited rate and a delay of half of `rtt` in each direction.
     pub fn unlimited(rtt: Duration) -> Self {
         Self::default().both(Delay(rtt / 2))
     }
 
-    /// Adds an element to both directions, in place of an earlier one of its kind.
+    /// Adds an element to both directions. It replaces an element of the same kind.
     pub fn both(self, element: impl Into<Stage>) -> Self {
         let stage = element.into();
         self.there(stage.clone()).back(stage)
@@ -62,50 +62,51 @@ impl LinkSpec {
         self.both(Queue::new(rate, limit))
     }
 
-    /// Loses packets at random in both directions.
+    /// Adds random loss to both directions.
     pub fn loss(self, probability: f64) -> Self {
         self.both(Loss::new(probability))
     }
 
-    /// Damages packets in both directions.
+    /// Adds random corruption to both directions.
     pub fn corrupt(self, probability: f64) -> Self {
         self.both(Corrupt::new(probability))
     }
 
-    /// Duplicates packets in both directions.
+    /// Adds random duplication to both directions.
     pub fn duplicate(self, probability: f64) -> Self {
         self.both(Duplicate::new(probability))
     }
 
-    /// Holds packets back for up to `longest` in both directions.
+    /// Adds random reordering to both directions: packets are held back for up to `longest`.
     pub fn reorder(self, probability: f64, longest: Duration) -> Self {
         self.both(Reorder::new(probability, longest))
     }
 
-    /// Drops all packets in both directions during `window`.
+    /// Adds an outage of both directions during `window`.
     pub fn blackout(self, window: Range<Time>) -> Self {
         self.both(Blackout::new([window]))
     }
 
-    /// Limits the UDP payload in both directions.
+    /// Sets the maximum UDP payload in both directions.
     pub fn mtu(self, bytes: usize) -> Self {
         self.both(Mtu(bytes))
     }
 
-    /// Adds a rebinding of the NAT in front of the first host: from `from` on, it shows ports shifted by
-    /// `port_shift`, and another IP address if given.
+    /// Adds a rebinding of the NAT in front of the first host. From `from` on, the public ports are the
+    /// private ones plus `port_shift`, and the public IP address is `ip` if given.
     pub fn rebind(mut self, from: Time, ip: Option<IpAddr>, port_shift: u16) -> Self {
         self.rebindings.push(Rebinding { from, ip, port_shift });
         self.rebindings.sort_by_key(|rebinding| rebinding.from);
         self
     }
 
-    /// Changes of the NAT's mapping, in order of time.
+    /// Returns the changes of the NAT's mapping, in order of time.
     pub fn rebindings(&self) -> &[Rebinding] {
         &self.rebindings
     }
 
-    /// Bits per second from the first to the second host, at first; `None` if nothing limits it.
+    /// Returns the initial bits per second from the first to the second host; `None` if the rate is
+    /// unlimited.
     pub fn rate(&self) -> Option<u64> {
         self.there.stages.iter().find_map(|stage| match stage {
             Stage::Queue(queue) => Some(queue.rate().at(Time::ZERO)),
@@ -113,8 +114,8 @@ impl LinkSpec {
         })
     }
 
-    /// Builds the two directions, ready to carry packets; their randomness follows from `seed` and `label`.
-    /// `behind_nat` is the first host's address if its NAT is part of the link.
+    /// Builds the two directions. Their randomness follows from `seed` and `label`. `behind_nat` is the first
+    /// host's address if its NAT is part of the link.
     pub fn build(&self, behind_nat: Option<IpAddr>, seed: Seed, label: &str) -> [Chain; 2] {
         let (mut there, mut back) = (self.there.clone(), self.back.clone());
         if let Some(first) = behind_nat.filter(|_| !self.rebindings.is_empty()) {
@@ -191,8 +192,8 @@ fn parse(text: &str) -> Result<LinkSpec, Fault> {
     }
 }
 
-/// Parses a finite, non-negative number with one of `units`, and returns it in base units. The first unit
-/// that `text` ends with counts.
+/// Parses a finite, non-negative number with a suffix of `units`, and returns it in base units. The first
+/// suffix that matches counts.
 fn number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (digits, factor) =
         units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))?;

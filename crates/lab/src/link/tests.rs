@@ -19,7 +19,7 @@ fn packet(len: usize) -> Packet {
     }
 }
 
-/// Sends `packets` of `len` bytes at the given times and returns their arrivals.
+/// Sends `sent`, packets with their times, through `chain` and returns their arrivals.
 fn through(chain: &mut Chain, sent: impl IntoIterator<Item = (Time, Packet)>) -> Vec<(Time, Packet)> {
     let mut arrivals = Vec::new();
     for (at, packet) in sent {
@@ -52,8 +52,8 @@ fn a_full_queue_drops_the_tail_and_marks_before() {
     ect.ecn = Some(Ecn::Ect0);
     let sent = (0..6).map(|_| (ms(0), Packet { payload: vec![0], ..ect }));
     let arrivals = through(&mut chain, sent);
-    // One is being transmitted, three wait, two are dropped; the second and third that wait stand behind
-    // another.
+    // One packet is in transmission, three wait, and two are dropped. The second and third waiting packets
+    // are queued behind another.
     assert_eq!(arrivals.iter().map(|arrival| arrival.0).collect::<Vec<_>>(), [1, 2, 3, 4].map(ms));
     let marks: Vec<_> = arrivals.iter().map(|arrival| arrival.1.ecn == Some(Ecn::Ce)).collect();
     assert_eq!(marks, [false, false, true, true]);
@@ -114,7 +114,7 @@ fn a_nat_translates_both_ways_and_forgets_old_mappings() {
 fn text_forms_parse() {
     let spec: LinkSpec = "12mbit/20ms/1.5%".parse().unwrap();
     let [mut there, _] = spec.loss(0.0).build(None, Seed(1), "l");
-    // (1472 + 28) B at 12 Mbit/s are 1 ms, and half of the round trip is 10 ms.
+    // (1472 + 28) B at 12 Mbit/s take 1 ms, and half of the round trip is 10 ms.
     assert_eq!(through(&mut there, [(ms(0), packet(1472))])[0].0, ms(11));
     for good in ["unlimited/0ms", "0.5gbit/1s", "64kbit/300us/100%", "9600bit/1s/0%"] {
         assert!(good.parse::<LinkSpec>().is_ok(), "{good}");

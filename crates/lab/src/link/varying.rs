@@ -1,4 +1,4 @@
-//! Propagation whose time changes, as that of somebody who moves.
+//! Propagation delay that changes over time, as for a moving host.
 
 use core::time::Duration;
 
@@ -7,18 +7,18 @@ use anabranch_wire::Time;
 use super::{Element, Next};
 use crate::packet::Packet;
 
-/// A one-way delay that changes at given times. Packets stay in order: where the delay falls, one that would
-/// overtake another arrives with it.
+/// One-way delay that changes at given times. Packets stay in order: if the delay falls, a packet that would
+/// overtake another arrives together with it.
 #[derive(Clone, Debug)]
 pub struct VaryingDelay {
-    /// Each holds from its time until the next one; before the first there is no delay.
+    /// Delays. Each is valid from its time until the next one; before the first the delay is zero.
     steps: Vec<(Time, Duration)>,
-    /// Time at which the latest packet so far leaves.
+    /// Latest time at which any packet so far leaves the element.
     last: Time,
 }
 
 impl VaryingDelay {
-    /// Delays that begin at the given times, which must ascend.
+    /// Creates a delay that changes at the given times, which must ascend.
     pub fn steps(steps: impl IntoIterator<Item = (Time, Duration)>) -> Self {
         Self { steps: steps.into_iter().collect(), last: Time::ZERO }
     }

@@ -1,20 +1,20 @@
-//! The event queue: what happens next, in an order that depends on nothing but the simulation.
+//! Event queue. The order of its entries depends on nothing but the simulation.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use anabranch_wire::Time;
 
-/// Things that will happen, earliest first; those of one instant in the order in which they were added.
+/// Future events, earliest first. Events with the same time are in the order in which they were added.
 ///
-/// Most of what happens on a network is added in the order in which it happens, link by link. Such things
-/// wait in a line each, and only the heads of the lines are compared.
+/// Most events of a network are added in order of time, link by link. Such events are kept in one FIFO for
+/// each line, and only the heads of the lines are compared.
 #[derive(Debug)]
 pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
     lines: Vec<VecDeque<Entry<T>>>,
     added: u64,
-    /// Location of the next entry; `None` if there is none.
+    /// Location of the next entry; `None` if the queue is empty.
     next: Option<Front>,
 }
 
@@ -38,7 +38,7 @@ impl<T> Default for Events<T> {
 }
 
 impl<T> Events<T> {
-    /// Adds `what` at the time `at`.
+    /// Adds the event `what` at the time `at`.
     pub fn add(&mut self, at: Time, what: T) {
         let entry = self.entry(at, what);
         if self.is_next(at) {
@@ -47,8 +47,8 @@ impl<T> Events<T> {
         self.heap.push(Reverse(entry));
     }
 
-    /// Adds `what` at the time `at`, as a rule not before earlier additions to the same line: that costs
-    /// least. Lines are few, and counted from 0.
+    /// Adds the event `what` at the time `at`. This costs least if `at` is not before the last entry of the
+    /// same line. Line numbers start at 0 and should be few.
     pub fn add_in_line(&mut self, line: usize, at: Time, what: T) {
         if line >= self.lines.len() {
             self.lines.resize_with(line + 1, VecDeque::new);
@@ -68,7 +68,7 @@ impl<T> Events<T> {
         Entry { at, sequence: self.added, what }
     }
 
-    /// Returns whether an entry added for `at` comes before all others.
+    /// Returns whether an entry for the time `at` would precede all others.
     fn is_next(&self, at: Time) -> bool {
         self.next_time().is_none_or(|next| at < next)
     }
@@ -90,7 +90,7 @@ impl<T> Events<T> {
         self.first().map(|entry| (entry.at, &entry.what))
     }
 
-    /// Takes the next thing.
+    /// Removes and returns the next entry.
     pub fn pop(&mut self) -> Option<(Time, T)> {
         let entry = match self.next? {
             Front::Heap => self.heap.pop().map(|Reverse(entry)| entry),

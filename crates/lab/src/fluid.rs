@@ -1,30 +1,31 @@
-//! The fluid bound of a download over several paths: what a sender that knew every path could reach.
+//! Fluid bound of a download over several paths: the time that a sender with full knowledge of every path
+//! could reach.
 //!
-//! Nothing is discrete here. The model, with one-way delay `d`, round trip `2d` and rate `C` of each path,
-//! and time counted from the client's first packet on path 0:
+//! The model is continuous. A path has the one-way delay `d`, the round-trip time `2d` and the rate `C`. Time
+//! is counted from the client's first packet on path 0.
 //!
-//! - The handshake takes one round trip of path 0, the request goes out with its end: path 0 starts at the
-//!   server at `3·d₀`.
-//! - The client opens the other paths at that same instant, `2·d₀`, when the handshake is complete: its
-//!   challenge arrives after `dᵢ`, and one round trip of the path's own later, at `2·d₀ + 3·dᵢ`, path `i`
-//!   starts at the server.
-//! - A path that has started sends at the rate `w·2^(t/2d)/2d` until that reaches `C`, with `w` ten packets
-//!   of 1500 bytes on the wire: it doubles continuously, from ten packets per round trip. That is ahead of a
-//!   sender that sends 10, 20, 40 … packets in whole round trips, by almost half a round trip of a full path
-//!   at the end, and so the stricter reading of "doubles".
-//! - Of 1500 bytes on the wire 1400 are payload. What is sent arrives `d` later; serialization of single
-//!   packets costs nothing.
+//! - The handshake takes one round trip of path 0, and the request is sent when it completes. So path 0 starts
+//!   at the server at `3·d₀`.
+//! - The client opens the other paths when the handshake completes, at `2·d₀`. Its PATH_CHALLENGE arrives after
+//!   `dᵢ`. Path `i` starts at the server one round trip of this path later, at `2·d₀ + 3·dᵢ`.
+//! - A path that has started sends at the rate `w·2^(t/2d)/2d` until the rate reaches `C`, where `w` is ten
+//!   packets of 1500 bytes on the wire. So the rate doubles continuously, from ten packets per round trip. A
+//!   sender that sends 10, 20, 40 … packets in whole round trips is behind this model, in the end by almost half
+//!   a round trip at full rate. The continuous reading of "doubles" is the stricter one.
+//! - Of 1500 bytes on the wire 1400 are payload. Bytes arrive `d` after they are sent; the serialization of
+//!   single packets takes no time.
 //!
-//! The bound is the time at which the client has everything. Closing the connection is not part of it.
+//! The bound is the time at which the client has all bytes. It does not include the closing of the
+//! connection.
 
 /// Bytes of a full packet on the wire.
 const PACKET: f64 = 1500.0;
-/// Payload in each of them.
+/// Payload bytes of a full packet.
 const PAYLOAD: f64 = 1400.0;
-/// Packets per round trip to start with.
+/// Initial number of packets per round trip.
 const INITIAL_PACKETS: f64 = 10.0;
 
-/// A path as the model sees it.
+/// Path of the fluid model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FluidPath {
     /// Bits per second on the wire.
@@ -33,7 +34,8 @@ pub struct FluidPath {
     pub delay: f64,
 }
 
-/// Seconds after which `payload` bytes have reached the client; infinite without paths that carry anything.
+/// Returns the time in seconds at which `payload` bytes have reached the client. It is infinite if no path
+/// has any rate.
 pub fn bound(paths: &[FluidPath], payload: f64) -> f64 {
     let Some(first) = paths.first() else { return f64::INFINITY };
     let total: f64 = paths.iter().map(|path| path.bits_per_second).sum();
@@ -48,7 +50,7 @@ pub fn bound(paths: &[FluidPath], payload: f64) -> f64 {
     while delivered(high) < payload {
         high *= 2.0;
     }
-    // Halved until neighbouring numbers are left.
+    // Bisection down to neighbouring floating-point numbers.
     for _ in 0..100 {
         let middle = (low + high) / 2.0;
         if delivered(middle) < payload { low = middle } else { high = middle }
@@ -63,11 +65,11 @@ impl FluidPath {
         start + self.delay
     }
 
-    /// Returns the payload bytes delivered in the first `seconds` of the path.
+    /// Returns the payload bytes delivered in the first `seconds` seconds of the path.
     fn delivered(&self, seconds: f64) -> f64 {
         let full = self.bits_per_second / 8.0;
         let round_trip = 2.0 * self.delay;
-        // Doublings until the path is full; none if ten packets fill it.
+        // Number of doublings until the path is full; zero if ten packets fill it.
         let doublings = (full * round_trip / (INITIAL_PACKETS * PACKET)).log2().max(0.0);
         let ramp = doublings * round_trip;
         let grown = |seconds: f64| {
@@ -90,7 +92,7 @@ impl FluidPath {
 mod tests {
     use super::*;
 
-    /// Creates a path; 12 Mbit/s carry 1000 full packets a second.
+    /// Returns a path. A rate of 12 Mbit/s is 1000 full packets per second.
     fn path(packets_per_second: f64, delay: f64) -> FluidPath {
         FluidPath { bits_per_second: packets_per_second * 12_000.0, delay }
     }
@@ -101,16 +103,17 @@ mod tests {
 
     #[test]
     fn a_path_that_ten_packets_fill_runs_at_its_rate_from_the_start() {
-        // 1000 packets/s and a round trip of 10 ms: exactly ten packets. Starts to arrive after four delays.
+        // 1000 packets/s and a round trip of 10 ms hold exactly ten packets. The first one arrives after four
+        // delays.
         close(bound(&[path(1000.0, 0.005)], 1_400_000.0), 0.020 + 1.0);
-        // A shorter round trip than that changes the start only.
+        // A shorter round trip changes only the start.
         close(bound(&[path(1000.0, 0.001)], 1_400_000.0), 0.004 + 1.0);
     }
 
     #[test]
     fn a_longer_path_doubles_until_it_is_full() {
-        // A round trip of 40 ms holds 40 packets: two doublings, 80 ms, in which 10·(4 − 1)/ln 2 = 43.2809
-        // packets come.
+        // A round trip of 40 ms holds 40 packets. Two doublings take 80 ms, in which 10·(4 − 1)/ln 2 =
+        // 43.2809 packets arrive.
         let ramped = 30.0 / core::f64::consts::LN_2;
         close(bound(&[path(1000.0, 0.020)], 1400.0 * (ramped + 500.0)), 0.080 + 0.080 + 0.5);
         // One doubling only: 10/ln 2 packets after 40 ms.
@@ -119,11 +122,11 @@ mod tests {
 
     #[test]
     fn another_path_begins_after_the_handshake_and_two_round_trips_of_its_own() {
-        // Path 0 from 4·5 = 20 ms on, path 1 from 2·5 + 4·2 = 18 ms on, both full at once: at 518 ms the one
-        // has brought 498 packets and the other 500.
+        // Path 0 delivers from 4·5 = 20 ms on, path 1 from 2·5 + 4·2 = 18 ms on, both at full rate at once.
+        // By 518 ms they have delivered 498 and 500 packets.
         let two = [path(1000.0, 0.005), path(1000.0, 0.002)];
         close(bound(&two, 1400.0 * 998.0), 0.518);
-        // The other way round: 4·2 = 8 ms and 2·2 + 4·5 = 24 ms.
+        // With the paths swapped they begin at 4·2 = 8 ms and 2·2 + 4·5 = 24 ms.
         let swapped = [two[1], two[0]];
         close(bound(&swapped, 1400.0 * (500.0 + 484.0)), 0.508);
     }

@@ -1,5 +1,5 @@
-//! A deterministic discrete-event network: links made of small elements, hosts that run real endpoints in
-//! virtual time, and one seed from which everything random follows.
+//! Deterministic discrete-event simulation of a network. Links are chains of small elements, hosts run real
+//! endpoints in virtual time, and all randomness follows from one seed.
 //!
 //! ```
 //! use anabranch_lab::app::{DownloadClient, DownloadServer};
@@ -17,12 +17,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`scenario`] follows from a seed alone: network, configurations, what the applications do and what
-//! disturbs them. `cargo run --release -p anabranch-lab --example seeds -- 10000` runs that many, `-- 1 SEED`
-//! repeats one. A [`model`] does the same to one connection with several paths.
+//! A [`scenario`] follows from a seed alone: the network, the configurations, the applications' actions and
+//! the disturbances. `cargo run --release -p anabranch-lab --example seeds -- 10000` runs 10000 seeds, `-- 1
+//! SEED` repeats one. A [`model`] does the same for one connection with several paths.
 //!
 //! The same links also run in real time as a UDP [`relay`], so that other implementations can be tested over
-//! them. Programs that want nothing else leave the feature `sim` out.
+//! them. Programs that need only the relay can disable the feature `sim`.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "sim")]

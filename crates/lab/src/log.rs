@@ -1,4 +1,4 @@
-//! Log of the connections' events, line by line, for debugging.
+//! Line-by-line log of the connections' events, for debugging.
 
 use anabranch_transport::Handle;
 use anabranch_transport::trace::{Observer, PacketTrace, TraceEvent};
@@ -6,7 +6,7 @@ use anabranch_wire::{Frame, Frames, Stream, Time};
 
 use crate::network::HostId;
 
-/// Prints one connection's events to standard error.
+/// Observer that prints one connection's events to standard error.
 #[derive(Debug)]
 pub(crate) struct Log {
     host: HostId,

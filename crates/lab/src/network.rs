@@ -1,4 +1,4 @@
-//! Hosts, the links between them, and what is on its way.
+//! Hosts, the links between them, and the packets on the links.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,11 +11,11 @@ use crate::packet::{Buffers, Packet};
 use crate::random::Seed;
 use crate::trace::{Kind, Trace};
 
-/// A host of a [`Network`].
+/// Index of a host of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub usize);
 
-/// A link of a [`Network`].
+/// Index of a link of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub usize);
 
@@ -24,20 +24,20 @@ pub struct LinkId(pub usize);
 pub enum Happening {
     /// A packet arrived at a host.
     Arrival(HostId, Packet),
-    /// The time that a host asked to be woken at.
+    /// The time at which a host asked to be woken has come.
     Wake(HostId),
 }
 
-/// Hosts with links between them, several in parallel if need be.
+/// Hosts and links. Several links may connect the same hosts in parallel.
 #[derive(Debug)]
 pub struct Network {
     seed: Seed,
     hosts: Vec<Host>,
     links: Vec<Link>,
-    /// From the first ends of links to the second ones, and back.
+    /// Directions of the links: from the first end to the second, and back.
     chains: Vec<[Chain; 2]>,
     events: Events<Event>,
-    /// Packets on their way; the event queue only moves their keys.
+    /// Packets that are on a link. The event queue stores only their keys.
     flying: Slab<Packet>,
     buffers: Buffers,
     arrivals: Vec<(Time, Packet)>,
@@ -53,14 +53,14 @@ struct Host {
 #[derive(Debug)]
 struct Link {
     ends: [End; 2],
-    /// Index of its chains, which it may share.
+    /// Index into the network's chains, which several links may share.
     chains: usize,
 }
 
 #[derive(Debug)]
 struct End {
     host: HostId,
-    /// The host's own address on this link, then those that a NAT shows the other end.
+    /// The host's own address on this link, followed by its public addresses behind a NAT.
     ips: Vec<IpAddr>,
 }
 
@@ -71,7 +71,7 @@ enum Event {
 }
 
 impl Network {
-    /// Creates a network without hosts; all its randomness follows from `seed`.
+    /// Creates a network without hosts. All its randomness follows from `seed`.
     pub fn new(seed: Seed) -> Self {
         Self {
             seed,
@@ -92,7 +92,7 @@ impl Network {
         HostId(self.hosts.len() - 1)
     }
 
-    /// Adds a link between two hosts, each with its address on it.
+    /// Adds a link between two hosts, each given with its address on the link.
     pub fn add_link(&mut self, first: (HostId, IpAddr), second: (HostId, IpAddr), spec: &LinkSpec) -> LinkId {
         let chains = spec.build(Some(first.1), self.seed, &format!("link/{}", self.links.len()));
         let ips = std::iter::once(first.1).chain(spec.rebindings().iter().filter_map(|nat| nat.ip)).collect();
@@ -102,16 +102,16 @@ impl Network {
         LinkId(self.links.len() - 1)
     }
 
-    /// Has two more hosts send over `link`, each with its address on it: their packets meet the same queues.
+    /// Attaches two more hosts to `link`, each with its address on it. Their packets share the link's queues.
     pub fn share_link(&mut self, link: LinkId, first: (HostId, IpAddr), second: (HostId, IpAddr)) -> LinkId {
         let ends = [first, second].map(|(host, ip)| End { host, ips: vec![ip] });
         self.links.push(Link { ends, chains: self.links[link.0].chains });
         LinkId(self.links.len() - 1)
     }
 
-    /// Sends a datagram from `host`. An unspecified source address becomes that of the link that leads to the
-    /// destination. A datagram that no link leads to the destination of is dropped, as a host without a route
-    /// does.
+    /// Sends a datagram from `host`. An unspecified source address is replaced by that of the link that leads
+    /// to the destination. A datagram without a link to its destination is dropped, as by a host without a
+    /// route.
     pub fn send(
         &mut self,
         now: Time,
@@ -137,7 +137,7 @@ impl Network {
         }
     }
 
-    /// Returns the link from `host` to `destination` and which of its ends `host` is.
+    /// Returns the link from `host` to `destination` and the index of `host` among the link's ends.
     fn route(&self, host: HostId, source: IpAddr, destination: IpAddr) -> Option<(usize, usize)> {
         let ends = self.links.iter().enumerate().flat_map(|(link, _)| [(link, 0), (link, 1)]);
         ends.into_iter().find(|&(link, end)| {
@@ -148,7 +148,7 @@ impl Network {
         })
     }
 
-    /// Wakes `host` at `at`, or earlier if it was to be woken earlier.
+    /// Schedules a wake-up of `host` at `at`, unless an earlier one is already scheduled.
     pub fn wake(&mut self, host: HostId, at: Time) {
         let wake = &mut self.hosts[host.0].wake;
         if wake.is_none_or(|earlier| at < earlier) {
@@ -163,7 +163,7 @@ impl Network {
         self.events.next_time()
     }
 
-    /// Takes the next event. Give its packet's buffer back with [`Network::recycle`].
+    /// Removes and returns the next event. The caller returns its packet's buffer with [`Network::recycle`].
     pub fn next_event(&mut self) -> Option<(Time, Happening)> {
         self.drop_superseded();
         let (at, event) = self.events.pop()?;
@@ -181,8 +181,8 @@ impl Network {
         })
     }
 
-    /// Forgets wake-ups in front of the queue that an earlier one, which has come already, took the place of:
-    /// they are nothing that happens.
+    /// Removes superseded wake-ups from the front of the queue. A wake-up is superseded when its host is
+    /// scheduled for an earlier time. It is then no event.
     fn drop_superseded(&mut self) {
         while let Some((at, Event::Wake(host))) = self.events.peek() {
             if self.hosts[host.0].wake == Some(at) {
@@ -192,7 +192,7 @@ impl Network {
         }
     }
 
-    /// Takes the next event if it is another packet for `host` at the same instant `now`.
+    /// Removes the next event and returns its packet if it is another arrival at `host` at the instant `now`.
     pub fn next_arrival(&mut self, now: Time, host: HostId) -> Option<Packet> {
         match self.events.peek() {
             Some((at, Event::Arrival(to, _))) if at == now && *to == host => match self.next_event() {
@@ -203,8 +203,8 @@ impl Network {
         }
     }
 
-    /// Has the NAT in front of the first host of `link` use another mapping from `rebinding.from` on. What
-    /// was sent before it first changed is not known to it.
+    /// Schedules a new mapping of the NAT in front of the first host of `link`. The NAT does not know
+    /// connections from before its first rebinding.
     pub fn rebind(&mut self, link: LinkId, rebinding: Rebinding) {
         let Link { ends, chains } = &mut self.links[link.0];
         let chains = &mut self.chains[*chains];
@@ -218,15 +218,14 @@ impl Network {
         chains[1].set(inbound);
     }
 
-    /// Sets the times at which `link` is down from now on: on the way from its first end to its second, and
-    /// back.
+    /// Sets the outages of `link`: in the direction from its first end to its second, and back.
     pub fn black_out(&mut self, link: LinkId, ways: [Blackout; 2]) {
         for (chain, blackout) in self.chains[self.links[link.0].chains].iter_mut().zip(ways) {
             chain.set(blackout);
         }
     }
 
-    /// Takes back the buffer of a packet that has been dealt with.
+    /// Returns the buffer of a processed packet for reuse.
     pub fn recycle(&mut self, packet: Packet) {
         self.buffers.give(packet.payload);
     }
@@ -237,7 +236,7 @@ impl Network {
         [there.counters(), back.counters()]
     }
 
-    /// Returns the trace of everything that happened so far, to which applications add their observations.
+    /// Returns the trace of all events so far. Applications add their observations to it.
     pub fn trace(&mut self) -> &mut Trace {
         &mut self.trace
     }

@@ -1,4 +1,4 @@
-//! A host of the simulation: an endpoint, an application on top, and the network below.
+//! Host of the simulation: an endpoint with an application above and the network below.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,14 @@ use crate::network::{HostId, Network};
 use crate::packet::Packet;
 use crate::trace::Kind;
 
-/// Datagrams in a batch that a node sends, as with segmentation offload.
+/// Maximum number of datagrams in a batch that a node sends, as with segmentation offload.
 const BATCH: usize = 10;
-/// Rounds of events and transmits at one instant before a node counts as spinning.
+/// Maximum number of rounds of events and transmissions at one instant. A node that exceeds it counts as
+/// spinning.
 const MAX_ROUNDS: usize = 100_000;
 
-/// Drives an endpoint as its contract says: change it, drain what it has to say and to send, note one
-/// deadline.
+/// Driver of an endpoint. After each change it drains the endpoint's events and transmissions, then schedules
+/// its deadline.
 pub struct Node {
     host: HostId,
     pub(crate) endpoint: Endpoint,
@@ -26,11 +27,11 @@ pub struct Node {
     out: TransmitBuf,
     /// Functions that create the observers of connections.
     watchers: Vec<Watcher>,
-    /// Connections that are watched, and whether they have ended: handles are used again.
+    /// Observed connections, with `true` if the connection has ended. Handles are reused.
     watched: BTreeMap<Handle, bool>,
 }
 
-/// Gives each connection its observer.
+/// Function that creates a connection's observer.
 type Watcher = Box<dyn FnMut(Handle) -> Box<dyn Observer>>;
 
 /// Several observers of one connection.
@@ -50,7 +51,7 @@ impl Node {
         Self { host, endpoint, application, out, watchers: Vec::new(), watched: BTreeMap::new() }
     }
 
-    /// Has `watcher` make an observer for each connection of the host that is to come.
+    /// Calls `watcher` for each future connection of the host to create its observer.
     pub(crate) fn observe(&mut self, watcher: Watcher) {
         self.watchers.push(watcher);
     }
@@ -72,13 +73,13 @@ impl Node {
         }
     }
 
-    /// Lets the application begin.
+    /// Starts the application.
     pub(crate) fn start(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
         self.application.start(now, &mut self.endpoint);
         self.drain(now, network)
     }
 
-    /// Datagrams have arrived.
+    /// Handles received datagrams.
     pub(crate) fn arrive(
         &mut self,
         now: Time,
@@ -97,7 +98,7 @@ impl Node {
         self.drain(now, network)
     }
 
-    /// Handles deadlines that may have passed.
+    /// Handles the deadlines that have passed.
     pub(crate) fn wake(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
         if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);
@@ -108,7 +109,7 @@ impl Node {
         self.drain(now, network)
     }
 
-    /// Passes everything on until the endpoint has nothing more to say, then asks to be woken at its
+    /// Passes on events and transmissions until the endpoint has none left. Then schedules a wake-up at its
     /// deadline.
     pub(crate) fn drain(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
         let mut rounds = 0;
@@ -149,6 +150,6 @@ impl Node {
     }
 }
 
-/// A host does not come to rest.
+/// Error of a host that does not come to rest within one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spinning(pub HostId);

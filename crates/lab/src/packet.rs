@@ -1,4 +1,4 @@
-//! A datagram on its way, and the buffers that datagrams are kept in.
+//! Packets in the network, and a pool of buffers for their payloads.
 
 use std::net::SocketAddr;
 
@@ -7,9 +7,9 @@ use anabranch_wire::Ecn;
 /// A UDP datagram inside the network.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Sender as the receiver will see it.
+    /// Source address as the receiver sees it.
     pub source: SocketAddr,
-    /// Receiver.
+    /// Destination address.
     pub destination: SocketAddr,
     /// ECN codepoint, `None` for Not-ECT.
     pub ecn: Option<Ecn>,
@@ -17,14 +17,13 @@ pub struct Packet {
     pub payload: Vec<u8>,
 }
 
-/// Buffers of packets that have arrived or were dropped, ready for the next ones: in steady state nothing is
-/// allocated.
+/// Pool of buffers of packets that have arrived or were dropped. In steady state no memory is allocated.
 #[derive(Debug, Default)]
 pub struct Buffers {
     spare: Vec<Vec<u8>>,
 }
 
-/// Spare buffers kept at most: more than a long fat link ever has in flight in practice.
+/// Maximum number of spare buffers: more than are in flight on a long fat link in practice.
 const MAX_SPARE: usize = 16_384;
 
 impl Buffers {
@@ -36,7 +35,7 @@ impl Buffers {
         buffer
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer to the pool.
     pub fn give(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < MAX_SPARE {
             self.spare.push(buffer);

@@ -1,4 +1,4 @@
-//! Both ends of a transfer whose every byte is checked, and whose receiver notes when bytes came.
+//! Both ends of a transfer. Every byte is checked, and the receiver records the arrival times.
 
 use anabranch_transport::stream::{StreamEvent, Streams};
 use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
@@ -8,7 +8,7 @@ use crate::app::{Application, PathOpener, Pattern, Receiver, Sender};
 use crate::random::Rng;
 use crate::tls::SERVER_NAME;
 
-/// Order of the transfer over the one stream.
+/// Parameters of the transfer, which the client sends at the beginning of the only stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) upload: bool,
@@ -16,7 +16,7 @@ pub(super) struct Order {
     pub(super) bytes: u64,
 }
 
-/// Bytes of an order at the beginning of the stream.
+/// Length of an encoded order in bytes.
 const HEAD: usize = 17;
 
 impl Order {
@@ -30,14 +30,14 @@ impl Order {
     }
 }
 
-/// Data that the receiving end of the transfer has seen.
+/// Data that the receiver of the transfer has read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
-    /// Bytes that came in order and were what they must be.
+    /// Bytes that arrived in order with the expected content.
     pub(super) good: u64,
-    /// Bytes that were not, or that nobody had sent.
+    /// Bytes that arrived with other content, or that the peer never sent.
     pub(super) bad: u64,
-    /// Instants at which bytes came.
+    /// Times at which bytes arrived.
     pub(super) times: Vec<Time>,
 }
 
@@ -59,13 +59,14 @@ struct End {
     receiver: Receiver,
 }
 
-/// Connects, opens paths, and begins the transfer when the handshake is complete, or when told to.
+/// Client that connects, opens paths, and begins the transfer when the handshake completes or when
+/// [`Client::begin`] is called.
 pub(super) struct Client {
     config: ClientConfig,
     tuple: FourTuple,
     rng: Rng,
     order: Order,
-    /// `true` if the client begins the transfer by itself.
+    /// `true` if the client begins the transfer when the handshake completes.
     at_once: bool,
     handle: Option<Handle>,
     end: Option<(StreamId, End)>,
@@ -87,7 +88,7 @@ impl Client {
         Self { config, tuple, rng, order, at_once, handle: None, end: None, paths, arrivals, failure: None }
     }
 
-    /// Sends the order, and the data if the client is to send it.
+    /// Sends the order, followed by the data if the client is the sender.
     pub(super) fn begin(&mut self, now: Time, endpoint: &mut Endpoint) {
         let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) else { return };
         let Some(id) = connection.streams().open(Dir::Bi) else {
@@ -146,7 +147,7 @@ impl Application for Client {
     }
 }
 
-/// Does what the one stream orders.
+/// Server that executes the order of the only stream.
 pub(super) struct Server {
     rng: Rng,
     head: Vec<u8>,
@@ -220,10 +221,10 @@ mod tests {
         Pattern(order.key).fill(0, &mut data);
         arrivals.note(Time::ZERO, order, 0, &data);
         assert_eq!((arrivals.good, arrivals.bad), (600, 0));
-        // The same once more is not what comes next.
+        // The same bytes once more are not the next ones in order.
         arrivals.note(Time::ZERO, order, 600, &data[..100]);
         assert_eq!((arrivals.good, arrivals.bad, arrivals.times.len()), (600, 100, 1));
-        // What goes beyond the end counts as wrong.
+        // Bytes beyond the end count as wrong.
         Pattern(order.key).fill(700, &mut data);
         arrivals.note(Time::from_millis(1), order, 700, &data[..400]);
         assert_eq!((arrivals.good, arrivals.bad, arrivals.times.len()), (900, 200, 2));

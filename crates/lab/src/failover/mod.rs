@@ -1,7 +1,7 @@
-//! Kill schedules: one of several paths falls silent at a random instant, and every byte must still arrive,
-//! soon.
+//! Kill schedules. One of several paths becomes silent at a random instant; every byte must still arrive, and
+//! within a bounded time.
 //!
-//! Everything follows from a seed, so that each schedule can be run again by itself.
+//! Everything follows from a seed, so that each schedule can be repeated individually.
 
 mod app;
 mod run;
@@ -15,18 +15,19 @@ use crate::random::Seed;
 
 pub use run::Outcome;
 
-/// Kills come at a uniform instant of this period after the path's first round-trip sample at both ends.
+/// Period in seconds after the path's first round-trip sample at both ends. The time of a kill is uniformly
+/// distributed in it.
 const SPREAD: f64 = 1.0;
-/// Round-trip times of the paths: those of the handover experiment of 2017, and a third one.
+/// Round-trip times of the paths: the two of the 2017 handover experiment, and a third one.
 const ROUND_TRIPS: [Duration; 3] =
     [Duration::from_millis(15), Duration::from_millis(25), Duration::from_millis(40)];
-/// Bits per second of each path, with a queue of one bandwidth-delay product.
+/// Bits per second of each path. Each path has a queue of one bandwidth-delay product.
 const RATE: u64 = 10_000_000;
-/// Bytes of an IP packet as large as they get.
+/// Bytes of a full-sized IP packet.
 const FULL_PACKET: u64 = 1500;
-/// Bytes of an IP packet with acknowledgments, a path's status and a request.
+/// Bytes of an IP packet that carries acknowledgments, a path's status and a request.
 const SMALL_PACKET: u64 = 100;
-/// Bytes of a bulk transfer: it lasts longer than [`SPREAD`] over three paths.
+/// Bytes of a bulk transfer. Over three paths it lasts longer than [`SPREAD`].
 const BULK: u64 = 5_000_000;
 
 /// Activity of the connection when the path dies.
@@ -36,9 +37,9 @@ pub enum Class {
     Upload,
     /// The server sends.
     Download,
-    /// Either sends, and only what comes back is lost: the acknowledgments.
+    /// Either end sends; only the direction of the acknowledgments fails.
     Acks,
-    /// Nothing; a request comes afterwards.
+    /// No data; a request follows after the kill.
     Idle,
 }
 
@@ -57,18 +58,18 @@ impl Class {
     }
 }
 
-/// Directions in which a link is dead.
+/// Directions in which a link fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dead {
-    /// Nothing gets through.
+    /// No packet arrives in either direction.
     Both,
-    /// Nothing reaches the server.
+    /// No packet reaches the server.
     ToServer,
-    /// Nothing reaches the client.
+    /// No packet reaches the client.
     ToClient,
 }
 
-/// One schedule.
+/// Schedule of one path failure.
 #[derive(Clone, Debug)]
 pub struct KillSchedule {
     /// Seed from which the schedule was drawn.
@@ -85,17 +86,16 @@ pub struct KillSchedule {
     pub victim: usize,
     /// Directions in which the path is dead.
     pub dead: Dead,
-    /// Time of the kill, counted from the first moment at which both ends have a round-trip sample of the
-    /// path.
+    /// Time of the kill, counted from the moment at which both ends have a round-trip sample of the path.
     pub after: Duration,
-    /// For how long; `None` for ever.
+    /// Duration of the failure; `None` if it is permanent.
     pub lasts: Option<Duration>,
-    /// Time at which an idle connection gets a request, counted from the kill.
+    /// Time from the kill to the request on an idle connection.
     pub request_after: Duration,
 }
 
 impl KillSchedule {
-    /// Creates the schedule that follows from `seed`. Classes take turns.
+    /// Creates the schedule that follows from `seed`. Consecutive seeds cycle through the classes.
     pub fn random(seed: u64) -> Self {
         let mut rng = Seed(seed).rng("kill schedule");
         let class = Class::ALL[(seed % Class::ALL.len() as u64) as usize];
@@ -127,17 +127,17 @@ impl KillSchedule {
         }
     }
 
-    /// Runs the schedule with this transport at both ends and, if `watch`, prints everything that happens to
-    /// standard error.
+    /// Runs the schedule with `transport` at both ends. If `watch` is `true`, prints all events to standard
+    /// error.
     ///
     /// # Errors
-    /// If the connection did not come to the point at which the path could die.
+    /// Fails if the connection did not reach the point at which the path could die.
     pub fn run(&self, transport: &TransportConfig, watch: bool) -> Result<Outcome, String> {
         run::run(self, transport, watch)
     }
 
-    /// Returns the duration of a round trip over the empty link of the path `path`: the delay, a packet of
-    /// full size one way and a small one the other way.
+    /// Returns the duration of a round trip over the empty link of path number `path`: the delay, plus the
+    /// serialization of a full-sized packet one way and of a small one the other way.
     pub fn round_trip(&self, path: usize) -> Duration {
         let on_the_wire = Duration::from_nanos((FULL_PACKET + SMALL_PACKET) * 8 * 1_000_000_000 / RATE);
         self.round_trips.get(path).copied().unwrap_or_default() + on_the_wire

@@ -1,5 +1,5 @@
-//! Running a kill schedule: once up to the moment at which the path may die, and again with the kill in the
-//! link.
+//! Running a kill schedule. A first run determines the time at which the path may die; a second run has the
+//! kill in the link.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -15,13 +15,13 @@ use crate::pair::{Pair, PairConfig};
 use crate::sim::Simulation;
 use crate::transfer::{Meter, PathTotals, further_tuple};
 
-/// All paths must have round-trip samples by then.
+/// Time by which all paths must have round-trip samples.
 const PATHS_BY: Time = Time::from_millis(10_000);
-/// Everything must have arrived this long after the kill.
+/// Maximum time from the kill until all data has arrived.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Waits that begin this long after the kill belong to it.
+/// Time after the kill within which a wait must begin to count as caused by it.
 const WINDOW: Duration = Duration::from_secs(1);
-/// RFC 9002 §6.1.2, kGranularity.
+/// Timer granularity (kGranularity, RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Outcome of a [`KillSchedule`].
@@ -31,39 +31,39 @@ pub struct Outcome {
     pub seed: u64,
     /// Time at which the path died.
     pub killed: Time,
-    /// The longest wait for new in-order bytes that begins up to one second after the kill, or that the kill
-    /// falls into.
+    /// Longest wait for new in-order bytes. The wait begins up to one second after the kill, or the kill
+    /// falls into it.
     pub gap: Duration,
     /// Time at which that wait began.
     pub gap_began: Time,
-    /// The dead path's probe timeout at the kill, at the end that sends data.
+    /// The dead path's PTO at the kill, at the end that sends data.
     pub pto: Duration,
-    /// The smallest smoothed round-trip time of another path at the kill, at that end; zero as long as it has
-    /// measured none.
+    /// Minimum smoothed round-trip time of the other paths at the kill, at the same end; zero if the end has
+    /// no sample yet.
     pub other_rtt: Duration,
-    /// The smallest round trip of another path: what that end takes it for, and at least what its link takes
-    /// without a queue.
+    /// Minimum round-trip time of the other paths. For each path it is the sender's estimate, but at least
+    /// the round trip over the empty link.
     pub round_trip: Duration,
     /// Bytes that never arrived.
     pub lost_bytes: u64,
-    /// Bytes that were delivered twice, or are not what was sent.
+    /// Bytes that were delivered twice or with wrong content.
     pub wrong_bytes: u64,
-    /// Error that ended the transfer or the connection, if any.
+    /// Error that ended the transfer or the connection.
     pub failure: Option<String>,
     /// Fingerprint of everything that happened.
     pub trace: u64,
 }
 
 impl Outcome {
-    /// Returns the limit that the gap should not exceed: the dead path's probe timeout and one round trip of
-    /// another path, which is no shorter than its link allows.
+    /// Returns the limit that the gap should not exceed: the dead path's PTO plus one round trip of another
+    /// path, which is at least that of its empty link.
     pub fn limit(&self) -> Duration {
         self.pto + self.round_trip
     }
 
-    /// Returns the same limit with the round trip as the sender knows it. It is zero before the sender has
-    /// measured one. Where acknowledgments return on a shorter path it is too short: no answer can be that
-    /// early.
+    /// Returns the same limit with the sender's own estimate of the round-trip time, which is zero before the
+    /// first sample. The estimate is too short if acknowledgments return on a shorter path: then no response
+    /// can arrive within the limit.
     pub fn limit_as_known(&self) -> Duration {
         self.pto + self.other_rtt
     }
@@ -74,7 +74,7 @@ pub(super) fn run(
     transport: &TransportConfig,
     watch: bool,
 ) -> Result<Outcome, String> {
-    // Up to the kill both runs are the same, because the seed is.
+    // Both runs are identical until the kill, because they have the same seed.
     let killed = Stage::new(schedule, transport, None, false)?.sampled(schedule)? + schedule.after;
     let until = schedule.lasts.map_or(Time::from_nanos(u64::MAX), |lasts| killed + lasts);
     let mut stage = Stage::new(schedule, transport, Some(killed..until), watch)?;
@@ -106,9 +106,9 @@ pub(super) fn run(
     })
 }
 
-/// Returns the longest wait between arrivals that ends after the kill and begins before [`WINDOW`] is over,
-/// and its beginning. `began` is the time at which bytes were first requested after the kill, or the kill
-/// itself. Bytes that have not arrived count as awaited until `now`.
+/// Returns the longest wait between arrivals that ends after the kill and begins at most [`WINDOW`] after it,
+/// and the beginning of that wait. `began` is the time of the first request after the kill, or the kill
+/// itself. Missing bytes count as awaited until `now`.
 fn longest_wait(arrivals: &Arrivals, killed: Time, began: Time, now: Time, bytes: u64) -> (Duration, Time) {
     let missing = (arrivals.good < bytes).then_some(now);
     let before = arrivals.times.iter().rfind(|at| **at <= killed).copied().unwrap_or(began);
@@ -124,7 +124,7 @@ fn longest_wait(arrivals: &Arrivals, killed: Time, began: Time, now: Time, bytes
     longest
 }
 
-/// Parts of a limit, as in the fields of [`Outcome`].
+/// Terms of a limit, as in the fields of [`Outcome`].
 struct Expectation {
     pto: Duration,
     other_rtt: Duration,
@@ -177,7 +177,7 @@ impl Stage {
         Ok(Self { pair, meters })
     }
 
-    /// Runs until both ends have a round-trip sample of the path that is to die.
+    /// Runs until both ends have a round-trip sample of the path that will die.
     fn sampled(&mut self, schedule: &KillSchedule) -> Result<Time, String> {
         let id = PathId(schedule.victim as u32);
         let has =
@@ -191,9 +191,9 @@ impl Stage {
         Ok(self.pair.sim.now())
     }
 
-    /// Returns the dead path's PTO and the best round-trip time of another path, at the sender. The end that
-    /// requests data is a sender, too: the longer PTO of both ends counts when the path dies before a
-    /// request.
+    /// Returns the dead path's PTO and the minimum round-trip time of the other paths, at the sender. The end
+    /// that sends a request is a sender, too. So if the path dies before the request, the longer PTO of both
+    /// ends counts.
     fn expectation(
         &self,
         schedule: &KillSchedule,
@@ -231,7 +231,7 @@ impl Stage {
                 || client.failure.is_some()
                 || server.failure.is_some()
         });
-        // What is sent once more must not be delivered once more.
+        // Retransmitted data must not be delivered again.
         let end = self.pair.sim.now() + WINDOW;
         self.pair.sim.run(end, |_| false);
     }
@@ -261,14 +261,14 @@ mod tests {
             longest_wait(&Arrivals { good, bad: 0, times }, ms(1000), ms(1000), ms(9000), 5)
         };
         let gap = |length, from| (Duration::from_millis(length), ms(from));
-        // Before the kill, around it, after it, later than a second after it.
+        // Waits before the kill, around it, after it, and more than a second after it.
         assert_eq!(wait(&[0, 900, 990, 1050, 1060], 5), gap(60, 990));
         assert_eq!(wait(&[990, 1010, 1110, 1120], 5), gap(100, 1010));
         assert_eq!(wait(&[990, 1500, 2001, 4000], 5), gap(510, 990));
         assert_eq!(wait(&[990, 1500, 2000, 4000], 5), gap(2000, 2000));
-        // What never came is waited for until the end.
+        // A byte that never arrives is awaited until the end.
         assert_eq!(wait(&[990, 1010], 4), gap(7990, 1010));
-        // Nothing was asked for before the kill.
+        // No byte was requested before the kill.
         assert_eq!(wait(&[1070], 5), gap(70, 1000));
     }
 }

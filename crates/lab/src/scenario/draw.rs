@@ -1,4 +1,5 @@
-//! Drawing a scenario. Extremes are likely: small windows, tiny queues, long and fast links, much or no loss.
+//! Drawing a scenario. Extremes are likely: small windows, tiny queues, long and fast links, heavy loss or
+//! none.
 
 use core::time::Duration;
 
@@ -12,19 +13,18 @@ use crate::app::exchange::{ConnectionPlan, Request, StreamPlan};
 use crate::link::{Blackout, BurstLoss, Limit, LinkSpec, Queue, Rate};
 use crate::random::{Rng, Seed};
 
-/// Bytes that the streams of one connection carry together, at most.
+/// Maximum number of bytes that all streams of one connection carry together.
 const MAX_BYTES: u64 = 1_000_000;
-/// Long enough for many probe timeouts in a row, so that only a fault ends a connection.
+/// Idle timeout. It is long enough for many consecutive PTOs, so that only a fault ends a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// Duration of an outage of a link that comes and goes, and the mean time from one outage to the next.
+/// Duration of each periodic outage of a link, and the mean time from one outage to the next.
 const OUTAGE: Duration = Duration::from_millis(100);
 const OUTAGE_PERIOD: Duration = Duration::from_micros(503_017);
-/// Number of outages before their gaps repeat.
+/// Number of outages after which their gaps repeat.
 const OUTAGES: u32 = 37;
 
-/// Returns outages whose gaps differ. A fixed gap may be what a probe timeout is by chance; all later ones,
-/// each twice as long, are multiples of it then, and everything that an end sends falls into outages until
-/// the idle timeout.
+/// Returns outages whose gaps differ. A fixed gap may by chance equal a PTO. Every later PTO, each twice as
+/// long, is then a multiple of the gap, and all probes of an end fall into outages until the idle timeout.
 fn outages() -> Blackout {
     let windows = (0..OUTAGES).map(|n| {
         let from =
@@ -49,8 +49,8 @@ impl Scenario {
         let disturbances = if clean { Vec::new() } else { disturbances(rng) };
         let mut client = transport(rng);
         if disturbances.iter().any(|(_, what)| what.is_rebinding()) {
-            // A server's packets to an old mapping are lost until the client sends something, which it need
-            // not do as long as it only reads.
+            // A server's packets to an old mapping are lost until the client sends a packet, and a client
+            // that only reads need not send.
             let usual = client.keep_alive();
             client = client.with_keep_alive(usual.unwrap_or(Duration::from_secs(10)));
         }
@@ -73,7 +73,7 @@ impl Scenario {
     }
 }
 
-/// Draws a number evenly distributed on a logarithmic scale.
+/// Draws a number that is uniformly distributed on a logarithmic scale.
 fn logarithmic(rng: &mut Rng, low: f64, high: f64) -> f64 {
     low * (high / low).powf(rng.unit())
 }
@@ -115,7 +115,7 @@ fn link(rng: &mut Rng) -> LinkSpec {
         spec = spec.mtu(rng.pick(&[1200, 1201, 1252, 1350, 1452, 1472]));
     }
     if rng.chance(0.05) {
-        // One direction comes and goes all the time.
+        // Periodic outages in one direction, for the whole run.
         spec = spec.back(outages());
     }
     spec

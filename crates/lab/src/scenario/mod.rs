@@ -1,5 +1,5 @@
-//! Random scenarios: from a seed to a network, two configurations, what the applications do and what disturbs
-//! them; and whether everything ended as it must.
+//! Random scenarios. A seed determines the network, two configurations, the applications' actions and the
+//! disturbances. Each run checks that everything ended as expected.
 
 mod draw;
 mod run;
@@ -15,16 +15,16 @@ use crate::link::LinkSpec;
 
 pub use run::Report;
 
-/// Everything that a run depends on.
+/// Complete description of a run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Seed from which the rest was drawn; printed with every failure.
+    /// Seed from which the other fields were drawn; printed with every failure.
     pub seed: u64,
-    /// Links between the client's first and second address and the server.
+    /// Links from the client's first and second address to the server.
     pub links: [LinkSpec; 2],
-    /// The client's transport.
+    /// The client's transport configuration.
     pub client: TransportConfig,
-    /// The server's transport.
+    /// The server's transport configuration.
     pub server: TransportConfig,
     /// Lengths of the client's and the server's connection IDs.
     pub cid_len: [usize; 2],
@@ -32,15 +32,15 @@ pub struct Scenario {
     pub initial_version: Version,
     /// Policy by which the server sends Retry packets.
     pub retry: RetryPolicy,
-    /// Connections, one after the other.
+    /// Plans of the connections, which run one after the other.
     pub plans: Vec<ConnectionPlan>,
-    /// Disturbances, with their times after a handshake is confirmed.
+    /// Disturbances, each with its time after the handshake is confirmed.
     pub disturbances: Vec<(Duration, Disturbance)>,
     /// Times at which both links are down.
     pub blackouts: Vec<Range<Time>>,
 }
 
-/// Something that happens to a connection from outside.
+/// External disturbance of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// A NAT in front of the client changes the port of its first address.
@@ -53,13 +53,13 @@ pub enum Disturbance {
     UpdateClientKeys,
     /// The server updates its keys.
     UpdateServerKeys,
-    /// The server forgets all TLS sessions and gives later connections smaller limits, so that early data of
-    /// a client that remembers is refused.
+    /// The server forgets all TLS sessions and gives later connections smaller limits. So it rejects early
+    /// data of a client that resumes a session.
     ForgetSessions,
 }
 
 impl Disturbance {
-    /// Returns whether a NAT's mapping changes, of which neither end is informed.
+    /// Returns whether the disturbance is a change of a NAT's mapping, which neither end is informed about.
     fn is_rebinding(self) -> bool {
         matches!(self, Self::RebindPort | Self::RebindAddress)
     }

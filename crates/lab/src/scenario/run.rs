@@ -18,11 +18,11 @@ use crate::seeds::SeedReport;
 use crate::sim::{Outcome, Simulation};
 use crate::tls::{SERVER_NAME, pair};
 
-/// Simulated time within which everything must have ended.
+/// Simulated time within which the run must end.
 const DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
-/// Packets in a row lost by chance in one direction from which on silence may end a connection: each probe
-/// timeout is twice the one before, so that no more than a dozen fit into the idle timeout.
+/// Number of consecutive packets lost by chance in one direction from which on a timeout counts as bad luck.
+/// Each PTO is twice the one before, so no more than a dozen fit into the idle timeout.
 const BAD_LUCK: u64 = 10;
 
 /// Message with which the client reports a timeout.
@@ -33,40 +33,39 @@ const TIMED_OUT: &str = "connection ended early: timed out";
 pub struct Report {
     /// The scenario's seed.
     pub seed: u64,
-    /// Everything that was not as it must be; empty if all is well.
+    /// Deviations from the expected course; empty if the run passed.
     pub faults: Vec<String>,
-    /// Fingerprint of everything that happened.
+    /// Fingerprint of all events.
     pub trace: u64,
-    /// Number of events in it.
+    /// Number of events in the fingerprint.
     pub events: u64,
     /// Simulated time at the end.
     pub ended: Time,
     /// Bytes that arrived at both applications.
     pub received: u64,
-    /// Messages that came back.
+    /// Number of messages that the server echoed.
     pub echoed: u64,
-    /// Handshakes that were completed.
+    /// Number of completed handshakes.
     pub connected: u32,
-    /// Connections with accepted early data.
+    /// Number of connections with accepted early data.
     pub early: u32,
-    /// Connections with refused early data.
+    /// Number of connections with rejected early data.
     pub refused: u32,
-    /// Path changes that the server reported.
+    /// Number of path changes that the server reported.
     pub moves: u32,
-    /// A connection timed out, and a link lost so many packets in a row by chance that it could not but time
-    /// out.
+    /// `true` if a connection timed out because a link lost too many consecutive packets by chance.
     pub unlucky: bool,
-    /// Numbers of both links: from the client, and to it.
+    /// Counters of both links: from the client, and to it.
     pub links: [[Counters; 2]; 2],
 }
 
-/// A scenario under way.
+/// A scenario that is running.
 struct Stage {
     sim: Simulation,
     client: HostId,
     server: HostId,
     links: [LinkId; 2],
-    /// Times the NAT has changed.
+    /// Number of changes of the NAT so far.
     rebound: u16,
 }
 
@@ -76,7 +75,7 @@ impl Scenario {
         self.run_watched(false)
     }
 
-    /// Runs the scenario and, if `watch`, prints everything that happens to standard error.
+    /// Runs the scenario. If `watch` is `true`, prints all events to standard error.
     pub fn run_watched(&self, watch: bool) -> Report {
         let mut stage = match Stage::new(self) {
             Ok(stage) => stage,
@@ -127,8 +126,8 @@ impl Stage {
         Ok(Self { sim, client, server, links: [links[0], links[1]], rebound: 0 })
     }
 
-    /// Runs until the client is done with all connections, disturbing them as planned, and then until all is
-    /// quiet.
+    /// Runs until the client has completed all connections, disturbing them as planned, and then until no
+    /// event is left.
     fn play(&mut self, scenario: &Scenario) -> Outcome {
         let deadline = Time::ZERO + DEADLINE;
         let client = self.client;
@@ -141,8 +140,8 @@ impl Stage {
             }
             seen = confirmed(&self.sim);
             let Some((handle, since)) = seen else { return outcome };
-            // Nothing may move during a handshake (RFC 9000 §9), so that what is left when the connection
-            // ends is left out.
+            // A migration is not allowed during a handshake (RFC 9000 §9). So disturbances that remain when
+            // the connection ends are skipped.
             for &(after, disturbance) in &scenario.disturbances {
                 let outcome = self.sim.run((since + after).min(deadline), |sim| confirmed(sim) != seen);
                 if matches!(outcome, Outcome::Done | Outcome::Spinning(_)) {
@@ -168,7 +167,7 @@ impl Stage {
                         return;
                     };
                     there.set_ip(client_ip(if there.ip() == client_ip(0) { 1 } else { 0 }));
-                    // Refused if the server has given no connection ID to spare, which is no fault.
+                    // Fails if the server has issued no spare connection ID, which is not a fault.
                     let _ = connection.migrate(now, there);
                 }
             }),

@@ -1,4 +1,5 @@
-//! The plain transfer of the experiments: a client asks for so many bytes on a stream and counts what comes.
+//! Plain download of the experiments: the client requests a number of bytes on a stream and counts the bytes
+//! it receives.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,37 +10,37 @@ use bytes::Bytes;
 
 use super::{Application, PathOpener};
 
-/// Bytes that a server gives to a stream at once.
+/// Maximum number of bytes that a server writes to a stream at once.
 const PIECE: usize = 256 * 1024;
-/// A request begins with the number of bytes wanted, as a big-endian integer.
+/// Length of the number of requested bytes, a big-endian integer at the start of a request.
 const REQUEST: usize = 8;
 
-/// Connects once and downloads.
+/// Client that connects once and downloads.
 #[derive(Debug)]
 pub struct DownloadClient {
     config: ClientConfig,
     tuple: FourTuple,
     server_name: String,
-    /// Sizes of the downloads that have not begun.
+    /// Sizes of the downloads that have not started.
     wanted: VecDeque<u64>,
-    /// Bytes missing on each stream.
+    /// Number of bytes still missing on each stream.
     missing: BTreeMap<StreamId, u64>,
-    /// The connection, once it has begun.
+    /// The connection; `None` until it has started.
     handle: Option<Handle>,
-    /// Further paths.
+    /// Opener of further paths.
     pub paths: PathOpener,
-    /// Bytes received in all.
+    /// Total number of bytes received.
     pub received: u64,
-    /// Time at which the handshake was complete.
+    /// Time at which the handshake completed.
     pub connected: Option<Time>,
-    /// Time at which the last byte of the last download had arrived.
+    /// Time at which the last byte of the last download arrived.
     pub finished: Option<Time>,
-    /// Error that ended the downloads or the connection, unless the client closed it.
+    /// Error that ended the downloads or the connection; `None` if the client closed it.
     pub failure: Option<String>,
 }
 
 impl DownloadClient {
-    /// Creates a client that downloads one stream for each of `sizes`, all at the same time.
+    /// Creates a client that downloads one stream for each of `sizes`, all simultaneously.
     pub fn new(config: ClientConfig, tuple: FourTuple, server_name: &str, sizes: &[u64]) -> Self {
         Self {
             config,
@@ -56,18 +57,18 @@ impl DownloadClient {
         }
     }
 
-    /// Opens further paths as well.
+    /// Sets the opener of further paths.
     pub fn with_paths(mut self, paths: PathOpener) -> Self {
         self.paths = paths;
         self
     }
 
-    /// Returns the connection's handle, once the connection has begun.
+    /// Returns the connection's handle; `None` until the connection has started.
     pub fn handle(&self) -> Option<Handle> {
         self.handle
     }
 
-    /// Returns whether the client has nothing left to wait for.
+    /// Returns whether all downloads have completed or failed.
     pub fn is_done(&self) -> bool {
         self.finished.is_some() || self.failure.is_some()
     }
@@ -118,7 +119,7 @@ impl DownloadClient {
 impl Application for DownloadClient {
     fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
         match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
-            // Opens streams at once if the server is known and early data is allowed.
+            // The request is sent as early data if the server is known and early data is allowed.
             Ok(handle) => {
                 self.handle = Some(handle);
                 self.request(endpoint, handle);
@@ -152,7 +153,7 @@ impl Application for DownloadClient {
     }
 }
 
-/// Answers requests with as many zero bytes as asked for.
+/// Server that answers each request with the requested number of zero bytes.
 #[derive(Debug)]
 pub struct DownloadServer {
     zeros: Bytes,
@@ -164,9 +165,9 @@ pub struct DownloadServer {
 #[derive(Debug, Default)]
 struct Request {
     head: Vec<u8>,
-    /// Set when the whole request has arrived, including any bytes after its head.
+    /// `true` once the whole request has arrived, including any bytes after its head.
     complete: bool,
-    /// Bytes to be written, known once the head is complete.
+    /// Number of bytes still to be written; `None` until the head is complete.
     left: Option<u64>,
 }
 
@@ -177,7 +178,7 @@ impl Default for DownloadServer {
 }
 
 impl DownloadServer {
-    /// Weighs the paths of every connection, by their identifiers.
+    /// Sets the weights of every connection's paths, by path ID.
     pub fn with_weights(mut self, weights: Vec<u32>) -> Self {
         self.weights = weights;
         self
@@ -206,7 +207,7 @@ impl DownloadServer {
                 Err(_) => break,
             }
         }
-        // A client that has stopped the stream, or gone, no longer cares.
+        // Errors do not matter: the client has stopped the stream or closed the connection.
         let _ = streams.finish(id);
         self.requests.remove(&(handle, id));
     }
@@ -216,7 +217,7 @@ impl Application for DownloadServer {
     fn on_event(&mut self, _now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
         if let Some(connection) = endpoint.connection(handle) {
             for (path, weight) in (0..).map(PathId).zip(&self.weights) {
-                // Paths that are not open yet come with an event of their own.
+                // Paths that are not open yet get their weight when the event of their opening arrives.
                 let _ = connection.set_path_weight(path, *weight);
             }
         }

@@ -1,4 +1,4 @@
-//! The two halves of a stream as applications use them: one that writes known content, one that reads.
+//! The two halves of a stream in applications: one writes known content, the other reads.
 
 use anabranch_transport::stream::{ReadError, Streams, WriteError};
 use anabranch_wire::StreamId;
@@ -6,21 +6,21 @@ use anabranch_wire::StreamId;
 use super::Pattern;
 use crate::random::Rng;
 
-/// Bytes given to the stream at once, at most.
+/// Maximum number of bytes written to the stream at once.
 const MAX_WRITE: u64 = 4096;
 
-/// Way in which a half of a stream ended.
+/// Reason that a half of a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// All bytes and the end: acknowledged when sending, read when receiving.
+    /// All bytes and the end of the stream were acknowledged (sender) or read (receiver).
     Complete,
-    /// Reset by the sender with this code.
+    /// The sender reset the stream with this code.
     Reset(u64),
-    /// Stopped by the receiver with this code.
+    /// The receiver stopped the stream with this code.
     Stopped(u64),
 }
 
-/// Writes a head and then bytes of a pattern to a stream.
+/// Sending half that writes a head and then bytes of a pattern.
 #[derive(Debug)]
 pub struct Sender {
     id: StreamId,
@@ -28,11 +28,11 @@ pub struct Sender {
     pattern: Pattern,
     length: u64,
     written: u64,
-    /// Reset the stream with a code once this many bytes are written, head included.
+    /// Number of written bytes, including the head, after which the stream is reset, and the error code.
     reset: Option<(u64, u64)>,
-    /// Set when the stream has been finished or reset.
+    /// `true` once the stream has been finished or reset.
     closed: bool,
-    /// Set once nothing more is to be done or to be waited for.
+    /// Reason for the end; set once the half has nothing left to do or to wait for.
     pub end: Option<End>,
 }
 
@@ -49,7 +49,7 @@ impl Sender {
         Self { id, head, pattern, length, written: 0, reset, closed: false, end: None }
     }
 
-    /// Writes as much as the stream takes, then finishes or resets it.
+    /// Writes as many bytes as the stream accepts, then finishes or resets the stream.
     pub fn pump(&mut self, streams: &mut Streams) -> Result<(), String> {
         let mut buffer = [0; MAX_WRITE as usize];
         while self.end.is_none() && !self.closed {
@@ -57,7 +57,7 @@ impl Sender {
                 self.close(streams);
                 break;
             }
-            // Uneven pieces, so that boundaries of writes, packets and chunks fall anywhere.
+            // Pieces of odd sizes, so that the boundaries of writes, packets and chunks rarely coincide.
             let piece = (1 + self.written * 31 % MAX_WRITE).min(self.last() - self.written);
             let piece = &mut buffer[..piece as usize];
             self.content(piece);
@@ -72,7 +72,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes the peer's acknowledgment of all data.
+    /// Handles the acknowledgment of all data by the peer.
     pub fn on_finished(&mut self) -> Result<(), String> {
         if !self.closed || self.reset.is_some() {
             return Err(format!("stream {}: finished after {} bytes", self.id, self.written));
@@ -81,12 +81,12 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes the peer's STOP_SENDING.
+    /// Handles the peer's STOP_SENDING.
     pub fn on_stopped(&mut self, code: u64) {
         self.end.get_or_insert(End::Stopped(code));
     }
 
-    /// Returns the number of bytes that will be written.
+    /// Returns the total number of bytes that will be written.
     fn last(&self) -> u64 {
         let all = self.head.len() as u64 + self.length;
         self.reset.map_or(all, |(after, _)| after.min(all))
@@ -102,7 +102,7 @@ impl Sender {
             None => streams.finish(self.id),
         };
         if closed.is_err() {
-            // Stopped in the meantime, which an event is about to tell.
+            // The peer has stopped the stream in the meantime; an event will report it.
             self.end.get_or_insert(End::Stopped(streams.stopped(self.id).unwrap_or(u64::MAX)));
         }
     }
@@ -116,26 +116,27 @@ impl Sender {
     }
 }
 
-/// Reads a stream.
+/// Receiving half of a stream.
 #[derive(Debug)]
 pub struct Receiver {
     id: StreamId,
     /// Bytes read so far.
     pub read: u64,
-    /// Stop the stream with a code once this many bytes are read.
+    /// Number of read bytes after which the stream is stopped, and the error code.
     pub stop: Option<(u64, u64)>,
-    /// Set once nothing more will be read.
+    /// Reason for the end; set once no more bytes will be read.
     pub end: Option<End>,
 }
 
 impl Receiver {
-    /// Creates a half that reads everything, or stops the stream with a code after so many bytes.
+    /// Creates a half that reads the whole stream. With `stop`, a number of bytes and an error code, it stops
+    /// the stream after that many bytes.
     pub fn new(id: StreamId, stop: Option<(u64, u64)>) -> Self {
         Self { id, read: 0, stop, end: None }
     }
 
-    /// Reads what there is, in pieces of random size and by both ways of reading, and gives it to `sink` with
-    /// its offset.
+    /// Reads all available bytes, in pieces of random size and with both read methods, and passes each piece
+    /// with its offset to `sink`.
     pub fn pump(
         &mut self,
         streams: &mut Streams,
@@ -145,7 +146,7 @@ impl Receiver {
         while self.end.is_none() {
             if let Some((_, code)) = self.stop.filter(|(after, _)| self.read >= *after) {
                 self.end = Some(End::Stopped(code));
-                // The stream may be over already; either way nobody reads on.
+                // Errors do not matter: the stream may have ended already, and nobody reads further.
                 let _ = streams.stop(self.id, code);
                 break;
             }

@@ -20,8 +20,8 @@ pub use pattern::Pattern;
 pub use requests::{RequestClient, RequestTimes};
 pub use upload::{UploadClient, UploadServer};
 
-/// Application on top of a host's endpoint. Everything that a method does to the endpoint is sent when the
-/// method returns.
+/// Application on top of a host's endpoint. When one of its methods returns, the packets that resulted from
+/// its calls to the endpoint are sent.
 pub trait Application: Any {
     /// Starts the application when the simulation begins.
     fn start(&mut self, _now: Time, _endpoint: &mut Endpoint) {}
@@ -29,11 +29,11 @@ pub trait Application: Any {
     /// Handles an event of a connection.
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event);
 
-    /// Returns the time at which [`Application::on_time`] is to be called.
+    /// Returns the time at which [`Application::on_time`] must be called.
     fn next_time(&self) -> Option<Time> {
         None
     }
 
-    /// Runs when the time that [`Application::next_time`] returned has come.
+    /// Handles the time that [`Application::next_time`] returned.
     fn on_time(&mut self, _now: Time, _endpoint: &mut Endpoint) {}
 }

@@ -1,4 +1,4 @@
-//! Opening further paths as early as the connection allows.
+//! Opening of further paths as early as the connection allows.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -6,28 +6,29 @@ use std::collections::VecDeque;
 use anabranch_transport::{Connection, FourTuple, OpenPathError};
 use anabranch_wire::{PathId, Time};
 
-/// Time from a temporary refusal to the next attempt; no event reports the arrival of connection IDs.
+/// Time from a temporary refusal to the next attempt. It is needed because no event reports the arrival of
+/// connection IDs.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Opens paths between given addresses, in their order, on a client's connection.
+/// Opener of paths on a client's connection, between given addresses and in their order.
 #[derive(Clone, Debug, Default)]
 pub struct PathOpener {
     wanted: VecDeque<FourTuple>,
     next: Option<Time>,
-    /// Paths that were opened, with the time of their first challenge.
+    /// Opened paths, each with the time of its first PATH_CHALLENGE.
     pub opened: Vec<(PathId, Time)>,
-    /// Error because of which the remaining paths were given up.
+    /// Error that made the opener give up the remaining paths.
     pub refused: Option<OpenPathError>,
 }
 
 impl PathOpener {
-    /// Creates an opener of a path for each of `tuples`.
+    /// Creates an opener that opens one path for each of `tuples`.
     pub fn new(tuples: impl IntoIterator<Item = FourTuple>) -> Self {
         Self { wanted: tuples.into_iter().collect(), ..Self::default() }
     }
 
-    /// Opens what can be opened now. To be called with every event of the connection, and at
-    /// [`Self::next_time`].
+    /// Opens the paths that can be opened now. The caller calls this for every event of the connection, and
+    /// at [`Self::next_time`].
     pub fn attempt(&mut self, now: Time, connection: &mut Connection) {
         self.next = None;
         if connection.is_closed() {
@@ -36,7 +37,7 @@ impl PathOpener {
         while let Some(&tuple) = self.wanted.front() {
             match connection.open_path(now, tuple) {
                 Ok(id) => self.opened.push((id, now)),
-                // An event will tell.
+                // An event will report the completed handshake.
                 Err(OpenPathError::NotConnected) => return,
                 Err(OpenPathError::NoConnectionId | OpenPathError::NoPathId) => {
                     self.next = Some(now + RETRY);
@@ -51,7 +52,7 @@ impl PathOpener {
         }
     }
 
-    /// Returns the time of the next attempt.
+    /// Returns the time of the next attempt, if one is scheduled.
     pub fn next_time(&self) -> Option<Time> {
         self.next
     }

@@ -1,7 +1,7 @@
-//! Content that every byte of can be recomputed, so that both ends know what must arrive.
+//! Content whose every byte can be recomputed, so that both ends know the expected data.
 
-/// An endless sequence of bytes that follows from a key and does not repeat itself in any simulation's
-/// lifetime.
+/// Infinite sequence of bytes that follows from a key. It does not repeat within the length of any
+/// simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern(pub u64);
 
@@ -18,8 +18,8 @@ impl Pattern {
         equal
     }
 
-    /// Calls `each` with the bytes from `offset` on, up to eight at once, and where among the `len` bytes
-    /// they belong.
+    /// Calls `each` with the bytes from `offset` on, up to eight at a time, and their range within the `len`
+    /// bytes.
     fn words(self, offset: u64, len: usize, mut each: impl FnMut(core::ops::Range<usize>, &[u8])) {
         let mut done = 0;
         while done < len {
@@ -32,7 +32,8 @@ impl Pattern {
         }
     }
 
-    /// Returns word `index` with the finalizer of splitmix64, which spreads every input bit over the word.
+    /// Returns word `index`, computed with the finalizer of splitmix64, which spreads every input bit over
+    /// the word.
     fn word(self, index: u64) -> u64 {
         let mut z = self.0.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

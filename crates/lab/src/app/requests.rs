@@ -1,4 +1,4 @@
-//! The small requests of the handover experiment: one every so often, each on a stream of its own.
+//! Small requests of the handover experiment, sent at fixed intervals, each on its own stream.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use anabranch_wire::{Dir, StreamId, Time};
 
 use super::{Application, PathOpener};
 
-/// A request that was made.
+/// Times of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTimes {
     /// Time at which the request was given to the transport.
@@ -18,32 +18,32 @@ pub struct RequestTimes {
     id: StreamId,
 }
 
-/// Connects once and asks at fixed intervals from then on, whether answers have come or not.
+/// Client that connects once and then sends requests at fixed intervals, regardless of outstanding responses.
 #[derive(Debug)]
 pub struct RequestClient {
     config: ClientConfig,
     tuple: FourTuple,
     server_name: String,
-    /// Bytes of a request and of its answer.
+    /// Bytes of a request and of its response.
     sizes: [u64; 2],
     every: Duration,
     count: usize,
     handle: Option<Handle>,
     /// Time of the next request.
     next: Option<Time>,
-    /// Further paths.
+    /// Opener of further paths.
     pub paths: PathOpener,
     /// Requests made so far.
     pub requests: Vec<RequestTimes>,
-    /// Time at which the handshake was complete; the first request is made then.
+    /// Time at which the handshake completed and the first request was sent.
     pub connected: Option<Time>,
     /// Error that ended the requests or the connection.
     pub failure: Option<String>,
 }
 
 impl RequestClient {
-    /// Creates a client that makes `count` requests of `sizes[0]` bytes, at least eight, for `sizes[1]` bytes
-    /// each.
+    /// Creates a client that sends `count` requests of `sizes[0]` bytes (at least eight), one per interval
+    /// `every`. Each response has `sizes[1]` bytes.
     pub fn new(
         config: ClientConfig,
         tuple: FourTuple,
@@ -68,18 +68,18 @@ impl RequestClient {
         }
     }
 
-    /// Opens further paths as well.
+    /// Sets the opener of further paths.
     pub fn with_paths(mut self, paths: PathOpener) -> Self {
         self.paths = paths;
         self
     }
 
-    /// Returns the connection's handle, once the connection has begun.
+    /// Returns the connection's handle; `None` until the connection has started.
     pub fn handle(&self) -> Option<Handle> {
         self.handle
     }
 
-    /// Returns whether the client has nothing left to wait for.
+    /// Returns whether all requests have been answered or the client has failed.
     pub fn is_done(&self) -> bool {
         let answered = self.requests.iter().all(|request| request.answered.is_some());
         self.failure.is_some() || self.requests.len() == self.count && answered

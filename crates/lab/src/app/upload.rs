@@ -1,5 +1,5 @@
-//! The transfer of the experiments the other way round: a client sends so many bytes on a stream, and a
-//! server counts them.
+//! Plain upload of the experiments: the client sends a number of bytes on a stream, and the server counts
+//! them.
 
 use anabranch_transport::stream::{ReadError, StreamEvent, WriteError};
 use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
@@ -8,30 +8,30 @@ use bytes::Bytes;
 
 use super::{Application, PathOpener};
 
-/// Bytes that a client gives to a stream at once.
+/// Maximum number of bytes that a client writes to a stream at once.
 const PIECE: usize = 256 * 1024;
 
-/// Connects once and uploads.
+/// Client that connects once and uploads.
 #[derive(Debug)]
 pub struct UploadClient {
     config: ClientConfig,
     tuple: FourTuple,
     server_name: String,
     zeros: Bytes,
-    /// Bytes that are still to be written.
+    /// Number of bytes still to be written.
     left: u64,
     stream: Option<StreamId>,
     handle: Option<Handle>,
-    /// Further paths.
+    /// Opener of further paths.
     pub paths: PathOpener,
-    /// Time at which the handshake was complete.
+    /// Time at which the handshake completed.
     pub connected: Option<Time>,
     /// Error that ended the upload or the connection.
     pub failure: Option<String>,
 }
 
 impl UploadClient {
-    /// Creates a client that uploads so many bytes on one stream.
+    /// Creates a client that uploads `bytes` bytes on one stream.
     pub fn new(config: ClientConfig, tuple: FourTuple, server_name: &str, bytes: u64) -> Self {
         Self {
             config,
@@ -47,7 +47,7 @@ impl UploadClient {
         }
     }
 
-    /// Opens further paths as well.
+    /// Sets the opener of further paths.
     pub fn with_paths(mut self, paths: PathOpener) -> Self {
         self.paths = paths;
         self
@@ -71,7 +71,7 @@ impl UploadClient {
                 }
             }
         }
-        // It may be finished already.
+        // The stream may already be finished.
         let _ = streams.finish(id);
     }
 }
@@ -110,14 +110,14 @@ impl Application for UploadClient {
     }
 }
 
-/// Reads the stream that a client opens, and tells when its end has come.
+/// Server that reads the stream of the client and records when its end arrives.
 #[derive(Debug, Default)]
 pub struct UploadServer {
-    /// Bytes received.
+    /// Number of bytes received.
     pub received: u64,
-    /// Time at which the last byte had arrived.
+    /// Time at which the last byte arrived.
     pub finished: Option<Time>,
-    /// Error because of which the last byte will not arrive.
+    /// Error that prevents the last byte from arriving.
     pub failure: Option<String>,
 }
 

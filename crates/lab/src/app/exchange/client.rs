@@ -12,7 +12,7 @@ use super::plan::ConnectionPlan;
 use super::running::Running;
 use crate::random::Rng;
 
-/// Runs connections one after the other and checks what comes back.
+/// Client that runs connections one after the other and checks the received data.
 #[derive(Debug)]
 pub struct ExchangeClient {
     config: ClientConfig,
@@ -23,24 +23,24 @@ pub struct ExchangeClient {
     current: Option<Running>,
     /// Faults that the client found.
     pub faults: Vec<String>,
-    /// Bytes that came and were what they should be.
+    /// Number of bytes received with the expected content.
     pub received: u64,
-    /// Messages that came back.
+    /// Number of messages that the server echoed.
     pub echoed: u64,
-    /// Connections in which early data could be sent and was accepted.
+    /// Number of connections whose early data was accepted.
     pub early: u32,
-    /// Connections in which it was refused.
+    /// Number of connections whose early data was rejected.
     pub refused: u32,
-    /// Connections whose handshake completed.
+    /// Number of connections whose handshake completed.
     pub connected: u32,
-    /// The current connection once its handshake is confirmed, with the time.
+    /// The current connection with the time of its handshake's confirmation; `None` until it is confirmed.
     pub confirmed: Option<(Handle, Time)>,
-    /// Path changes that were reported.
+    /// Number of reported path changes.
     pub moves: u32,
 }
 
 impl ExchangeClient {
-    /// Creates a client that runs `plans` from the host that `tuple` names as local, towards `server_name` at
+    /// Creates a client that runs `plans`. It connects from the local address of `tuple` to `server_name` at
     /// the remote address.
     pub fn new(
         config: ClientConfig,
@@ -67,12 +67,12 @@ impl ExchangeClient {
         }
     }
 
-    /// Returns whether all connections have been run.
+    /// Returns whether all connections have completed.
     pub fn is_done(&self) -> bool {
         self.current.is_none() && self.plans.is_empty()
     }
 
-    /// Describes the work that is still missing, for a human reader.
+    /// Describes the remaining work for a human reader.
     pub fn missing(&self) -> String {
         match &self.current {
             None => format!("{} connections not begun", self.plans.len()),
@@ -93,7 +93,7 @@ impl ExchangeClient {
         let Some(plan) = self.plans.pop_front() else { return };
         match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
             Ok(handle) => {
-                // Another port for the next one: this one's may still be closing.
+                // The next connection uses another port, because this one may still be closing.
                 self.tuple.local.set_port(self.tuple.local.port() + 1);
                 self.current = Some(Running::new(handle, plan));
                 self.progress(now, endpoint, true);
@@ -102,7 +102,7 @@ impl ExchangeClient {
         }
     }
 
-    /// Does whatever can be done now.
+    /// Performs all actions that are possible now.
     fn progress(&mut self, now: Time, endpoint: &mut Endpoint, early: bool) {
         let Some(running) = &mut self.current else { return };
         let Some(connection) = endpoint.connection(running.handle) else { return };

@@ -1,7 +1,7 @@
-//! An exchange that uses everything streams and datagrams can do, and checks every byte of it.
+//! Exchange that uses all features of streams and datagrams, and checks every byte.
 //!
-//! Each stream of the client begins with a [`Request`], which tells the server what will follow and what to
-//! do. What a request does not announce must not happen; whatever else does is noted as a fault.
+//! Each stream of the client begins with a [`Request`]. It announces the following data to the server and
+//! states the server's actions. Everything that no request announces is recorded as a fault.
 
 mod client;
 mod plan;
@@ -14,7 +14,7 @@ pub use client::ExchangeClient;
 pub use plan::{ConnectionPlan, StreamPlan};
 pub use server::ExchangeServer;
 
-/// Codes with which the two applications reset, stop and close.
+/// Error codes with which the two applications reset, stop and close.
 pub mod code {
     /// The client resets its upload.
     pub const CLIENT_RESET: u64 = 0x11;
@@ -24,31 +24,31 @@ pub mod code {
     pub const SERVER_RESET: u64 = 0x21;
     /// The server stops the upload.
     pub const SERVER_STOP: u64 = 0x22;
-    /// The server resets a stream whose request it never saw.
+    /// The server resets a stream whose request did not arrive.
     pub const NO_REQUEST: u64 = 0x23;
-    /// The client closes, having got everything.
+    /// The client closes the connection after it has received everything.
     pub const DONE: u64 = 0x31;
 }
 
-/// Contents of a stream, as its first bytes announce them to the server.
+/// Contents of a stream, announced to the server by its first bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Key from which the contents are derived.
     pub key: u64,
-    /// Bytes from the client after the request.
+    /// Number of bytes that the client sends after the request.
     pub upload: u64,
-    /// Bytes from the server on the same stream; 0 on a unidirectional one.
+    /// Number of bytes that the server sends on the same stream; 0 on a unidirectional stream.
     pub download: u64,
-    /// The server resets the download after this many bytes.
+    /// Number of bytes after which the server resets the download.
     pub server_reset: Option<u64>,
-    /// The server stops the upload after this many bytes, request included.
+    /// Number of bytes, including the request, after which the server stops the upload.
     pub server_stop: Option<u64>,
-    /// The server also sends this many bytes on a unidirectional stream of its own.
+    /// Number of bytes that the server also sends on a unidirectional stream of its own.
     pub push: Option<u64>,
 }
 
 impl Request {
-    /// Bytes of a request.
+    /// Length of an encoded request in bytes.
     pub const LEN: usize = 48;
 
     fn upload_pattern(self) -> Pattern {
@@ -92,10 +92,10 @@ impl Request {
     }
 }
 
-/// Head of a pushed stream: key and number of bytes to follow.
+/// Length in bytes of the head of a pushed stream: the key and the number of following bytes.
 const PUSH_HEAD: usize = 16;
 
-/// Returns message number `index` of a connection's datagrams: the number, then a pattern.
+/// Returns message `index` of a connection's datagrams: the index, followed by a pattern.
 fn datagram(key: u64, index: u64, len: usize) -> Vec<u8> {
     let mut message = vec![0; len.max(8)];
     message[..8].copy_from_slice(&index.to_be_bytes());
@@ -103,7 +103,7 @@ fn datagram(key: u64, index: u64, len: usize) -> Vec<u8> {
     message
 }
 
-/// Returns the number of a message if `datagram` created it.
+/// Returns the index of `message` if it equals the one that [`datagram`] creates.
 fn datagram_index(key: u64, message: &[u8]) -> Option<u64> {
     let (index, rest) = message.split_first_chunk()?;
     let index = u64::from_be_bytes(*index);

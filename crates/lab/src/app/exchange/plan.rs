@@ -1,29 +1,30 @@
-//! Plans of exchanges: what a client does on its connections and streams.
+//! Plans of exchanges: the client's actions on its connections and streams.
 
 use anabranch_wire::Dir;
 
 use super::Request;
 
-/// One stream of the client.
+/// Plan of one stream of the client.
 #[derive(Clone, Debug)]
 pub struct StreamPlan {
-    /// Unidirectional streams have no download.
+    /// Type of the stream. A unidirectional stream has no download.
     pub dir: Dir,
-    /// Request that the server receives.
+    /// Request that the client sends.
     pub request: Request,
-    /// Reset the stream in place of finishing it, after this many bytes of request and upload.
+    /// Number of bytes, including the request, after which the client resets the stream instead of finishing
+    /// it.
     pub reset: Option<u64>,
-    /// Stop the download after this many bytes.
+    /// Number of bytes after which the client stops the download.
     pub stop: Option<u64>,
 }
 
-/// One connection; the next one begins when it is closed.
+/// Plan of one connection. The next connection begins when this one is closed.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionPlan {
-    /// Its streams, opened in this order as soon as the server allows.
+    /// Streams, opened in this order as soon as the server's limits allow.
     pub streams: Vec<StreamPlan>,
-    /// DATAGRAM messages to send, of these lengths; the server sends each back.
+    /// Lengths of the DATAGRAM messages to send. The server echoes each message.
     pub datagrams: Vec<usize>,
-    /// Ask for a key update whenever this many streams are done; 0 for never.
+    /// Number of completed streams between two key updates; 0 for no updates.
     pub key_update_every: usize,
 }

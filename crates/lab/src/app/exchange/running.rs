@@ -1,4 +1,4 @@
-//! One connection of an exchange's client.
+//! One connection of the client of an exchange.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,7 +12,7 @@ use super::plan::{ConnectionPlan, StreamPlan};
 use super::{PUSH_HEAD, Request, code, datagram};
 use crate::random::Rng;
 
-/// A connection as it goes on.
+/// State of a running connection.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) handle: Handle,
@@ -20,7 +20,7 @@ pub(super) struct Running {
     pub(super) unopened: VecDeque<StreamPlan>,
     pub(super) streams: BTreeMap<StreamId, ClientStream>,
     pub(super) pushes: BTreeMap<StreamId, Pushed>,
-    /// Pushes that are still to come, by key.
+    /// Expected pushes that have not begun: length by key.
     pub(super) expected_pushes: BTreeMap<u64, u64>,
     pub(super) datagrams: VecDeque<(u64, usize)>,
     pub(super) echoes: BTreeSet<u64>,
@@ -70,7 +70,7 @@ impl Running {
             sender.pump(streams)?;
             let receiver = (plan.dir == Dir::Bi)
                 .then(|| Receiver::new(id, plan.stop.map(|after| (after, code::CLIENT_STOP))));
-            // A request that is reset may never reach the server, and then nothing is pushed.
+            // A request that is reset may never reach the server. In that case the server pushes nothing.
             if let Some(push) = request.push.filter(|_| plan.reset.is_none()) {
                 self.expected_pushes.insert(request.key, push);
             }
@@ -150,7 +150,7 @@ impl Running {
         }
     }
 
-    /// Forgets streams that are done; says how many.
+    /// Removes streams that are complete. Returns their number.
     pub(super) fn forget_done(&mut self) -> usize {
         let before = self.streams.len();
         self.streams.retain(|_, stream| {
@@ -167,7 +167,7 @@ impl Running {
         let key = push.announced().map(|(key, _)| key);
         let expected = key.and_then(|key| self.expected_pushes.remove(&key));
         let read = push.receiver.read.checked_sub(PUSH_HEAD as u64);
-        // The push of a request that was reset comes unexpectedly, but not unannounced.
+        // A request that was reset may have reached the server, so its push is permitted but not expected.
         let reset = key.is_some_and(|key| {
             self.plan.streams.iter().any(|plan| plan.request.key == key && plan.reset.is_some())
         });
@@ -196,7 +196,7 @@ impl Running {
 }
 
 impl ClientStream {
-    /// Checks that a download that has ended did so as planned.
+    /// Checks that an ended download ended as planned.
     fn check_end(&self, id: StreamId) -> Result<(), String> {
         let Some((receiver, end)) = self.receiver.as_ref().and_then(|half| Some((half, half.end?))) else {
             return Ok(());

@@ -10,18 +10,18 @@ use super::super::{Application, End, Receiver, Sender};
 use super::{Request, code, datagram_index};
 use crate::random::Rng;
 
-/// Does what requests ask for and checks what comes with them.
+/// Server that performs the requested actions and checks the data of the requests.
 #[derive(Debug)]
 pub struct ExchangeServer {
     rng: Rng,
     connections: BTreeMap<Handle, Connected>,
     /// Faults that the server found.
     pub faults: Vec<String>,
-    /// Bytes that came and were what they should be.
+    /// Number of bytes received with the expected content.
     pub received: u64,
-    /// Connections that have ended.
+    /// Number of connections that have ended.
     pub closed: u32,
-    /// Path changes that were reported.
+    /// Number of reported path changes.
     pub moves: u32,
 }
 
@@ -29,7 +29,7 @@ pub struct ExchangeServer {
 struct Connected {
     streams: BTreeMap<StreamId, ServerStream>,
     pushes: BTreeMap<StreamId, Sender>,
-    /// Requests whose push waits for the client to allow another stream.
+    /// Requests whose push waits for the client's stream limit.
     waiting: Vec<Request>,
 }
 
@@ -37,19 +37,19 @@ struct Connected {
 struct ServerStream {
     head: Vec<u8>,
     request: Option<Request>,
-    /// Set when the push that the request asks for has been queued.
+    /// `true` once the requested push has been queued.
     pushed: bool,
     receiver: Receiver,
     sender: Option<Sender>,
 }
 
 impl ExchangeServer {
-    /// Creates a server that reads in pieces whose sizes are drawn from `rng`.
+    /// Creates a server that reads in pieces of random size, drawn from `rng`.
     pub fn new(rng: Rng) -> Self {
         Self { rng, connections: BTreeMap::new(), faults: Vec::new(), received: 0, closed: 0, moves: 0 }
     }
 
-    /// Returns the number of connections that have not ended.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> usize {
         self.connections.len()
     }
@@ -91,7 +91,7 @@ impl ExchangeServer {
             if datagram_index(0, &message).is_none() {
                 self.faults.push(format!("datagram of {} bytes is damaged", message.len()));
             }
-            // A full queue or a smaller path loses it, as datagrams are lost.
+            // If the queue is full or the path is too small, the datagram is lost, as datagrams may be.
             let _ = connection.datagrams().send(message);
         }
     }
@@ -123,15 +123,15 @@ impl Application for ExchangeServer {
     }
 }
 
-/// Returns whether a connection may end with this error once its client is done.
+/// Returns whether a connection may end with this error after its client is done.
 fn is_expected(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::PeerApplication { code, .. } => *code == code::DONE,
-        // RFC 9000 §10.2.3: a client that closes before the server has its Finished hides the application's
-        // code.
+        // A client that closes before the server has its Finished hides the application's code (RFC 9000
+        // §10.2.3).
         ConnectionError::PeerTransport(error) => error.code == TransportErrorCode::APPLICATION_ERROR,
-        // The client's goodbye may be lost; then the server is reset, or waits in vain. So does one for a
-        // duplicated Initial.
+        // If the client's CONNECTION_CLOSE is lost, the server is reset or times out. A server connection for
+        // a duplicated Initial times out, too.
         ConnectionError::TimedOut(_) | ConnectionError::HandshakeTimedOut | ConnectionError::Reset => true,
         _ => false,
     }
@@ -160,7 +160,7 @@ impl Connected {
         stream.check_end(id, request)
     }
 
-    /// Opens what streams are wanted as far as the client allows.
+    /// Opens the waiting push streams that the client's stream limit allows.
     fn push(&mut self, streams: &mut Streams) -> Result<(), String> {
         while let Some(request) = self.waiting.last().copied() {
             let Some(id) = streams.open(Dir::Uni) else { break };
@@ -226,7 +226,7 @@ impl ServerStream {
                     _ => Ok(()),
                 }
             })?;
-            // Only the request tells where to stop; reading may have gone beyond.
+            // The stop offset is known only from the request; reading may already have passed it.
             let stop = self.request.and_then(|request| request.server_stop);
             if self.receiver.end.is_some() || self.receiver.stop.is_some() || stop.is_none() {
                 return Ok(());
@@ -235,13 +235,13 @@ impl ServerStream {
         }
     }
 
-    /// Refuses an answer to a stream that the client reset before the request arrived.
+    /// Refuses to respond on a stream that the client reset before the request arrived.
     fn refuse(&mut self, streams: &mut Streams, id: StreamId) -> Result<(), String> {
         match self.receiver.end {
             None => Ok(()),
             Some(End::Reset(code::CLIENT_RESET)) => {
                 if id.dir() == Dir::Bi {
-                    // The client may have stopped it already.
+                    // Errors do not matter: the client may have stopped the stream already.
                     let _ = streams.reset(id, code::NO_REQUEST);
                 }
                 Ok(())
@@ -250,7 +250,7 @@ impl ServerStream {
         }
     }
 
-    /// Checks that an upload that has ended did so as announced.
+    /// Checks that an ended upload ended as announced.
     fn check_end(&self, id: StreamId, request: Request) -> Result<(), String> {
         let as_announced = match self.receiver.end {
             None | Some(End::Reset(code::CLIENT_RESET)) => true,

@@ -1,8 +1,8 @@
-//! A link in real time: a UDP relay in user space between clients and a server, for endpoints of any
+//! Link in real time: a user-space UDP relay between clients and a server, for endpoints of any
 //! implementation.
 //!
-//! Datagrams go through the same elements as in a simulation. Times in the link's description count from the
-//! first datagram.
+//! Datagrams pass the same elements as in a simulation. Times in the link's description count from the first
+//! datagram.
 
 mod socket;
 
@@ -23,11 +23,12 @@ use crate::link::{Blackout, Chain, Counters, LinkSpec, Rebinding};
 use crate::packet::{Buffers, Packet};
 use crate::random::Seed;
 
-/// Client addresses that a relay serves; datagrams of further ones are dropped.
+/// Maximum number of client addresses that a relay serves. Datagrams of further clients are dropped.
 const MAX_CLIENTS: usize = 4096;
-/// Reads of datagrams between the sockets and the link; further ones are dropped as by a full socket buffer.
+/// Maximum number of reads that are queued between the sockets and the link. Further ones are dropped, as by
+/// a full socket buffer.
 const MAX_PENDING: usize = 4096;
-/// Interval at which blocked threads check whether the relay is to stop.
+/// Interval at which blocked threads check whether the relay has been stopped.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Direction of a datagram.
@@ -39,10 +40,11 @@ pub enum Direction {
     ToClient,
 }
 
-/// Sees each datagram at the server's end of the link, with the client it belongs to; `false` drops it.
+/// Function that is called for each datagram at the server's end of the link, with the address of its client.
+/// It returns `false` to drop the datagram.
 pub type Tap = Box<dyn FnMut(Direction, SocketAddr, &[u8]) -> bool + Send>;
 
-/// A running relay; it stops when it is dropped.
+/// A running relay. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -53,11 +55,11 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Relays between clients that send to `listen` and `server`, over a link like `spec` whose chance
-    /// follows from `seed`. Each client reaches the server from a socket of its own, which is exchanged at
-    /// every rebinding of `spec` (bound to the rebinding's IP address if it names one; the system chooses the
-    /// port).
-    /// `clock` gives the time, `Instant::now` for instance: nothing in the lab reads a clock by itself.
+    /// Starts a relay between clients that send to `listen` and the server at `server`, over a link as
+    /// described by `spec`. The link's randomness follows from `seed`. Each client reaches the server from
+    /// its own socket, which is replaced at every rebinding of `spec`. The new socket is bound to the
+    /// rebinding's IP address, if any; the system chooses the port. `clock` returns the current time, for
+    /// instance `Instant::now`; the lab itself never reads a clock.
     pub fn start(
         listen: SocketAddr,
         server: SocketAddr,
@@ -68,7 +70,7 @@ impl Relay {
         Self::tapped(listen, server, spec, seed, clock, Box::new(|_, _, _| true))
     }
 
-    /// Starts a relay like [`Relay::start`], with a tap that sees the datagrams.
+    /// Starts a relay like [`Relay::start`], with a function `tap` that is called for the datagrams.
     pub fn tapped(
         listen: SocketAddr,
         server: SocketAddr,
@@ -108,10 +110,10 @@ impl Relay {
         self.address
     }
 
-    /// Drops all packets in both directions during `window`, which counts from now. It replaces the blackouts
-    /// of the link's description.
+    /// Drops all packets in both directions during `window`, counted from now. This replaces the outages of
+    /// the link's description.
     pub fn blackout(&self, window: Range<Duration>) {
-        // An engine that is gone lets nothing through either.
+        // If the engine has ended, all packets are dropped anyway.
         let _ = self.inbox.send(Input::Blackout(window));
     }
 
@@ -125,7 +127,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(engine) = self.engine.take() {
-            // A panic of the engine has been printed by itself.
+            // A panic of the engine has already been printed.
             let _ = engine.join();
         }
     }
@@ -134,30 +136,30 @@ impl Drop for Relay {
 enum Input {
     /// Datagrams from a client.
     FromClients(Arrived),
-    /// Datagrams to the client, said to be from the server.
+    /// Datagrams for the client, which should be from the server.
     ToClient(SocketAddr, Arrived),
-    /// A period, from now, in which nothing gets through.
+    /// Outage, counted from now.
     Blackout(Range<Duration>),
 }
 
 enum Event {
     ToServer(Packet),
     ToClient(Packet),
-    /// Exchange every client's socket.
+    /// Replacement of every client's socket.
     Rebind(Rebinding),
 }
 
-/// One client and the socket that represents it towards the server.
+/// Client, with the socket that represents it towards the server.
 struct Session {
     client: SocketAddr,
     upstream: Arc<Socket>,
-    /// Packets about to leave through `upstream`.
+    /// Packets queued to be sent through `upstream`.
     batch: Batch,
-    /// Tells the thread that reads `upstream` to end.
+    /// Flag that stops the thread that reads `upstream`.
     retired: Arc<AtomicBool>,
 }
 
-/// Relay time: starts with the first datagram.
+/// Clock of the relay, which starts with the first datagram.
 struct Clock {
     read: fn() -> Instant,
     started: Option<Instant>,
@@ -174,14 +176,14 @@ struct Engine {
     socket: Arc<Socket>,
     server: SocketAddr,
     tap: Tap,
-    /// To the server, and back.
+    /// Directions of the link: to the server, and to the client.
     chains: [Chain; 2],
     rebindings: Vec<Rebinding>,
     sessions: Vec<Session>,
     events: Events<Event>,
-    /// Packets that come out of the link; empty between packets.
+    /// Packets that leave the link; empty except while a packet is handled.
     arrivals: Vec<(Time, Packet)>,
-    /// Packets about to leave for clients.
+    /// Packets queued to be sent to clients.
     batch: Batch,
     buffers: Buffers,
     clock: Clock,
@@ -212,7 +214,7 @@ impl Engine {
         }
     }
 
-    /// Takes in datagrams or requests from outside.
+    /// Handles datagrams or requests from outside.
     fn enter(&mut self, input: Input) {
         match input {
             Input::FromClients(arrived) => {
@@ -229,7 +231,7 @@ impl Engine {
                     }
                 }
             }
-            // Not from the server.
+            // Datagrams from another source than the server.
             Input::ToClient(..) => {}
             Input::Blackout(window) => {
                 let now = self.clock.now();
@@ -241,7 +243,7 @@ impl Engine {
         *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
-    /// Sends a packet into the link.
+    /// Passes a packet into the link.
     fn travel(&mut self, direction: usize, packet: Packet) {
         let now = self.clock.now();
         self.chains[direction].push(now, packet, &mut self.buffers, &mut self.arrivals);
@@ -251,7 +253,7 @@ impl Engine {
         }
     }
 
-    /// Sends what has reached the end of the link.
+    /// Sends the packets that have reached the end of the link.
     fn leave(&mut self) {
         if self.clock.started.is_none() {
             return;
@@ -280,8 +282,8 @@ impl Engine {
         self.sessions.iter_mut().for_each(|session| session.batch.flush(&session.upstream));
     }
 
-    /// Returns the session of `client`, which is opened if it is new; `None` when there are too many sessions
-    /// or no socket is available.
+    /// Returns the session of `client`, and opens one for a new client. Returns `None` if the maximum number
+    /// of sessions is reached or no socket is available.
     fn session(&mut self, client: SocketAddr) -> Option<usize> {
         match self.sessions.iter().position(|session| session.client == client) {
             Some(index) => Some(index),
@@ -303,7 +305,7 @@ impl Engine {
         Ok(Session { client, upstream, batch: Batch::default(), retired })
     }
 
-    /// Exchanges every client's socket; a client for which there is none keeps the old one.
+    /// Replaces every client's socket. If no new socket is available, the client keeps the old one.
     fn rebind(&mut self, ip: Option<IpAddr>) {
         for index in 0..self.sessions.len() {
             if let Ok(session) = self.open(self.sessions[index].client, ip) {
@@ -314,7 +316,7 @@ impl Engine {
     }
 }
 
-/// Starts a thread that reads `socket` until `stop` is set or nobody listens any longer.
+/// Starts a thread that reads `socket` until `stop` is set or the inbox is closed.
 fn read(
     socket: Arc<Socket>,
     inbox: SyncSender<Input>,
@@ -324,7 +326,7 @@ fn read(
     thread::spawn(move || {
         let mut buffer = vec![0; MAX_RECEIVE_BYTES];
         while !stop.load(Ordering::Relaxed) {
-            // Timeouts and the peer's refusals (ICMP) are no reason to end.
+            // Timeouts and ICMP errors from the peer do not end the thread.
             let Ok(arrived) = socket.receive(&mut buffer) else { continue };
             if stop.load(Ordering::Relaxed) {
                 break;

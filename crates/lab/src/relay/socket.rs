@@ -1,4 +1,5 @@
-//! The relay's sockets: blocking, with as many datagrams to a system call as the kernel glues together.
+//! Sockets of the relay. They are blocking, and one system call handles as many datagrams as the kernel
+//! coalesces.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -9,13 +10,13 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use crate::packet::Packet;
 
-/// Asked of the kernel for either direction, so that it is the link that drops packets and nobody else.
+/// Bytes of kernel buffer requested in each direction, so that only the link drops packets.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
-/// Datagrams that leave with one system call at most.
+/// Maximum number of datagrams sent with one system call.
 const MAX_SEGMENTS: usize = 32;
-/// Bytes that leave with one system call at most: UDP's largest payload.
+/// Maximum number of bytes sent with one system call; about UDP's largest payload.
 const MAX_BATCH_BYTES: usize = 65_000;
-/// No UDP payload is longer, and neither is what the kernel glues together.
+/// Maximum number of bytes of a UDP payload, and of a batch that the kernel coalesces.
 pub(super) const MAX_RECEIVE_BYTES: usize = 65_536;
 
 /// A bound UDP socket whose calls block for a limited time.
@@ -25,21 +26,21 @@ pub(super) struct Socket {
     state: UdpSocketState,
 }
 
-/// Datagrams of one sender that arrived together.
+/// Datagrams of one sender, received together.
 pub(super) struct Arrived {
     pub(super) from: SocketAddr,
     ecn: Option<Ecn>,
-    /// Length of each but the last one, which may be shorter.
+    /// Length of each datagram except the last one, which may be shorter.
     stride: usize,
     bytes: Vec<u8>,
 }
 
 impl Socket {
-    /// Binds a socket whose reads give up after `patience`.
+    /// Binds a socket whose reads time out after `patience`.
     pub(super) fn bind(address: SocketAddr, patience: Duration) -> io::Result<Self> {
         let io = std::net::UdpSocket::bind(address)?;
         let state = UdpSocketState::new(UdpSockRef::from(&io))?;
-        // Granted as far as the system allows.
+        // The system may grant less.
         let _ = state.set_send_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         io.set_nonblocking(false)?;
@@ -51,17 +52,17 @@ impl Socket {
         self.io.local_addr()
     }
 
-    /// Waits for datagrams; `buffer` is memory for the time of the call.
+    /// Waits for datagrams. `buffer` is scratch memory for the duration of the call.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrived> {
         let mut meta = [RecvMeta::default()];
-        // One buffer: with several of them the call would wait until all are full.
+        // Only one buffer: with several, the call would wait until all are full.
         self.state.recv(UdpSockRef::from(&self.io), &mut [IoSliceMut::new(buffer)], &mut meta)?;
         let [RecvMeta { addr, len, stride, ecn, .. }] = meta;
         let ecn = ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
         Ok(Arrived { from: addr, ecn, stride: stride.max(1), bytes: buffer[..len].to_vec() })
     }
 
-    /// Sends to one destination. What the kernel refuses is lost, as in any network.
+    /// Sends datagrams to one destination. If the kernel refuses them, they are lost, as in any network.
     fn send(&self, destination: SocketAddr, ecn: Option<Ecn>, stride: usize, contents: &[u8]) {
         let ecn = ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
         let several = stride < contents.len();
@@ -80,24 +81,24 @@ impl Socket {
 impl Arrived {
     /// Returns the datagrams, each with its ECN codepoint.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = (Option<Ecn>, &[u8])> {
-        // A datagram without content is one, too.
+        // An empty read is one datagram without payload.
         let one = self.bytes.is_empty().then_some(&[][..]);
         one.into_iter().chain(self.bytes.chunks(self.stride)).map(|bytes| (self.ecn, bytes))
     }
 }
 
-/// Packets for one destination that wait to leave with one system call.
+/// Packets for one destination, queued to be sent with one system call.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     destination: Option<(SocketAddr, Option<Ecn>)>,
     stride: usize,
-    /// None after one that is shorter than the first.
+    /// `true` after a packet that is shorter than the first one, because no other may follow it.
     is_full: bool,
     bytes: Vec<u8>,
 }
 
 impl Batch {
-    /// Adds a packet, after sending what cannot leave together with it.
+    /// Adds a packet. First sends the queued packets if they cannot be sent together with it.
     pub(super) fn add(&mut self, socket: &Socket, packet: &Packet) {
         let len = packet.payload.len();
         let target = (packet.destination, packet.ecn);
@@ -115,7 +116,7 @@ impl Batch {
         self.bytes.extend_from_slice(&packet.payload);
     }
 
-    /// Sends what waits.
+    /// Sends the queued packets.
     pub(super) fn flush(&mut self, socket: &Socket) {
         if let Some((destination, ecn)) = self.destination.take() {
             socket.send(destination, ecn, self.stride, &self.bytes);

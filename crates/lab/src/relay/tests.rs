@@ -3,7 +3,7 @@ use std::net::UdpSocket;
 
 use super::*;
 
-/// Returns the time of the relay's clock in these tests, which send over real sockets.
+/// Returns the real time, because these tests use real sockets.
 #[expect(clippy::disallowed_methods, reason = "sockets are read in real time")]
 fn real_time() -> Instant {
     Instant::now()
@@ -19,8 +19,8 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// Starts a server that answers every datagram with itself until the relay's end has been gone for a while,
-/// and returns the addresses that it saw.
+/// Starts a server that echoes every datagram until no more arrive, and returns the source addresses of the
+/// datagrams.
 fn echo(server: UdpSocket) -> JoinHandle<BTreeSet<SocketAddr>> {
     thread::spawn(move || {
         let (mut seen, mut buffer) = (BTreeSet::new(), [0; 2048]);
@@ -126,8 +126,8 @@ fn a_blackout_lets_nothing_through_while_it_lasts() {
     assert!(reaches());
 }
 
-/// A rate is kept in real time, by bursts too: 500 packets of 1228 bytes on the wire at 20 Mbit/s take 245
-/// ms.
+/// The relay keeps a link's rate in real time, for bursts too. At 20 Mbit/s 500 packets of 1228 bytes on the
+/// wire take 245 ms.
 #[test]
 fn a_rate_is_kept() {
     let server = socket();

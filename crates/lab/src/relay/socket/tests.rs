@@ -4,7 +4,7 @@ fn socket() -> Socket {
     Socket::bind(([127, 0, 0, 1], 0).into(), Duration::from_secs(2)).unwrap()
 }
 
-/// Whatever goes into batches comes out as it was, one datagram for each packet.
+/// Packets sent in batches arrive unchanged, one datagram for each packet.
 #[test]
 fn batches_keep_packets_and_marks_apart() {
     let (from, to, other) = (socket(), socket(), socket());

@@ -9,7 +9,7 @@ use anabranch_transport::{AckConfig, MultipathConfig, Numbering, TransportConfig
 use super::Settings;
 use crate::design::MAX_PATHS;
 
-/// Returns the configuration with `value` set, if there is one.
+/// Returns the configuration, with `value` set if it is present.
 fn with<C, T>(config: C, value: Option<T>, set: impl FnOnce(C, T) -> C) -> C {
     match value {
         Some(value) => set(config, value),
@@ -17,13 +17,13 @@ fn with<C, T>(config: C, value: Option<T>, set: impl FnOnce(C, T) -> C) -> C {
     }
 }
 
-/// Converts a number that was read within bounds.
+/// Converts a number that was checked against its bounds when it was read.
 fn narrow<T: TryFrom<u64>>(value: Option<u64>) -> Option<T> {
     value.and_then(|value| T::try_from(value).ok())
 }
 
 impl Settings {
-    /// Returns the transport configuration of either end.
+    /// Returns the transport configuration, which is the same for both ends.
     pub(super) fn transport(&self) -> TransportConfig {
         use TransportConfig as Transport;
         let config = Transport::default()
@@ -37,7 +37,7 @@ impl Settings {
         with(config, idle, |config, idle| config.with_max_idle_timeout(idle))
     }
 
-    /// Returns the configuration of several paths at once, as many as a point may have.
+    /// Returns the multipath configuration. It allows as many paths as a point may have.
     fn multipath_config(&self) -> Option<MultipathConfig> {
         if self.multipath == Some(false) {
             return None;
@@ -98,7 +98,7 @@ impl Settings {
         with(streams, self.window_rule, StreamsConfig::with_window_rule)
     }
 
-    /// Returns which of `of` paths are used.
+    /// Returns the indices of the paths in use, out of `of` paths.
     pub(super) fn chosen_paths(&self, of: usize) -> Vec<usize> {
         let all: Vec<usize> = (0..of).collect();
         let mut paths = self.paths.clone().unwrap_or(all);

@@ -1,4 +1,4 @@
-//! Reading of settings' values from TOML, with errors that state the valid values.
+//! Parsing of settings' values from TOML. Errors state the valid values.
 
 use core::fmt::Display;
 use core::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::design::MAX_PATHS;
 
-/// Values with names of their own.
+/// Serialization of values that are written as names.
 pub(super) mod named {
     use serde::{Serialize, Serializer};
 
@@ -32,7 +32,7 @@ pub(super) mod named {
     }
 }
 
-/// Reads a number between two bounds, both included.
+/// Reads a number between two bounds, both inclusive.
 pub(super) fn within<'de, D, const LOWEST: u64, const HIGHEST: u64>(from: D) -> Result<Option<u64>, D::Error>
 where
     D: Deserializer<'de>,
@@ -44,7 +44,7 @@ where
     }
 }
 
-/// Places of paths: some, each once.
+/// Reads a non-empty list of different path indices.
 pub(super) fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<usize>>, D::Error> {
     let paths = Vec::<usize>::deserialize(from)?;
     let repeats = paths.iter().enumerate().any(|(at, path)| paths[..at].contains(path));
@@ -57,7 +57,7 @@ pub(super) fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<usi
     }
 }
 
-/// Reads percents of the window to pace by.
+/// Reads the two pacing gains, in percent of the window.
 pub(super) fn gains<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u16; 2]>, D::Error> {
     let gains = <[u16; 2]>::deserialize(from)?;
     match gains.iter().all(|percent| (50..=1000).contains(percent)) {
@@ -66,7 +66,7 @@ pub(super) fn gains<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u16; 2
     }
 }
 
-/// Weights of paths, at least one of them above zero.
+/// Reads the weights of paths, at least one of them above zero.
 pub(super) fn weights<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
     let weights = Vec::<u32>::deserialize(from)?;
     let possible = weights.len() <= MAX_PATHS && weights.iter().all(|weight| *weight <= 1000);

@@ -1,9 +1,8 @@
-//! Variants of an experiment: how both ends behave, as small declarative layers that are put over one
-//! another.
+//! Variants of an experiment: the behaviour of both ends, composed of small declarative layers.
 //!
-//! A layer is a TOML file in `profiles/` which sets what it is about and leaves the rest as it is.
-//! `docs/lab-variants.md` says which behaviour of the published studies each setting stands for. To add a
-//! layer, write its file and name it in `layers!`.
+//! A layer is a TOML file in `profiles/` that sets some settings and leaves the others unchanged.
+//! `docs/lab-variants.md` describes the behaviour of published studies to which each setting corresponds. To
+//! add a layer, write its file and name it in `layers!`.
 //!
 //! ```
 //! use anabranch_lab::profile::Variant;
@@ -26,10 +25,10 @@ use anabranch_transport::TransportConfig;
 pub use settings::{Settings, SettingsError};
 pub use wire::{UnknownWire, Wire};
 
-/// Names each layer once, and embeds its file.
+/// Declares the layers, and embeds their files.
 macro_rules! layers {
     ($($name:literal,)+) => {
-        /// The layers that [`layer`] knows.
+        /// Names of the layers that [`layer`] returns.
         pub const LAYERS: &[&str] = &[$($name),+];
 
         fn text(name: &str) -> Option<&'static str> {
@@ -67,17 +66,17 @@ layers! {
     "path-1",
 }
 
-/// Returns the settings of the layer of this name.
+/// Returns the settings of the layer `name`.
 ///
 /// # Errors
-/// If there is none.
+/// Fails if no layer has this name.
 pub fn layer(name: &str) -> Result<Settings, UnknownLayer> {
     let text = text(name)
         .ok_or_else(|| UnknownLayer(format!("unknown profile `{name}`: use one of {}", LAYERS.join(", "))))?;
     Settings::parse(&format!("profiles/{name}.toml"), text).map_err(|fault| UnknownLayer(fault.to_string()))
 }
 
-/// There is no such layer; says which ones there are, in one line.
+/// Error for an unknown layer. Its message lists the known ones in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnknownLayer(String);
@@ -85,25 +84,25 @@ pub struct UnknownLayer(String);
 /// Behaviour of both ends in the runs of one curve of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
-    /// Name in the results.
+    /// Name of the variant in the results.
     pub name: String,
     /// Settings that differ from the library's defaults.
     pub settings: Settings,
 }
 
 impl Variant {
-    /// Layers put over one another, each over those before it.
+    /// Creates a variant from layers. Each layer overrides those before it.
     ///
     /// # Errors
-    /// If one of them does not exist.
+    /// Fails if a layer does not exist.
     pub fn of(name: &str, layers: &[&str]) -> Result<Self, UnknownLayer> {
         Self::with(name, layers, Settings::default())
     }
 
-    /// Creates a variant in the same way, with more settings over all layers.
+    /// Creates a variant from layers, with the settings `set` over all of them.
     ///
     /// # Errors
-    /// If a layer does not exist.
+    /// Fails if a layer does not exist.
     pub fn with(name: &str, layers: &[&str], set: Settings) -> Result<Self, UnknownLayer> {
         let mut settings = Settings::default();
         for name in layers {
@@ -127,7 +126,8 @@ impl Variant {
         self.settings.wire.unwrap_or_default()
     }
 
-    /// Returns which of a point's `of` paths are used; the first one carries the handshake.
+    /// Returns the indices of the paths in use, out of a point's `of` paths. The first one carries the
+    /// handshake.
     pub fn paths(&self, of: usize) -> Vec<usize> {
         self.settings.chosen_paths(of)
     }

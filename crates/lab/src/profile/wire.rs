@@ -1,11 +1,11 @@
-//! Names for the versions of QUIC that both ends of a run may speak.
+//! Names of the QUIC versions that both ends of a run may use.
 
 use core::fmt;
 use core::str::FromStr;
 
 use anabranch_wire::Version;
 
-/// Wire image of packets, from the first one on.
+/// Wire image of packets, beginning with the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wire {
     /// QUIC version 1 (RFC 9000).
@@ -18,10 +18,10 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// All there are.
+    /// All wire images.
     const ALL: [Self; 3] = [Self::V1, Self::V2, Self::Reverso];
 
-    /// The names that [`FromStr`] knows.
+    /// Names that [`FromStr`] accepts.
     pub const NAMES: &'static [&'static str] =
         &[Self::ALL[0].name(), Self::ALL[1].name(), Self::ALL[2].name()];
 
@@ -34,7 +34,7 @@ impl Wire {
         }
     }
 
-    /// Returns the version's number.
+    /// Returns the version number.
     pub const fn version(self) -> Version {
         match self {
             Self::V1 => Version::V1,
@@ -50,7 +50,7 @@ impl fmt::Display for Wire {
     }
 }
 
-/// There is no such version; says which ones there are, in one line.
+/// Error for an unknown wire image. Its message lists the known ones in one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown wire: use one of {}", Wire::NAMES.join(", "))]
 pub struct UnknownWire;

@@ -1,4 +1,4 @@
-//! One client, one server and the links between them: what nearly every simulation starts from.
+//! One client, one server and the links between them: the basis of nearly every simulation.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ pub const CLIENT_PORT: u16 = 40_000;
 /// Port of the server.
 pub const SERVER_PORT: u16 = 443;
 
-/// Configuration from which two hosts are made.
+/// Configuration of two hosts.
 #[derive(Clone, Debug)]
 pub struct PairConfig {
-    /// Everything random follows from it.
+    /// Seed from which all randomness follows.
     pub seed: Seed,
-    /// Links, each from another address of the client to the server's only one.
+    /// Links, each from its own client address to the server's only address.
     pub links: Vec<LinkSpec>,
-    /// The client's transport.
+    /// The client's transport configuration.
     pub client: TransportConfig,
-    /// The server's transport.
+    /// The server's transport configuration.
     pub server: TransportConfig,
     /// Lengths of the client's and the server's connection IDs.
     pub cid_len: [usize; 2],
@@ -37,7 +37,7 @@ pub struct PairConfig {
 }
 
 impl PairConfig {
-    /// Creates two ends with default transports over `links`.
+    /// Creates a configuration of two hosts with default transports over `links`.
     pub fn new(seed: u64, links: impl IntoIterator<Item = LinkSpec>) -> Self {
         Self {
             seed: Seed(seed),
@@ -67,7 +67,7 @@ pub fn client_ip(link: u8) -> IpAddr {
     IpAddr::from([10, 0, link + 1, 2])
 }
 
-/// Returns the address under which a NAT may show the client after its `rebinding`-th change.
+/// Returns a public address that a NAT may use for the client after its `rebinding`-th change.
 pub fn outside_ip(rebinding: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, rebinding])
 }
@@ -78,11 +78,11 @@ pub fn server_address() -> SocketAddr {
 }
 
 impl Pair {
-    /// Builds both hosts. `client` makes the client's application from its configuration and the addresses of
-    /// the first link; `adjust` may change the server's configuration.
+    /// Builds both hosts. `client` creates the client's application from its configuration and the addresses
+    /// of the first link. `adjust` may change the server's configuration.
     ///
     /// # Errors
-    /// If TLS refuses its configuration, which would be a fault of this crate.
+    /// Fails if TLS refuses its configuration, which would be a fault of this crate.
     pub fn new<C: Application>(
         config: &PairConfig,
         client: impl FnOnce(&Simulation, ClientConfig, FourTuple) -> C,

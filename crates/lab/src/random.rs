@@ -1,4 +1,4 @@
-//! One seed, and an independent stream of random numbers for each thing that needs one.
+//! One seed, and an independent stream of random numbers for each user of randomness.
 
 use std::hash::Hasher;
 
@@ -6,14 +6,14 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
-/// The number from which a whole simulation follows.
+/// Seed of a whole simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// Returns the random number generator of the thing called `label`.
+    /// Returns the random number generator of the user called `label`.
     ///
-    /// Each label has a stream of its own, so adding one thing to a simulation leaves the draws of the others
+    /// Each label has its own stream. So a new user in a simulation leaves the numbers of the others
     /// unchanged.
     pub fn rng(self, label: &str) -> Rng {
         let mut hasher = SipHasher13::new();
@@ -34,29 +34,29 @@ impl Rng {
         self.0.next_u64()
     }
 
-    /// Returns a number evenly distributed in 0.0 to 1.0, 1.0 excluded.
+    /// Returns a number uniformly distributed from 0.0 to 1.0, excluding 1.0.
     pub fn unit(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1u64 << 53) as f64;
         (self.bits() >> 11) as f64 * SCALE
     }
 
-    /// Returns `true` with this `probability`.
+    /// Returns `true` with probability `probability`.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Returns a number evenly distributed in `0..bound`; 0 when `bound` is 0.
+    /// Returns a number uniformly distributed in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Multiply-and-shift: biased by at most bound / 2^64, which no simulation can see.
+        // Multiply-and-shift. Its bias is at most bound / 2^64, which is negligible in a simulation.
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Returns a number evenly distributed from `low` to `high`, both included.
+    /// Returns a number uniformly distributed from `low` to `high`, both inclusive.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
-    /// Returns one of `choices`.
+    /// Returns a random element of `choices`.
     ///
     /// # Panics
     /// If `choices` is empty.

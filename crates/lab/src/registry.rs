@@ -1,6 +1,6 @@
-//! One line for each file of a folder whose files all hold the same thing.
+//! Registry of a folder whose files all define the same constant: one line for each file.
 
-/// Declares each file that it names as a module, and the list of the constant that all of them have.
+/// Declares each named file as a module, and a list of the constant that all of them define.
 macro_rules! registry {
     ($(#[doc = $doc:literal])* pub const $list:ident: $type:ty = $item:ident in $($module:ident),+ $(,)?) => {
         $(mod $module;)+

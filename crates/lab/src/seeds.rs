@@ -1,4 +1,4 @@
-//! Many seeds, on all cores.
+//! Runs of many seeds on all cores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -6,18 +6,18 @@ use std::thread;
 
 /// Report of one seed's run.
 pub trait SeedReport: Send {
-    /// Creates the report of a seed whose run ended with `fault`.
+    /// Creates the report of a seed whose run failed with `fault`.
     fn failed(seed: u64, fault: String) -> Self;
 
     /// Returns the seed.
     fn seed(&self) -> u64;
 
-    /// Returns everything that was not as it must be; empty if all is well.
+    /// Returns the violations of invariants; empty if the run passed.
     fn faults(&self) -> &[String];
 }
 
-/// Runs all `seeds` and gives their reports by seed; `tell` sees each as soon as there is one. A panic counts
-/// as a fault of its seed, and the others go on.
+/// Runs all `seeds` and returns their reports, sorted by seed. `tell` is called with each report when its run
+/// ends. A panic counts as a failure of its seed; the other seeds still run.
 pub fn sweep<R: SeedReport>(
     seeds: impl Iterator<Item = u64> + Send,
     run: impl Fn(u64) -> R + Sync,
@@ -43,7 +43,7 @@ pub fn sweep<R: SeedReport>(
     reports
 }
 
-/// Says on standard output which seed has failed, and how.
+/// Prints the seed and the faults of a failed run to standard output.
 pub fn tell_faults<R: SeedReport>(report: &R) {
     if !report.faults().is_empty() {
         println!("seed {} failed:\n  {}", report.seed(), report.faults().join("\n  "));

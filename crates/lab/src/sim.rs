@@ -17,7 +17,7 @@ use crate::node::{Node, Spinning};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
-/// Happenings at one instant before time counts as standing still.
+/// Maximum number of events at one instant. A simulation that exceeds it counts as spinning.
 const MAX_AT_ONCE: u64 = 20_000;
 
 /// Reason that a run ended.
@@ -25,15 +25,15 @@ const MAX_AT_ONCE: u64 = 20_000;
 pub enum Outcome {
     /// The awaited condition holds.
     Done,
-    /// Nothing will ever happen again.
+    /// No event is left.
     Quiet,
-    /// The deadline came first.
+    /// The deadline was reached first.
     Deadline,
-    /// A host works for ever without letting time pass.
+    /// A host is busy for ever without letting time pass.
     Spinning(HostId),
 }
 
-/// Everything that runs and what is on its way.
+/// Simulation state: the hosts, the network and the packets in it.
 pub struct Simulation {
     seed: Seed,
     now: Time,
@@ -42,13 +42,13 @@ pub struct Simulation {
     clock: Arc<VirtualClock>,
     started: usize,
     arrived: Vec<Packet>,
-    /// The host that was last concerned.
+    /// Host of the most recent event.
     last: HostId,
 }
 
 impl Simulation {
-    /// Creates an empty simulation at [`Time::ZERO`]. It seeds the randomness of TLS on this thread: run one
-    /// at a time per thread.
+    /// Creates an empty simulation at [`Time::ZERO`]. It seeds the randomness of TLS for this thread, so each
+    /// thread can run only one simulation at a time.
     pub fn new(seed: Seed) -> Self {
         seed_thread(seed.0);
         Self {
@@ -63,7 +63,7 @@ impl Simulation {
         }
     }
 
-    /// Returns random numbers of its own for `label`.
+    /// Returns the random number generator for `label`.
     pub fn rng(&self, label: &str) -> Rng {
         self.seed.rng(label)
     }
@@ -73,29 +73,30 @@ impl Simulation {
         Arc::clone(&self.clock)
     }
 
-    /// Adds a host that runs `endpoint` and `application`, which begins when the simulation next runs.
+    /// Adds a host that runs `endpoint` and `application`. The application starts when the simulation next
+    /// runs.
     pub fn add_node(&mut self, endpoint: Endpoint, application: impl Application) -> HostId {
         let host = self.network.add_host();
         self.nodes.push(Node::new(host, endpoint, Box::new(application)));
         host
     }
 
-    /// Adds a link between two hosts, each with its address on it.
+    /// Adds a link between two hosts, each given with its address on the link.
     pub fn add_link(&mut self, first: (HostId, IpAddr), second: (HostId, IpAddr), spec: &LinkSpec) -> LinkId {
         self.network.add_link(first, second, spec)
     }
 
-    /// Has everything that the connections of `host` do printed to standard error.
+    /// Prints all events of the connections of `host` to standard error.
     pub fn watch(&mut self, host: HostId) {
         self.observe(host, move |handle| Box::new(Log::new(host, handle)));
     }
 
-    /// Has `watcher` make an observer for each connection of `host` that is to come.
+    /// Calls `watcher` for each future connection of `host` to create its observer.
     pub fn observe(&mut self, host: HostId, watcher: impl FnMut(Handle) -> Box<dyn Observer> + 'static) {
         self.nodes[host.0].observe(Box::new(watcher));
     }
 
-    /// Returns the time in the simulation.
+    /// Returns the current simulated time.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -105,10 +106,10 @@ impl Simulation {
         &mut self.network
     }
 
-    /// The application of `host`.
+    /// Returns the application of `host`.
     ///
     /// # Panics
-    /// If the host runs an application of another type.
+    /// Panics if the host runs an application of another type.
     #[expect(
         clippy::expect_used,
         reason = "asking for another type is a fault of the caller's code, not of its input"
@@ -123,19 +124,19 @@ impl Simulation {
         &self.nodes[host.0].endpoint
     }
 
-    /// Does something to the endpoint of `host` from outside; what follows from it is sent at once.
+    /// Calls `f` with the endpoint of `host` from outside an event. Resulting packets are sent at once.
     pub fn with_endpoint<T>(&mut self, host: HostId, f: impl FnOnce(Time, &mut Endpoint) -> T) -> T {
         let node = &mut self.nodes[host.0];
         let result = f(self.now, &mut node.endpoint);
-        // A host that spins is found out when the simulation runs on: it is still spinning then.
+        // A spinning host is detected when the simulation continues, because it is still spinning then.
         let _ = node.drain(self.now, &mut self.network);
         result
     }
 
-    /// Has the application of `host` do something with its endpoint; what follows from it is sent at once.
+    /// Calls `f` with the application of `host` and its endpoint. Resulting packets are sent at once.
     ///
     /// # Panics
-    /// If the host runs an application of another type.
+    /// Panics if the host runs an application of another type.
     #[expect(
         clippy::expect_used,
         reason = "asking for another type is a fault of the caller's code, not of its input"
@@ -149,8 +150,8 @@ impl Simulation {
         let _ = node.drain(self.now, &mut self.network);
     }
 
-    /// Runs until `done` says so, until nothing happens any more, or until `deadline`. `done` is asked after
-    /// every happening.
+    /// Runs until `done` returns `true`, until no event is left, or until `deadline`. `done` is called after
+    /// every event.
     pub fn run(&mut self, deadline: Time, mut done: impl FnMut(&Self) -> bool) -> Outcome {
         let mut at_once = 0;
         if let Err(Spinning(host)) = self.start() {

@@ -1,12 +1,12 @@
-//! The one definition of medians and percentiles for everything that shows results: tables, figures, claims,
-//! benchmarks. The page of a report has the same in its script.
+//! Medians and percentiles, defined once for all results: tables, figures, claims and benchmarks. The script
+//! of a report's page repeats the definition.
 
-/// Values that are looked at as a whole, in ascending order.
+/// Sample of values, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample(Vec<f64>);
 
 impl FromIterator<f64> for Sample {
-    /// Takes all values that are numbers.
+    /// Collects all values that are not NaN.
     fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -25,8 +25,8 @@ impl Sample {
         &self.0
     }
 
-    /// Returns the value below which `share` (0 to 1) of the values lie. Between two values it is
-    /// interpolated linearly, as in numpy and pandas. `None` if there are no values.
+    /// Returns the value below which `share` (0 to 1) of the sample lies; `None` if the sample is empty.
+    /// Values in between are interpolated linearly, as in numpy and pandas.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let last = self.0.len().checked_sub(1)?;
         let place = share.clamp(0.0, 1.0) * last as f64;
@@ -35,29 +35,29 @@ impl Sample {
         Some(low + (high - low) * place.fract())
     }
 
-    /// Returns the same value as [`Self::quantile`], but `None` also if there are too few values: at least
-    /// one must be expected beyond it. The 95th percentile thus takes 20 values, and the 10th takes 10. The
-    /// median, the least and the greatest take one.
+    /// Returns the same value as [`Self::quantile`], but `None` also if the sample is too small: at least one
+    /// value must be expected beyond the result. So the 95th percentile needs 20 values and the 10th needs
+    /// 10. The median, the minimum and the maximum need one.
     pub fn percentile(&self, share: f64) -> Option<f64> {
-        // Shares such as 0.9 are not exact.
+        // Tolerance for shares such as 0.9, which have no exact binary form.
         const ROUNDING: f64 = 1e-9;
         let beyond = share.min(1.0 - share);
         let carried = beyond <= 0.0 || share == 0.5 || self.0.len() as f64 * beyond >= 1.0 - ROUNDING;
         self.quantile(share).filter(|_| carried)
     }
 
-    /// Returns the value in the middle, or the mean of the two middle values; `None` if there are no values.
+    /// Returns the middle value, or the mean of the two middle values; `None` if the sample is empty.
     pub fn median(&self) -> Option<f64> {
         self.quantile(0.5)
     }
 
-    /// Returns the mean; `None` if there are no values.
+    /// Returns the mean; `None` if the sample is empty.
     pub fn mean(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
     }
 }
 
-/// Returns the median of values in any order; `None` if there are no values.
+/// Returns the median of unsorted values; `None` if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     values.iter().copied().collect::<Sample>().median()
 }

@@ -1,4 +1,4 @@
-//! TLS configurations of simulations: seeded randomness, virtual time, one certificate.
+//! TLS configurations of simulations: seeded randomness, virtual time and one certificate.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ pub const SERVER_NAME: &str = "server.lab";
 pub const ALPN: &str = "lab";
 
 /// Creates a client and a server configuration that trust each other and allow resumption and early data. The
-/// thread must have been seeded, as [`crate::sim::Simulation::new`] does.
+/// thread must have been seeded before, which [`crate::sim::Simulation::new`] does.
 ///
 /// # Errors
-/// If TLS refuses the configuration, which would be a fault of this crate.
+/// Fails if TLS refuses the configuration, which would be a fault of this crate.
 pub(crate) fn pair(clock: &Arc<VirtualClock>) -> Result<(ClientConfig, ServerConfig), ConfigError> {
     let identity = Identity::new(1, &[SERVER_NAME]).map_err(|error| ConfigError::Tls(error.to_string()))?;
     let client = ClientConfig::builder()

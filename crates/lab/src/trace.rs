@@ -1,4 +1,4 @@
-//! A fingerprint of everything that happened, by which two runs are compared.
+//! Fingerprint of all events of a run, used to compare two runs.
 
 use std::hash::Hasher;
 
@@ -13,15 +13,15 @@ pub enum Kind {
     Sent,
     /// A datagram arrived.
     Arrived,
-    /// A datagram was lost, refused or had no way to go.
+    /// A datagram was lost, refused or had no route.
     Dropped,
     /// A host's deadline passed.
     Woken,
-    /// An application saw or did something.
+    /// An application reported an event or an action.
     Application,
 }
 
-/// Hash over all events so far. What packets contain is left out: only sizes, times and places count, because
+/// Hash over all events so far. It covers sizes, times and places, but not the contents of packets, because
 /// nothing may depend on ciphertext.
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -36,7 +36,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Adds an event at `place` (a host, a link) with a `value` (a size, an identifier).
+    /// Adds an event at `place` (a host or a link) with a `value` (a size or an identifier).
     pub fn record(&mut self, at: Time, kind: Kind, place: usize, value: u64) {
         self.hasher.write_u64(at.as_nanos());
         self.hasher.write_u64((kind as u64) << 56 | place as u64);

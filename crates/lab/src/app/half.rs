@@ -37,8 +37,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates a half that writes `head` and `length` bytes of `pattern`. With `reset`, a byte count and a
-    /// code, it does not finish the stream but resets it after that many bytes.
+    /// Creates a half that writes `head` and `length` bytes of `pattern`. With `reset`, a number of bytes and
+    /// an error code, it resets the stream after that many bytes instead of finishing it.
     pub fn new(
         id: StreamId,
         head: Vec<u8>,

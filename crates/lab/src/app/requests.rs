@@ -11,9 +11,9 @@ use super::{Application, PathOpener};
 /// Times of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTimes {
-    /// Time at which the request was given to the transport.
+    /// Time at which the client wrote the request to the transport.
     pub made: Time,
-    /// Time at which the last byte of the answer had arrived.
+    /// Time at which the last byte of the response arrived.
     pub answered: Option<Time>,
     id: StreamId,
 }

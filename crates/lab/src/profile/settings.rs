@@ -67,10 +67,10 @@ pub struct Settings {
     /// Number of ACK frames that repeat an unchanged range before it is omitted.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 0xffff_ffff>")]
     pub range_repeats: Option<u64>,
-    /// Limit below which old packet numbers are no longer acknowledged.
+    /// Rule by which old packet numbers are no longer acknowledged.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub horizon: Option<Horizon>,
-    /// The same limit with a single number space, unless `horizon` is set.
+    /// The same rule for a single number space, unless `horizon` is set.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub single_horizon: Option<Horizon>,
     /// Path on which an ACK is sent.

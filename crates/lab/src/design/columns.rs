@@ -1,4 +1,5 @@
-//! The columns of a design's CSV file: what each path has, and on its way up (`up_…`) where that differs.
+//! Columns of a design's CSV file: the parameters of each path, and those of its direction to the server
+//! (`up_…`) if they differ.
 
 use std::path::Path;
 
@@ -6,16 +7,16 @@ use super::error::{DesignError, wrong};
 use super::trace::{RateTrace, read_changes};
 use super::{Change, MAX_NUMBER, MAX_PATHS, PathDesign, Point, QueueRule};
 
-/// A column's name and its place.
+/// Name and index of a column.
 type Column = (String, usize);
 
-/// Positions of the columns: `run`, then those of each path.
+/// Indices of the columns: `run`, then those of each path.
 pub(super) struct Columns {
     run: usize,
     paths: Vec<[Direction; 2]>,
 }
 
-/// The columns of one direction of a path, as far as they are there.
+/// Columns of one direction of a path; absent ones are `None`.
 #[derive(Default)]
 struct Direction {
     rate: Option<Column>,
@@ -30,14 +31,14 @@ struct Direction {
     trace: Option<Column>,
 }
 
-/// A line of a file.
+/// One line of a file.
 struct Record<'a> {
     file: &'a str,
     record: &'a csv::StringRecord,
     rule: QueueRule,
 }
 
-/// A direction that was read, with the queuing delay that its queue is of.
+/// A parsed direction, with the queuing delay from which its queue was computed.
 struct Read {
     design: PathDesign,
     queuing: Option<f64>,
@@ -66,7 +67,7 @@ impl Columns {
         let mut paths = Vec::new();
         for path in 0..MAX_PATHS {
             let down = direction("", path);
-            // A path that has one of these columns must have all.
+            // A path with one of these columns must have all of them.
             if path > 0 && !down.is_there() {
                 break;
             }
@@ -129,7 +130,7 @@ impl Direction {
 }
 
 impl Record<'_> {
-    /// Returns a cell's column and text if the text is not empty.
+    /// Returns a cell's column and text; `None` if the text is empty.
     fn cell<'a>(&'a self, column: &'a Option<Column>) -> Option<(&'a Column, &'a str)> {
         let column = column.as_ref()?;
         Some((column, &self.record[column.1])).filter(|(_, text)| !text.is_empty())
@@ -147,14 +148,14 @@ impl Record<'_> {
         value.map(Some).ok_or_else(|| wrong(self.file, self.record, name, *index, expected))
     }
 
-    /// Returns the error for the first of `columns` that exists, whose cell is not as expected.
+    /// Returns the error for the first of `columns` that exists, whose cell must be `expected`.
     fn empty(&self, columns: [&Option<Column>; 2], expected: &'static str) -> DesignError {
         let nowhere = (String::new(), 0);
         let (name, index) = columns.into_iter().flatten().next().unwrap_or(&nowhere);
         wrong(self.file, self.record, name, *index, expected)
     }
 
-    /// Reads a direction; what is not there is as in `other`, if there is one.
+    /// Reads a direction. Missing values are those of `other`, if it is given.
     fn direction(&self, columns: &Direction, other: Option<&Read>) -> Result<Read, DesignError> {
         let beside = other.map(|other| &other.design);
         let as_other = |of: fn(&PathDesign) -> f64| beside.map(of);
@@ -210,7 +211,7 @@ impl Record<'_> {
         Ok(Read { design, queuing })
     }
 
-    /// Returns the number of packets that the queue holds, and the delay from which it was computed, if any.
+    /// Returns the length of the queue in packets, and the queuing delay from which it was computed, if any.
     fn queue(
         &self,
         columns: &Direction,
@@ -231,7 +232,7 @@ impl Record<'_> {
         }
     }
 
-    /// Returns the percentage of packets that are held back, and the longest time for which they are, in
+    /// Returns the percentage of packets that are held back, and the maximum time for which they are, in
     /// milliseconds.
     fn reordering(&self, columns: &Direction, other: Option<&PathDesign>) -> Result<(f64, f64), DesignError> {
         let share = self.number(&columns.reorder, 0.0, 100.0, "a share from 0 to 100")?;

@@ -1,76 +1,76 @@
-//! Faults of design files, with their lines.
+//! Faults of design files, with their line numbers.
 
-/// Error in a design, in one line.
+/// Error in a design, formatted in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum DesignError {
-    /// The file cannot be read, or is no CSV.
+    /// The file cannot be read, or is not a CSV file.
     #[error("{file}: {error}")]
     File {
-        /// The file's name.
+        /// Name of the file.
         file: String,
         /// Underlying error.
         error: csv::Error,
     },
-    /// A column is not there.
+    /// A required column is missing.
     #[error("{file}: column `{column}` is missing")]
     MissingColumn {
-        /// The file's name.
+        /// Name of the file.
         file: String,
-        /// The column's name.
+        /// Name of the column.
         column: String,
     },
-    /// A value makes no sense.
+    /// A cell has an invalid value.
     #[error("{file}, line {line}: `{value}` in column `{column}` is not {expected}")]
     Value {
-        /// The file's name.
+        /// Name of the file.
         file: String,
-        /// Its line, the header being the first.
+        /// Line number; the header is line 1.
         line: u64,
-        /// The column's name.
+        /// Name of the column.
         column: String,
-        /// Value that was found.
+        /// Actual value.
         value: String,
-        /// Value that was expected.
+        /// Description of the valid values.
         expected: &'static str,
     },
-    /// A column is there that means nothing.
+    /// A column is unknown.
     #[error("{file}: unknown column `{column}`: use some of {known}")]
     UnknownColumn {
-        /// The file's name.
+        /// Name of the file.
         file: String,
-        /// The column's name.
+        /// Name of the column.
         column: String,
-        /// Those that there are.
+        /// Names of the known columns.
         known: String,
     },
-    /// A line makes no sense.
+    /// A line is invalid.
     #[error("{file}, line {line}: `{value}` is not {expected}")]
     Line {
-        /// The file's name.
+        /// Name of the file.
         file: String,
-        /// The line, from 1 on.
+        /// Line number, from 1 on.
         line: u64,
-        /// Value that was found.
+        /// Actual value.
         value: String,
-        /// Value that was expected.
+        /// Description of the valid values.
         expected: &'static str,
     },
-    /// There is more than anybody needs.
+    /// The file exceeds a maximum.
     #[error("{file}: more than {most} {what}")]
     TooLong {
-        /// The file's name.
+        /// Name of the file.
         file: String,
         /// Maximum number of items.
         most: u64,
-        /// Of what.
+        /// Kind of the items.
         what: &'static str,
     },
-    /// There is nothing in it.
+    /// The file has no contents of the required kind.
     #[error("{file}: no {of}")]
     Empty {
-        /// The file's name.
+        /// Name of the file.
         file: String,
-        /// Contents that are missing.
+        /// Kind of the missing contents.
         of: &'static str,
     },
 }

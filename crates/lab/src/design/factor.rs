@@ -1,25 +1,25 @@
 //! Meaning of a design's coordinate: the value of one parameter.
 
-/// The values that a parameter may take.
+/// Values of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Factor {
-    /// Always the same; no dimension is spent on it.
+    /// A constant value, which needs no dimension.
     Constant(f64),
-    /// From the lowest to the highest.
+    /// Range from the lowest to the highest value.
     Range(f64, f64),
-    /// One of these.
+    /// List of values.
     Values(Vec<f64>),
 }
 
 impl Factor {
-    /// Returns whether a design has a dimension for the parameter.
+    /// Returns whether the parameter needs a dimension of the design.
     pub fn varies(&self) -> bool {
         !matches!(self, Self::Constant(_))
     }
 
-    /// Returns the value at coordinate `unit`. In a range it is `lowest + unit · (highest − lowest)` with two
-    /// decimals, as in the published designs. A range narrower than theirs has more decimals. In a list it is
-    /// the value in whose share of the coordinate `unit` lies.
+    /// Returns the value at coordinate `unit`. In a range it is `lowest + unit · (highest − lowest)`, rounded
+    /// to two decimals as in the published designs, or to more if the range is narrower than theirs. In a
+    /// list each value has an equal share of the coordinate.
     pub fn at(&self, unit: f64) -> f64 {
         match self {
             Self::Constant(value) => *value,
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!([range.at(0.0), range.at(0.5), range.at(1.0)], [2.5, 51.25, 100.0]);
         assert_eq!(range.at(0.123_456), 14.54);
         assert_eq!(Factor::Range(0.1, 0.9).at(0.123_456), 0.2);
-        // A narrow range has more decimals, and rounding does not lead out of it.
+        // A narrow range has more decimals, and rounded values stay within it.
         let narrow = Factor::Range(0.001, 0.002);
         assert_eq!([narrow.at(0.0), narrow.at(0.2), narrow.at(1.0)], [0.001, 0.0012, 0.002]);
         assert_eq!(Factor::Range(0.004, 1.004).at(0.0), 0.004);

@@ -2,14 +2,15 @@
 
 use super::cube::{Coordinates, MAX_GENERATED};
 
-/// Returns one point for each combination of levels; the last parameter changes fastest. Levels lie evenly
-/// from 0 to 1, a single one at 0.5. Returns `None` if there would be more than [`MAX_GENERATED`] points.
+/// Returns one point for each combination of levels; the last parameter changes fastest. Levels are evenly
+/// spaced from 0 to 1; a single level lies at 0.5. Returns `None` if there would be more than
+/// [`MAX_GENERATED`] points.
 pub fn factorial(levels: &[usize]) -> Option<Vec<Coordinates>> {
     let count = levels.iter().try_fold(1_usize, |count, levels| count.checked_mul(*levels))?;
     (count <= MAX_GENERATED).then(|| (0..count).map(|number| combination(number, levels)).collect())
 }
 
-/// Returns combination `number`, read as digits, of which each has its own base.
+/// Returns combination `number`, interpreted in a mixed radix: each digit has its own base.
 fn combination(mut number: usize, levels: &[usize]) -> Coordinates {
     let mut point = vec![0.5; levels.len()];
     for (coordinate, &levels) in point.iter_mut().zip(levels).rev() {

@@ -1,4 +1,4 @@
-//! Designs from CSV files: one row per point.
+//! Designs from CSV files, one row for each point.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,23 +7,24 @@ use super::columns::Columns;
 use super::error::DesignError;
 use super::{Point, QueueRule};
 
-/// Reads the points of a CSV file with the columns `run` and, for each path from 0 on, `rate_mbps_0`,
+/// Reads the points of a CSV file. Its columns are `run` and, for each path from 0 on, `rate_mbps_0`,
 /// `owd_ms_0` and either `queue_packets_0` or `queuing_delay_ms_0` (see
-/// [`PathDesign::queue_of_delay`](super::PathDesign::queue_of_delay)). `loss_percent_0`, `jitter_ms_0`,
-/// `reorder_percent_0`, `reorder_ms_0`, `trace_0` (a CSV file of changes) and, in place of a rate,
-/// `mahimahi_0` (a trace) may be there, and each with `up_` before its name for the way to the server where
-/// that differs; an empty cell says nothing. Files are looked for beside this one. Other columns are ignored.
+/// [`PathDesign::queue_of_delay`](super::PathDesign::queue_of_delay)). Optional columns are `loss_percent_0`,
+/// `jitter_ms_0`, `reorder_percent_0`, `reorder_ms_0`, `trace_0` (the name of a CSV file of changes) and,
+/// instead of a rate, `mahimahi_0` (the name of a trace). With the prefix `up_` each of them sets the value
+/// of the direction to the server, if it differs. An empty cell counts as absent. The named files are
+/// searched for in the folder of this file. Other columns are ignored.
 ///
 /// # Errors
-/// If the file cannot be read, or a column or a value is not as it must be.
+/// Fails if the file cannot be read, or if a column or a value is invalid.
 pub fn read(path: &Path) -> Result<Vec<Point>, DesignError> {
     read_with(path, QueueRule::default())
 }
 
-/// Reads the points of a CSV file whose queuing delays mean what `rule` says.
+/// Reads the points of a CSV file whose queuing delays are interpreted by `rule`.
 ///
 /// # Errors
-/// As [`read`].
+/// Fails like [`read`].
 pub fn read_with(path: &Path, rule: QueueRule) -> Result<Vec<Point>, DesignError> {
     let name = path.display().to_string();
     match std::fs::File::open(path) {
@@ -32,10 +33,10 @@ pub fn read_with(path: &Path, rule: QueueRule) -> Result<Vec<Point>, DesignError
     }
 }
 
-/// Reads points from text; `file` names it in errors.
+/// Parses points from text. `file` is its name in errors.
 ///
 /// # Errors
-/// As [`read`].
+/// Fails like [`read`].
 pub fn parse(file: &str, text: impl std::io::Read) -> Result<Vec<Point>, DesignError> {
     parse_with(file, text, QueueRule::default())
 }

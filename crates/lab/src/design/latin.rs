@@ -1,21 +1,23 @@
-//! Latin hypercubes: so many points that each of as many equal strata of every parameter holds exactly one.
+//! Latin hypercubes. The range of every parameter is divided into as many equal strata as there are points,
+//! and each stratum contains exactly one point.
 
 use super::cube::{Coordinates, smallest_distance};
 use crate::random::{Rng, Seed};
 
-/// Latin hypercube design: the number of points, and the number of cubes from which the best is taken.
+/// Latin hypercube design: the best of several random cubes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latin {
-    /// Points, and strata of each dimension.
+    /// Number of points, and of strata in each dimension.
     pub count: usize,
-    /// Dimensions of the cube.
+    /// Number of dimensions of the cube.
     pub dimensions: usize,
-    /// Cubes that are drawn; the one whose points are farthest apart counts (maximin).
+    /// Number of cubes that are drawn. The one with the largest minimum distance between its points is used
+    /// (maximin).
     pub draws: usize,
 }
 
 impl Latin {
-    /// Returns the points.
+    /// Returns the points of the best cube.
     pub fn points(&self, seed: Seed) -> Vec<Coordinates> {
         let mut rng = seed.rng("design/latin");
         let mut best = (f64::NEG_INFINITY, Vec::new());

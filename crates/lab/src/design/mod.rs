@@ -1,6 +1,6 @@
-//! Designs of experiments: points, each with rate, delay, queue and loss of its paths. They come from a file,
-//! or are generated: coordinates in a unit cube that fill it in one way or another, and factors that say what
-//! these mean.
+//! Designs of experiments. A design is a list of points, each with rate, delay, queue and loss of its paths.
+//! Points are read from a file or generated. A generated design consists of coordinates that fill a unit
+//! cube, and of factors that map coordinates to values.
 
 mod columns;
 mod cube;
@@ -28,64 +28,66 @@ pub use latin::Latin;
 pub use trace::{RateTrace, parse_changes, read_changes};
 pub use wsp::Wsp;
 
-/// Largest UDP payload on a link with an MTU of 1500 bytes that charges 28 of them for IPv4 and UDP.
+/// Maximum UDP payload on a link with an MTU of 1500 bytes, of which IPv4 and UDP headers take 28.
 pub const MAX_UDP_PAYLOAD: usize = 1472;
-/// Paths that a point may have.
+/// Maximum number of paths of a point.
 pub const MAX_PATHS: usize = 8;
-/// Changes that a path may have.
+/// Maximum number of changes of a path.
 pub const MAX_CHANGES: usize = 100_000;
-/// Largest number of a point; seeds of runs have this many bits for it.
+/// Maximum number of a point. The seed of a run has this many bits for it.
 pub const MAX_NUMBER: u64 = u32::MAX as u64;
 
-/// A point of a design: links in parallel between two hosts.
+/// Point of a design: parallel links between two hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Its number in the file, up to [`MAX_NUMBER`]; no two points of a design have the same.
+    /// Number of the point in the file, up to [`MAX_NUMBER`]; unique within a design.
     pub run: u64,
-    /// Its paths; the first one carries the handshake.
+    /// Paths of the point; the first one carries the handshake.
     pub paths: Vec<PathDesign>,
 }
 
-/// A path of a point, the same in both directions unless it says otherwise.
+/// Path of a point. Both directions are equal unless `up` is set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathDesign {
-    /// Megabits (10⁶ bits) per second on the wire.
+    /// Rate on the wire in megabits (10⁶ bits) per second.
     pub rate_mbps: f64,
     /// One-way delay in milliseconds.
     pub owd_ms: f64,
-    /// Packets that the queue in front of the transmitter holds.
+    /// Maximum number of packets in the queue in front of the transmitter.
     pub queue_packets: usize,
-    /// Packets lost at random in each direction, in percent.
+    /// Random packet loss in each direction, in percent.
     pub loss_percent: f64,
-    /// Later changes of the parameters, in order of time.
+    /// Changes of the parameters during the run, in order of time.
     pub changes: Vec<Change>,
-    /// Milliseconds that a packet may take longer, evenly distributed; order is kept.
+    /// Maximum additional delay of a packet in milliseconds, uniformly distributed from zero; packets stay in
+    /// order.
     pub jitter_ms: f64,
-    /// Packets that are held back, in percent, so that later ones overtake them.
+    /// Percentage of packets that are held back, so that later ones overtake them.
     pub reorder_percent: f64,
-    /// Milliseconds that such a packet is held back at most, evenly distributed.
+    /// Maximum time for which such a packet is held back, in milliseconds, uniformly distributed from zero.
     pub reorder_ms: f64,
-    /// The rate over time, which goes before `rate_mbps`, its mean.
+    /// Rate over time, which replaces `rate_mbps`; `rate_mbps` is then its mean.
     pub trace: Option<RateTrace>,
-    /// The direction from client to server, where it is not as the other one. Its own `up` means nothing.
+    /// Parameters of the direction from client to server, if they differ. Their own `up` is ignored.
     pub up: Option<Box<PathDesign>>,
 }
 
-/// A change of a path in the course of a run.
+/// Change of a path during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Change {
     /// Time since the start of the simulation.
     pub at: Duration,
-    /// The rate from then on.
+    /// New rate, if it changes.
     pub rate_mbps: Option<f64>,
-    /// The one-way delay from then on.
+    /// New one-way delay, if it changes.
     pub owd_ms: Option<f64>,
-    /// The loss from then on.
+    /// New loss, if it changes.
     pub loss_percent: Option<f64>,
 }
 
 impl Change {
-    /// Returns the change without rate, delay or loss where `own` is set, because a direction has its own.
+    /// Returns the change without the rate, the delay or the loss for which `own` is `true`, because the
+    /// direction sets this parameter itself.
     pub(crate) fn without(&self, own: [bool; 3]) -> Self {
         let [rate, delay, loss] = own;
         Self {
@@ -97,18 +99,19 @@ impl Change {
     }
 }
 
-/// Meaning of a queuing delay of the 2017 experiments for the length of the queue.
+/// Interpretation of a queuing delay of the 2017 experiments as the length of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueRule {
-    /// The paper's intention: the queue holds this delay in addition to what the path holds in a round trip.
+    /// Intention of the paper: the queue holds this delay in addition to a bandwidth-delay product of the
+    /// path.
     #[default]
     Intended,
-    /// The behaviour of the authors' scripts, in which an error of units left out the queuing delay.
+    /// Behaviour of the authors' scripts, in which an error of units omitted the queuing delay.
     Scripts,
 }
 
 impl QueueRule {
-    /// Returns the number of packets of 1500 bytes that the queue holds, at least ten.
+    /// Returns the length of the queue in packets of 1500 bytes, at least ten.
     pub fn packets(self, rate_mbps: f64, owd_ms: f64, queuing_delay_ms: f64) -> usize {
         match self {
             Self::Intended => PathDesign::queue_of_delay(rate_mbps, owd_ms, queuing_delay_ms),
@@ -118,8 +121,8 @@ impl QueueRule {
 }
 
 impl PathDesign {
-    /// Returns the link: serialization behind a drop-tail queue counted in packets, delay, and loss, in each
-    /// direction.
+    /// Returns the link. Each direction has serialization behind a drop-tail queue counted in packets, then
+    /// delay and loss.
     pub fn link(&self) -> LinkSpec {
         let link = LinkSpec::default().both(Mtu(MAX_UDP_PAYLOAD));
         let up = self.up.as_deref().unwrap_or(self);
@@ -127,7 +130,7 @@ impl PathDesign {
         self.direction().into_iter().fold(link, LinkSpec::back)
     }
 
-    /// Returns the elements that packets pass in one direction.
+    /// Returns the elements of one direction, in the order in which packets pass them.
     fn direction(&self) -> Vec<Stage> {
         let mut stages: Vec<Stage> = vec![Queue::new(self.rate(), Limit::Packets(self.queue_packets)).into()];
         let delays = self.steps(self.owd_ms, |change| change.owd_ms, millis);
@@ -165,8 +168,8 @@ impl PathDesign {
         core::iter::once((Time::ZERO, unit(first))).chain(later).collect()
     }
 
-    /// Returns the queue of the 2017 experiments, at least ten packets of 1500 bytes. It holds what the path
-    /// carries in a round trip and in `queuing_delay_ms` more.
+    /// Returns the queue length of the 2017 experiments in packets of 1500 bytes, at least ten. The queue
+    /// holds the bytes that the path carries in a round-trip time plus `queuing_delay_ms`.
     pub fn queue_of_delay(rate_mbps: f64, owd_ms: f64, queuing_delay_ms: f64) -> usize {
         let bytes = rate_mbps * 1e6 / 8.0 * (2.0 * owd_ms + queuing_delay_ms) / 1e3;
         ((bytes / 1500.0) as usize).max(10)

@@ -1,5 +1,5 @@
-//! Traces: what a link did over time, from files. Mahimahi's say when packets may leave; tables say rate,
-//! delay and loss.
+//! Traces of a link over time, read from files. Traces of Mahimahi list the times at which packets may leave.
+//! CSV tables list rates, delays and losses.
 
 use core::time::Duration;
 use std::path::Path;
@@ -11,39 +11,39 @@ use super::error::DesignError;
 use super::{Change, MAX_CHANGES};
 use crate::link::Rate;
 
-/// Bits that an opportunity of Mahimahi carries: a packet of 1500 bytes.
+/// Bits that one Mahimahi delivery opportunity carries: a packet of 1500 bytes.
 const OPPORTUNITY: u64 = 1500 * 8;
-/// Bytes of a trace file.
+/// Maximum size of a trace file in bytes.
 const MAX_TRACE_BYTES: u64 = 64 << 20;
-/// Milliseconds that a trace lasts, about twelve days.
+/// Maximum duration of a trace in milliseconds, about twelve days.
 const MAX_TRACE_MS: u64 = 1 << 30;
 
-/// A rate over time that begins again at its end, as `mm-link` plays it.
+/// Rate over time that repeats at its end, as in `mm-link`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateTrace {
-    /// Packets of 1500 bytes that may leave by the end of a millisecond, where there are any: the millisecond
-    /// and their number.
+    /// Numbers of packets of 1500 bytes that may leave in a millisecond. Each entry is a millisecond and its
+    /// number; milliseconds without a packet have no entry.
     opportunities: Arc<[(u64, u64)]>,
-    /// Milliseconds until it begins again.
+    /// Milliseconds after which the trace repeats.
     period: u64,
 }
 
 impl RateTrace {
-    /// Reads a file of Mahimahi (Netravali et al., USENIX ATC 2015): in each line the millisecond, not less
-    /// than the one before, at which a packet of 1500 bytes may leave. The last one is also the time after
-    /// which the trace begins again.
+    /// Reads a trace file of Mahimahi (Netravali et al., USENIX ATC 2015). Each line is the millisecond at
+    /// which one packet of 1500 bytes may leave; the numbers must not descend. The trace repeats after the
+    /// last of them.
     ///
     /// # Errors
-    /// If it cannot be read, or a line is no such number.
+    /// Fails if the file cannot be read, or if a line is not such a number.
     pub fn read(path: &Path) -> Result<Self, DesignError> {
         let name = path.display().to_string();
         Self::parse(&name, &text(path)?)
     }
 
-    /// Parses a trace from text; `file` names it in errors.
+    /// Parses a trace from text. `file` is its name in errors.
     ///
     /// # Errors
-    /// As [`RateTrace::read`].
+    /// Fails like [`RateTrace::read`].
     pub fn parse(file: &str, text: &str) -> Result<Self, DesignError> {
         let mut opportunities: Vec<(u64, u64)> = Vec::new();
         let mut period = 0;
@@ -67,7 +67,7 @@ impl RateTrace {
                 return Err(wrong("a time that is not before that of the line above"));
             }
             period = at;
-            // What may leave at its time is on its way in the millisecond before.
+            // A packet that may leave at this time is transmitted in the millisecond before.
             let begins = at.saturating_sub(1);
             match opportunities.last_mut() {
                 Some((same, packets)) if *same == begins => *packets += 1,
@@ -80,7 +80,7 @@ impl RateTrace {
         Ok(Self { opportunities: opportunities.into(), period })
     }
 
-    /// Megabits per second in the mean.
+    /// Returns the mean rate in megabits per second.
     pub fn mean_mbps(&self) -> f64 {
         let packets: u64 = self.opportunities.iter().map(|(_, packets)| packets).sum();
         (packets * OPPORTUNITY) as f64 / self.period as f64 / 1e3
@@ -104,20 +104,20 @@ impl RateTrace {
     }
 }
 
-/// Reads changes of a path from a CSV file: the column `at_s`, in order, and any of `rate_mbps`, `owd_ms` and
-/// `loss_percent`; an empty cell leaves what was.
+/// Reads the changes of a path from a CSV file. The column `at_s` must ascend. The other columns are any of
+/// `rate_mbps`, `owd_ms` and `loss_percent`; an empty cell leaves the parameter unchanged.
 ///
 /// # Errors
-/// If it cannot be read, or a column or a value is not as it must be.
+/// Fails if the file cannot be read, or if a column or a value is invalid.
 pub fn read_changes(path: &Path) -> Result<Vec<Change>, DesignError> {
     let name = path.display().to_string();
     parse_changes(&name, &text(path)?)
 }
 
-/// Parses changes of a path from text; `file` names it in errors.
+/// Parses changes of a path from text. `file` is its name in errors.
 ///
 /// # Errors
-/// As [`read_changes`].
+/// Fails like [`read_changes`].
 pub fn parse_changes(file: &str, text: &str) -> Result<Vec<Change>, DesignError> {
     const COLUMNS: [&str; 4] = ["at_s", "rate_mbps", "owd_ms", "loss_percent"];
     const EXPECTED: [&str; 4] = [
@@ -183,7 +183,7 @@ pub fn parse_changes(file: &str, text: &str) -> Result<Vec<Change>, DesignError>
     Ok(changes)
 }
 
-/// Reads a file's text if it is not too long.
+/// Reads a file's text. Fails if the file exceeds [`MAX_TRACE_BYTES`].
 fn text(path: &Path) -> Result<String, DesignError> {
     let name = || path.display().to_string();
     let fault = |error: std::io::Error| DesignError::File { file: name(), error: error.into() };

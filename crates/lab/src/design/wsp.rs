@@ -1,26 +1,26 @@
-//! WSP (Wootton, Sergent, Phan-Tan-Luu): points that fill a space of many dimensions evenly, chosen from
-//! random candidates.
+//! WSP designs (Wootton, Sergent, Phan-Tan-Luu): points that fill a space of many dimensions evenly, chosen
+//! from random candidates.
 
 use super::cube::{Coordinates, distance_squared, uniform};
 use crate::random::Seed;
 
-/// Halvings of the spacing that is looked for; it is known to a thousandth of the cube's diagonal then.
+/// Number of bisections in the search for a spacing, which is then exact to a thousandth of the cube's
+/// diagonal.
 const BISECTIONS: usize = 10;
 
-/// WSP design: the number of candidates and of dimensions, and the minimum distance between the candidates
-/// that stay.
+/// WSP design: the number of candidates and dimensions, and the minimum distance between chosen points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wsp {
-    /// Points to choose from, evenly distributed in the unit cube.
+    /// Number of candidates, uniformly distributed in the unit cube.
     pub candidates: usize,
-    /// Dimensions of the cube; a design may use only the first ones.
+    /// Number of dimensions of the cube. A design may use only the first ones.
     pub dimensions: usize,
-    /// Two chosen points are farther apart than this.
+    /// Minimum distance between chosen points.
     pub spacing: f64,
 }
 
 impl Wsp {
-    /// The design of both published studies of 2022: about 95 of 120 candidates stay.
+    /// Design of both published studies of 2022. It chooses about 95 of 120 candidates.
     pub const CCR22: Self = Self { candidates: 120, dimensions: 20, spacing: 1.2 };
 
     /// Returns the chosen points, in the order in which they were chosen.
@@ -29,10 +29,10 @@ impl Wsp {
         self.choose(&candidates).into_iter().map(|index| candidates[index].clone()).collect()
     }
 
-    /// Returns exactly `count` points out of so many `candidates`, as far apart as bisection finds a spacing
-    /// that leaves as many; fewer only if there are fewer candidates.
+    /// Returns exactly `count` points chosen from `candidates` random ones, or fewer if there are fewer
+    /// candidates. Bisection finds the largest spacing that leaves at least `count` points.
     pub fn of_count(count: usize, candidates: usize, dimensions: usize, seed: Seed) -> Vec<Coordinates> {
-        // No spacing at all leaves every candidate, the diagonal of the cube one.
+        // With spacing zero all candidates remain; with the cube's diagonal only one.
         let (mut enough, mut too_wide) = (0.0, (dimensions as f64).sqrt());
         for _ in 0..BISECTIONS {
             let spacing = f64::midpoint(enough, too_wide);
@@ -47,9 +47,9 @@ impl Wsp {
         points
     }
 
-    /// Returns the indices of the `candidates` that stay. The first is the one nearest to the centre; all
-    /// those within the spacing of it are deleted. Then the nearest of those that are left is chosen, and so
-    /// on. Of equally near candidates, the earlier one is chosen.
+    /// Returns the indices of the chosen `candidates`. The first is the one nearest to the centre. After each
+    /// choice all candidates within the spacing are removed, and the nearest remaining one is chosen next. Of
+    /// equally near candidates, the earlier one is chosen.
     pub fn choose(&self, candidates: &[Coordinates]) -> Vec<usize> {
         let spacing = self.spacing * self.spacing;
         let mut left: Vec<usize> = (0..candidates.len()).collect();
@@ -97,8 +97,8 @@ mod tests {
     fn each_point_is_the_nearest_one_left() {
         let wsp = Wsp { candidates: 0, dimensions: 1, spacing: 0.1 };
         let line = |places: &[f64]| places.iter().map(|place| vec![*place]).collect::<Vec<_>>();
-        // The centre's nearest, then what lies nearest to that, without what is too close; nothing is left
-        // out in the end.
+        // The first choice is nearest to the centre, each later one nearest to the one before, without
+        // candidates that are too close. In the end no candidate remains.
         assert_eq!(wsp.choose(&line(&[0.0, 0.48, 0.55, 0.7, 1.0, 0.36])), [1, 5, 3, 4, 0]);
         assert_eq!(wsp.choose(&line(&[0.6, 0.4])), [0, 1]);
         assert_eq!(wsp.choose(&[]), [0; 0]);

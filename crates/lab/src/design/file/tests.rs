@@ -23,7 +23,7 @@ fn every_path_that_has_columns_is_read() {
     assert_eq!(single, [Point { run: 2, paths: vec![path(3.0, 1.0, 4)] }]);
 }
 
-/// A queue of what a round trip of 20 ms and 30 ms more hold at 12 Mbit/s: 50 packets of 1500 bytes.
+/// The queue holds 50 ms at 12 Mbit/s, a round trip of 20 ms plus 30 ms: 50 packets of 1500 bytes.
 #[test]
 fn a_queue_may_be_given_as_a_delay() {
     let text = "run,rate_mbps_0,owd_ms_0,queuing_delay_ms_0,loss_percent_0\n0,12,10,30,1.5\n1,0.1,0,0,0\n";
@@ -47,12 +47,12 @@ fn a_path_may_vary_and_differ_on_the_way_up() {
     let up = radio.up.as_ref().unwrap();
     assert_eq!((radio.jitter_ms, radio.reorder_percent, radio.reorder_ms), (3.0, 1.0, 8.0));
     assert_eq!((radio.queue_packets, radio.loss_percent), (50, 0.0));
-    // Two Mbit/s of 12 hold a sixth, but ten packets at least.
+    // At 2 instead of 12 Mbit/s the queue holds a sixth, but at least ten packets.
     assert_eq!((up.rate_mbps, up.owd_ms, up.queue_packets), (2.0, 10.0, 10));
     assert_eq!((up.jitter_ms, up.loss_percent), (3.0, 0.5));
     assert!(lte.trace.is_some() && lte.up.as_ref().unwrap().trace != lte.trace);
     assert!(train.up.is_none() && train.changes.iter().any(|change| change.rate_mbps.is_some()));
-    // A rate of its own does not change with that of the other direction, its delay does.
+    // A direction with its own rate ignores rate changes of the other direction, but not its delay changes.
     let up = slow.up.as_ref().unwrap();
     assert!(up.changes.iter().all(|change| change.rate_mbps.is_none()));
     assert!(up.changes.iter().any(|change| change.owd_ms.is_some()));

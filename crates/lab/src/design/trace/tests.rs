@@ -1,6 +1,6 @@
 use super::*;
 
-/// Three packets in ten milliseconds, two of them at once.
+/// The trace has three packets in ten milliseconds, two of them at the same time.
 #[test]
 fn a_trace_of_mahimahi_says_when_packets_leave() {
     let trace = RateTrace::parse("t", "2\n5\n5\n10\n").unwrap();
@@ -13,9 +13,9 @@ fn a_trace_of_mahimahi_says_when_packets_leave() {
     };
     let times: Vec<f64> = std::iter::repeat_with(&mut leave).take(9).collect();
     assert_eq!(times, [2.0, 4.5, 5.0, 10.0, 12.0, 14.5, 15.0, 20.0, 22.0]);
-    // A packet of half the size takes half an opportunity, and the rest is not lost if another one waits.
+    // A packet of half the size uses half an opportunity; a waiting packet can use the rest.
     assert_eq!(rate.finish(Time::from_millis(1), 750), Time::from_nanos(1_500_000));
-    // One that comes when the opportunity has passed waits for the next.
+    // A packet that arrives after the opportunity waits for the next one.
     assert_eq!(rate.finish(Time::from_millis(2), 1500), Time::from_nanos(4_500_000));
 }
 

@@ -1,4 +1,4 @@
-//! Values of a plan within their bounds, and faults with their lines.
+//! Checks of a plan's values against their bounds, and errors with line numbers.
 
 use core::ops::Range;
 use std::path::Path;
@@ -7,10 +7,10 @@ use toml::Spanned;
 
 use super::PlanError;
 
-/// Letters of a name.
+/// Maximum length of a name in characters.
 const MAX_NAME: usize = 100;
 
-/// A plan's text and where it comes from.
+/// Text of a plan, with its file and folder.
 pub(super) struct Source<'a> {
     pub(super) file: &'a str,
     pub(super) text: &'a str,
@@ -25,13 +25,13 @@ impl Source<'_> {
         PlanError { file: self.file.to_owned(), line, message: message.into() }
     }
 
-    /// Returns the error for a fault that reading TOML has found.
+    /// Returns the error for a TOML parse error.
     pub(super) fn syntax(&self, error: &toml::de::Error) -> PlanError {
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         self.fault(error.span().unwrap_or_default(), message)
     }
 
-    /// Returns a number if it is within bounds.
+    /// Returns a number. Fails if it is out of bounds.
     pub(super) fn number(
         &self,
         value: &Spanned<f64>,
@@ -47,7 +47,7 @@ impl Source<'_> {
             .fault(value.span(), format!("{number} in `{what}` is not a number from {lowest} to {highest}")))
     }
 
-    /// Returns a whole number if it is within bounds.
+    /// Returns a whole number. Fails if it is out of bounds.
     pub(super) fn whole(
         &self,
         value: &Spanned<f64>,
@@ -63,7 +63,7 @@ impl Source<'_> {
         Err(self.fault(value.span(), message))
     }
 
-    /// Returns a name if it may stand in a file's name.
+    /// Returns a name. Fails if it cannot be part of a file name.
     pub(super) fn name(&self, value: &Spanned<String>) -> Result<String, PlanError> {
         let name = value.get_ref();
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.+".contains(letter);
@@ -74,7 +74,7 @@ impl Source<'_> {
         Err(self.fault(value.span(), format!("`{}` is no name: use {allowed}", name.escape_debug())))
     }
 
-    /// Returns the only one of `choices` that is present.
+    /// Returns the only one of `choices` that is present. Fails if none or several are.
     pub(super) fn one_of<T>(
         &self,
         span: Range<usize>,

@@ -1,4 +1,4 @@
-//! Points that a plan has generated: parameters with ranges, and a method that spreads points over them.
+//! Generated points of a plan: parameters with ranges, and a method that spreads points over them.
 
 use core::fmt;
 
@@ -12,22 +12,23 @@ use super::path::{self, Bounds};
 use crate::design::{self, Coordinates, Factor, MAX_DIMENSIONS, MAX_GENERATED, MAX_PATHS, Point};
 use crate::random::Seed;
 
-/// Cubes that a Latin hypercube may be the best of.
+/// Maximum number of random cubes from which the best Latin hypercube is chosen.
 const MAX_DRAWS: u64 = 1000;
 
-/// `[points.wsp]`
+/// Table `[points.wsp]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wsp {
     seed: Option<Spanned<f64>>,
     candidates: Spanned<f64>,
     spacing: Spanned<f64>,
-    /// More than there are parameters if others have the rest.
+    /// Number of dimensions of the design. It may exceed the number of parameters that vary; the other
+    /// coordinates are not used.
     dimensions: Option<Spanned<f64>>,
     paths: Spanned<Vec<Spanned<path::Text<Parameter>>>>,
 }
 
-/// `[points.latin]`
+/// Table `[points.latin]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Latin {
@@ -37,19 +38,19 @@ pub(super) struct Latin {
     paths: Spanned<Vec<Spanned<path::Text<Parameter>>>>,
 }
 
-/// `[points.factorial]`
+/// Table `[points.factorial]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Factorial {
-    /// Levels of each range; a parameter with `values` has one for each of them.
+    /// Number of levels of each range. A parameter with `values` has one level for each value.
     levels: Option<Spanned<f64>>,
     paths: Spanned<Vec<Spanned<path::Text<Parameter>>>>,
 }
 
-/// Changes that all paths of generated points may have together.
+/// Maximum number of changes of all paths of generated points together.
 const MAX_ALL_CHANGES: usize = 10_000_000;
 
-/// A number, `{ from = 1, to = 9 }`, or `{ values = [1, 5, 9] }`.
+/// Parameter: a number, `{ from = 1, to = 9 }`, or `{ values = [1, 5, 9] }`.
 #[derive(Clone)]
 pub(super) struct Parameter(Factor);
 
@@ -94,7 +95,7 @@ impl<'de> Visitor<'de> for ParameterVisitor {
     }
 }
 
-/// Basis of generated points: groups of paths, each with its factors.
+/// Parameter space of generated points: groups of paths, each with its factors.
 struct Space<'a> {
     source: &'a Source<'a>,
     groups: Vec<Group<'a>>,
@@ -103,7 +104,7 @@ struct Space<'a> {
 struct Group<'a> {
     alike: usize,
     text: &'a Spanned<path::Text<Parameter>>,
-    /// Of its parameters, in their order.
+    /// Factors of the group's parameters, in their order.
     factors: Vec<Factor>,
 }
 
@@ -176,7 +177,7 @@ impl<'a> Space<'a> {
         Ok(space)
     }
 
-    /// Returns the factors that have a dimension of their own.
+    /// Returns the factors that need a dimension.
     fn factors(&self) -> impl Iterator<Item = &Factor> {
         self.groups.iter().flat_map(|group| &group.factors).filter(|factor| factor.varies())
     }
@@ -215,7 +216,7 @@ impl<'a> Group<'a> {
         Ok(Self { alike: alike as usize, text, factors })
     }
 
-    /// Returns the path at a point; it takes as many coordinates as it has varying parameters.
+    /// Returns the path at a point. Takes one coordinate from `at` for each varying parameter.
     fn text(&self, at: &mut impl Iterator<Item = f64>) -> Spanned<path::Text> {
         let numbers = self.factors.iter().map(|factor| {
             let unit = if factor.varies() { at.next() } else { None };
@@ -225,7 +226,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Returns the factor of a parameter if all its values lie within bounds.
+/// Returns the factor of a parameter. Fails if any of its values is out of bounds.
 fn factor(
     source: &Source<'_>,
     parameter: &Spanned<Parameter>,

@@ -1,7 +1,9 @@
-//! Users' own experiments: a TOML file of points × variants × repetitions, with what the built-in ones can
-//! do. `docs/lab-plans.md` describes the format, `examples/plans/` has plans to begin with.
+//! Users' own experiments. A plan is a TOML file of points × variants × repetitions that can use all features
+//! of the built-in experiments. `docs/lab-plans.md` describes the format, and `examples/plans/` has plans to
+//! start from.
 //!
-//! Everything is checked while it is read: a fault is one line with file, line, and what may stand there.
+//! A plan is checked completely while it is read. An error is one line with the file, the line number and the
+//! valid values.
 
 mod check;
 mod generate;
@@ -21,25 +23,25 @@ use toml::Spanned;
 use crate::experiment::{ALL_VARIANTS, Experiment, MAX_REPETITIONS};
 use check::Source;
 
-/// Bytes that a plan file may have.
+/// Maximum size of a plan file in bytes.
 const MAX_PLAN_BYTES: u64 = 16 << 20;
 
-/// Error in a plan, in one line.
+/// Error in a plan, formatted in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {message}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
 pub struct PlanError {
-    /// The plan's file, or another file that it names.
+    /// Line number, from 1 on; `None` if the fault is not in a line.
     pub file: String,
-    /// The line, from 1 on, if it is the fault of one.
+    /// Description of the fault and of the valid values.
     pub line: Option<usize>,
     /// Description of the fault and of the permitted values.
     pub message: String,
 }
 
-/// Reads a plan. Files that it names are looked for in its folder.
+/// Reads a plan. Files that it names are searched for in its folder.
 ///
 /// # Errors
-/// If it cannot be read, or anything in it is unknown, impossible or missing.
+/// Fails if the file cannot be read, or if anything in it is unknown, invalid or missing.
 pub fn read(path: &Path) -> Result<Experiment, PlanError> {
     let file = path.display().to_string();
     let fault = |message: String| PlanError { file: file.clone(), line: None, message };
@@ -51,10 +53,11 @@ pub fn read(path: &Path) -> Result<Experiment, PlanError> {
     parse(&file, &text, path.parent().unwrap_or(Path::new("")))
 }
 
-/// Reads a plan from text; `file` names it in errors, and `folder` is where files that it names are.
+/// Parses a plan from text. `file` is its name in errors, and `folder` is the folder of the files that it
+/// names.
 ///
 /// # Errors
-/// As [`read`].
+/// Fails like [`read`].
 pub fn parse(file: &str, text: &str, folder: &Path) -> Result<Experiment, PlanError> {
     let source = Source { file, text, folder };
     let plan: Plan = toml::from_str(text).map_err(|error| source.syntax(&error))?;
@@ -76,7 +79,7 @@ pub fn parse(file: &str, text: &str, folder: &Path) -> Result<Experiment, PlanEr
     })
 }
 
-/// A plan file.
+/// Contents of a plan file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {

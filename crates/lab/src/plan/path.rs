@@ -1,6 +1,5 @@
-//! A path of a point: its parameters, what changes in the course of a run, and what is different on the way
-//! to the server. Written down, its parameters are numbers; generated points have factors in their place
-//! (`generate`).
+//! Path of a point: its parameters, its changes during a run, and the parameters that differ in the direction
+//! to the server. An explicit path has numbers as parameters; a generated one has factors (`generate`).
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,12 +11,12 @@ use super::PlanError;
 use super::check::Source;
 use crate::design::{self, Change, DesignError, MAX_CHANGES, PathDesign, RateTrace};
 
-/// A path, or what of it is different in one direction.
+/// A path, or the parameters that differ in one direction.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, bound = "V: Deserialize<'de>")]
 pub(super) struct Text<V = f64> {
     pub(super) rate_mbps: Option<Spanned<V>>,
-    /// A file of Mahimahi in place of the rate.
+    /// Name of a Mahimahi trace file, instead of the rate.
     mahimahi: Option<Spanned<String>>,
     pub(super) owd_ms: Option<Spanned<V>>,
     pub(super) jitter_ms: Option<Spanned<V>>,
@@ -28,15 +27,15 @@ pub(super) struct Text<V = f64> {
     pub(super) reorder_percent: Option<Spanned<V>>,
     pub(super) reorder_ms: Option<Spanned<V>>,
     changes: Option<Spanned<Vec<ChangeText>>>,
-    /// A CSV file of changes.
+    /// Name of a CSV file of changes.
     trace: Option<Spanned<String>>,
     /// Parameters that differ in the direction from client to server.
     pub(super) up: Option<Spanned<Box<Text<V>>>>,
-    /// So many paths alike, which vary together; of generated points only.
+    /// Number of identical paths, whose parameters vary together; for generated points only.
     pub(super) alike: Option<Spanned<f64>>,
 }
 
-/// The parameters of a direction with their bounds, in the order in which designs give them dimensions.
+/// Parameters of a direction with their bounds, in the order in which designs assign dimensions.
 const PARAMETERS: [Bounds; 9] = [RATE, DELAY, PACKETS, PRODUCTS, QUEUING, LOSS, JITTER, REORDER, HELD_BACK];
 
 impl<V> Text<V> {
@@ -58,7 +57,7 @@ impl<V> Text<V> {
         own.chain(self.up.iter().flat_map(|up| up.get_ref().parameters())).collect()
     }
 
-    /// Returns the same path with numbers, one for each of [`Self::parameters`] in their order.
+    /// Returns the same path with numbers, one for each of [`Self::parameters`], in their order.
     pub(super) fn with(&self, numbers: &mut impl Iterator<Item = f64>) -> Text {
         let mut next = |value: &Option<Spanned<V>>| {
             let span = value.as_ref()?.span();
@@ -94,7 +93,7 @@ struct ChangeText {
     loss_percent: Option<Spanned<f64>>,
 }
 
-/// Length of a queue, before rate and delay are known.
+/// Length of a queue in its unit; packets follow once rate and delay are known.
 #[derive(Clone, Copy)]
 enum QueueLength {
     Packets(f64),
@@ -102,10 +101,10 @@ enum QueueLength {
     DelayMs(f64),
 }
 
-/// A parameter's name and its bounds.
+/// Name, minimum and maximum of a parameter.
 pub(super) type Bounds = (&'static str, f64, f64);
 
-/// Bounds of a path's parameters, the same wherever they come from.
+/// Bounds of a path's parameters, the same for explicit and generated paths.
 const RATE: Bounds = ("rate_mbps", 1e-3, 1e6);
 const DELAY: Bounds = ("owd_ms", 0.0, 1e5);
 const PACKETS: Bounds = ("queue_packets", 1.0, 1e7);
@@ -116,13 +115,13 @@ const JITTER: Bounds = ("jitter_ms", 0.0, 1e4);
 const REORDER: Bounds = ("reorder_percent", 0.0, 100.0);
 const HELD_BACK: Bounds = ("reorder_ms", 0.0, 1e4);
 
-/// One direction, and how long its queue is whatever the rate.
+/// One direction, with the length of its queue independent of the rate.
 struct Direction {
     design: PathDesign,
     queue: QueueLength,
 }
 
-/// Returns the path that a text describes.
+/// Converts the text of a path.
 pub(super) fn path(source: &Source<'_>, text: &Spanned<Text>) -> Result<PathDesign, PlanError> {
     let further = text.get_ref().up.as_ref().and_then(|up| up.get_ref().alike.as_ref());
     if let Some(alike) = text.get_ref().alike.as_ref().or(further) {
@@ -138,7 +137,7 @@ pub(super) fn path(source: &Source<'_>, text: &Spanned<Text>) -> Result<PathDesi
 }
 
 impl Direction {
-    /// Reads what is there; what is not is as in `other`, if there is one.
+    /// Reads the parameters of a direction. Missing ones are those of `other`, if it is given.
     fn read(
         source: &Source<'_>,
         text: &Text,
@@ -190,7 +189,8 @@ impl Direction {
 }
 
 impl Text<f64> {
-    /// Changes of the other direction, without those of parameters that this one has itself.
+    /// Returns the changes of the other direction, without those of parameters that this direction sets
+    /// itself.
     fn left_of(&self, changes: &[Change]) -> Vec<Change> {
         let own_rate = self.rate_mbps.is_some() || self.mahimahi.is_some();
         let own = [own_rate, self.owd_ms.is_some(), self.loss_percent.is_some()];
@@ -198,7 +198,7 @@ impl Text<f64> {
     }
 }
 
-/// Returns the rate, or its mean and a trace, if the text has either.
+/// Returns the rate, or a trace and its mean rate; `None` if the text has neither.
 fn rate(
     source: &Source<'_>,
     text: &Text,
@@ -218,8 +218,7 @@ fn rate(
     }
 }
 
-/// Returns the length of the queue. The text must have exactly one, unless the other direction's length
-/// applies.
+/// Returns the length of the queue. The text must have exactly one, or none if the other direction's applies.
 fn queue(
     source: &Source<'_>,
     text: &Text,
@@ -238,7 +237,7 @@ fn queue(
     }
 }
 
-/// Changes that the text has, written down or in a file.
+/// Returns the changes of the text, given explicitly or in a file.
 fn own_changes(source: &Source<'_>, text: &Text) -> Result<Option<Vec<Change>>, PlanError> {
     let (changes, span) = match (&text.changes, &text.trace) {
         (Some(_), Some(file)) => {
@@ -270,7 +269,7 @@ fn changes(source: &Source<'_>, texts: &Spanned<Vec<ChangeText>>) -> Result<Vec<
         }
         changes.push(Change {
             at,
-            // A pause may be a rate of zero.
+            // A change may set the rate to zero, which is a pause.
             rate_mbps: maybe(source, &change.rate_mbps, ("rate_mbps", 0.0, RATE.2))?,
             owd_ms: maybe(source, &change.owd_ms, DELAY)?,
             loss_percent: maybe(source, &change.loss_percent, LOSS)?,
@@ -279,8 +278,8 @@ fn changes(source: &Source<'_>, texts: &Spanned<Vec<ChangeText>>) -> Result<Vec<
     Ok(changes)
 }
 
-/// Returns the error for a file that the plan names: the line that names the file, then the faulty line of
-/// that file, if any.
+/// Returns the error for a fault in a file that the plan names. It states the line of the plan, then the
+/// faulty line of that file, if any.
 pub(super) fn foreign(source: &Source<'_>, named: &Spanned<String>, fault: &DesignError) -> PlanError {
     source.fault(named.span(), fault.to_string().lines().collect::<Vec<_>>().join(", "))
 }
@@ -302,7 +301,7 @@ fn maybe(
 }
 
 impl QueueLength {
-    /// Returns the length in packets of 1500 bytes; a computed length is at least ten.
+    /// Returns the length in packets of 1500 bytes. A computed length is at least ten.
     fn packets(self, rate_mbps: f64, owd_ms: f64) -> usize {
         let product = rate_mbps * 1e6 / 8.0 * (2.0 * owd_ms) / 1e3 / 1500.0;
         match self {

@@ -37,7 +37,7 @@ fn plan(text: &str) -> Result<Experiment, PlanError> {
     parse("p.toml", text, Path::new("/nowhere"))
 }
 
-/// Returns the error of [`PLAN`] with one text in place of another.
+/// Returns the error of [`PLAN`] with `new` in place of `old`.
 fn fault(old: &str, new: &str) -> String {
     assert!(PLAN.contains(old), "{old}");
     let fault = plan(&PLAN.replacen(old, new, 1)).unwrap_err().to_string();
@@ -45,7 +45,7 @@ fn fault(old: &str, new: &str) -> String {
     fault
 }
 
-/// [`PLAN`] with other points.
+/// Parses [`PLAN`] with other points.
 fn with_points(points: &str) -> Result<Experiment, PlanError> {
     let (head, rest) = PLAN.split_once("[[points.inline]]").unwrap();
     let (_, variants) = rest.split_once("[[variant]]").unwrap();
@@ -61,7 +61,7 @@ fn a_plan_is_an_experiment() {
     assert_eq!(experiment.workload, Workload::Download { bytes: 1_000_000, until: End::Closed });
     let paths = &experiment.points[0].paths;
     assert_eq!((paths[0].rate_mbps, paths[0].owd_ms, paths[0].queue_packets), (10.0, 7.5, 12));
-    // 50.5 Mbit/s for 60 ms are 252.5 packets of 1500 bytes.
+    // At 50.5 Mbit/s 60 ms are 252.5 packets of 1500 bytes.
     assert_eq!((paths[1].queue_packets, paths[1].loss_percent), (378, 0.5));
     assert_eq!(
         (paths[1].changes[0].at, paths[1].changes[0].loss_percent),
@@ -180,7 +180,7 @@ fn a_column_that_is_missing_is_named() {
     assert!(read(&folder.join("plan.toml")).unwrap_err().to_string().contains("plan.toml: "));
 }
 
-/// [`PLAN`] with another first path.
+/// Parses [`PLAN`] with another first path.
 fn with_path(path: &str) -> Result<Experiment, PlanError> {
     let first = "{ rate_mbps = 10, owd_ms = 7.5, queue_packets = 12 }";
     assert!(PLAN.contains(first));
@@ -199,10 +199,11 @@ fn a_path_may_vary_and_differ_on_the_way_up() {
     assert_eq!((radio.jitter_ms, radio.reorder_percent, radio.reorder_ms), (4.0, 0.5, 12.0));
     assert_eq!(radio.changes[0].owd_ms, Some(80.0));
     let up = radio.up.as_ref().unwrap();
-    // What is not said of the way up is as on the way down, its queue in products of its own.
+    // Unset parameters of `up` are those of the other direction. The queue is as many bandwidth-delay
+    // products of its own rate.
     assert_eq!((up.rate_mbps, up.owd_ms, up.loss_percent, up.jitter_ms), (2.0, 30.0, 1.0, 4.0));
     assert_eq!((radio.queue_packets, up.queue_packets), (50, 10));
-    // Nor do changes of what is said hold there.
+    // Changes of parameters that `up` sets do not apply to it.
     let left: Vec<_> =
         up.changes.iter().map(|change| (change.rate_mbps, change.owd_ms, change.loss_percent)).collect();
     assert_eq!(left, [(None, Some(80.0), None), (None, None, None)]);
@@ -278,7 +279,7 @@ fn points_are_generated_over_ranges() {
     assert!(points.iter().all(|point| point.paths.len() == 2 && point.paths[0] == point.paths[1]));
     assert_eq!(points[5].run, 5);
 
-    // Whatever a written path may have, a generated one may have too, on its way up as well.
+    // A generated path accepts all parameters of an explicit one, in `up` too.
     let radio = "[points.latin]\ncount = 20\npaths = [{ rate_mbps = { from = 5, to = 30 }, owd_ms = 10, queue_bdp = 1, \
                  jitter_ms = { from = 1, to = 9 }, reorder_percent = { values = [1, 2] }, reorder_ms = 8, \
                  changes = [{ at_s = 1, owd_ms = 20 }], up = { rate_mbps = { from = 1, to = 2 } } }]";
@@ -334,8 +335,7 @@ fn points_are_generated_over_ranges() {
     assert!(wrong("values = [1, 5]", "from = 5").contains("a parameter is a number, { from"));
 }
 
-/// A controller that a program brings along, as `examples/own_controller.rs` does: a window that never
-/// changes.
+/// A controller that a program defines, as `examples/own_controller.rs` does: its window never changes.
 #[derive(Debug)]
 struct Constant(u64);
 
@@ -383,7 +383,7 @@ fn plans_name_controllers_that_a_program_brings_along() {
         let job = experiment.jobs().next().unwrap();
         crate::run::run(&experiment, job, &crate::run::RunOptions::default()).row.last_byte_s.unwrap()
     };
-    // Ten packets in each round trip of 100 ms need 14 of them; slow start needs four.
+    // At ten packets per round trip of 100 ms the transfer takes 14 round trips; slow start takes four.
     assert!(seconds("constant") > 2.0 * seconds("newreno"));
 }
 

@@ -1,4 +1,4 @@
-//! Variants of a plan: layers with settings over them, once or for each of several values.
+//! Variants of a plan: layers and settings, for one variant or for each of several values.
 
 use anabranch_transport::recovery::Algorithm as Congestion;
 use anabranch_transport::schedule::Algorithm as Scheduler;
@@ -10,26 +10,26 @@ use super::check::Source;
 use crate::experiment;
 use crate::profile::{Settings, Variant, Wire, layer};
 
-/// Variants that a plan may have.
+/// Maximum number of variants of a plan.
 const MAX_VARIANTS: usize = 1000;
 
-/// `[[variant]]`
+/// Table `[[variant]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Text {
     name: Option<Spanned<String>>,
-    /// A variant of a published experiment to begin with.
+    /// Name of a variant of a published experiment that this one is based on.
     published: Option<Spanned<String>>,
-    /// Layers over it, each over those before.
+    /// Layers over it. Each layer overrides those before it.
     #[serde(default)]
     layers: Vec<Spanned<String>>,
     /// Settings over all layers.
     set: Option<Settings>,
-    /// One variant for each of these; its name is added to the variant's.
+    /// Values that make one variant each. The value's name is appended to the variant's name.
     each: Option<Spanned<Each>>,
 }
 
-/// Settings of which each value makes one variant.
+/// Settings with several values, each of which makes one variant.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Each {
@@ -59,7 +59,7 @@ pub(super) fn variants(source: &Source<'_>, texts: Spanned<Vec<Text>>) -> Result
 }
 
 impl Text {
-    /// Returns the position of the variant in the text, if its contents have one.
+    /// Returns the position of the variant in the text, if one of its fields has a position.
     fn span(&self) -> Option<core::ops::Range<usize>> {
         let name = self.name.as_ref().or(self.published.as_ref()).or(self.layers.first());
         name.map(Spanned::span).or(self.each.as_ref().map(Spanned::span))
@@ -112,7 +112,7 @@ impl Each {
     }
 }
 
-/// Names of schedulers, congestion controllers or wires; `*` stands for all there are.
+/// Names of schedulers, congestion controllers or wire images; `*` means all of them.
 enum Choice {
     Scheduler(Vec<Spanned<String>>),
     Congestion(Vec<Spanned<String>>),

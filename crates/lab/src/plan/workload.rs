@@ -1,4 +1,4 @@
-//! Work of the applications in a plan.
+//! Workload of a plan.
 
 use core::time::Duration;
 
@@ -9,10 +9,10 @@ use super::PlanError;
 use super::check::Source;
 use crate::experiment::{End, Workload};
 
-/// Bytes of a transfer.
+/// Maximum size of a transfer in bytes.
 const MAX_BYTES: u64 = 100_000_000_000;
 
-/// `[workload]`: one of these tables.
+/// Table `[workload]`, with exactly one of these tables.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Text {

@@ -1,4 +1,4 @@
-//! Several connections that send for the same time, all of them over the first link.
+//! Several connections that send for the same duration, all over the first link.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -16,12 +16,12 @@ use crate::tls::{self, SERVER_NAME};
 
 use super::scene::{RunResult, Scene};
 
-/// Connections that may compete with the one that is watched.
+/// Maximum number of connections that compete with the observed one.
 pub(super) const MAX_OTHERS: u32 = 64;
-/// More than any link carries in the time that a run has.
+/// Number of bytes that no link can carry during a run.
 const ENDLESS: u64 = 1 << 50;
 
-/// Participants of a competition.
+/// Plan of a competition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) others: u32,
@@ -64,7 +64,7 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<RunResult, String> {
     Ok(result.with_counts(&mut pair, handle, scene.receiver()))
 }
 
-/// Adds two hosts with a connection of their own over the first link, on one path.
+/// Adds two hosts with a connection of their own over the first link, with a single path.
 fn add_pair(scene: &Scene<'_>, pair: &mut Pair, index: u8) -> Result<HostId, String> {
     let settings = scene.variant().settings.clone();
     let other = Settings {

@@ -1,4 +1,4 @@
-//! A download, until its last byte or until the connection is closed.
+//! Download until the last byte arrives or the connection is closed.
 
 use crate::app::DownloadClient;
 use crate::experiment::End;

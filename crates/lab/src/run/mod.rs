@@ -1,4 +1,4 @@
-//! One run of an experiment: a variant at a point, from its seed to its [`Row`].
+//! Run of a variant at a point of an experiment, from its seed to its [`Row`].
 
 mod competition;
 mod download;
@@ -20,33 +20,33 @@ use crate::record::{Row, Timeline};
 use self::observe::Recorder;
 use self::scene::{RunResult, Scene};
 
-/// Options of a run besides its experiment and job.
+/// Options of a run, in addition to its experiment and job.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// The commit that rows name.
+    /// Commit that the rows state.
     pub commit: String,
-    /// Hash of the sources that the program is built from.
+    /// Hash of the sources from which the program was built.
     pub sources: String,
-    /// Directory for the traces of both ends, two files for each run.
+    /// Directory for the qlog traces, two files for each run.
     pub qlog: Option<PathBuf>,
-    /// Called in the middle of each run.
+    /// Function that is called in the middle of each run.
     #[cfg(test)]
     pub(crate) hook: Option<fn(Job)>,
 }
 
-/// Results of a run.
+/// Results of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finished {
-    /// Its values.
+    /// Values of the run.
     pub row: Row,
     /// Course of the run over time.
     pub timeline: Timeline,
-    /// Paths of the point that the run used.
+    /// Indices of the point's paths that the run used.
     pub paths: Vec<usize>,
 }
 
-/// Runs one job. A run that stalls ends at the experiment's deadline; that, a panic or whatever else goes
-/// wrong is what its row then tells, and what was counted until then is kept.
+/// Runs one job. A run that stalls ends at the experiment's deadline. The row states this, a panic or any
+/// other failure, and keeps the counts up to it.
 pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished {
     let point = &experiment.points[job.point];
     let variant = &experiment.variants[job.variant];

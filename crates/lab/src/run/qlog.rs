@@ -1,4 +1,4 @@
-//! Traces of a run, a file for each end.
+//! Qlog traces of a run, one file for each end.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,12 +9,12 @@ use anabranch_qlog::{Clock, Qlog, TraceInfo};
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_wire::{ConnectionId, Side, Time};
 
-/// Files to which the two ends of a run write.
+/// Files of the traces of a run's two ends.
 #[derive(Clone)]
 pub(super) struct Traces {
-    /// The files' path but for the end's name.
+    /// Path of the files without the end's name and the extension.
     stem: PathBuf,
-    /// The client's first destination connection ID, once it is known: both traces carry it.
+    /// The client's first destination connection ID, once it is known. Both traces contain it.
     group: Arc<Mutex<ConnectionId>>,
 }
 
@@ -28,7 +28,7 @@ impl Traces {
     }
 }
 
-/// One end's trace. A file that cannot be written costs the trace, never the run.
+/// Trace of one end. If its file cannot be written, the trace is lost but the run continues.
 pub(super) struct Trace {
     traces: Traces,
     side: Side,
@@ -72,8 +72,7 @@ impl Observer for Trace {
 }
 
 impl Drop for Trace {
-    /// Flushes the trace, because a run ends when it has its results, which is seldom the end of the
-    /// connection.
+    /// Flushes the trace, because a run usually ends, with its results, before its connection does.
     fn drop(&mut self) {
         self.qlog.iter_mut().for_each(Qlog::flush);
     }

@@ -1,4 +1,4 @@
-//! Small requests at fixed intervals, and how long each answer takes.
+//! Small requests at fixed intervals, and the delay of each response.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::tls::SERVER_NAME;
 
 use super::scene::{RunResult, Scene, stalled};
 
-/// Requests of the client.
+/// Sizes, interval and number of the requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) request: u64,

@@ -1,4 +1,4 @@
-//! Common part of all workloads: two hosts with the point's links between them, observed.
+//! Common part of all workloads: two observed hosts, connected by the point's links.
 
 use anabranch_transport::stream::ReceivedBytes;
 use anabranch_transport::{ClientConfig, FourTuple, Handle};
@@ -17,20 +17,20 @@ use super::RunOptions;
 use super::observe::Recorder;
 use super::qlog;
 
-/// A run before it begins.
+/// Inputs of a run.
 pub(super) struct Scene<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) job: Job,
     pub(super) options: &'a RunOptions,
-    /// Paths of the point that are used.
+    /// Indices of the point's paths that are used.
     pub(super) paths: &'a [usize],
     pub(super) recorder: &'a Recorder,
 }
 
-/// Measurements that a workload takes itself.
+/// Measurements of a run that its workload takes.
 #[derive(Debug, Default)]
 pub(super) struct RunResult {
-    /// Empty if all is well.
+    /// Reason for the failure; empty if the run succeeded.
     pub(super) failure: String,
     pub(super) transfer_time: Option<Time>,
     pub(super) last_byte: Option<Time>,
@@ -40,7 +40,7 @@ pub(super) struct RunResult {
     pub(super) flow_goodput_bps: Vec<f64>,
     pub(super) max_queue: Vec<u64>,
     pub(super) overflows: Vec<u64>,
-    /// Counts of the client's stream bytes, by the way in which they reached the place where they are read.
+    /// Numbers of the client's received stream bytes, by the way in which they reached the reader's buffer.
     pub(super) received: Option<ReceivedBytes>,
 }
 
@@ -49,18 +49,18 @@ impl Scene<'_> {
         &self.experiment.variants[self.job.variant]
     }
 
-    /// Returns the server of downloads and answers.
+    /// Returns the server of downloads and responses.
     pub(super) fn server(&self) -> DownloadServer {
         DownloadServer::default().with_weights(self.variant().settings.weights.clone().unwrap_or_default())
     }
 
-    /// Returns the simulated time after which the run has failed.
+    /// Returns the simulated time at which the run fails if it is not done.
     pub(super) fn deadline(&self) -> Time {
         Time::ZERO + self.experiment.deadline
     }
 
-    /// Creates both hosts with the links of the paths in use, observed. `client` creates the client's
-    /// application and receives the opener of the further paths.
+    /// Creates both hosts with the links of the paths in use, and observes them. `client` creates the
+    /// client's application; it receives the opener of the further paths.
     pub(super) fn pair<C: Application>(
         &self,
         client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
@@ -69,7 +69,7 @@ impl Scene<'_> {
         self.build(client, server, self.paths.len())
     }
 
-    /// Creates both hosts in the same way, with all paths over the link of the first one.
+    /// Creates both hosts in the same way, but with all paths over the first path's link.
     pub(super) fn pair_on_one_link<C: Application>(
         &self,
         client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
@@ -112,13 +112,13 @@ impl Scene<'_> {
         Ok(pair)
     }
 
-    /// Returns whether data flows to the server.
+    /// Returns whether the client sends the data.
     fn is_upload(&self) -> bool {
         matches!(self.experiment.workload, Workload::Upload { .. })
     }
 
-    /// Returns the role in which an end is counted: a row describes a server that sends and a client that
-    /// receives.
+    /// Returns the role in which an end is counted. Rows describe a server that sends and a client that
+    /// receives, so an upload swaps the roles.
     fn role(&self, side: Side) -> Side {
         match side {
             Side::Client if self.is_upload() => Side::Server,
@@ -127,7 +127,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Returns the end that receives data, which is also the direction of its links.
+    /// Returns the end that receives the data. Links are counted in the direction to it.
     pub(super) fn receiver(&self) -> Side {
         self.role(Side::Client)
     }
@@ -151,13 +151,12 @@ impl Scene<'_> {
 }
 
 impl RunResult {
-    /// Creates a result with nothing but the reason for a failure.
+    /// Creates a result that contains only the reason for a failure.
     pub(super) fn failed(failure: String) -> Self {
         Self { failure, ..Self::default() }
     }
 
-    /// Adds what happened on the links towards the receiver, and in the client's connection if it is still
-    /// there.
+    /// Adds the counts of the links towards the receiver, and of the client's connection if it still exists.
     pub(super) fn with_counts(mut self, pair: &mut Pair, client: Option<Handle>, receiver: Side) -> Self {
         let network = pair.sim.network();
         for link in &pair.links {
@@ -177,7 +176,7 @@ impl RunResult {
         self
     }
 
-    /// Writes it down. The client's first packet leaves at [`Time::ZERO`].
+    /// Writes the result to `row`. The client's first packet is sent at [`Time::ZERO`].
     pub(super) fn fill(self, row: &mut Row) {
         row.failure = self.failure;
         row.transfer_time_s = self.transfer_time.map(seconds);

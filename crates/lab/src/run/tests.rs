@@ -10,7 +10,7 @@ pub(crate) fn path(rate_mbps: f64, owd_ms: f64, queue_packets: usize) -> PathDes
     PathDesign { rate_mbps, owd_ms, queue_packets, ..PathDesign::default() }
 }
 
-/// Creates an experiment with two points of two paths, four variants and this workload.
+/// Creates an experiment with two points of two paths, four variants and the workload `workload`.
 pub(crate) fn experiment(workload: Workload) -> Experiment {
     let variant = |name: &str, layers: &[&str]| Variant::of(name, layers).unwrap();
     Experiment {
@@ -41,7 +41,7 @@ fn job(variant: usize, point: usize) -> Job {
     Job { variant, point, repetition: 0 }
 }
 
-/// The benchmarks' transfer counts the same in another way.
+/// A run measures the same values as the benchmarks' [`Transfer`], which counts in another way.
 #[test]
 fn a_download_measures_what_a_transfer_does() {
     let experiment = download(2_000_000);
@@ -78,7 +78,8 @@ fn a_download_measures_what_a_transfer_does() {
     }
 }
 
-/// Two paths of 10 and 40 ms: what one packet's other frames fall on has mostly not come yet.
+/// The paths have delays of 10 and 40 ms. When a packet is decrypted in place, its other frames mostly
+/// overwrite bytes that have not arrived yet, so hardly any bytes must be restored.
 #[test]
 fn hardly_anything_is_put_back_over_paths_of_different_delay() {
     let mut experiment = download(20_000_000).over_wire(Wire::Reverso);
@@ -186,7 +187,7 @@ fn a_variant_without_a_path_fails_alone() {
     assert_eq!(row.failure, "the variant uses none of the point's 1 paths");
 }
 
-/// The handover of 2017: the path that carries the requests dies after three seconds.
+/// Handover experiment of 2017: the path that carries the requests fails after three seconds.
 #[test]
 fn requests_go_on_over_the_other_path() {
     let mut experiment = experiment(Workload::Requests {
@@ -249,7 +250,8 @@ fn traces_are_written_on_demand() {
     }
 }
 
-/// An upload is limited by the way up, and its row speaks of the sender and the receiver, whoever they are.
+/// An upload is limited by the rate to the server. Its row describes the sender and the receiver, whichever
+/// ends they are.
 #[test]
 fn uploads_go_the_other_way() {
     let up = PathDesign { rate_mbps: 4.0, jitter_ms: 2.0, ..path(0.0, 10.0, 60) };
@@ -258,7 +260,7 @@ fn uploads_go_the_other_way() {
         let mut experiment = download(1_000_000);
         experiment.workload = workload;
         experiment.points = vec![Point { run: 1, paths: vec![uneven.clone(), path(1.0, 1.0, 10)] }];
-        // The first path alone.
+        // Only the first path is used.
         let variant = experiment.variants.iter().position(|variant| variant.name == "path-0").unwrap();
         let finished = run(&experiment, Job { variant, point: 0, repetition: 0 }, &RunOptions::default());
         assert_eq!(finished.row.failure, "");
@@ -267,17 +269,17 @@ fn uploads_go_the_other_way() {
     let up = with(Workload::Upload { bytes: 1_000_000 });
     let down = with(Workload::Download { bytes: 1_000_000, until: End::LastByte });
     let [slow, fast] = [&up, &down].map(|row| row.transfer_time_s.unwrap());
-    // 8 Mbit at 4 Mbit/s are two seconds.
+    // At 4 Mbit/s 8 Mbit take two seconds.
     assert!((2.0..3.0).contains(&slow) && fast < 0.8, "{slow} {fast}");
     assert!(up.path_bytes[0] >= 1_000_000, "{:?}", up.path_bytes);
     assert!(up.ack_frames.unwrap() > 50 && up.path_max_queue[0] > 0);
     assert!(up.retransmitted_percent.is_some_and(|percent| percent < 20.0), "{:?}", up.retransmitted_percent);
 }
 
-/// The rate of a trace holds, again and again.
+/// The rate of a trace applies, and the trace repeats.
 #[test]
 fn a_trace_limits_a_download() {
-    // A packet of 1500 bytes in each 2 ms, but none in a quarter of the time: 4.5 Mbit/s.
+    // One packet of 1500 bytes every 2 ms, but none in a quarter of the time: 4.5 Mbit/s.
     let lines: String =
         (1..=200).filter(|ms| ms % 2 == 0 && !(51..100).contains(ms)).map(|ms| format!("{ms}\n")).collect();
     let trace = RateTrace::parse("t", &lines).unwrap();

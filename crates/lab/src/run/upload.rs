@@ -1,4 +1,4 @@
-//! An upload, until its last byte is at the server.
+//! Upload until the last byte arrives at the server.
 
 use crate::app::{UploadClient, UploadServer};
 use crate::tls::SERVER_NAME;
@@ -36,6 +36,6 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<RunResult, String> {
         handshake: connected,
         ..RunResult::default()
     };
-    // How bytes come to where they are read is counted at clients alone.
+    // Only at clients is it counted how received bytes reach the reader's buffer.
     Ok(result.with_counts(&mut pair, None, scene.receiver()))
 }

@@ -1,20 +1,20 @@
-//! Bytes of a stream that have arrived.
+//! Received bytes of a stream.
 
 use std::collections::BTreeMap;
 
-/// One stream at its receiver.
+/// Received bytes of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Arrived {
-    /// The byte that comes next in order.
+    /// Offset of the next byte in order.
     next: u64,
-    /// Ranges beyond it, apart from each other: start and end.
+    /// Disjoint ranges beyond it: end by start.
     beyond: BTreeMap<u64, u64>,
-    /// Bytes in these ranges.
+    /// Number of bytes in these ranges.
     pub(super) waiting: u64,
 }
 
 impl Arrived {
-    /// Adds bytes `start..end`, which have arrived.
+    /// Adds the received bytes `start..end`.
     pub(super) fn add(&mut self, start: u64, end: u64) {
         let (mut start, mut end) = (start.max(self.next), end);
         if start >= end {

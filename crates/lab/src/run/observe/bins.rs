@@ -1,18 +1,18 @@
-//! Values over time in equal bins, whose number stays bounded however long it takes.
+//! Values over time in equal bins. The number of bins is bounded, regardless of the duration.
 
 use anabranch_wire::Time;
 
-/// Nanoseconds of a bin at first.
+/// Initial width of a bin in nanoseconds.
 const WIDTH: u64 = 1_000_000;
-/// Bins at most; twice as few when their width has just doubled.
+/// Maximum number of bins. When it is exceeded, the width of a bin doubles and the number of bins halves.
 const MAX_BINS: usize = 120;
 
-/// One value over time. Widths are those at first times a power of two, so that two of them can be brought
-/// together.
+/// One value over time. The width is the initial one times a power of two, so that several bins can be
+/// aligned.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
     width: u64,
-    /// Nothing, where nothing was told.
+    /// Value of each bin; `None` if none was recorded.
     values: Vec<Option<u64>>,
     join: fn(u64, u64) -> u64,
 }
@@ -40,7 +40,7 @@ impl Bins {
         *before = Some(before.map_or(value, |before| (self.join)(before, value)));
     }
 
-    /// Returns the index of the bin of `now`, after making room for it.
+    /// Returns the index of the bin of `now`. Widens and adds bins as necessary.
     fn cover(&mut self, now: Time) -> usize {
         while now.as_nanos() / self.width >= MAX_BINS as u64 {
             self.widen();
@@ -64,7 +64,7 @@ impl Bins {
         self.values = pairs.collect();
     }
 
-    /// Brings all to the same width and number of bins, and gives the width in seconds.
+    /// Aligns all of the bins to the same width and number. Returns the width in seconds.
     pub(super) fn align<'a>(all: impl IntoIterator<Item = &'a mut Self>) -> f64 {
         let mut all: Vec<_> = all.into_iter().collect();
         let width = all.iter().map(|bins| bins.width).max().unwrap_or(WIDTH);
@@ -78,12 +78,12 @@ impl Bins {
         width as f64 / 1e9
     }
 
-    /// Values that add up; nothing is 0.
+    /// Returns the values of bins that are sums; empty bins are 0.
     pub(super) fn sums(&self) -> Vec<u64> {
         self.values.iter().map(|value| value.unwrap_or(0)).collect()
     }
 
-    /// Values that hold until the next one.
+    /// Returns the values of bins that keep the last value; an empty bin repeats the bin before it.
     pub(super) fn held(&self) -> Vec<u64> {
         let hold = |last: &mut u64, value: &Option<u64>| {
             *last = value.unwrap_or(*last);

@@ -1,4 +1,4 @@
-//! The client: acknowledgments that it sends, data that it receives.
+//! Counts of the client: acknowledgments that it sends and data that it receives.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ pub(super) struct Client {
     /// Time at which a CONNECTION_CLOSE was received.
     pub(super) closed: Option<Time>,
     ack_bytes: u64,
-    /// ACK frames with 1, 2, … ranges.
+    /// Numbers of ACK frames with 1, 2, … ranges.
     ranges: Vec<u64>,
     streams: BTreeMap<StreamId, Arrived>,
-    /// Bytes of all streams beyond a gap.
+    /// Bytes received beyond a gap, over all streams.
     waiting: u64,
     blocked_since: Option<Time>,
     blocked: Duration,
@@ -81,7 +81,7 @@ impl Client {
         }
     }
 
-    /// Fills in the row's columns of the client; `limit` is that of ranges in a frame.
+    /// Fills in the client's columns of the row. `limit` is the maximum number of ranges in an ACK frame.
     pub(super) fn fill(&self, row: &mut Row, limit: usize) {
         let frames: u64 = self.ranges.iter().sum();
         let ranges: u64 = self.ranges.iter().zip(1..).map(|(frames, ranges)| frames * ranges).sum();

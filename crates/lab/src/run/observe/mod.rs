@@ -1,7 +1,6 @@
-//! Counts of both ends of the watched connection, packet by packet.
+//! Counts of both ends of the observed connection, packet by packet.
 //!
-//! A run of 50 MB has some 70,000 packets that are examined here, so each costs a walk over its frames and
-//! little else.
+//! A run of 50 MB has some 70,000 packets, so the cost of each is little more than a walk over its frames.
 
 mod arrived;
 mod bins;
@@ -19,7 +18,7 @@ use self::client::Client;
 use self::server::Server;
 use crate::record::{Row, Timeline};
 
-/// Counts both ends of a connection; clones count together.
+/// Counters of both ends of a connection. Clones share the counts.
 #[derive(Clone, Default)]
 pub(super) struct Recorder(Arc<Mutex<Counts>>);
 
@@ -27,7 +26,7 @@ pub(super) struct Recorder(Arc<Mutex<Counts>>);
 struct Counts {
     client: Client,
     server: Server,
-    /// The sequence numbers beyond the next one, at the client.
+    /// Bytes that the client had received beyond the next one in order, over time.
     reordering: Bins,
 }
 
@@ -41,7 +40,8 @@ impl Recorder {
         self.counts().client.closed
     }
 
-    /// Writes down what was counted. `limit` is that of the client's ranges in an ACK frame.
+    /// Writes the counts to `row` and returns the timeline. `limit` is the client's maximum number of ranges
+    /// in an ACK frame.
     pub(super) fn finish(&self, row: &mut Row, limit: usize, paths: usize) -> Timeline {
         let mut counts = self.counts();
         let Counts { client, server, reordering } = &mut *counts;
@@ -55,7 +55,7 @@ impl Recorder {
     }
 }
 
-/// The observer of one end.
+/// Observer of one end.
 struct End {
     recorder: Recorder,
     side: Side,

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-/// Counts of one stream. What is sent for the first time follows on what was sent before, so that only
-/// repetitions need to be remembered.
+/// Counts of one stream. Bytes are sent for the first time in order of their offsets, so only repetitions
+/// need to be stored.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    /// Bytes sent at least once.
+    /// Number of bytes sent at least once.
     pub(super) once: u64,
-    /// Repetitions of the bytes from each offset on, up to the next one.
+    /// Repetitions by offset. Each number applies from its offset up to the next one.
     again: BTreeMap<u64, u64>,
     most: u64,
 }
 
 impl Sent {
-    /// Adds bytes `offset..end`, which are sent, and returns how many of them were sent before.
+    /// Adds the sent bytes `offset..end`. Returns how many of them had been sent before.
     pub(super) fn add(&mut self, offset: u64, end: u64) -> u64 {
         let before = self.once;
         self.once = before.max(end);
@@ -31,12 +31,12 @@ impl Sent {
         repeated - offset
     }
 
-    /// Returns the number of times that the most often sent byte was sent.
+    /// Returns the maximum number of times that any byte was sent.
     pub(super) fn most(&self) -> u64 {
         self.most + u64::from(self.once > 0)
     }
 
-    /// Has a count of its own begin at `offset`.
+    /// Starts a separate count at `offset`.
     fn split(&mut self, offset: u64) {
         let times = self.again.range(..=offset).next_back().map_or(0, |(_, times)| *times);
         self.again.entry(offset).or_insert(times);

@@ -1,4 +1,4 @@
-//! The server: what it sends on which path, what is lost, and what it knows of the paths.
+//! Counts of the server: the data that it sends on each path, its losses, and its estimates of the paths.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::bins::Bins;
 use super::sent::Sent;
 use crate::record::{PathTimeline, Row, Timeline};
 
-/// Paths that are counted; a connection that opens more in its life has the rest left out.
+/// Maximum number of paths that are counted. Further paths of a connection are ignored.
 const MAX_COUNTED: usize = crate::design::MAX_PATHS;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Server {
     stream_bytes: u64,
     lost: u64,
     spurious: u64,
-    /// By path ID.
+    /// Counts by path ID.
     paths: Vec<Path>,
 }
 
@@ -100,8 +100,8 @@ impl Server {
         self.paths.get_mut(index)
     }
 
-    /// Fills in the row's columns of the server; `paths` is the number of those in use, which have values
-    /// even if nothing happened on them.
+    /// Fills in the server's columns of the row. `paths` is the number of paths in use. Each of them has
+    /// values even if nothing was sent on it.
     pub(super) fn fill(&mut self, row: &mut Row, paths: usize) {
         self.paths.resize_with(self.paths.len().max(paths.min(MAX_COUNTED)), Path::default);
         let once: u64 = self.streams.values().map(|sent| sent.once).sum();

@@ -1,4 +1,4 @@
-//! The columns of results, listed once: CSV, Parquet and `docs/lab-results.md` all follow from this list.
+//! Columns of results, listed once. CSV, Parquet and `docs/lab-results.md` all follow from this list.
 
 use std::fmt::Write;
 
@@ -7,22 +7,22 @@ use crate::record::Row;
 /// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A text.
+    /// Text.
     Text,
-    /// A whole number that is not negative.
+    /// Non-negative whole number.
     Count {
-        /// `true` if there may be no value.
+        /// `true` if the value may be absent.
         optional: bool,
     },
-    /// A number, or none.
+    /// Number that may be absent.
     Number,
-    /// Any number of whole numbers.
+    /// List of non-negative whole numbers.
     Counts,
-    /// Any number of numbers.
+    /// List of numbers.
     Numbers,
 }
 
-/// A cell.
+/// Value of a cell.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each variant is the value of its kind")]
 pub enum Value {
@@ -33,20 +33,20 @@ pub enum Value {
     Numbers(Vec<f64>),
 }
 
-/// A column.
+/// Column of the results.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its name, which is that of the field of [`Row`].
+    /// Name of the column, which is the name of the field of [`Row`].
     pub name: &'static str,
     /// Unit of the values; empty for names.
     pub unit: &'static str,
-    /// Meaning of the column, in a sentence.
+    /// Meaning of the column, in one sentence.
     pub meaning: &'static str,
     /// Type of the values.
     pub kind: Kind,
-    /// Its value in a row.
+    /// Function that returns the value in a row.
     pub get: fn(&Row) -> Value,
-    /// Puts a value into a row; one of another kind is not taken.
+    /// Function that sets the value in a row. It returns `false` if the value is of another kind.
     pub set: fn(&mut Row, Value) -> bool,
 }
 
@@ -62,7 +62,7 @@ macro_rules! columns {
             set: |row, value| row.$name.set(value),
         }),+];
 
-        /// Checks that every field of a row has its column.
+        /// Checks at compile time that every field of a row has a column.
         #[cfg(test)]
         pub(super) fn is_complete(row: Row) -> bool {
             let Row { $($name: _),+ } = row;
@@ -121,7 +121,7 @@ pub fn markdown() -> String {
             Kind::Counts => "list of whole numbers",
             Kind::Numbers => "list of numbers",
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "| `{name}` | {kind} | {unit} | {meaning} |");
     }
     text
@@ -132,7 +132,7 @@ const fn kind_of<T: Cell>(_: fn(&Row) -> &T) -> Kind {
     T::KIND
 }
 
-/// A type of a row's fields.
+/// Type of a field of a row.
 trait Cell {
     const KIND: Kind;
     fn get(&self) -> Value;

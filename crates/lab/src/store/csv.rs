@@ -5,7 +5,7 @@ use std::io;
 use super::column::{COLUMNS, Value};
 use crate::record::Row;
 
-/// Between the values of a list.
+/// Separator of the values of a list.
 const SEPARATOR: &str = ";";
 
 pub(super) fn write(to: impl io::Write, rows: &[Row]) -> io::Result<()> {

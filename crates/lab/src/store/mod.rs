@@ -1,7 +1,7 @@
-//! Results in a directory: `runs.parquet` and `runs.csv` with a row for each run, `timelines.jsonl` with what
-//! it did over time.
+//! Results in a directory: `runs.parquet` and `runs.csv` with a row for each run, and `timelines.jsonl` with
+//! the course of each run over time.
 //!
-//! A file gets its name only once it is whole, and is the same to the byte whenever the rows are.
+//! A file is renamed to its name only when it is complete. Equal rows give byte-identical files.
 
 mod column;
 mod csv;
@@ -20,18 +20,18 @@ use crate::record::{Row, Timeline};
 
 pub use self::column::{COLUMNS, Column, Kind, Value, markdown};
 
-/// Rows, in columns and compressed.
+/// Name of the file of rows in compressed columns.
 pub const PARQUET: &str = "runs.parquet";
-/// The same as text, lists with `;` between their values.
+/// Name of the file of rows as text. The values of a list are separated by `;`.
 pub const CSV: &str = "runs.csv";
-/// A [`RunTimeline`] in each line.
+/// Name of the file of timelines, one [`RunTimeline`] in each line.
 pub const TIMELINES: &str = "timelines.jsonl";
 
-/// A file of results cannot be written or read.
+/// Error of reading or writing a file of results.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}", file.display())]
 pub struct StoreError {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
     /// Description of the fault.
     pub what: String,
@@ -46,9 +46,9 @@ impl StoreError {
 /// Course of one run over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunTimeline {
-    /// The variant's name.
+    /// Name of the variant.
     pub variant: String,
-    /// The point's number.
+    /// Number of the point.
     pub point: u64,
     /// Number of the repetition.
     pub repetition: u32,
@@ -56,19 +56,19 @@ pub struct RunTimeline {
     pub timeline: Timeline,
 }
 
-/// Writes rows in both forms.
+/// Writes the rows in both formats.
 ///
 /// # Errors
-/// If a file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write(dir: &Path, rows: &[Row]) -> Result<(), StoreError> {
     atomically(&dir.join(PARQUET), |file| parquet::write(file, rows).map_err(io::Error::other))?;
     atomically(&dir.join(CSV), |file| csv::write(file, rows))
 }
 
-/// Writes timelines, one after the other.
+/// Writes the timelines, one in each line.
 ///
 /// # Errors
-/// If the file cannot be written, or a timeline is an error.
+/// Fails if the file cannot be written, or if a timeline is an error.
 pub fn write_timelines(
     dir: &Path,
     timelines: impl IntoIterator<Item = io::Result<RunTimeline>>,
@@ -84,7 +84,7 @@ pub fn write_timelines(
 /// Reads the rows in a directory.
 ///
 /// # Errors
-/// If there are none, or they cannot be read.
+/// Fails if the file does not exist or cannot be read.
 pub fn read(dir: &Path) -> Result<Vec<Row>, StoreError> {
     let name = dir.join(PARQUET);
     let file = File::open(&name).map_err(|error| StoreError::new(&name, error))?;
@@ -94,7 +94,7 @@ pub fn read(dir: &Path) -> Result<Vec<Row>, StoreError> {
 /// Reads the timelines in a directory, in the order of its rows.
 ///
 /// # Errors
-/// If there are none, or they cannot be read.
+/// Fails if the file does not exist or cannot be read.
 pub fn timelines(dir: &Path) -> Result<Vec<RunTimeline>, StoreError> {
     let name = dir.join(TIMELINES);
     let file = File::open(&name).map_err(|error| StoreError::new(&name, error))?;
@@ -108,7 +108,7 @@ pub fn timelines(dir: &Path) -> Result<Vec<RunTimeline>, StoreError> {
         .collect()
 }
 
-/// Has `fill` write a new file, which takes the place of `name` when it is whole.
+/// Creates a new file with `fill`, and renames it to `name` when it is complete.
 fn atomically(
     name: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -123,7 +123,7 @@ fn atomically(
         fs::rename(&part, name)
     });
     written.map_err(|error| {
-        // What is there of it helps nobody, least of all on a full disk.
+        // An incomplete file is useless, and wastes space on a full disk.
         let _ = fs::remove_file(&part);
         StoreError::new(name, error)
     })

@@ -1,4 +1,4 @@
-//! Rows as Parquet: one row group, lists as LIST columns, Snappy.
+//! Rows as Parquet: one row group, lists as LIST columns, Snappy compression.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +17,7 @@ use parquet::schema::parser::parse_message_type;
 use super::column::{COLUMNS, Column, Kind, Value};
 use crate::record::Row;
 
-/// Name of the writer in the file; a version would make equal results differ.
+/// Writer named in the file. It contains no version, so that equal results give equal files.
 const CREATED_BY: &str = "anabranch";
 
 pub(super) fn write(to: impl Write + Send, rows: &[Row]) -> Result<()> {
@@ -56,7 +56,7 @@ fn schema() -> String {
             Kind::Counts => (true, "required int64 NAME (INTEGER(64,false))"),
             Kind::Numbers => (true, "required double NAME"),
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = if list {
             let element = what.replace("NAME", "element");
             writeln!(text, "required group {name} (LIST) {{ repeated group list {{ {element}; }} }}")
@@ -67,13 +67,13 @@ fn schema() -> String {
     text + "}"
 }
 
-/// The values of a column, and what says where they belong.
+/// Values of a column, with the levels that state where they belong.
 #[derive(Default)]
 struct Levels {
     values: Values,
-    /// For each place, whether a value is there.
+    /// Definition level of each position: 1 if a value is present.
     definition: Vec<i16>,
-    /// For each place, whether it goes on with the list before it.
+    /// Repetition level of each position: 1 if it continues the current list.
     repetition: Vec<i16>,
 }
 
@@ -96,7 +96,7 @@ impl Levels {
         for row in rows {
             match (column.get)(row) {
                 Value::Text(text) => texts.push(ByteArray::from(text.into_bytes())),
-                // Unsigned numbers are kept as signed ones of the same bits.
+                // Unsigned numbers are stored as signed ones with the same bits.
                 Value::Count(count) => {
                     levels.optional(count.is_some());
                     counts.extend(count.map(|count| count as i64));
@@ -128,7 +128,7 @@ impl Levels {
     }
 
     fn list(&mut self, values: usize) {
-        // An empty list has a place without a value.
+        // An empty list has a position without a value.
         self.definition.resize(self.definition.len() + values.max(1), i16::from(values > 0));
         self.repetition.push(0);
         self.repetition.resize(self.repetition.len() + values.saturating_sub(1), 1);
@@ -156,7 +156,7 @@ impl Levels {
     }
 }
 
-/// Returns the row of a record. Unknown columns are left out, and missing ones keep their defaults.
+/// Returns the row of a record. Unknown columns are ignored, and missing ones keep their defaults.
 fn row<'a>(fields: impl Iterator<Item = (&'a String, &'a Field)>) -> Row {
     let mut row = Row::default();
     for (name, field) in fields {

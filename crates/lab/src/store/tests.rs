@@ -1,6 +1,6 @@
 use super::*;
 
-/// Rows of every shape: empty, full, extreme.
+/// Returns rows of every kind: empty, full and extreme.
 pub(crate) fn rows() -> Vec<Row> {
     let full = Row {
         experiment: "e".into(),
@@ -77,7 +77,7 @@ fn a_file_that_cannot_be_written_leaves_the_one_before() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
-/// `docs/lab-results.md` has the table that follows from the list.
+/// `docs/lab-results.md` contains the table that follows from the list of columns.
 #[test]
 fn the_columns_are_described() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab-results.md");

@@ -1,12 +1,12 @@
-//! The experimental aggregation benefit of 2017: what several paths bring beyond the best of them.
+//! Experimental aggregation benefit of 2017: the gain of several paths over the best single one.
 
 use std::collections::BTreeMap;
 
 use super::journal::Done;
 
-/// Gives each run over several paths its benefit, where the same point was run on each of these paths alone,
-/// in the same repetition. If several variants did that, the first one of each path counts. `done` must be in
-/// the order of jobs.
+/// Sets the benefit of each multipath run whose point was also run on each of its paths alone, in the same
+/// repetition. If several variants ran a path alone, the first one counts. `done` must be in the order of
+/// jobs.
 pub(super) fn fill(done: &mut [Done]) {
     let mut alone = BTreeMap::new();
     for run in done.iter() {
@@ -25,8 +25,8 @@ fn time(run: &Done) -> Option<f64> {
     run.row.transfer_time_s.filter(|time| run.row.failure.is_empty() && *time > 0.0)
 }
 
-/// Computes (G_m − G_max)/(ΣG_i − G_max) if G_m ≥ G_max, else (G_m − G_max)/G_max, with G as the goodput; the
-/// transfers being equal, times suffice.
+/// Computes (G_m − G_max)/(ΣG_i − G_max) if G_m ≥ G_max, else (G_m − G_max)/G_max, where G is the goodput.
+/// Times suffice because the transfers have the same size.
 pub(crate) fn aggregation_benefit(time: f64, singles: &[f64]) -> Option<f64> {
     let goodputs = singles.iter().map(|time| 1.0 / time);
     let (sum, best) = goodputs.fold((0.0, 0.0_f64), |(sum, best), one| (sum + one, best.max(one)));
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn the_benefit_is_1_for_all_paths_together_0_for_the_best_and_less_below() {
-        // Goodputs 4 and 1.
+        // The goodputs are 4 and 1.
         let singles = [0.25, 1.0];
         assert_eq!(aggregation_benefit(0.2, &singles), Some(1.0));
         assert_eq!(aggregation_benefit(0.25, &singles), Some(0.0));

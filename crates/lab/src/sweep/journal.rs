@@ -1,6 +1,6 @@
-//! The journal: what it is of in the first line, then a line for each finished run, in whatever order they
-//! finish, one for each different thing that was asked for, and one for each further version of the program
-//! that added to it.
+//! Journal of a sweep. The first line is a header. Then there is a line for each finished run, in order of
+//! completion, a line for each different set of requested runs, and a line for each further version of the
+//! program that added runs.
 
 use core::fmt::Debug;
 use std::fs::File;
@@ -20,73 +20,73 @@ use crate::record::{Row, Timeline};
 use crate::run::{Finished, RunOptions};
 use crate::store::StoreError;
 
-/// Its name.
+/// File name of the journal.
 pub(super) const NAME: &str = "journal.jsonl";
 
-/// Subject of a journal. Runs of different headers do not go together. The number of repetitions is no part
-/// of it: more of them leave the others as they are.
+/// Header of a journal. Runs of different headers cannot be combined. The number of repetitions is not part
+/// of the header, because more repetitions leave the existing ones unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     experiment: String,
     workload: String,
-    /// Simulated.
+    /// Deadline of a run in simulated milliseconds.
     deadline_ms: u64,
-    /// Fingerprint.
+    /// Fingerprint of the points.
     points: String,
-    /// Fingerprint.
+    /// Fingerprint of the variants.
     variants: String,
     #[serde(flatten)]
     version: Version,
 }
 
-/// Sources from which a program is built. Runs of different versions only go together on explicit request.
+/// Version of the program. Runs of different versions are combined only on explicit request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Version {
     commit: String,
-    /// Hash of the sources; journals of old have none.
+    /// Hash of the sources; old journals have none.
     #[serde(default)]
     sources: String,
 }
 
-/// A line of another version that added runs.
+/// Line that states another version that added runs.
 #[derive(Serialize, Deserialize)]
 struct Mixed<V> {
     version: V,
 }
 
-/// Beginning of such a line.
+/// Start of such a line.
 const MIXED: &[u8] = b"{\"version\":";
 
-/// A line of what was asked for.
+/// Line that states the requested runs.
 #[derive(Serialize, Deserialize)]
 struct Ask<A> {
     asked: A,
 }
 
-/// Beginning of such a line.
+/// Start of such a line.
 const ASK: &[u8] = b"{\"asked\":";
 
-/// A line of a finished run.
+/// Line of a finished run.
 #[derive(Serialize, Deserialize)]
 struct Entry {
-    /// Variant, point, repetition.
+    /// Indices of the variant and the point, and number of the repetition.
     job: (usize, usize, u32),
     paths: Vec<usize>,
     row: Row,
     timeline: Timeline,
 }
 
-/// A finished run, with what takes much space left in the journal.
+/// A finished run without its timeline, which is large and stays in the journal.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) job: Job,
     pub(super) paths: Vec<usize>,
     pub(super) row: Row,
-    /// Offset and length of its line.
+    /// Offset and length of its line in the journal.
     at: (u64, usize),
 }
 
-/// An open journal.
+/// An open journal file.
 pub(super) struct Journal {
     name: PathBuf,
     file: File,
@@ -123,7 +123,7 @@ impl Header {
 }
 
 impl Version {
-    /// Describes for a human reader how the version differs from `wanted`.
+    /// Describes for a human reader how the version differs from `wanted`; `None` if it does not.
     fn difference(&self, wanted: &Self) -> Option<String> {
         let (what, found, wanted) = if self.commit != wanted.commit {
             ("commit", &self.commit, &wanted.commit)
@@ -142,11 +142,12 @@ fn fingerprint(of: &impl Debug) -> String {
 }
 
 impl Journal {
-    /// Opens or begins the journal of a directory and reads what is in it. A last line that is not whole, as
-    /// a killed process or a full disk leaves it, is cut off.
+    /// Opens the journal of a directory, or creates it, and reads its contents. An incomplete last line, as
+    /// left by a killed process or a full disk, is removed.
     ///
     /// # Errors
-    /// If it is of something else, or, but by `force`, of another version; if it cannot be read or written.
+    /// Fails if the journal has another header, if it has another version and `force` is not set, or if it
+    /// cannot be read or written.
     pub(super) fn open(dir: &Path, header: &Header, force: bool) -> Result<(Self, Found), SweepError> {
         let name = dir.join(NAME);
         let fault = |error: io::Error| StoreError::new(&name, error);
@@ -182,24 +183,24 @@ impl Journal {
         dir.join(NAME).exists()
     }
 
-    /// Writes down what was asked for.
+    /// Appends the requested runs.
     pub(super) fn ask(&self, asked: &Manifest) -> Result<(), SweepError> {
         self.write(&line(&Ask { asked })?).map(drop)
     }
 
-    /// Writes down that another version adds runs.
+    /// Appends another version that adds runs.
     pub(super) fn mix(&self, version: &Version) -> Result<(), SweepError> {
         self.write(&line(&Mixed { version })?).map(drop)
     }
 
-    /// Writes a run down. Gives it back as it is read again.
+    /// Appends a run and returns it in the form in which the journal is read.
     pub(super) fn append(&self, job: Job, finished: Finished) -> Result<Done, SweepError> {
         let Finished { row, timeline, paths } = finished;
         let job = (job.variant, job.point, job.repetition);
         self.append_line(&line(&Entry { job, paths, row, timeline })?)
     }
 
-    /// Writes down a run from another journal.
+    /// Appends a run from another journal.
     pub(super) fn copy(&self, from: &Self, run: &Done) -> Result<Done, SweepError> {
         let line = from.line(run).map_err(|error| StoreError::new(&from.name, error))?;
         self.append_line(&line)
@@ -222,7 +223,7 @@ impl Journal {
         Ok(done)
     }
 
-    /// Adds a line and tells where it begins. A line of which only a part was written is cut off again.
+    /// Appends a line and returns its offset. A partly written line is removed again.
     fn write(&self, line: &[u8]) -> Result<u64, SweepError> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.file.write_all_at(line, *end) {
@@ -235,7 +236,7 @@ impl Journal {
     }
 }
 
-/// Contents of a journal, as far as its lines are whole.
+/// Contents of a journal, up to the last complete line.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) header: Header,
@@ -243,7 +244,7 @@ pub(super) struct Found {
     mixed: Vec<Version>,
     pub(super) asked: Vec<Manifest>,
     pub(super) done: Vec<Done>,
-    /// Bytes of whole lines.
+    /// Number of bytes of complete lines.
     end: u64,
 }
 
@@ -257,7 +258,8 @@ impl Found {
         core::iter::once(&self.header.version).chain(&self.mixed)
     }
 
-    /// Fails if this, found in `dir`, has runs of something else, or, but by `force`, of another version.
+    /// Fails if this journal, found in `dir`, has another header, or if it has another version and `force` is
+    /// not set.
     pub(super) fn must_be_of(&self, wanted: &Header, force: bool, dir: &Path) -> Result<(), SweepError> {
         let same = Header { version: wanted.version.clone(), ..self.header.clone() };
         if same != *wanted {
@@ -274,7 +276,7 @@ impl Found {
     }
 }
 
-/// Reads a journal; `None` if there is not even a first line.
+/// Reads a journal; `None` if it does not even have a complete first line.
 fn read(name: &Path, file: &File) -> Result<Option<Found>, SweepError> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs that a sweep was asked for, and those of them that are missing when sweeps are merged.
+//! Requested runs of a sweep, and the missing ones of them when sweeps are merged.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 use super::{Shard, SweepError, SweepOptions};
 use crate::experiment::{Experiment, Job};
 
-/// Shards that a sentence names; the rest are counted.
+/// Maximum number of shards that a message names; further ones are only counted.
 const MAX_NAMED: usize = 8;
 
-/// Some variants at some points, and a shard of the runs that this makes.
+/// Requested runs: some variants at some points, restricted to a shard.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Manifest {
-    /// Indices in ascending order.
+    /// Indices of the variants, in ascending order.
     variants: Vec<usize>,
-    /// Likewise.
+    /// Indices of the points, in ascending order.
     points: Vec<usize>,
     repetitions: u32,
     shard: Shard,
 }
 
-/// Runs that are missing, of those that were asked for.
+/// Requested runs that are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Number of missing runs.
     pub runs: usize,
-    /// Number of runs that were asked for, in all shards.
+    /// Number of requested runs, in all shards.
     pub of: usize,
-    /// The shards to run again, with what each lacks.
+    /// Shards that must be run again, with the number of missing runs of each.
     pub shards: BTreeMap<Shard, usize>,
 }
 
 impl Manifest {
-    /// Returns the runs that `options` ask for.
+    /// Returns the runs that `options` request.
     pub(super) fn of(experiment: &Experiment, options: &SweepOptions) -> Result<Self, SweepError> {
         let SweepOptions { shard, variants, points, .. } = options;
         if shard.index >= shard.of {
@@ -63,7 +63,7 @@ impl Manifest {
 
     /// Returns the runs of the shard, in their order.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job> {
-        // A shard of nothing is no sweep's; a journal may say anything.
+        // The number of shards is never 0 in a sweep, but a journal may contain any number.
         self.whole().skip(self.shard.index).step_by(self.shard.of.max(1))
     }
 
@@ -78,8 +78,8 @@ impl Manifest {
 }
 
 impl Missing {
-    /// Returns the runs that were `asked` for and are not `there`. A sweep that was asked for one shard
-    /// stands for the other shards, too.
+    /// Returns the runs that were `asked` for but are not `there`. The request for one shard implies the
+    /// other shards.
     pub(super) fn of<'a>(asked: impl IntoIterator<Item = &'a Manifest>, there: &BTreeSet<Job>) -> Self {
         let whole =
             |one: &Manifest| Manifest { shard: Shard { index: 0, of: one.shard.of.max(1) }, ..one.clone() };
@@ -117,7 +117,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Describes numbers of points for a human reader: as a range if they are one.
+/// Describes numbers of points for a human reader: as a range if they are consecutive.
 fn describe(numbers: &[u64]) -> String {
     match numbers {
         [first, .., last] if last - first == numbers.len() as u64 - 1 => format!("{first} to {last}"),
@@ -153,7 +153,8 @@ mod tests {
         let missing = Missing::of([&shard(0)], &there);
         assert_eq!((missing.runs, missing.of), (4, 10));
         assert_eq!(missing.to_string(), "4 of 10 runs are missing: 3 of shard 1/3, 1 of shard 2/3");
-        // Part of it was asked for once more, in other shards, and one run of more repetitions, in none.
+        // The same runs are also requested in other shards, and one more repetition of a point without
+        // shards.
         let more = [shard(0), asked(&[0], &[4, 9], 5, 1, 2), asked(&[0], &[4], 6, 0, 1)];
         let missing = Missing::of(&more, &there);
         assert_eq!((missing.runs, missing.of), (5, 11));

@@ -1,4 +1,4 @@
-//! Results of several directories, brought together.
+//! Merging of the results of several directories.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,17 @@ use crate::record::Row;
 pub struct Merged {
     /// All rows, in the order of jobs.
     pub rows: Vec<Row>,
-    /// Runs that were asked for and are in none of the directories.
+    /// Requested runs that none of the directories contains.
     pub missing: Missing,
 }
 
-/// Adds the runs of `dirs`, which must be of the same experiment and, but by `force`, of the same version, to
-/// those in `out`, and writes the results. A run that is there twice is taken once: both are the same. Runs
-/// that the directories, or others of their shards, were asked for may only be missing if the results are to
-/// be `partial`.
+/// Adds the runs of `dirs` to those in `out` and writes the results. All must belong to the same experiment
+/// and, unless `force` is set, to the same version. A run that occurs twice is used once, because both are
+/// equal. Requested runs of the directories, or of other shards, may be missing only if `partial` is set.
 ///
 /// # Errors
-/// If a directory has no journal or one of something else, if runs are missing, or if a file cannot be read
-/// or written. Except in the last case, nothing has been written.
+/// Fails if a directory has no journal or one of another experiment, if runs are missing, or if a file cannot
+/// be read or written. Except in the last case, nothing has been written.
 pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool, force: bool) -> Result<Merged, SweepError> {
     let parts = dirs.iter().map(|dir| Journal::look(dir)).collect::<Result<Vec<_>, _>>()?;
     let Some((_, first)) = parts.first() else {

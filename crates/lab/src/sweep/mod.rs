@@ -1,7 +1,7 @@
-//! Many runs on many threads, written down as they finish.
+//! Sweeps: many runs on many threads, recorded as they finish.
 //!
-//! A directory of results has a journal with a line for each finished run. A sweep that ended early, for
-//! whatever reason, goes on where it was; what it does not find in the journal, it runs.
+//! A directory of results has a journal with a line for each finished run. A sweep that ended early can be
+//! continued: it runs only those jobs that the journal does not contain.
 
 mod benefit;
 mod journal;
@@ -32,32 +32,32 @@ pub(crate) use self::benefit::aggregation_benefit;
 pub use self::manifest::Missing;
 pub use self::merge::{Merged, merge};
 
-/// Held by whoever writes to a directory.
+/// Name of the lock file, which is locked by the process that writes to a directory.
 const LOCK: &str = "lock";
 
-/// Options of a sweep: its directory and the way in which it runs.
+/// Options of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct SweepOptions {
-    /// The directory of the results; it is made if it is not there.
+    /// Directory of the results, which is created if it does not exist.
     pub dir: PathBuf,
     /// Options of each run.
     pub run: RunOptions,
-    /// Threads; 0 for as many as there are processors.
+    /// Number of threads; 0 for the number of processors.
     pub threads: usize,
-    /// `true` to add to existing runs of another version of the program.
+    /// `true` to add runs to those of another version of the program.
     pub force: bool,
-    /// Part of the runs that is to be done here.
+    /// Part of the runs that this sweep executes.
     pub shard: Shard,
-    /// Names of the only variants to run; the usual ones without this.
+    /// Names of the variants to run; `None` for the usual ones.
     pub variants: Option<Vec<String>>,
-    /// Numbers of the only points to run.
+    /// Numbers of the points to run; `None` for all.
     pub points: Option<Vec<u64>>,
 }
 
-/// One of `of` parts of equal size, from 0 on.
+/// One of `of` equal parts of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shard {
-    /// Index of the part.
+    /// Index of the part, from 0 on.
     pub index: usize,
     /// Number of parts.
     pub of: usize,
@@ -69,86 +69,86 @@ impl Default for Shard {
     }
 }
 
-/// Is told how a sweep goes on.
+/// Receiver of a sweep's progress.
 pub trait Progress: Sync {
-    /// Reports that the sweep begins: of `runs` runs, `done` were found in the journal.
+    /// Reports the start of the sweep: `done` of `runs` runs were found in the journal.
     fn begin(&self, _runs: usize, _done: usize) {}
 
-    /// Reports that a run is finished and written down. [`ControlFlow::Break`] ends the sweep when the runs
-    /// under way are finished, too.
+    /// Reports a finished run that has been recorded. [`ControlFlow::Break`] ends the sweep as soon as the
+    /// active runs are finished, too.
     fn finished(&self, _row: &Row) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
 
-/// Nobody is told.
+/// Receiver that ignores all reports.
 impl Progress for () {}
 
-/// Reason that a sweep was not completed, in one line.
+/// Reason that a sweep was not completed, formatted in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// A file cannot be written or read.
+    /// A file cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another process writes there.
+    /// Another process writes to the directory.
     #[error("{}: another process is writing its results there", .0.display())]
     InUse(PathBuf),
-    /// The directory has results of something else.
+    /// The directory has results of another experiment.
     #[error("{}: has runs of something else: {differences}", dir.display())]
     Other {
-        /// The directory.
+        /// Path of the directory.
         dir: PathBuf,
-        /// Properties of its journal that differ from those of the requested runs.
+        /// Differences between its journal and the requested runs.
         differences: String,
     },
     /// The directory has results of another version of the program.
     #[error("{}: has runs of something else: {differences}", dir.display())]
     OtherVersion {
-        /// The directory.
+        /// Path of the directory.
         dir: PathBuf,
-        /// Version of its runs, and the version that was to continue them.
+        /// Version of its runs, and the version that should continue them.
         differences: String,
     },
-    /// Runs that are missing from a merge.
+    /// Runs are missing from a merge.
     #[error("{0}")]
     Incomplete(Missing),
-    /// There is no such variant.
+    /// A variant does not exist.
     #[error("unknown variant `{name}`: use some of {known}")]
     UnknownVariant {
-        /// The name.
+        /// Name of the unknown variant.
         name: String,
-        /// Those that there are.
+        /// Names of the known variants.
         known: String,
     },
-    /// There is no such point.
+    /// A point does not exist.
     #[error("unknown point {point}: this design has {known}")]
     UnknownPoint {
-        /// The number.
+        /// Number of the unknown point.
         point: u64,
-        /// Those that there are.
+        /// Numbers of the known points.
         known: String,
     },
-    /// There is no such part.
+    /// A shard does not exist.
     #[error("shard {index}/{of} does not exist: the first is 0/{of}", index = .0.index, of = .0.of)]
     Shard(Shard),
-    /// Threads cannot be started.
+    /// The threads cannot be started.
     #[error("cannot start threads: {0}")]
     Threads(String),
-    /// It was told to stop.
+    /// The sweep was told to stop.
     #[error("stopped with {done} of {runs} runs done")]
     Stopped {
-        /// Runs in the journal.
+        /// Number of runs in the journal.
         done: usize,
-        /// Runs that were wanted.
+        /// Number of requested runs.
         runs: usize,
     },
 }
 
-/// Runs all jobs of the experiment that are asked for and not done yet, and writes the results of everything
-/// that is in the directory. Gives its rows in the order of jobs.
+/// Runs all requested jobs of the experiment that are not in the journal. Then writes the results of all runs
+/// in the directory and returns their rows in the order of jobs.
 ///
 /// # Errors
-/// If something is wrong with the options, the directory or the disk; runs that fail are no error but rows.
+/// Fails if the options are invalid or the directory cannot be used. A failed run is not an error but a row.
 pub fn sweep(
     experiment: &Experiment,
     options: &SweepOptions,
@@ -182,13 +182,13 @@ pub fn sweep(
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build();
     let pool = pool.map_err(|error| SweepError::Threads(error.to_string()))?;
-    // Runs of very different lengths are handed out one by one.
+    // Runs are assigned to threads one at a time, because their durations differ widely.
     let ended = pool.install(|| left.par_iter().with_max_len(1).try_for_each(one));
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     match ended {
         Ok(()) => finish(&options.dir, &journal, done),
         Err(Ended::Failed(error)) => Err(error),
-        // Runs that were under way on other threads have ended, too.
+        // Runs that were active on other threads have ended, too.
         Err(Ended::Told) => {
             let there: BTreeSet<Job> = done.iter().map(|run| run.job).collect();
             let done = jobs.iter().filter(|job| there.contains(*job)).count();
@@ -197,14 +197,14 @@ pub fn sweep(
     }
 }
 
-/// Reason that no more runs begin.
+/// Reason that no further runs are started.
 enum Ended {
-    /// [`Progress::finished`] said so.
+    /// [`Progress::finished`] returned [`ControlFlow::Break`].
     Told,
     Failed(SweepError),
 }
 
-/// Writes the results of what is done.
+/// Writes the results of the finished runs.
 fn finish(dir: &Path, journal: &Journal, mut done: Vec<Done>) -> Result<Vec<Row>, SweepError> {
     done.sort_by_key(|run| run.job);
     benefit::fill(&mut done);
@@ -218,7 +218,7 @@ fn finish(dir: &Path, journal: &Journal, mut done: Vec<Done>) -> Result<Vec<Row>
     Ok(rows)
 }
 
-/// Makes the directory and keeps others out of it as long as the file is open.
+/// Creates the directory and locks it against other processes until the returned file is closed.
 fn lock(dir: &Path) -> Result<File, SweepError> {
     let name = dir.join(LOCK);
     let opened = fs::create_dir_all(dir).map_err(|error| StoreError::new(dir, error)).and_then(|()| {
@@ -229,7 +229,7 @@ fn lock(dir: &Path) -> Result<File, SweepError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(SweepError::InUse(dir.to_owned())),
-        // Some network file systems have no locks; it is up to the user then.
+        // Some network file systems have no locks. There the user must prevent concurrent sweeps.
         Err(TryLockError::Error(_)) => Ok(file),
     }
 }

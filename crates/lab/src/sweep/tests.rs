@@ -12,7 +12,7 @@ fn options(dir: &Path, threads: usize) -> SweepOptions {
     SweepOptions { dir: dir.to_owned(), run, threads, ..SweepOptions::default() }
 }
 
-/// Ends the sweep after so many runs.
+/// Progress that ends the sweep after `runs` runs.
 struct StopAfter {
     runs: usize,
     done: AtomicUsize,
@@ -57,7 +57,7 @@ fn results_are_the_same_however_they_come_about() {
     let stop = StopAfter::new(3);
     let stopped = sweep(&experiment, &options(dir(2), 4), &stop).unwrap_err();
     assert!(matches!(stopped, SweepError::Stopped { done: 3.., runs: 8 }), "{stopped}");
-    // What a kill leaves: a line without an end.
+    // A killed process leaves an incomplete line.
     let mut journal = OpenOptions::new().append(true).open(dir(2).join(journal::NAME)).unwrap();
     journal.write_all(b"{\"job\":[0,1").unwrap();
     let before = stop.done.into_inner();
@@ -168,7 +168,7 @@ fn runs_of_something_else_are_refused_with_what_is_different() {
     assert!(fault(&elsewhere, &one).starts_with("points with fingerprint "));
     assert_eq!(journal(), before);
 
-    // More repetitions leave the first as they were.
+    // More repetitions leave the existing ones unchanged.
     let more = Experiment { repetitions: 3, ..experiment.clone() };
     let rows = sweep(&more, &one, &()).unwrap();
     assert_eq!(rows.iter().map(|row| row.repetition).collect::<Vec<_>>(), [0, 1, 2]);
@@ -176,8 +176,8 @@ fn runs_of_something_else_are_refused_with_what_is_different() {
     assert_eq!(sweep(&experiment, &one, &()).unwrap(), rows);
 }
 
-/// A build with changes that are not committed does not go on with the results of another one, unless it is
-/// told to; from then on, nobody else does.
+/// A build with uncommitted changes does not continue the results of another build unless forced to.
+/// Afterwards no build can continue them without force.
 #[test]
 fn runs_of_other_sources_are_mixed_only_by_force() {
     let experiment = download(10_000);
@@ -208,7 +208,7 @@ fn runs_of_other_sources_are_mixed_only_by_force() {
     assert_eq!(refused(&SweepOptions { force: false, ..other.clone() }), "commit c0ffee instead of beef");
     assert_eq!(sweep(&experiment, &other, &()).unwrap(), rows);
 
-    // Nor do they come together otherwise.
+    // Results of different builds cannot be merged without force either.
     sweep(&experiment, &built(1, "bbbb", vec![4, 9]), &()).unwrap();
     let merge = |from: usize, force| merge(&[dir(1), dir(from)], &dir(2), false, force);
     assert!(matches!(merge(0, false), Err(SweepError::OtherVersion { .. })));
@@ -222,14 +222,14 @@ fn results_that_are_not_whole_must_be_asked_for() {
     let experiment = download(10_000);
     let dirs: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
     let dir = |index: usize| dirs[index].path().to_owned();
-    // Of the experiment's eight runs, four are asked for.
+    // Four of the experiment's eight runs are requested.
     let shard = |index, place: usize| SweepOptions {
         shard: Shard { index, of: 3 },
         points: Some(vec![9]),
         ..options(&dir(place), 1)
     };
     sweep(&experiment, &shard(0, 0), &()).unwrap();
-    // Nothing runs at all, but it is known what there was to run.
+    // No run of this shard is done, but the journal states the requested ones.
     fs::write(dir(1).join(journal::NAME), "").unwrap();
     Journal::open(&dir(1), &Header::of(&experiment, &options(&dir(1), 1).run), false)
         .unwrap()
@@ -244,7 +244,7 @@ fn results_that_are_not_whole_must_be_asked_for() {
 
     let merged = merge(&[dir(0)], &out, true, false).unwrap();
     assert_eq!((merged.rows.len(), merged.missing.runs, merged.missing.of), (2, 2, 4));
-    // What is there already knows what it lacks.
+    // The journal in `out` already states the missing runs.
     sweep(&experiment, &shard(1, 1), &()).unwrap();
     assert!(merge(&[dir(1)], &out, false, false).unwrap_err().to_string().ends_with("1 of shard 2/3"));
     sweep(&experiment, &shard(2, 2), &()).unwrap();
@@ -252,7 +252,7 @@ fn results_that_are_not_whole_must_be_asked_for() {
     assert_eq!((merged.rows.len(), merged.missing.runs), (4, 0));
 }
 
-/// A file that takes nothing stands for a full disk.
+/// A read-only file fails like one on a full disk.
 #[test]
 fn a_line_that_cannot_be_written_is_one_clear_error() {
     let experiment = download(10_000);

@@ -11,61 +11,61 @@ use anabranch_wire::{Frame, Frames, PathId, Time};
 /// Totals of one end.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Time at which its first packet was sent.
+    /// Time at which the end's first packet was sent.
     pub first_sent: Option<Time>,
-    /// Time at which its handshake was confirmed.
+    /// Time at which the end's handshake was confirmed.
     pub confirmed: Option<Time>,
-    /// Time at which a CONNECTION_CLOSE of the peer was received.
+    /// Time at which the peer's CONNECTION_CLOSE was received.
     pub close_received: Option<Time>,
-    /// Set when the connection has ended.
+    /// `true` once the connection has ended.
     has_ended: bool,
-    /// Payload of STREAM frames sent, repetitions included.
+    /// Bytes of payload in sent STREAM frames, including retransmissions.
     pub stream_bytes: u64,
-    /// Acknowledgment frames sent.
+    /// Number of acknowledgment frames sent.
     pub ack_frames: u64,
-    /// Their bytes.
+    /// Total size of these frames in bytes.
     pub ack_bytes: u64,
-    /// Their ranges.
+    /// Total number of ranges in these frames.
     pub ack_ranges: u64,
-    /// By path.
+    /// Totals of each path.
     pub paths: BTreeMap<PathId, PathTotals>,
 }
 
 /// Totals of one path at one end.
 #[derive(Clone, Debug, Default)]
 pub struct PathTotals {
-    /// The round-trip time as it is known now.
+    /// Current estimate of the round-trip time.
     pub rtt: Option<RoundTrip>,
-    /// Time at which its first packet was sent.
+    /// Time at which the path's first packet was sent.
     pub first_sent: Option<Time>,
-    /// Time at which the first STREAM frame left.
+    /// Time at which the first STREAM frame was sent.
     pub first_stream: Option<Time>,
-    /// Time at which the last STREAM frame left.
+    /// Time at which the last STREAM frame was sent.
     pub last_stream: Option<Time>,
-    /// Payload of STREAM frames sent, repetitions included.
+    /// Bytes of payload in sent STREAM frames, including retransmissions.
     pub stream_bytes: u64,
-    /// Packets declared lost.
+    /// Number of packets declared lost.
     pub lost_packets: u64,
-    /// Packets declared lost that were acknowledged later.
+    /// Number of packets declared lost that were acknowledged later.
     pub spurious_losses: u64,
-    /// Largest congestion window in bytes.
+    /// Maximum congestion window in bytes.
     pub max_window: u64,
-    /// Slow-start threshold when it was first set, in bytes, and when that was.
+    /// First slow-start threshold in bytes, with the time at which it was set.
     pub slow_start_ended: Option<(Time, u64)>,
 }
 
-/// Round-trip time of a path, as an end knows it.
+/// An end's estimate of a path's round-trip time.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
     /// Time at which the first sample was taken.
     pub since: Time,
-    /// Smoothed.
+    /// Smoothed round-trip time.
     pub smoothed: Duration,
-    /// Mean deviation.
+    /// Mean deviation of the samples.
     pub variance: Duration,
 }
 
-/// Counts one connection; clones count together.
+/// Counter of one connection. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Arc<Mutex<Totals>>);
 
@@ -75,7 +75,7 @@ impl Meter {
         self.look(Totals::clone)
     }
 
-    /// Looks at the totals so far, without a copy of them.
+    /// Calls `f` with the totals so far, without copying them.
     pub fn look<T>(&self, f: impl FnOnce(&Totals) -> T) -> T {
         f(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -95,7 +95,8 @@ impl Observer for Meter {
                     totals.close_received = Some(now);
                 }
             }
-            // The peer's answer; whatever closed the connection before is not looked for in every packet.
+            // Only the peer's response to a close counts here. Before the connection has ended, packets are
+            // not searched for a CONNECTION_CLOSE.
             TraceEvent::PacketReceived(packet) if totals.has_ended && totals.close_received.is_none() => {
                 let closes = |frame| matches!(frame, Ok(Frame::ConnectionClose(_)));
                 if Frames::new(packet.payload, packet.direction).any(closes) {

@@ -1,4 +1,4 @@
-//! One download over several paths, measured: what the experiments on aggregation are made of.
+//! Measured download over several paths, the basis of the experiments on aggregation.
 
 mod meter;
 
@@ -18,51 +18,52 @@ pub use meter::{Meter, PathTotals, RoundTrip, Totals};
 /// Simulated time after which a transfer counts as stuck.
 const DEADLINE: Time = Time::from_millis(3_600_000);
 
-/// A client downloads over all links at once, and closes when it has everything.
+/// Download by a client over all links simultaneously. The client closes the connection when it has all
+/// bytes.
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    /// Everything random follows from it.
+    /// Seed from which all randomness follows.
     pub seed: u64,
-    /// The links; the handshake uses the first one, the client opens a path on each of the others.
+    /// Links. The handshake uses the first one; the client opens a path on each of the others.
     pub links: Vec<LinkSpec>,
-    /// Bytes of the download, which is one stream.
+    /// Number of bytes of the download, which uses one stream.
     pub bytes: u64,
-    /// The client's transport.
+    /// The client's transport configuration.
     pub client: TransportConfig,
-    /// The server's transport.
+    /// The server's transport configuration.
     pub server: TransportConfig,
 }
 
 /// Measurements of a [`Transfer`]. Times count from the client's first packet.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Time at which the client had the answer to its CONNECTION_CLOSE; `None` if the server did not answer.
+    /// Time at which the client received the response to its CONNECTION_CLOSE; `None` if there was none.
     pub closed: Option<Duration>,
-    /// Time at which the last byte had arrived.
+    /// Time at which the last byte arrived.
     pub finished: Duration,
-    /// Time at which the client's handshake was complete.
+    /// Time at which the client's handshake completed.
     pub connected: Duration,
-    /// Time at which the client's first packet left on each further path.
+    /// Time of the client's first packet on each further path.
     pub opened: Vec<Duration>,
-    /// STREAM bytes sent by the server beyond one copy of each, in percent of the download.
+    /// STREAM bytes that the server sent more than once, in percent of the download.
     pub retransmitted_percent: f64,
-    /// Packets that did not fit into the links' queues on the way to the client.
+    /// Number of packets dropped by the links' full queues on the way to the client.
     pub overflowed: u64,
     /// The client's counts.
     pub client: Totals,
     /// The server's counts.
     pub server: Totals,
-    /// Fingerprint of everything that happened.
+    /// Fingerprint of all events.
     pub trace: u64,
-    /// Numbers of each link: from the client, and to it.
+    /// Counters of each link: from the client, and to it.
     pub links: Vec<[Counters; 2]>,
 }
 
 impl Transfer {
-    /// Runs the transfer and, if `watch`, prints everything that happens to standard error.
+    /// Runs the transfer. If `watch` is `true`, prints all events to standard error.
     ///
     /// # Errors
-    /// What kept the download from being complete.
+    /// Returns the reason if the download did not complete.
     pub fn run(&self, watch: bool) -> Result<Measured, String> {
         let config = PairConfig {
             client: self.client.clone(),

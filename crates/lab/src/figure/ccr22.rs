@@ -1,4 +1,4 @@
-//! The figures of "The Packet Number Space Debate in Multipath QUIC" (CCR 2022).
+//! Figures of "The Packet Number Space Debate in Multipath QUIC" (CCR 2022).
 
 use super::{Figure, Form, RatioSeries, Series, dashed, solid};
 use crate::record::Row;

@@ -1,35 +1,35 @@
-//! Contents of a chart: axes and the points of curves and boxes, taken from rows.
+//! Contents of a chart: its axes and the points of curves and boxes, computed from rows.
 
 use super::{Figure, Form, Style};
 use crate::claim::{Metric, Results};
 use crate::record::Row;
 use crate::stats::Sample;
 
-/// A chart that is ready to be drawn.
+/// Chart that is ready to be drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// Above it.
+    /// Title above the chart.
     pub title: String,
-    /// The horizontal axis; boxes have none.
+    /// Horizontal axis; boxes have none.
     pub x: Axis,
-    /// The vertical axis.
+    /// Vertical axis.
     pub y: Axis,
-    /// Marks of the chart.
+    /// Curves, dots and boxes of the chart.
     pub marks: Vec<Mark>,
 }
 
-/// An axis.
+/// Axis of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Label of the axis, with the unit.
+    /// Label of the axis, including the unit.
     pub label: String,
     /// `true` if the axis is logarithmic.
     pub log: bool,
-    /// Its ends.
+    /// Values at both ends of the axis.
     pub range: (f64, f64),
 }
 
-/// Something in a chart.
+/// Curve, dots or box in a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     /// Label in the legend.
@@ -42,23 +42,23 @@ pub struct Mark {
     pub shape: Shape,
 }
 
-/// The shape of a [`Mark`].
+/// Shape of a [`Mark`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// A line through points.
+    /// Line through points.
     Line(Vec<(f64, f64)>),
-    /// A point for each value, joined by a line.
+    /// One dot for each value, connected by a line.
     Dots(Vec<(f64, f64)>),
-    /// Tenth percentile, quartile, median, quartile, ninetieth percentile, as far as the number of values
-    /// carries them.
+    /// Box of the tenth percentile, first quartile, median, third quartile and ninetieth percentile. Those
+    /// that the sample is too small for are `None`.
     Box([Option<f64>; 5]),
 }
 
-/// Empty part at either end of an axis, of its length.
+/// Margin at either end of an axis, as a share of the length of its values.
 const MARGIN: f64 = 0.04;
 
 impl Chart {
-    /// Creates the chart of `figure` with the variants that have runs; `None` if there are none.
+    /// Creates the chart of `figure` from the variants that have runs; `None` if no variant has any.
     pub fn of(figure: &Figure, results: &Results) -> Option<Self> {
         let experiment = figure.experiment;
         let marks = match figure.form {
@@ -149,7 +149,8 @@ pub(super) fn distribution(values: &[f64], log: bool) -> (usize, Shape) {
     (sample.n(), Shape::Line(steps.collect()))
 }
 
-/// Boxes for the points whose first path is the better one alone, and for the others.
+/// Returns the boxes of two groups of points: those where the first path alone is faster than the second, and
+/// the others.
 fn boxes(results: &Results, experiment: &str, series: &super::Series, metric: Metric) -> Vec<Mark> {
     let time = |variant| results.by_point(experiment, variant, |row: &Row| row.transfer_time_s);
     let [first, second] = [time("quic-path-0"), time("quic-path-1")];
@@ -172,7 +173,7 @@ pub(super) fn quartiles(values: &[f64]) -> (usize, Shape) {
     (sample.n(), Shape::Box([0.1, 0.25, 0.5, 0.75, 0.9].map(|share| sample.percentile(share))))
 }
 
-/// Returns the time at which each request was made, in seconds, and the delay of its answer, in milliseconds.
+/// Returns the time of each request, in seconds, and the delay of its response, in milliseconds.
 fn requests(row: &Row) -> Vec<(f64, f64)> {
     let made = row.request_times_s.iter().copied();
     made.zip(row.request_delays_s.iter().map(|delay| delay * 1e3)).collect()
@@ -185,7 +186,7 @@ pub(super) fn widened((low, high): (f64, f64), log: bool) -> (f64, f64) {
         ((low - margin).exp(), (high + margin).exp())
     } else {
         let margin = ((high - low) * MARGIN).max(high.abs() * 1e-3).max(1e-6);
-        // An axis of something that cannot be negative starts at zero where zero is near.
+        // The axis of non-negative values starts at zero if their minimum is close to zero.
         let start = if low >= 0.0 && low - margin < (high - low) * 0.2 { 0.0 } else { low - margin };
         (start, high + margin)
     }

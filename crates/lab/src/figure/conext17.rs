@@ -1,6 +1,6 @@
-//! The figures of "Multipath QUIC: Design and Evaluation" (CoNEXT 2017), as far as they show QUIC. Where the
-//! paper divides the time of TCP by that of QUIC, ours divides the time of one path by that of both, until
-//! TCP has been run.
+//! Figures of "Multipath QUIC: Design and Evaluation" (CoNEXT 2017), without the curves of TCP. The paper
+//! divides the time of TCP by that of QUIC. Until TCP has been run, our figures divide the time of one path
+//! by that of both.
 
 use super::{Figure, Form, RatioSeries, Series, dashed, solid};
 use crate::record::Row;

@@ -1,8 +1,8 @@
-//! The published figures, drawn from our rows in the papers' form.
+//! Published figures, drawn from our rows in the style of the papers.
 //!
-//! A figure is a description: which metric, in which form, of which variants. [`chart`] turns it into points,
-//! [`svg`], [`png`] and [`pdf`] into pictures. Experiments that no paper has drawn get charts of their
-//! [`own`]. Adding the figures of another paper is one file and one line in `registry!`.
+//! A figure is a description: a metric, a form and some variants. [`chart`] turns it into points; [`svg`],
+//! [`png`] and [`pdf`] turn these into pictures. Experiments without a paper get charts of their [`own`]. To
+//! add the figures of another paper, add a file and a line in `registry!`.
 
 pub mod chart;
 pub mod own;
@@ -25,12 +25,12 @@ registry! {
     conext17,
 }
 
-/// A figure of a paper.
+/// Figure of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Unique name, which files are called by: paper and number.
+    /// Unique name: the paper and the number. Files are named after it.
     pub id: &'static str,
-    /// The experiment that it shows.
+    /// Name of the experiment that the figure shows.
     pub experiment: &'static str,
     /// Title of the figure, in one line.
     pub title: &'static str,
@@ -45,14 +45,14 @@ pub struct Figure {
 /// Form in which a figure is drawn.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// The distribution of a metric over the points, a curve for each variant.
+    /// Distribution of a metric over the points, with a curve for each variant.
     Distribution(Metric, &'static [Series]),
-    /// The distribution of a metric's ratio of two variants over the points.
+    /// Distribution, over the points, of the ratio of two variants' metric.
     Ratio(Metric, &'static [RatioSeries]),
-    /// The metric as boxes (quartiles, whiskers to the tenth and ninetieth percentile), one for the points
-    /// whose first path is the better one, one for the others.
+    /// Boxes of a metric (quartiles, with whiskers to the tenth and ninetieth percentile). One box shows the
+    /// points whose first path is the better one, the other box the remaining points.
     Boxes(Metric, &'static [Series]),
-    /// The delay of each request over time, at one point.
+    /// Delay of each request over time, at one point.
     Requests(u64, &'static [Series]),
 }
 
@@ -68,29 +68,29 @@ impl Form {
     }
 }
 
-/// A curve.
+/// Curve of a variant.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
     /// Label in the legend.
     pub label: &'static str,
-    /// The variant.
+    /// Name of the variant.
     pub variant: &'static str,
     /// Style of the curve.
     pub style: Style,
 }
 
-/// A curve of ratios.
+/// Curve of ratios of two variants.
 #[derive(Clone, Copy, Debug)]
 pub struct RatioSeries {
     /// Label in the legend.
     pub label: &'static str,
-    /// The variants: the first one's value is divided by the second one's.
+    /// Names of the variants. The first one's value is divided by the second one's.
     pub over: [&'static str; 2],
     /// Style of the curve.
     pub style: Style,
 }
 
-/// Color (an index into the palette) and dashes of a curve.
+/// Color and dashes of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Index into [`svg::PALETTE`].
@@ -100,8 +100,8 @@ pub struct Style {
 }
 
 impl Style {
-    /// Returns the style of the curve at this place among many: all colors with a solid line, then all of
-    /// them with a broken one, and so on.
+    /// Returns the style of curve number `place`. The first curves use all colors with a solid line, the next
+    /// ones all colors with dashes, and so on.
     pub const fn nth(place: usize) -> Self {
         Self { color: place % svg::PALETTE.len(), dashes: place / svg::PALETTE.len() % svg::DASHES.len() }
     }

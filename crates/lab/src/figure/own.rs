@@ -1,18 +1,18 @@
-//! Figures of experiments that no paper has drawn: of each metric that the rows tell something about, the
+//! Figures of experiments without a paper. For each metric with values in the rows, a figure shows the
 //! distribution over all runs, with a curve for each variant.
 
 use super::Style;
 use super::chart::{Axis, Chart, Mark, distribution, quartiles, widened};
 use crate::record::Row;
 
-/// Curves in a picture; as many can be told apart by color and dashes.
+/// Maximum number of curves in a figure, limited by the distinct combinations of color and dashes.
 const MAX_CURVES: usize = super::svg::PALETTE.len() * super::svg::DASHES.len();
-/// Values that lie further apart than this factor are shown on a logarithmic axis.
+/// Ratio of the largest to the smallest value above which the axis is logarithmic.
 const WIDE: f64 = 50.0;
 
-/// Something that rows tell, each of them any number of times.
+/// Metric of which each row has any number of values.
 struct Metric {
-    /// Name of the files, after the experiment's name.
+    /// Name of the metric in file names, after the experiment's name.
     id: &'static str,
     title: &'static str,
     axis: &'static str,
@@ -58,7 +58,7 @@ const METRICS: &[Metric] = &[
     },
 ];
 
-/// Returns the charts of `rows`, each with the name of its files. Runs that failed are left out.
+/// Returns the charts of `rows`, each with the name of its files. Failed runs are ignored.
 pub fn charts(experiment: &str, rows: &[Row]) -> Vec<(String, Chart)> {
     let mut variants: Vec<&str> = Vec::new();
     for row in rows {
@@ -74,7 +74,7 @@ pub fn charts(experiment: &str, rows: &[Row]) -> Vec<(String, Chart)> {
         };
         let all: Vec<(String, Vec<f64>)> =
             variants.iter().map(values).filter(|(_, values)| !values.is_empty()).collect();
-        // What never happened is nothing to look at.
+        // A metric that is always zero needs no figure.
         if all.iter().flat_map(|(_, values)| values).all(|value| *value == 0.0) {
             continue;
         }
@@ -94,7 +94,7 @@ fn chart(experiment: &str, metric: &Metric, curves: &[(String, Vec<f64>)]) -> Ch
     let log = ends.0 > 0.0 && ends.1 / ends.0 > WIDE;
     let range = widened(ends, log);
     let title = format!("{experiment}: {}", metric.title);
-    // A distribution of single values says nothing that a line for each does not.
+    // For single values a line for each one shows the same as a distribution.
     let single = curves.iter().all(|(_, values)| values.len() < 2);
     let mark = |(place, (label, values)): (usize, &(String, Vec<f64>))| {
         let (n, shape) = if single { quartiles(values) } else { distribution(values, log) };

@@ -1,12 +1,12 @@
-//! Vector pictures as PDF, for papers; text stays text.
+//! SVG figures as PDF, for papers. Text remains text.
 
 use resvg::usvg::Tree;
 use svg2pdf::{ConversionOptions, PageOptions};
 
-/// Renders the picture as a PDF file of one page.
+/// Renders the figure as a PDF file of one page.
 ///
 /// # Errors
-/// In one line, if it cannot be converted.
+/// Fails with a message of one line if the figure cannot be converted.
 pub fn render(picture: &Tree) -> Result<Vec<u8>, String> {
     svg2pdf::to_pdf(picture, ConversionOptions::default(), PageOptions::default())
         .map_err(|error| error.to_string())

@@ -1,15 +1,15 @@
-//! Vector pictures as pixels.
+//! SVG figures as pixels.
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::Tree;
 
-/// Pixels for each unit of the vector picture: sharp on dense screens.
+/// Pixels per unit of the SVG, enough for high-density screens.
 const SCALE: f32 = 2.0;
 
-/// Renders the picture as a PNG file.
+/// Renders the figure as a PNG file.
 ///
 /// # Errors
-/// In one line, if it has no size.
+/// Fails with a message of one line if the figure has no size.
 pub fn render(picture: &Tree) -> Result<Vec<u8>, String> {
     let size = picture.size();
     let (width, height) = ((size.width() * SCALE) as u32, (size.height() * SCALE) as u32);

@@ -1,4 +1,4 @@
-//! Mapping of an axis's values to pixels, and choice of the values that it names.
+//! Mapping of an axis's values to pixels, and choice of the tick values.
 
 use core::ops::Range;
 
@@ -6,14 +6,14 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 use super::chart::Axis;
 
-/// Most values that an axis names.
+/// Maximum number of ticks of an axis.
 const MAX_TICKS: usize = 10;
-/// Fewest values that a logarithmic axis names before it takes evenly spaced ones.
+/// Minimum number of ticks of a logarithmic axis. With fewer, ticks are evenly spaced.
 const MIN_TICKS: usize = 4;
-/// The longest part of a logarithmic axis without a named value before it takes evenly spaced ones.
+/// Maximum share of a logarithmic axis without a tick. Beyond it, ticks are evenly spaced.
 const MAX_BLANK: f64 = 0.4;
 
-/// A linear or logarithmic axis.
+/// Linear or logarithmic axis.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     range: Range<f64>,
@@ -27,14 +27,14 @@ impl From<&Axis> for Scale {
 }
 
 impl Scale {
-    /// Returns the position of the value along the axis: 0 at its start, 1 at its end.
+    /// Returns the position of `value` along the axis: 0 at its start, 1 at its end.
     fn share(&self, value: f64) -> f64 {
         let Range { start, end } = self.range;
         if self.log { (value / start).ln() / (end / start).ln() } else { (value - start) / (end - start) }
     }
 
-    /// Returns the longest part of the axis without a value, between neighbours among `values`, which ascend,
-    /// and the ends of the axis.
+    /// Returns the longest part of the axis without one of `values`, which must ascend. The ends of the axis
+    /// count as values.
     fn longest_blank(&self, values: &[f64]) -> f64 {
         let stops = values.iter().map(|value| self.share(*value)).chain([1.0]);
         let (longest, _) =
@@ -42,8 +42,8 @@ impl Scale {
         longest
     }
 
-    /// Values to be named: of a logarithmic axis powers of ten, with 2 and 5 or all between them if they are
-    /// few; evenly spaced ones if even these are too few.
+    /// Returns the tick values. On a logarithmic axis they are powers of ten, supplemented by 2 and 5 or by
+    /// all digits if they are few. If even these are too few, the ticks are evenly spaced.
     fn ticks(&self, most: usize) -> Vec<f64> {
         let within = |value: &f64| (self.range.start..=self.range.end).contains(value);
         if self.log {
@@ -89,7 +89,7 @@ impl Ranged for Scale {
 }
 
 impl ValueFormatter<f64> for Scale {
-    /// Formats the value with as many digits as it needs.
+    /// Formats the value with as many digits as necessary.
     fn format(value: &f64) -> String {
         match value.abs() {
             size if size >= 1e6 => format!("{}M", trimmed(value / 1e6)),

@@ -1,4 +1,4 @@
-//! Charts as vector pictures.
+//! Charts as SVG.
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -8,7 +8,7 @@ use super::chart::{Mark, Shape};
 use super::scale::Scale;
 use super::{Chart, Style};
 
-/// Colors that are told apart with any eyes (after Okabe and Ito), by index.
+/// Colors by index. They are distinguishable with color blindness, too (after Okabe and Ito).
 pub const PALETTE: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -20,14 +20,14 @@ pub const PALETTE: [RGBColor; 8] = [
     RGBColor(140, 86, 75),
 ];
 
-/// Pixels of a dash and of the gap behind it, by index; without gaps the line is whole.
+/// Lengths of a dash and of the gap after it in pixels, by index. Without a gap the line is solid.
 pub const DASHES: [(i32, i32); 4] = [(0, 0), (7, 4), (2, 3), (16, 5)];
 
-/// Width and least height of a picture in pixels; a long legend makes it higher.
+/// Width and minimum height of a figure in pixels. A long legend increases the height.
 pub const SIZE: (u32, u32) = (1040, 480);
-/// Vertical position at which the legend begins.
+/// Vertical position of the top of the legend.
 const TOP: i32 = 46;
-/// Of which the legend has this width on the right.
+/// Width of the legend on the right, as part of the figure's width.
 const LEGEND: u32 = 330;
 /// Height of a line of the legend.
 const LINE: i32 = 24;
@@ -41,7 +41,7 @@ type Fault = Box<dyn std::error::Error + Send + Sync>;
 /// Draws the chart as an SVG file.
 ///
 /// # Errors
-/// If the drawing library cannot draw it.
+/// Fails if the drawing library cannot draw the chart.
 pub fn draw(chart: &Chart) -> Result<String, Fault> {
     let mut file = String::new();
     {
@@ -113,18 +113,18 @@ fn plot(area: &Area<'_>, chart: &Chart) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns the left side, the right side and the middle of the box at the place `index`.
+/// Returns the left side, the right side and the middle of box number `index`.
 fn box_sides(index: usize) -> [f64; 3] {
     [0.28, 0.72, 0.5].map(|part| index as f64 + part)
 }
 
-/// Returns two opposite corners of the box, which reaches from quartile to quartile.
+/// Returns two opposite corners of the box, which extends from the first to the third quartile.
 fn box_body(index: usize, [_, first, _, third, _]: &[Option<f64>; 5]) -> Option<[(f64, f64); 2]> {
     let [left, right, _] = box_sides(index);
     Some([(left, (*first)?), (right, (*third)?)])
 }
 
-/// Returns the box's outline, its median and its whiskers, as far as they are known.
+/// Returns the box's outline, its median and its whiskers. Those with unknown values are omitted.
 fn box_lines(index: usize, values: &[Option<f64>; 5]) -> Vec<Vec<(f64, f64)>> {
     let [low, first, middle, third, high] = *values;
     let [left, right, centre] = box_sides(index);

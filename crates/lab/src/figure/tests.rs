@@ -81,13 +81,14 @@ fn boxes_are_told_apart_by_the_first_path() {
     });
     assert_eq!(medians.collect::<Vec<_>>(), [0.5, -0.1]);
     assert_eq!(chart.marks.iter().map(|mark| mark.n).collect::<Vec<_>>(), [2, 1]);
-    // Of so few values there are neither quartiles nor whiskers.
+    // With so few values there are no quartiles and no whiskers.
     assert!(
         chart.marks.iter().all(|mark| matches!(mark.shape, Shape::Box([None, None, Some(_), None, None])))
     );
 }
 
-/// Every form and both kinds of axes become a picture with its title and its legend, and that becomes pixels.
+/// Charts of every form and with both kinds of axes are drawn as SVG with title and legend, and rendered as
+/// pixels.
 #[test]
 fn charts_become_pictures() {
     let mut rows = times("ccr22-homogeneous-2path", "single-cubic-original", &[5.0, 4.0, 7.5]);
@@ -119,7 +120,7 @@ fn charts_become_pictures() {
     assert!(parse("no picture").is_err());
 }
 
-/// Rows of a plan are drawn with a distinct curve for each variant, and distributions begin at 0.
+/// Figures of a plan's rows have a distinct style for each variant, and distributions begin at 0.
 #[test]
 fn experiments_of_our_own_have_figures() {
     let rows: Vec<Row> = (0..25)
@@ -127,7 +128,7 @@ fn experiments_of_our_own_have_figures() {
         .map(|row| Row { retransmitted_percent: Some(0.0), ..row })
         .collect();
     let charts = own::charts("mine", &rows);
-    // Nothing was repeated, which is nothing to look at.
+    // No data was retransmitted, so that metric has no figure.
     assert_eq!(charts.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["mine-time"]);
     let chart = &charts[0].1;
     let styles: BTreeSet<_> = chart.marks.iter().map(|mark| (mark.style.color, mark.style.dashes)).collect();
@@ -140,7 +141,7 @@ fn experiments_of_our_own_have_figures() {
     assert!(picture.contains("v24 (n = 3)"));
     assert_eq!(Style::nth(8), Style { color: 0, dashes: 1 });
 
-    // More than can be told apart are several pictures; runs that failed are none of it.
+    // Curves beyond the number of distinct styles are drawn in further figures. Failed runs are ignored.
     let many = (0..40).flat_map(|variant| times("mine", &format!("v{variant}"), &[1.0, 2.0]));
     let many: Vec<Row> =
         many.map(|row| if row.variant == "v3" { Row { failure: "x".into(), ..row } } else { row }).collect();
@@ -149,7 +150,7 @@ fn experiments_of_our_own_have_figures() {
     assert_eq!(found, [("mine-time", 32), ("mine-time-2", 7)]);
 }
 
-/// One run of each variant has no distribution: each is a line at its value.
+/// A single run of each variant has no distribution. It is drawn as a line at its value.
 #[test]
 fn single_runs_stand_side_by_side() {
     let mut rows = times("mine", "a", &[5.0]);

@@ -1,5 +1,4 @@
-//! Vector pictures as trees of what they draw, with a font of our own choice, so that every machine makes the
-//! same picture.
+//! Parsed SVG figures, with a bundled font, so that every machine renders the same figure.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use resvg::usvg::{Options, Tree, fontdb};
 /// Parses an SVG file.
 ///
 /// # Errors
-/// In one line, if `svg` is no picture.
+/// Fails with a message of one line if `svg` is invalid.
 pub fn parse(svg: &str) -> Result<Tree, String> {
     let mut fonts = fontdb::Database::new();
     fonts.load_font_data(epaint_default_fonts::UBUNTU_LIGHT.to_vec());

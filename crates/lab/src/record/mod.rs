@@ -1,115 +1,114 @@
-//! Record of a run: one [`Row`] of plain values, the same for every experiment, and a [`Timeline`] for
-//! figures.
+//! Record of a run: a [`Row`] of plain values, the same for every experiment, and a [`Timeline`] for figures.
 //!
-//! A row holds nothing that differs between machines or moments, so equal seeds give equal files.
+//! A row contains nothing that differs between machines or times, so equal seeds give equal files.
 
 use serde::{Deserialize, Serialize};
 
-/// Paths that have values of their own in a row.
+/// Maximum number of paths that have their own values in a row.
 pub const MAX_ROW_PATHS: usize = 4;
 
-/// One run of one variant at one point. Times are in seconds, sizes in bytes; a list has one value for each
-/// path, in the order of their IDs.
+/// Values of one run of one variant at one point. Times are in seconds, sizes in bytes. A list has one value
+/// for each path, in the order of path IDs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
-    /// The experiment's name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The variant's name.
+    /// Name of the variant.
     pub variant: String,
-    /// The point's number (column `run` of a design).
+    /// Number of the point (column `run` of a design).
     pub point: u64,
     /// Number of the repetition, from 0 on.
     pub repetition: u32,
-    /// Seed of everything random in the run.
+    /// Seed of all randomness in the run.
     pub seed: u64,
-    /// The commit that ran it.
+    /// Commit of the program.
     pub commit: String,
     /// Wire image of packets.
     pub wire: String,
-    /// Empty if the run ended as it should, otherwise why it did not.
+    /// Reason for the failure; empty if the run ended as expected.
     pub failure: String,
     /// Megabits per second of each of the point's paths.
     pub path_rate_mbps: Vec<f64>,
     /// One-way delay of each of the point's paths, in milliseconds.
     pub path_owd_ms: Vec<f64>,
-    /// First packet of the client sent until the closing packet received by it (2022), or the last byte
+    /// Time from the client's first packet to its receipt of CONNECTION_CLOSE (2022) or to the last byte
     /// (2017).
     pub transfer_time_s: Option<f64>,
-    /// First packet of the client sent until the last byte of the download.
+    /// Time from the client's first packet to the last byte of the download.
     pub last_byte_s: Option<f64>,
-    /// Handshake complete at the client.
+    /// Time at which the handshake completed at the client.
     pub handshake_s: Option<f64>,
     /// STREAM bytes that the server sent again, in percent of the download.
     pub retransmitted_percent: Option<f64>,
-    /// Number of times that the most often sent byte was sent.
+    /// Maximum number of times that any byte was sent.
     pub max_times_sent: Option<u64>,
-    /// Mean of the ranges in each ACK frame of the client.
+    /// Mean number of ranges in the client's ACK frames.
     pub mean_ranges: Option<f64>,
-    /// Share of the client's ACK frames with as many ranges as its limit allows, 0 to 1.
+    /// Share (0 to 1) of the client's ACK frames that have the maximum number of ranges.
     pub limit_share: Option<f64>,
     /// Numbers of ACK frames with 1, 2, … ranges.
     pub ranges_histogram: Vec<u64>,
-    /// Bytes of all acknowledgment frames of the client.
+    /// Total size of the client's acknowledgment frames in bytes.
     pub ack_bytes: Option<u64>,
-    /// Acknowledgment frames of the client.
+    /// Number of the client's acknowledgment frames.
     pub ack_frames: Option<u64>,
-    /// Packets of the server that were declared lost.
+    /// Number of the server's packets that were declared lost.
     pub lost_packets: Option<u64>,
-    /// Of these, packets that had arrived after all.
+    /// Number of these packets that were acknowledged later.
     pub spurious_losses: Option<u64>,
-    /// Time in which the client had data but not the byte that came next.
+    /// Time for which the client had received data but not the next byte in order.
     pub blocked_s: Option<f64>,
-    /// Stream bytes that the client decrypted right to where they are read.
+    /// Stream bytes that the client decrypted directly into the reader's buffer.
     pub placed_bytes: Option<u64>,
     /// Stream bytes that the client copied there after decrypting them elsewhere.
     pub copied_bytes: Option<u64>,
-    /// Received bytes that the client put aside and back because a packet was decrypted over them.
+    /// Received bytes that the client saved and restored because a packet was decrypted over them.
     pub restored_bytes: Option<u64>,
-    /// Experimental aggregation benefit against single-path runs of the same point, where there are any.
+    /// Experimental aggregation benefit relative to single-path runs of the same point, if they exist.
     pub eben: Option<f64>,
     /// Time of each request since the client's first packet.
     pub request_times_s: Vec<f64>,
-    /// Delay of each request, in the order in which they were made.
+    /// Delay of each response, in the order of the requests.
     pub request_delays_s: Vec<f64>,
-    /// Goodput of each connection that competed, in bits per second.
+    /// Goodput of each competing connection, in bits per second.
     pub flow_goodput_bps: Vec<f64>,
     /// STREAM bytes that the server sent on each path.
     pub path_bytes: Vec<u64>,
-    /// Packets of the server declared lost on each path.
+    /// Packets of the server that were declared lost on each path.
     pub path_lost: Vec<u64>,
-    /// Smoothed round-trip time of each path at the end, as the server saw it.
+    /// The server's smoothed round-trip time of each path at the end.
     pub path_rtt_s: Vec<f64>,
-    /// Most packets that waited in each link's queue towards the client.
+    /// Maximum length in packets of each link's queue towards the client.
     pub path_max_queue: Vec<u64>,
-    /// Packets that did not fit into each link's queue towards the client.
+    /// Packets dropped by each link's full queue towards the client.
     pub path_overflows: Vec<u64>,
 }
 
-/// Course of a run over time, in equal bins; enough to draw it.
+/// Course of a run over time in equal bins, for drawing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeline {
-    /// Seconds that a bin lasts; the first begins with the client's first packet.
+    /// Width of a bin in seconds. The first bin begins with the client's first packet.
     pub bin_s: f64,
-    /// One for each path.
+    /// Timelines of the paths.
     pub paths: Vec<PathTimeline>,
     /// Bytes that the client had received beyond the next one in order, at the end of each bin.
     pub reordering: Vec<u64>,
 }
 
-/// A path in a [`Timeline`], as the server saw it; all lists have one value for each bin.
+/// Timeline of one path at the server. Each list has one value for each bin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PathTimeline {
-    /// STREAM bytes sent: the scheduler's choices.
+    /// STREAM bytes sent on the path, which show the scheduler's choices.
     pub sent: Vec<u64>,
-    /// Of these, bytes sent before.
+    /// Part of these bytes that had been sent before.
     pub repeated: Vec<u64>,
-    /// Congestion window at the end of the bin.
+    /// Congestion window in bytes at the end of the bin.
     pub window: Vec<u64>,
     /// Smoothed round-trip time at the end of the bin, in microseconds.
     pub rtt_us: Vec<u64>,
-    /// Packets declared lost.
+    /// Number of packets declared lost.
     pub lost: Vec<u64>,
 }

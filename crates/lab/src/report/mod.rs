@@ -1,5 +1,5 @@
-//! One page for each experiment, which needs nothing but a browser: distributions of every metric, from a
-//! curve to the point, from the point to what happened in its run, and the published figures.
+//! Self-contained web page for each experiment. It shows the distribution of every metric and the published
+//! figures. A curve leads to its points, and a point to the timeline of its run.
 
 use std::path::{Path, PathBuf};
 
@@ -10,27 +10,28 @@ use crate::figure::{self, Chart, own, pdf, png, svg};
 use crate::record::Row;
 use crate::store::{RunTimeline, StoreError};
 
-/// The page's name in a directory of results.
+/// File name of the page in a directory of results.
 pub const PAGE: &str = "report.html";
-/// The folder of pictures in a directory of results.
+/// Name of the folder of figures in a directory of results.
 pub const FIGURES: &str = "figures";
 
 /// Result of writing a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// The page.
+    /// Path of the page.
     pub page: PathBuf,
-    /// The figures that there were runs for: those of the paper, or of an experiment without any, our own.
+    /// Figures that were drawn: those of the paper for which there were runs, or our own if the experiment
+    /// has no paper.
     pub figures: Vec<String>,
-    /// The paper's without.
+    /// Figures of the paper for which there were no runs.
     pub missing: Vec<&'static str>,
 }
 
-/// Draws the figures of the experiment that `rows` are of into `dir/figures`, as SVG, PDF and PNG, and writes
+/// Draws the figures for the experiment of `rows` into `dir/figures`, as SVG, PDF and PNG, and writes
 /// `dir/report.html`.
 ///
 /// # Errors
-/// If a picture cannot be drawn or a file not be written.
+/// Fails if a figure cannot be drawn or a file cannot be written.
 pub fn write(dir: &Path, rows: &[Row], timelines: &[RunTimeline]) -> Result<Written, StoreError> {
     let experiment = rows.first().map_or("", |row| row.experiment.as_str());
     let folder = dir.join(FIGURES);
@@ -64,7 +65,7 @@ fn charts(experiment: &str, rows: &[Row]) -> (Vec<(String, Chart)>, Vec<&'static
     (charts, missing)
 }
 
-/// Writes the files of a figure, and gives the vector picture.
+/// Writes the files of a figure and returns its SVG.
 fn draw(folder: &Path, id: &str, chart: &Chart) -> Result<String, StoreError> {
     let name = |ending: &str| folder.join(format!("{id}.{ending}"));
     let fault = |error: String| StoreError::new(&name("svg"), error);
@@ -80,7 +81,7 @@ fn save(name: &Path, contents: &[u8]) -> Result<(), StoreError> {
     std::fs::write(name, contents).map_err(|error| StoreError::new(name, error))
 }
 
-/// Returns the page itself. `pictures` are SVG files with the names of their figures.
+/// Returns the HTML of the page. `pictures` are SVG files with the names of their figures.
 pub fn page(
     experiment: &str,
     rows: &[Row],
@@ -101,13 +102,13 @@ pub fn page(
         .replace("{{data}}", &embedded(&data))
 }
 
-/// Returns JSON that may stand within a `script` element, whatever names are in it.
+/// Returns JSON that is safe within a `script` element, regardless of the names that it contains.
 fn embedded(data: &serde_json::Value) -> String {
     data.to_string().replace('<', "\\u003c")
 }
 
-/// Returns the plotting library's `script` element. The crate appends a library for formulas, which nothing
-/// here uses.
+/// Returns the plotting library's `script` element, without the formula library that the crate appends, which
+/// is not used here.
 fn library() -> &'static str {
     static SOURCES: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
         let sources = plotly::Plot::offline_js_sources();

@@ -60,7 +60,7 @@ fn figures_are_written_beside_the_page() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// The page computes what tables and figures do, and its curves begin at 0.
+/// The page's script computes the same percentiles as tables and figures, and its curves begin at 0.
 #[test]
 fn the_page_has_the_same_percentiles() {
     let shares = [0.0, 0.05, 0.1, 0.25, 0.5, 0.9, 0.95, 1.0];

@@ -14,7 +14,7 @@ fn ms(millis: u64) -> Time {
     Time::from_millis(millis)
 }
 
-/// Creates two hosts with two parallel links of 10 and 20 ms between them.
+/// Creates two hosts with two parallel links of 10 and 20 ms delay.
 fn parallel() -> (Network, HostId, HostId) {
     let mut network = Network::new(Seed(1));
     let [client, server] = [network.add_host(), network.add_host()];
@@ -70,7 +70,8 @@ fn a_wake_up_that_was_superseded_does_not_happen() {
     network.wake(client, ms(10));
     network.wake(server, ms(90));
     assert_eq!(network.next_event(), Some((ms(10), Happening::Wake(client))));
-    // Nothing happens at 50 ms: whoever runs until 60 ms must not come to the event behind it.
+    // The superseded wake-up at 50 ms is no event. A caller that runs until 60 ms must not reach the next
+    // event.
     assert_eq!(network.next_time(), Some(ms(90)));
     network.wake(client, ms(50));
     assert_eq!(network.next_event(), Some((ms(50), Happening::Wake(client))));

@@ -1,4 +1,4 @@
-//! The checks that scenarios rely on do notice what is wrong.
+//! The checks of the scenarios' applications detect wrong data.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use core::time::Duration;
@@ -18,7 +18,7 @@ fn config() -> PairConfig {
     PairConfig::new(1, [LinkSpec::unlimited(Duration::from_millis(10))])
 }
 
-/// Faults of a client that asks a server which speaks another protocol.
+/// Returns the faults that a client records with a server of another protocol.
 fn client_faults(request: Request) -> Vec<String> {
     let streams = vec![StreamPlan { dir: Dir::Bi, request, reset: None, stop: None }];
     let plan = ConnectionPlan { streams, ..ConnectionPlan::default() };
@@ -32,12 +32,12 @@ fn client_faults(request: Request) -> Vec<String> {
 
 #[test]
 fn a_client_notices_wrong_bytes_and_wrong_lengths() {
-    // To the other server the key, the first field, is the number of zeros wanted.
+    // The other server interprets the key, the first field, as the number of zeros to send.
     let faults = client_faults(Request { key: 100, download: 100, ..Request::default() });
     assert!(faults.iter().any(|fault| fault.contains("differs")), "{faults:?}");
     let faults = client_faults(Request { key: 0, download: 100, ..Request::default() });
     assert!(faults.iter().any(|fault| fault.contains("Complete at 0")), "{faults:?}");
-    // A server that answers in time but never as announced keeps the client from being done.
+    // If the server responds but never pushes as announced, the client is never done.
     let faults = client_faults(Request { key: 0, push: Some(5), ..Request::default() });
     assert!(faults.iter().any(|fault| fault.contains("1 pushes to come")), "{faults:?}");
 }
@@ -52,7 +52,7 @@ fn a_server_notices_a_request_that_is_none() {
     assert!(faults.iter().any(|fault| fault.contains("before the request was complete")), "{faults:?}");
 }
 
-/// Wants to be woken again and again at the same instant.
+/// Application that repeatedly asks to be woken at the same instant.
 struct Restless;
 
 impl Application for Restless {

@@ -1,10 +1,10 @@
-//! A path dies, and the transfer goes on over the others in time.
+//! If a path fails, the transfer continues over the others within the time limit.
 
 use anabranch_lab::failover::KillSchedule;
 use anabranch_transport::recovery::{Algorithm, Config};
 use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 
-/// `anabranch-bench -- failover` counts many more.
+/// `anabranch-bench -- failover` runs many more schedules.
 #[test]
 fn the_gap_is_no_longer_than_a_probe_timeout_and_a_round_trip() {
     let numberings = [Numbering::Multiple, Numbering::Single];

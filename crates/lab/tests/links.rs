@@ -1,4 +1,4 @@
-//! The network model against closed forms.
+//! Comparison of the network model with closed forms.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -8,10 +8,10 @@ use anabranch_lab::network::{Happening, HostId, LinkId, Network};
 use anabranch_lab::random::Seed;
 use anabranch_wire::Time;
 
-/// Bytes of headers around each payload.
+/// Bytes of headers of each datagram.
 const HEADERS: usize = 28;
 
-/// Two hosts and one link.
+/// Network of two hosts and one link.
 struct Line {
     network: Network,
     link: LinkId,
@@ -25,7 +25,7 @@ impl Line {
         Self { network, link }
     }
 
-    /// Sends `len` bytes, headers included, from the first host.
+    /// Sends `len` bytes, including headers, from the first host.
     fn send(&mut self, at: Time, len: usize) {
         let tuple = (SocketAddr::new(ip(1), 1), SocketAddr::new(ip(2), 2));
         self.network.send(at, HostId(0), tuple, None, &vec![0; len - HEADERS]);
@@ -64,7 +64,7 @@ fn a_packet_takes_serialization_plus_propagation() {
 fn a_train_leaves_at_the_rate_of_the_link() {
     let mut line = Line::new(&LinkSpec::new(12_000_000, Duration::from_millis(40)), 1);
     (0..20).for_each(|_| line.send(Time::ZERO, 1500));
-    // 1500 B at 12 Mbit/s are 1 ms each; half of the round trip is 20 ms.
+    // At 12 Mbit/s each packet of 1500 B takes 1 ms; half of the round trip is 20 ms.
     assert_eq!(line.arrivals(), (1..=20).map(|k| us(20_000 + k * 1_000)).collect::<Vec<_>>());
 }
 
@@ -73,11 +73,11 @@ fn an_overloaded_queue_drops_the_surplus_and_stays_full() {
     for limit in [Limit::Packets(10), Limit::Bytes(15_000)] {
         let spec = LinkSpec::default().queue(Rate::constant(12_000_000), limit);
         let mut line = Line::new(&spec, 1);
-        // 1500 B every 600 µs, when the link needs 1000 µs for each: 3/5 leave.
+        // A packet of 1500 B is sent every 600 µs, and the link needs 1000 µs for each. So 3/5 of them pass.
         let sent = 10_000;
         (0..sent).for_each(|k| line.send(us(k * 600), 1500));
         let arrivals = line.arrivals();
-        // By the last one 6000 have begun to leave, one a millisecond, and ten wait.
+        // When the last packet is sent, 6000 have begun to leave, one per millisecond, and ten wait.
         assert_eq!(arrivals.len() as u64, sent * 600 / 1000 + 10, "{limit:?}");
         assert!(arrivals.windows(2).all(|pair| pair[1] - pair[0] == Duration::from_millis(1)));
         assert_eq!(line.counters().lost(Lost::Overflow), sent - arrivals.len() as u64);
@@ -100,7 +100,7 @@ fn waiting_times_follow_pollaczek_and_khinchine() {
     let total: f64 =
         arrivals.iter().zip(&sent).map(|(arrived, sent)| (*arrived - *sent).as_nanos() as f64).sum();
     let waiting = total / sent.len() as f64 - service_ns;
-    // M/D/1: the mean time in the queue is ρ/(2(1-ρ)) services, here 2 ms.
+    // M/D/1 queue: the mean waiting time is ρ/(2(1-ρ)) service times, here 2 ms.
     let expected = service_ns * load / (2.0 * (1.0 - load));
     assert!((waiting / expected - 1.0).abs() < 0.03, "{waiting} instead of {expected} ns");
 }
@@ -131,8 +131,8 @@ fn burst_loss_has_its_stationary_share_and_burst_length() {
     (0..sent).for_each(|k| line.send(us(k), 100));
     let arrivals = line.arrivals();
     let lost = sent - arrivals.len() as u64;
-    // The mean of a two-state chain with correlation c varies (1 + c) / (1 - c) times as much as independent
-    // draws.
+    // The variance of the mean of a two-state chain with correlation c is (1 + c) / (1 - c) times that of
+    // independent draws.
     let correlation = 1.0 - to_bad - to_good;
     let variance = sent as f64 * share * (1.0 - share) * (1.0 + correlation) / (1.0 - correlation);
     assert!((lost as f64 - sent as f64 * share).abs() < 4.0 * variance.sqrt(), "{lost} lost, share {share}");

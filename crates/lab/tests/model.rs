@@ -1,22 +1,22 @@
-//! Random operations on connections with several paths, in virtual time. A failing model prints its seed;
-//! `ANABRANCH_SEED=… cargo test -p anabranch-lab --test model` repeats it, and `ANABRANCH_SEEDS=…` runs more
-//! of them.
+//! Random operations on connections with several paths, in virtual time. A failing model prints its seed.
+//! `ANABRANCH_SEED=… cargo test -p anabranch-lab --test model` repeats it; `ANABRANCH_SEEDS=…` sets the
+//! number of models.
 #![expect(clippy::panic, reason = "a test fails where it fails")]
 
 use anabranch_lab::model::{Model, Report};
 use anabranch_lab::seeds::sweep;
 use anabranch_transport::Numbering;
 
-/// Models that run when nothing else is asked for, with a number space for each path.
+/// Default number of models with a number space for each path.
 const SEEDS: u64 = 300;
-/// Those with a single number space.
+/// Default number of models with a single number space.
 const SINGLE_SEEDS: u64 = 150;
-/// Seeds further on that have found something with a single number space.
+/// Further seeds that once found a fault with a single number space.
 const FOUND: [u64; 15] = [
     317, 392, 430, 1012, 2390, 5825, 7500, 8991, 54285, 58270, 10_000_284, 10_017_480, 10_018_113,
     10_038_249, 10_054_532,
 ];
-/// And with a number space for each path.
+/// Further seeds that once found a fault with a number space for each path.
 const FOUND_MULTIPLE: [u64; 6] = [10_015_875, 10_018_260, 10_018_642, 10_030_671, 10_032_921, 10_050_329];
 
 fn number(variable: &str) -> Option<u64> {
@@ -24,12 +24,12 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is not a number")))
 }
 
-/// Returns the reports of `seeds`, run on all cores.
+/// Runs the models of `seeds` on all cores and returns their reports.
 fn run(numbering: Numbering, seeds: &[u64]) -> Vec<Report> {
     sweep(seeds.iter().copied(), |seed| Model::random(seed, numbering).run(), |_| ())
 }
 
-/// Runs what was asked for, else `seeds`; nothing may have failed.
+/// Runs the seeds from the environment, or else `seeds`. Fails if any of them fails.
 fn run_all(numbering: Numbering, seeds: impl Iterator<Item = u64>) -> Vec<Report> {
     let seeds: Vec<u64> = match (number("ANABRANCH_SEED"), number("ANABRANCH_SEEDS")) {
         (Some(seed), _) => vec![seed],
@@ -49,7 +49,7 @@ fn run_all(numbering: Numbering, seeds: impl Iterator<Item = u64>) -> Vec<Report
 fn whatever_happens_to_paths_every_byte_arrives_and_all_comes_to_rest() {
     let reports = run_all(Numbering::Multiple, (0..SEEDS).chain(FOUND_MULTIPLE));
     if reports.len() >= 100 {
-        // The models are worth something only if they do reach these corners.
+        // The models are useful only if they reach these situations.
         let total = |value: fn(&Report) -> u64| reports.iter().map(value).sum::<u64>();
         let count = reports.len() as u64;
         assert!(total(|report| report.received) > 100_000 * count);

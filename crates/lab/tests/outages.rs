@@ -1,4 +1,4 @@
-//! Data that a path carries after nothing has passed through it for a while.
+//! Amount of data that a path carries after an outage.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use core::ops::Range;
@@ -18,8 +18,8 @@ const OUTAGE: Range<Time> = Time::from_millis(1_000)..Time::from_millis(2_000);
 /// Bits per second of the path that fails.
 const RATE: u64 = 30_000_000;
 
-/// Bits per second that the last of some links carries to the client in the half second that begins one
-/// second after it is back, as a share of [`RATE`]. A first link that never fails carries 10 Mbit/s.
+/// Returns the rate of the failing link to the client in the half second that begins one second after the
+/// outage, as a share of [`RATE`]. With two paths there is also a first link of 10 Mbit/s that never fails.
 fn share_after_return(paths: usize, algorithm: Algorithm, loss: f64, seed: u64) -> f64 {
     let victim = LinkSpec::new(RATE, Duration::from_millis(60)).loss(loss).blackout(OUTAGE);
     let mut links = vec![LinkSpec::new(10_000_000, Duration::from_millis(20)), victim];
@@ -55,8 +55,8 @@ fn a_path_that_loses_one_percent_is_in_full_use_a_second_after_its_return() {
 fn every_controller_is_back_a_second_after_the_path_is() {
     for name in Algorithm::NAMES {
         let algorithm: Algorithm = name.parse().unwrap();
-        // BALIA gives up three quarters of a slower path's window at a loss and gains little after that, with
-        // an outage or without (docs/congestion.md).
+        // BALIA reduces a slower path's window by up to three quarters at a loss and then grows slowly, with
+        // or without an outage (docs/congestion.md).
         let least = if algorithm == Algorithm::Balia { 0.5 } else { 0.8 };
         for seed in 0..2 {
             let share = share_after_return(2, algorithm, 0.0, seed);

@@ -1,4 +1,5 @@
-//! Queues, rate traces and chance against closed forms that the model's own code does not use.
+//! Comparison of queues, rate traces and random losses with closed forms that the model's own code does not
+//! use.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use anabranch_lab::packet::{Buffers, Packet};
 use anabranch_lab::random::{Rng, Seed};
 use anabranch_wire::Time;
 
-/// Arrivals of a packet each, `None` if it was dropped.
+/// Sends each packet of `sent` and returns the arrivals; `None` for a dropped packet.
 fn through(link: &mut Chain, sent: &[(u64, u32)]) -> Vec<Option<u64>> {
     let mut arrived = Vec::new();
     let send = |&(at, size): &(u64, u32)| {
@@ -25,7 +26,7 @@ fn packet(size: u32) -> Packet {
     Packet { source: address, destination: address, ecn: None, payload: vec![0; size as usize] }
 }
 
-/// Creates one direction of a link whose packets are as large on the wire as their payload.
+/// Creates one direction of a link without header overhead.
 fn queue(rate: Rate, limit: Limit) -> Chain {
     built(&LinkSpec::default().both(Queue::new(rate, limit).overhead(0)), 1)
 }
@@ -35,7 +36,8 @@ fn built(spec: &LinkSpec, seed: u64) -> Chain {
     there
 }
 
-/// Returns whether a count of `trials` draws of `probability` is within four and a half standard deviations.
+/// Returns whether `count` successes in `trials` draws with `probability` are within 4.5 standard deviations
+/// of the mean.
 fn binomial(count: usize, trials: usize, probability: f64) -> bool {
     let (count, trials) = (count as f64, trials as f64);
     let deviation = (trials * probability * (1.0 - probability)).sqrt();
@@ -44,7 +46,7 @@ fn binomial(count: usize, trials: usize, probability: f64) -> bool {
 
 #[test]
 fn a_burst_fills_transmitter_and_queue_and_packet_k_leaves_after_k_services() {
-    // 1000 B at 8 Mbit/s are 1 ms.
+    // At 8 Mbit/s 1000 B take 1 ms.
     for capacity in [0, 1, 7, 40] {
         let mut link = queue(Rate::constant(8_000_000), Limit::Packets(capacity));
         let arrivals = through(&mut link, &[(5, 1000); 30]);
@@ -58,15 +60,15 @@ fn a_burst_fills_transmitter_and_queue_and_packet_k_leaves_after_k_services() {
 #[test]
 fn a_second_burst_finds_the_places_of_those_that_began_in_between() {
     let capacity = 10;
-    // At `after` services plus or minus a nanosecond: the transmitter has taken one packet from the queue at
-    // each service that ended, in the very instant as well.
+    // At `after` service times plus or minus a nanosecond. By then the transmitter has taken one packet from
+    // the queue at each end of a service, including one that ends at this very instant.
     for after in 1..=12_u64 {
         for (offset, ended) in [(-1, after - 1), (0, after), (1, after)] {
             let mut link = queue(Rate::constant(8_000_000), Limit::Packets(capacity));
             let at = (after * 1_000_000).saturating_add_signed(offset);
             let sent = [[(0, 1000); 30], [(at, 1000); 30]].concat();
             let second = through(&mut link, &sent)[30..].iter().flatten().count() as u64;
-            // Once all eleven have gone the transmitter is idle and takes one more.
+            // When all eleven packets have left, the transmitter is idle and accepts one more.
             assert_eq!(second, ended.min(11), "{after} services, {offset} ns");
         }
     }
@@ -74,22 +76,24 @@ fn a_second_burst_finds_the_places_of_those_that_began_in_between() {
 
 #[test]
 fn a_queue_counted_in_bytes_takes_what_still_fits() {
-    // The first is transmitted; 900 of 1000 bytes wait; 200 do not fit, 100 do, 1 does not.
+    // The first packet is in transmission, and 900 of 1000 bytes wait. 200 bytes do not fit, 100 do, 1 does
+    // not.
     let mut link = queue(Rate::constant(8_000_000), Limit::Bytes(1_000));
     let sizes = [500, 600, 300, 200, 100, 1];
     let arrivals = through(&mut link, &sizes.map(|size| (0, size)));
-    // A byte takes a microsecond.
+    // Each byte takes one microsecond.
     assert_eq!(
         arrivals,
         [Some(500), Some(1_100), Some(1_400), None, Some(1_500), None].map(|us| us.map(|us| us * 1_000))
     );
-    // At 500 µs the 600 begin, and 400 wait: 600 fit. What is larger than the queue never waits.
+    // At 500 µs the transmission of the 600 bytes begins. 400 bytes then wait, so 600 fit. A packet larger
+    // than the queue never waits.
     let later = through(&mut link, &[(500_000, 601), (500_000, 600), (2_099_999, 1_500), (2_100_000, 1_500)]);
     assert_eq!(later, [None, Some(2_100_000), None, Some(3_600_000)]);
 }
 
-/// Returns the time at which each packet leaves if it is accepted, by the definition: every accepted packet
-/// that has not begun to leave waits.
+/// Returns the time at which each accepted packet has left, computed from the definition: an accepted packet
+/// waits until its transmission begins.
 fn by_definition(rate: u64, limit: Limit, sent: &[(u64, u32)]) -> Vec<Option<u64>> {
     let mut accepted: Vec<(u64, u64, u64)> = Vec::new();
     let mut leave = Vec::new();
@@ -118,7 +122,7 @@ fn random_trains_leave_as_the_definition_says() {
     let mut rng = Seed(4).rng("trains");
     let mut dropped = 0;
     for _ in 0..200 {
-        // Prime numbers of bits, so that no service ends in the middle between two nanoseconds.
+        // Rates are prime numbers, so that no service ends exactly halfway between two nanoseconds.
         let rate = rng.pick(&[1_000_003, 9_999_991, 99_999_989]);
         let limit = rng.pick(&[
             Limit::Packets(0),
@@ -141,7 +145,7 @@ fn random_trains_leave_as_the_definition_says() {
     assert!((5_000..55_000).contains(&dropped), "{dropped} of 60000 dropped");
 }
 
-/// Bits·10⁹ that a trace carries in a time.
+/// Returns the bits · 10⁹ that a trace carries between `from` and `until`.
 fn integral(steps: &[(u64, u64)], from: u64, until: u64) -> u128 {
     let ends = steps.iter().skip(1).map(|step| step.0).chain([u64::MAX]);
     let overlap = |start: u64, end: u64| end.min(until).saturating_sub(start.max(from));
@@ -159,7 +163,7 @@ fn a_rate_trace_carries_its_integral() {
         let mut steps = vec![(0, rng.between(1, 200_000_000))];
         for _ in 0..rng.between(1, 40) {
             let at = steps[steps.len() - 1].0 + rng.between(1, 5_000_000);
-            // Pauses as well, but not at the end.
+            // Rates may be zero, but not the last one.
             steps.push((at, if rng.chance(0.2) { 0 } else { rng.between(1, 200_000_000) }));
         }
         steps.push((steps[steps.len() - 1].0 + 1, 20_000_000));
@@ -168,7 +172,7 @@ fn a_rate_trace_carries_its_integral() {
             let (start, bytes) = (rng.below(100_000_000), rng.between(1, 100_000));
             let finish = trace.finish(Time::from_nanos(start), bytes).as_nanos();
             let wanted = u128::from(bytes) * 8 * 1_000_000_000;
-            // Not a nanosecond earlier or later than the last bit.
+            // The result is exact to a nanosecond.
             assert!(integral(&steps, start, finish - 1) < wanted, "{bytes} B from {start}, {steps:?}");
             assert!(integral(&steps, start, finish + 1) >= wanted, "{bytes} B from {start}, {steps:?}");
         }
@@ -185,7 +189,7 @@ fn a_busy_link_carries_what_its_trace_allows_to_half_a_nanosecond_a_packet() {
         let packets = index as u128 + 1;
         let carried = integral(&steps, 0, arrival.unwrap());
         let wanted = packets * 1_447 * 8 * 1_000_000_000;
-        // At the highest rate, half a nanosecond for each packet so far.
+        // Rounding may add up to half a nanosecond at the highest rate for each packet so far.
         assert!(carried.abs_diff(wanted) <= packets * 33_333_333 / 2 + 33_333_333, "packet {index}");
     }
 }
@@ -207,7 +211,7 @@ fn delay_is_added_after_serialization_and_keeps_the_order() {
     }
 }
 
-/// Returns which of `count` packets, one a microsecond, are lost.
+/// Sends `count` packets, one per microsecond. Returns for each whether it was lost.
 fn lost(spec: &LinkSpec, seed: u64, count: u64) -> Vec<bool> {
     let sent: Vec<_> = (0..count).map(|k| (k * 1_000, 1)).collect();
     through(&mut built(spec, seed), &sent).iter().map(Option::is_none).collect()
@@ -224,7 +228,8 @@ fn losses_are_independent_of_each_other_and_of_other_links() {
     let other = lost(&LinkSpec::default().loss(probability), 2, packets);
     let both = one.iter().zip(&other).filter(|(one, other)| **one && **other).count();
     assert!(binomial(both, one.len(), probability * probability), "{both} lost on both");
-    // Of packets whose predecessor was lost, and of those one to 64 later, as many are lost as of all.
+    // The loss rate of packets that follow a lost one, directly or at a distance of up to 64, is that of all
+    // packets.
     for lag in [1, 2, 3, 64] {
         let after: Vec<_> =
             one.iter().zip(&one[lag..]).filter(|(before, _)| **before).map(|(_, after)| *after).collect();
@@ -235,7 +240,7 @@ fn losses_are_independent_of_each_other_and_of_other_links() {
             after.len()
         );
     }
-    // Runs of losses end with the probability 1 - p.
+    // A run of losses ends after each packet with probability 1 - p.
     let runs = one.windows(2).filter(|pair| pair[0] && !pair[1]).count();
     assert!(binomial(runs, count(&one), 1.0 - probability), "{runs} runs");
 }
@@ -259,7 +264,8 @@ fn burst_loss_with_four_probabilities_has_its_stationary_rate_and_memory() {
         assert!((burst.stationary_loss() - share).abs() < 1e-12);
         let packets = 400_000;
         let lost = lost(&LinkSpec::default().both(burst), 8, packets);
-        // Losses `lag` packets apart correlate with c^lag times the variance of the state's loss probability.
+        // Losses at a distance of `lag` packets are correlated by c^lag times the variance of the states'
+        // loss probabilities.
         let (memory, bad) = (1.0 - to_bad - to_good, to_bad / (to_bad + to_good));
         let between = bad * (1.0 - bad) * (loss_bad - loss_good).powi(2);
         let covariances = 2.0 * between * memory / (1.0 - memory);
@@ -289,7 +295,7 @@ fn duplicates_and_late_packets_are_as_many_and_as_late_as_they_should_be() {
     let late: Vec<f64> =
         arrived.iter().map(|(at, _)| at.as_nanos() as f64).filter(|late| *late > 0.0).collect();
     assert!(binomial(late.len(), arrived.len(), 0.3), "{} late", late.len());
-    // Evenly distributed up to the longest: half of it on average, and a twelfth of its square as variance.
+    // Uniform distribution up to the maximum: the mean is half of it, the variance a twelfth of its square.
     let mean = late.iter().sum::<f64>() / late.len() as f64;
     let deviation = 800_000.0 / (12.0 * late.len() as f64).sqrt();
     assert!((mean - 400_000.0).abs() < 4.5 * deviation, "late by {mean} ns");
@@ -314,6 +320,6 @@ fn what_is_dropped_and_lost_adds_up() {
         [Lost::Overflow, Lost::Chance, Lost::TooLarge].map(|why| counters.lost(why));
     assert!(overflow > 0, "the queue is to drop some");
     assert_eq!(large, sent.iter().filter(|sent| sent.1 > 1_000).count() as u64);
-    // Loss meets only what the queue has let through.
+    // Only packets that passed the queue can be lost on the wire.
     assert!(binomial(chance as usize, (5_000 - overflow - large) as usize, 0.1));
 }

@@ -1,4 +1,4 @@
-//! Tests of downloads while the network misbehaves in one particular way.
+//! Downloads over a network with one particular fault.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use core::time::Duration;
@@ -28,7 +28,7 @@ fn download(config: &PairConfig, sizes: &[u64], adjust: impl FnOnce(&mut ServerC
     Pair::new(config, client, DownloadServer::default(), adjust).unwrap()
 }
 
-/// Runs the download, which must succeed, and returns the time at which it was complete.
+/// Runs the download, which must succeed, and returns the time at which it completed.
 fn finish(pair: &mut Pair) -> Time {
     let client = pair.client;
     let outcome = pair.sim.run(HOUR, |sim| sim.application::<DownloadClient>(client).is_done());
@@ -101,7 +101,7 @@ fn a_server_that_lost_its_state_resets_the_connection() {
     let config = PairConfig::new(1, [LinkSpec::new(10_000_000, ms(30))]);
     let mut pair = download(&config, &[5_000_000], |_| ());
     assert_eq!(pair.sim.run(at(500), |_| false), Outcome::Deadline);
-    // The same keys as before, as after a restart.
+    // The endpoint has the same keys as before, as after a restart.
     let restarted = EndpointConfig::new(config.seed.rng("server").bytes()).with_cid_len(8);
     pair.sim.with_endpoint(pair.server, |_, endpoint| *endpoint = Endpoint::new(&restarted, None));
     assert_eq!(pair.sim.run(HOUR, |_| false), Outcome::Quiet);
@@ -136,14 +136,16 @@ fn early_data_saves_a_round_trip() {
     }
     let exchange = pair.sim.application::<ExchangeClient>(client);
     assert_eq!((exchange.early, &exchange.faults), (1, &Vec::new()));
-    // Handshake and answer; then the answer together with the handshake's end.
+    // The first download takes the handshake and the response. The second one takes the response together
+    // with the end of the handshake.
     assert_eq!(ends[0], at(200));
     assert!(ends[1] - ends[0] < ms(200), "{ends:?}");
 }
 
 #[test]
 fn a_server_never_sends_more_than_three_times_what_an_unvalidated_client_sent() {
-    // Nothing of the server's arrives, so that the client repeats itself and never validates its address.
+    // All packets of the server are lost, so the client repeats its own and never validates the server's view
+    // of its address.
     for seed in 0..20 {
         let spec = LinkSpec::unlimited(Duration::ZERO).back(Loss::new(1.0)).there(Loss::new(0.3));
         let config = PairConfig::new(seed, [spec]);
@@ -187,12 +189,13 @@ fn handshakes_survive_thirty_percent_corruption() {
 
 #[test]
 fn a_lost_tail_is_repaired_by_a_probe() {
-    // Everything that the server sends from 145 to 240 ms is lost: the whole answer, with nothing after it.
+    // The server's packets from 145 to 240 ms are lost: the whole response, with no later packet to reveal
+    // the loss.
     let lost = Blackout::new([at(145)..at(240)]);
     let config = PairConfig::new(1, [LinkSpec::unlimited(ms(100)).back(lost)]);
     let mut pair = download(&config, &[5000], |_| ());
     let finished = finish(&mut pair);
-    // A probe timeout of about three round trips, and half a round trip for the probe.
+    // The recovery takes a PTO of about three round trips, and half a round trip for the probe.
     assert!((at(350)..at(700)).contains(&finished), "{finished:?}");
     let ptos = with_server(&mut pair, |server| server.paths().next().unwrap().recovery.ptos);
     assert!(ptos >= 1);
@@ -200,7 +203,7 @@ fn a_lost_tail_is_repaired_by_a_probe() {
 
 #[test]
 fn a_download_goes_on_after_black_holes() {
-    // 10 Mbit/s need 8 s for 10 MB; two seconds in seven are dark.
+    // At 10 Mbit/s 10 MB take 8 s; the link is down for two of every seven seconds.
     let holes = Blackout::new([at(3_000)..at(5_000)]).every(ms(7_000));
     let config = PairConfig::new(1, [LinkSpec::new(10_000_000, ms(30)).both(holes)]);
     let finished = finish(&mut download(&config, &[10_000_000], |_| ()));

@@ -1,5 +1,5 @@
-//! The schedulers in the workloads of `examples/plans/schedulers`: what each is for shows, and no two of them
-//! are the same.
+//! Schedulers in the workloads of `examples/plans/schedulers`. Each one shows the effect that it was designed
+//! for, and no two behave alike.
 #![cfg(feature = "experiments")]
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
@@ -14,12 +14,12 @@ use anabranch_lab::stats::Sample;
 use anabranch_lab::{experiment::End, plan};
 use anabranch_transport::schedule::Algorithm;
 
-/// Minimum distance between the values of two schedulers that differ, as a share of the smaller value.
+/// Minimum difference between two schedulers that count as different, as a share of the smaller value.
 const APART: f64 = 0.02;
 
-/// Values that users experience: the median and the 95th percentile of delays in seconds, or of the transfer
-/// time. Then the time for which the client waited for a byte that others had overtaken, and the share of the
-/// bytes that the first path carried.
+/// Results of one variant at one point. `median` and `p95` are percentiles of the response delay, or of the
+/// transfer time, in seconds. `blocked` is the time for which the client waited for a byte that others had
+/// overtaken. `share` is the share of bytes on the first path.
 #[derive(Clone, Debug, Default)]
 struct Met {
     median: f64,
@@ -28,7 +28,7 @@ struct Met {
     share: f64,
 }
 
-/// Values of each variant at each point.
+/// Results by variant and point.
 type Results = BTreeMap<(String, u64), Met>;
 
 fn read(name: &str) -> Experiment {
@@ -36,7 +36,7 @@ fn read(name: &str) -> Experiment {
     plan::read(&folder.join(format!("{name}.toml"))).unwrap()
 }
 
-/// Runs a plan with the variants that `wanted` takes.
+/// Runs a plan with the variants whose names `wanted` accepts.
 fn results(experiment: &Experiment, wanted: impl Fn(&str) -> bool) -> Results {
     let jobs: Vec<Job> =
         experiment.jobs().filter(|job| wanted(&experiment.variants[job.variant].name)).collect();
@@ -74,7 +74,7 @@ fn met(rows: &[Row]) -> Met {
     }
 }
 
-/// Returns the download with limited windows, smaller than in the plan.
+/// Returns the plan with limited windows, with a smaller download.
 fn limited() -> Experiment {
     let mut experiment = read("limited-window");
     experiment.workload = Workload::Download { bytes: 4_000_000, until: End::LastByte };
@@ -98,7 +98,7 @@ fn blocking_estimation_and_earliest_completion_win_where_the_window_limits() {
             "{name}: {waits:?}, lowest round trip first: {lowest:?}"
         );
     }
-    // Without the limit BLEST has nothing to avoid, and neither has it with a path hardly longer.
+    // BLEST behaves like min-rtt if the window is not limited or the second path is hardly longer.
     for point in [2, 4, 10] {
         let (open, blest) = (at("open-min-rtt", point), at("open-blest", point));
         assert_eq!((open.median, open.share), (blest.median, blest.share), "point {point}");
@@ -146,10 +146,10 @@ fn every_two_schedulers_differ_somewhere() {
     }
     assert_eq!(same, [], "these are the same in every workload");
 
-    // What they have in common by design, to the last bit.
+    // Results that are equal by design, to the last bit.
     let of = |plan: &str| &all.iter().find(|(name, _)| name == plan).unwrap().1;
     for (plan, point, alike) in [
-        // Without loss nothing is repeated, and with open windows nothing blocks.
+        // Without loss no data is repeated, and with open windows nothing blocks.
         ("loss", 0, ["min-rtt", "blest", "rescue"]),
         ("bursts", 10, ["min-rtt", "blest", "rescue"]),
         ("small-requests", 4, ["min-rtt", "blest", "rescue"]),
@@ -162,7 +162,7 @@ fn every_two_schedulers_differ_somewhere() {
             "{plan}, point {point}: {alike:?} {values:?}"
         );
     }
-    // The weights are the shares.
+    // The share of bytes follows the weights.
     let share = of("weights")[&("weighted".to_owned(), 4)].share;
     assert!((0.85..0.95).contains(&share), "9 to 1 make {share}");
 }

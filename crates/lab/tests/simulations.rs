@@ -1,13 +1,13 @@
-//! Real endpoints over bad networks, in virtual time. A failing scenario prints its seed;
-//! `ANABRANCH_SEED=… cargo test -p anabranch-lab` repeats it, and `ANABRANCH_SEEDS=…` runs more of them.
+//! Real endpoints over bad networks, in virtual time. A failing scenario prints its seed. `ANABRANCH_SEED=…
+//! cargo test -p anabranch-lab` repeats it; `ANABRANCH_SEEDS=…` sets the number of scenarios.
 #![expect(clippy::panic, reason = "a test fails where it fails")]
 
 use anabranch_lab::scenario::{Report, Scenario};
 use anabranch_lab::seeds::sweep;
 
-/// Scenarios that run when nothing else is asked for.
+/// Default number of scenarios.
 const SEEDS: u64 = 500;
-/// Seeds further on that have found something.
+/// Further seeds that once found a fault.
 const FOUND: [u64; 5] = [7_700_940, 7_708_473, 10_002_296, 10_005_100, 10_064_207];
 
 fn number(variable: &str) -> Option<u64> {
@@ -15,7 +15,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is not a number")))
 }
 
-/// Returns the reports of `seeds`, run on all cores.
+/// Runs the scenarios of `seeds` on all cores and returns their reports.
 fn run(seeds: impl IntoIterator<Item = u64, IntoIter: Send>) -> Vec<Report> {
     sweep(seeds.into_iter(), |seed| Scenario::random(seed).run(), |_| ())
 }
@@ -34,7 +34,7 @@ fn random_scenarios_deliver_every_byte_and_come_to_an_end() {
     }
     assert!(reports.iter().all(|report| report.faults.is_empty()));
     if reports.len() >= 100 {
-        // The scenarios are worth something only if they do reach these corners.
+        // The scenarios are useful only if they reach these situations.
         let total = |value: fn(&Report) -> u64| reports.iter().map(value).sum::<u64>();
         assert!(total(|report| report.received) > 100_000 * reports.len() as u64);
         assert!(total(|report| report.early.into()) > reports.len() as u64 / 5, "early data");

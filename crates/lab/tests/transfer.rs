@@ -1,4 +1,4 @@
-//! Downloads over several paths: the same every time, over all links, faster than over one.
+//! Downloads over several paths are reproducible, use all links, and are faster than over one path.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use std::path::Path;
@@ -45,8 +45,8 @@ fn three_paths_carry_more_than_the_best_of_them() {
     let best = run(&point(&[(20.0, 25.0, 200)]));
     assert!(best.opened.is_empty());
     assert!(together.finished.as_secs_f64() < best.finished.as_secs_f64() * 0.75, "{:?}", together.finished);
-    // No link can have carried more than its rate, and nobody is faster than the fluid by more than what
-    // fuller packets save: 1400 of 1500 bytes against 1472 of 1500, both without the packets' headers.
+    // No link can have carried more than its rate. A download can beat the fluid bound only because its
+    // packets are fuller: 1472 instead of 1400 of 1500 bytes, both without packet headers.
     for (design, [_, back]) in paths.iter().zip(&together.links) {
         let wire = back.delivered_bytes + 28 * back.delivered;
         assert!(wire as f64 * 8.0 <= design.0 * 1e6 * together.finished.as_secs_f64());
@@ -67,13 +67,13 @@ fn equal_seeds_give_equal_runs() {
         client: TransportConfig::default(),
         server: TransportConfig::default(),
     };
-    // Without multipath on both ends no further path is opened, and that is an error here.
+    // If either end disables multipath, no further path is opened, which is an error here.
     assert!(other.run(false).unwrap_err().contains("not negotiated"));
 }
 
 #[test]
 fn counts_agree_with_the_network() {
-    // Far too short a queue: what overflows is sent again, and every STREAM byte is counted.
+    // The queue is far too short. Packets that overflow it are sent again, and every STREAM byte is counted.
     let measured = run(&point(&[(10.0, 10.0, 5), (10.0, 15.0, 5)]));
     assert!(measured.overflowed > 0);
     assert!(measured.retransmitted_percent > 0.0);

@@ -1,8 +1,7 @@
-//! Runs random operations on connections with several paths:
+//! Random operations on connections with several paths:
 //! `cargo run --release -p anabranch-lab --example model -- [COUNT [FIRST [multiple|single]]]`.
 //!
-//! Every failure prints its seed; `model -- 1 SEED` repeats it, and with ANABRANCH_LOG=1 tells everything
-//! that happens.
+//! Every failure prints its seed. `model -- 1 SEED` repeats it; with ANABRANCH_LOG=1 it prints all events.
 
 use std::process::ExitCode;
 

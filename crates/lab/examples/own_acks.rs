@@ -1,6 +1,6 @@
-//! A strategy of acknowledging of this program's own, compared with the standard one over the same links:
-//! `cargo run --release -p anabranch-lab --features experiments --example own_acks`. A template: change
-//! `rule`, or the plan.
+//! A user-defined acknowledgment strategy, compared with the standard one over the same links: `cargo run
+//! --release -p anabranch-lab --features experiments --example own_acks`. As a template, change `rule` or the
+//! plan.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use anabranch_lab::{plan, run};
 use anabranch_transport::acknowledge::{AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming};
 use anabranch_wire::Time;
 
-/// Acknowledges four times in a round trip, however many packets arrive.
+/// Strategy that acknowledges four times per round trip, regardless of the number of received packets.
 #[derive(Debug)]
 struct FourPerRoundTrip;
 

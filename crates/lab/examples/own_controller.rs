@@ -1,5 +1,5 @@
-//! A congestion controller of this program's own beside CUBIC and BBR: `cargo run --release -p anabranch-lab
-//! --features experiments --example own_controller`. A template: change the window, or the plan.
+//! A user-defined congestion controller, compared with CUBIC and BBR: `cargo run --release -p anabranch-lab
+//! --features experiments --example own_controller`. As a template, change the window or the plan.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use anabranch_transport::recovery::congestion::{
 };
 use anabranch_wire::Time;
 
-/// Grows as NewReno does, by half as much for each loss.
+/// Congestion controller that grows like NewReno but reduces its window by only a quarter at each loss.
 #[derive(Debug)]
 struct Gentle {
     window: u64,
-    /// Window from which on it grows by one packet in each round trip.
+    /// Window from which on it grows by one packet per round trip.
     threshold: u64,
-    /// Window before the last congestion event, to return to if that was none.
+    /// Window before the last congestion event, restored if that event was spurious.
     before: u64,
 }
 

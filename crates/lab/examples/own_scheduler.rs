@@ -1,6 +1,5 @@
-//! A scheduler of this program's own, compared with those of the library over the same links: `cargo run
-//! --release -p anabranch-lab --features experiments --example own_scheduler`. A template: change `pick`, or
-//! the plan.
+//! A user-defined scheduler, compared with those of the library over the same links: `cargo run --release -p
+//! anabranch-lab --features experiments --example own_scheduler`. As a template, change `pick` or the plan.
 
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use anabranch_lab::{plan, run};
 use anabranch_transport::schedule::{Algorithm, PathView, Pick, Scheduler, SchedulerFactory, Work};
 use anabranch_wire::Time;
 
-/// Sends each packet on the path whose queue, by its round-trip times, is the shortest.
+/// Scheduler that sends each packet on the path with the shortest queue, estimated from its round-trip times.
 #[derive(Debug)]
 struct ShortestQueue;
 

@@ -1,7 +1,6 @@
-//! Runs random scenarios: `cargo run --release -p anabranch-lab --example seeds -- [COUNT [FIRST]]`.
+//! Random scenarios: `cargo run --release -p anabranch-lab --example seeds -- [COUNT [FIRST]]`.
 //!
-//! Every failure prints its seed; `seeds -- 1 SEED` repeats it, and with ANABRANCH_LOG=1 tells everything
-//! that happens.
+//! Every failure prints its seed. `seeds -- 1 SEED` repeats it; with ANABRANCH_LOG=1 it prints all events.
 
 use std::process::ExitCode;
 

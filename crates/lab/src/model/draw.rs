@@ -114,8 +114,8 @@ fn streams(rng: &mut Rng) -> StreamsConfig {
         .with_send_buffer(rng.between(4_000, 200_000))
 }
 
-/// Draws the operations. In some runs they follow each other closely; in others each one completes before the
-/// next.
+/// Draws the operations. In some runs they follow each other closely; in others each one has time to complete
+/// before the next.
 fn operations(rng: &mut Rng, links: u8) -> Vec<(Duration, Operation)> {
     let within = Duration::from_secs_f64(logarithmic(rng, 0.05, LAST.as_secs_f64()));
     let count = rng.pick(&[5, 15, 40, 80]);

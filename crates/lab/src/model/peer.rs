@@ -63,8 +63,8 @@ pub(super) struct Tally {
     pub(super) gone: BTreeSet<PathId>,
     /// Number of paths that this end abandoned because its application asked for it.
     pub(super) abandoned: u64,
-    /// Paths that this end considers abandoned because they did not respond, with the time. The other end may
-    /// have abandoned them.
+    /// Paths that were abandoned because they did not respond, with the time at which this end learned of it.
+    /// Either end may have abandoned them.
     pub(super) unanswered: BTreeMap<PathId, Time>,
     pub(super) moves: u64,
 }
@@ -379,8 +379,8 @@ pub(super) fn is_goodbye(error: &ConnectionError) -> bool {
     }
 }
 
-/// Returns whether the connection was closed because no path was left. The two ends may have abandoned
-/// different paths, or paths did not respond. No other reason for closing is acceptable.
+/// Returns whether the connection was closed because no path was left: each path was abandoned by one of the
+/// ends or did not respond. It is the only reason for closing that is not a fault of either end.
 pub(super) fn is_without_paths(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => {

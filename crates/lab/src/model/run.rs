@@ -222,7 +222,7 @@ impl Stage {
                 Some(at_rest(connection, faults))
             })
         });
-        // The probes of [`MAX_AFTER_REBINDING`] count as in flight.
+        // The server's probes after a rebinding may still be in flight.
         if model.client.keep_alive().is_none() {
             self.faults.extend(faults);
         }

@@ -30,11 +30,11 @@ const MAX_PLAN_BYTES: u64 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {message}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
 pub struct PlanError {
-    /// Line number, from 1 on; `None` if the fault is not in a line.
+    /// The plan's file, or a file that the plan names.
     pub file: String,
-    /// Description of the fault and of the valid values.
+    /// Line number, from 1 on; `None` if the fault is not in a line.
     pub line: Option<usize>,
-    /// Description of the fault and of the permitted values.
+    /// Description of the fault and of the valid values.
     pub message: String,
 }
 

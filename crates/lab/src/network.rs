@@ -203,8 +203,8 @@ impl Network {
         }
     }
 
-    /// Schedules a new mapping of the NAT in front of the first host of `link`. The NAT does not know
-    /// connections from before its first rebinding.
+    /// Schedules a new mapping of the NAT in front of the first host of `link`. A NAT without
+    /// an earlier rebinding has no mappings for packets sent before.
     pub fn rebind(&mut self, link: LinkId, rebinding: Rebinding) {
         let Link { ends, chains } = &mut self.links[link.0];
         let chains = &mut self.chains[*chains];

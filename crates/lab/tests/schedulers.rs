@@ -98,7 +98,7 @@ fn blocking_estimation_and_earliest_completion_win_where_the_window_limits() {
             "{name}: {waits:?}, lowest round trip first: {lowest:?}"
         );
     }
-    // BLEST behaves like min-rtt if the window is not limited or the second path is hardly longer.
+    // Without the window limit BLEST has nothing to avoid, so its results equal those of min-rtt.
     for point in [2, 4, 10] {
         let (open, blest) = (at("open-min-rtt", point), at("open-blest", point));
         assert_eq!((open.median, open.share), (blest.median, blest.share), "point {point}");

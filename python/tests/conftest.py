@@ -1,4 +1,4 @@
-"""A stand-in for the program where the program itself is not what is tested, and the program."""
+"""Fixtures: a stand-in for the program, and the real program."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from anabranch_lab import program
 
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], str]:
-    """Makes a shell script that is run instead of the program."""
+    """Return a function that creates a shell script to run instead of the program."""
 
     def make(text: str) -> str:
         path = tmp_path / "stand-in"

@@ -1,4 +1,4 @@
-"""Which cluster is used, with something in Ray's place."""
+"""Choice of the cluster, with a stand-in for Ray."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from anabranch_lab.failure import Failure
 
 
 class Ray:
-    """Has a cluster or none, and starts one after so many attempts."""
+    """Stand-in for Ray, with or without a running cluster. Starting one fails `failing` times."""
 
     def __init__(self, there: bool = False, failing: int = 0) -> None:
         self.there, self.failing = there, failing

@@ -10,7 +10,7 @@ from anabranch_lab.sweep import Counter, Sweep, begun
 
 Script = Callable[[str], str]
 
-# Writes a journal as the program would, into the directory after --out, which comes last.
+# Shell script that writes a journal like the program. The directory after --out is the last argument.
 JOURNAL = 'for last; do :; done; mkdir -p "$last"; echo head > "$last/journal.jsonl"'
 
 

@@ -1,4 +1,4 @@
-"""A tiny sweep on a local cluster, with the program itself."""
+"""Tiny sweeps on a local cluster, with the real program."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ pytest.importorskip("ray")
 RESULTS = ["runs.parquet", "runs.csv", "timelines.jsonl"]
 TINY = ["ccr22-heterogeneous-2path", "--points", "0,1", "--bytes", "200000"]
 TINY += ["--variants", "single-cubic-original,multiple-cubic-original"]
-# Long enough to be killed in the middle.
+# Sweep that takes long enough to be killed while it runs.
 LONG = ["ccr22-heterogeneous-2path", "--points", "0,1,2,3,4,5", "--bytes", "20000000"]
 LONG += ["--variants", "single-cubic-original,multiple-cubic-original"]
 FRONT = [sys.executable, "-c", "from anabranch_lab.cli import main; main()"]
@@ -27,7 +27,7 @@ TIMEOUT_S = 240
 
 
 def alone(binary: str, options: list[str], out: Path) -> dict[str, bytes]:
-    """Gives the results of one machine without Ray."""
+    """Return the results of one machine without Ray."""
     command = [binary, "lab", "run", *options, "--out", str(out)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
     return results(out)
@@ -57,7 +57,7 @@ def test_killed_processes_and_workers_change_nothing(
 ) -> None:
     expected = alone(binary, LONG, tmp_path / "alone")
     out = tmp_path / "shared"
-    # Tells of each start and becomes the program: how fast that is does not matter then.
+    # Script that logs each start and is replaced by the program, so the test needs no timing.
     log = tmp_path / "starts"
     told = script(f'echo "$$ $PPID $*" >>"{log}"; exec "{binary}" "$@"')
     arguments = [*LONG, "--out", str(out), "--shards", "2", *LOCAL, "--binary", told]
@@ -68,7 +68,7 @@ def test_killed_processes_and_workers_change_nothing(
         os.kill(worker, signal.SIGKILL)
         _, said = running.communicate(timeout=TIMEOUT_S)
     assert running.returncode == 0, said
-    # Others took their places, in the same directories.
+    # New processes replaced them, in the same directories.
     assert len(starts(log, out / "shards" / "0")) > 1
     again, other = starts(log, out / "shards" / "1")[-1]
     assert again != second and other != worker
@@ -77,7 +77,7 @@ def test_killed_processes_and_workers_change_nothing(
 
 @contextlib.contextmanager
 def started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """Ends it in any case; what it started ends with it."""
+    """Start a command. It and its children end when the context ends."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process
@@ -87,7 +87,7 @@ def started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def starts(log: Path, folder: Path) -> list[tuple[int, int]]:
-    """Gives the processes that were started for a shard, each with its parent."""
+    """Return the process IDs of a shard's starts, each with its parent's."""
     lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
     return [(int(words[0]), int(words[1])) for words in lines if str(folder) in words]
 

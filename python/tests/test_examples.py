@@ -1,4 +1,4 @@
-"""The cluster examples are what their readers take them for."""
+"""The cluster examples are valid scripts and configurations."""
 
 import os
 import re
@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
 
 
 def shell(script: str, tmp_path: Path) -> None:
-    """Checks a script for mistakes, with shellcheck if it is there."""
+    """Check a script for mistakes, with shellcheck if it is installed."""
     file = tmp_path / "script.sh"
     file.write_text(script)
     subprocess.run(["bash", "-n", file], check=True)
@@ -28,7 +28,7 @@ def documents(name: str) -> list[Any]:
 
 def test_slurm_submits_an_array_and_a_merge(tmp_path: Path) -> None:
     shell((EXAMPLES / "slurm.sh").read_text(), tmp_path)
-    # Stands for Slurm: does what it is told, one task after the other, and gives a number.
+    # Stand-in for Slurm: runs the tasks one after the other and prints a job number.
     log = tmp_path / "log"
     stub = tmp_path / "sbatch"
     stub.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> {log}\nfor last; do :; done\n')

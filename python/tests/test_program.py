@@ -55,7 +55,7 @@ def test_the_line_that_says_why_is_found() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has it")
 def test_a_child_dies_with_its_parent(script: Script, tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    # `exec` keeps the process, and its leash with it.
+    # `exec` keeps the process, and with it the leash.
     child = script(f"echo $$ > {file}.part; mv {file}.part {file}; exec sleep 60")
     parent = subprocess.Popen(
         [sys.executable, "-c", f"from anabranch_lab import program; program.run(['{child}'])"]
@@ -72,7 +72,7 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # One that nobody has asked about is dead, too.
+    # A zombie process is dead, too.
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 

@@ -1,4 +1,4 @@
-"""Results are read without Ray."""
+"""Results can be read without Ray."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from anabranch_lab import results
 
 PROJECT = Path(__file__).parents[1]
 
-# Reads a directory where neither Ray nor anything of it can be imported.
+# Script that reads a directory while Ray cannot be imported.
 READ = """
 import sys
 sys.modules["ray"] = None

@@ -31,7 +31,7 @@ def work(binary: str, folder: Path, **changes: object) -> Work:
 def test_a_killed_process_is_started_again_and_finds_what_it_left(script: Script, tmp_path: Path) -> None:
     folder = tmp_path / "0"
     folder.mkdir()
-    # The directory is the fifth argument; killed until there are three lines.
+    # The directory is the fifth argument. The script kills itself until the journal has three lines.
     binary = script('echo run >> "$5/journal.jsonl"; test $(wc -l < "$5/journal.jsonl") = 3 || kill -9 $$')
     assert shard.run(work(binary, folder)) == {"status": 0, "said": "", "files": {}}
     (folder / "journal.jsonl").unlink()
@@ -72,7 +72,7 @@ def test_files_are_gathered_and_go_on_from_what_was(
     outcome = shard.run(work(binary, tmp_path / "unused", scratch="mine", journal=b"old\n"))
     assert outcome["files"] == {"journal.jsonl": b"old\nnew\n", "qlog/a": b"q\n"}
     assert not (tmp_path / "mine").exists()
-    # What a worker that was killed left on the same machine is newer than what the command had.
+    # The journal of a killed worker on the same machine is newer than the command's.
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "journal.jsonl").write_bytes(b"old\nnewer\n")
     outcome = shard.run(work(binary, tmp_path / "unused", scratch="mine", journal=b"old\n"))

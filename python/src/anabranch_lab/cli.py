@@ -1,4 +1,4 @@
-"""The command `anabranch-ray`."""
+"""Command line of `anabranch-ray`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from anabranch_lab import cluster, program, results
 from anabranch_lab.failure import Exit, Failure
 from anabranch_lab.sweep import MAX_SHARDS, Counter, Sweep, begun
 
-# Where nobody looks on, a line now and then is enough.
+# Seconds between progress lines if standard error is not a terminal.
 LOG_EVERY_S = 30.0
 
-# Options of `lab run` that take a value and are passed on; what follows `--` is passed on, too.
+# Options of `lab run` that take a value and are passed on. All arguments after `--` are passed on, too.
 PASSED = {
     "--variants": ("A,B", "run these variants only"),
     "--points": ("0,4,8", "run these points only"),
@@ -29,10 +29,10 @@ PASSED = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Argument parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Fail instead of printing how the command is used."""
+        """Raise a failure instead of printing the usage."""
         raise Failure(Exit.USAGE, f"{message}; see {self.prog} --help")
 
 
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def command(arguments: list[str]) -> int:
-    """Run the command and give its status."""
+    """Run the command and return its exit status."""
     try:
         signal.signal(signal.SIGTERM, interrupted)
         run(*parse(arguments))
@@ -56,18 +56,18 @@ def command(arguments: list[str]) -> int:
 
 
 def interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """End as on Ctrl-C."""
+    """Handle a signal like Ctrl-C."""
     raise KeyboardInterrupt
 
 
 def complain(what: str, status: int) -> int:
-    """Say it on standard error."""
+    """Print `what` to standard error and return `status`."""
     print(f"anabranch-ray: {what}", file=sys.stderr, flush=True)
     return int(status)
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, tuple[str, ...]]:
-    """Give the command line, and what of it `lab run` is told."""
+    """Parse the command line. Return the options, and the arguments to pass on to `lab run`."""
     ours, further = arguments, []
     if "--" in arguments:
         at = arguments.index("--")
@@ -119,27 +119,27 @@ def parser() -> Parser:
 
 
 class count:  # noqa: N801 - reads as a type of argument
-    """A whole number in a range."""
+    """Argument type of whole numbers in a range."""
 
     def __init__(self, most: int, least: int = 1) -> None:
-        """Take numbers from `least` to `most`."""
+        """Accept numbers from `least` to `most`."""
         self._range = range(least, most + 1)
 
     def __call__(self, text: str) -> int:
-        """Read one."""
+        """Parse a number."""
         if not text.isdecimal() or int(text) not in self._range:
             raise argparse.ArgumentTypeError(f"`{text}` is not from {self._range[0]} to {self._range[-1]}")
         return int(text)
 
 
 def run(options: argparse.Namespace, passed: tuple[str, ...]) -> None:
-    """Run everything and merge it."""
+    """Run all shards and merge their results."""
     out = options.out.absolute()
     there = begun(out)
     if options.shards and there and options.shards != there:
         remedy = f"give --shards {there} or none, or another --out"
         raise Failure(Exit.USAGE, f"{out}: was begun in {there} shards, not in {options.shards}; {remedy}")
-    # Unless it is named, other machines may have it elsewhere.
+    # If no program is named, each machine searches for its own, whose path may differ.
     binary = program.find(options.binary) if options.binary else None
 
     def sweep(shards: int) -> Sweep:
@@ -160,10 +160,10 @@ def run(options: argparse.Namespace, passed: tuple[str, ...]) -> None:
 
 
 class Line:
-    """Progress in one line, on standard error."""
+    """Progress display in one line of standard error."""
 
     def __init__(self, sweep: Sweep, gather: bool) -> None:
-        """Begin now."""
+        """Start the clock."""
         folders = [] if gather else [sweep.folder(index) for index in range(sweep.shards)]
         self._shards = sweep.shards
         self._counter = Counter(folders) if folders else None
@@ -172,7 +172,7 @@ class Line:
         self._live = sys.stderr.isatty()
 
     def show(self, done: int) -> None:
-        """Say how many shards are done."""
+        """Show the number of finished shards."""
         now = time.monotonic() - self._begun
         if not self._live and now - self._said < LOG_EVERY_S and done < self._shards:
             return
@@ -187,6 +187,6 @@ class Line:
         )
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the progress line."""
         if self._live:
             print(file=sys.stderr, flush=True)

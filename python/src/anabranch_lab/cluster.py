@@ -13,24 +13,24 @@ from anabranch_lab import shard
 from anabranch_lab.failure import Exit, Failure
 from anabranch_lab.sweep import JOURNAL, MAX_SHARDS, Sweep
 
-# From one look at what is done to the next.
+# Seconds between two checks for finished shards.
 LOOK_S = 1.0
-# Ray's own, unless the user has set them: a local cluster sends no statistics, and a busy machine may take
-# its time to start one.
+# Defaults of Ray's environment variables: a local cluster sends no statistics, and has more time to start on a
+# busy machine.
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_raylet_start_wait_time_s": "60",
     "RAY_agent_register_timeout_ms": "120000",
 }
-# Ray gives up, for good, when its agents need more than 15 s to start (ray-project/ray#65983), as on a busy machine;
-# the next time their files are at hand.
+# Maximum number of attempts to start a local cluster. Ray fails if its agents need more than 15 s to start
+# (ray-project/ray#65983), as on a busy machine. On the next attempt their files are cached.
 STARTS = 3
-# Shards for each process that runs at once, so that machines of different speed end together.
+# Shards per concurrent process. With several, machines of different speed finish at about the same time.
 SHARDS_EACH = 4
 
 
 def load() -> Any:  # noqa: ANN401 - Ray has no types to speak of
-    """Import Ray, or say how to get it."""
+    """Import Ray, or fail with a hint how to install it."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     try:
@@ -42,7 +42,7 @@ def load() -> Any:  # noqa: ANN401 - Ray has no types to speak of
 
 @contextmanager
 def connected(address: str | None, cpus: int | None) -> Iterator[Any]:
-    """Connect to the cluster named, or one that is there, or else one of this machine, started for us."""
+    """Connect to the cluster at `address`, else to a running one, else to a new one on this machine."""
     ray = load()
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
@@ -54,7 +54,7 @@ def connected(address: str | None, cpus: int | None) -> Iterator[Any]:
                     raise
         if not ray.is_initialized():
             start(ray, num_cpus=cpus, **quiet)
-    # Ray raises bare exceptions, too, when a cluster does not start.
+    # Ray also raises plain `Exception`s if a cluster does not start.
     except Exception as error:
         remedy = "`ray start --head` starts a cluster, --address local one for this command only"
         name = address or os.environ.get("RAY_ADDRESS", "auto")
@@ -64,35 +64,35 @@ def connected(address: str | None, cpus: int | None) -> Iterator[Any]:
     try:
         yield ray
     finally:
-        # Ends what still runs for us.
+        # Ends the tasks that are still running.
         ray.shutdown()
 
 
 def start(ray: Any, **options: object) -> None:  # noqa: ANN401
-    """Start a cluster of this machine alone, if need be with patience."""
+    """Start a cluster of this machine alone, with several attempts if necessary."""
     for attempt in range(1, STARTS + 1):
         try:
             ray.init(address="local", include_dashboard=False, **options)
             return
         except Exception:
-            # What has started so far is in the way of the next attempt.
+            # Processes of the failed attempt would disturb the next one.
             ray.shutdown()
             if attempt == STARTS:
                 raise
 
 
 def shards_for(ray: Any, threads: int) -> int:  # noqa: ANN401
-    """How many shards suit the cluster as it is now."""
+    """Return a suitable number of shards for the current size of the cluster."""
     processors = int(ray.cluster_resources().get("CPU", 1))
     return min(max(processors // threads, 1) * SHARDS_EACH, MAX_SHARDS)
 
 
 def run(ray: Any, sweep: Sweep, retries: int, gather: bool, progress: Callable[[int], None]) -> None:  # noqa: ANN401
-    """Run all shards. `progress` is told every second or so how many are done."""
+    """Run all shards. `progress` is called about once per second with the number of finished shards."""
     import anabranch_lab
 
     ray.cloudpickle.register_pickle_by_value(anabranch_lab)
-    # A task whose worker dies is given to another; a child that dies alone is the task's own affair.
+    # If a worker dies, Ray assigns its task to another one. If only the child dies, the task restarts it.
     task = ray.remote(num_cpus=sweep.threads, max_retries=retries)(shard.run)
     token = secrets.token_hex(8)
     waiting = {
@@ -109,7 +109,7 @@ def run(ray: Any, sweep: Sweep, retries: int, gather: bool, progress: Callable[[
 
 
 def work(sweep: Sweep, index: int, retries: int, token: str | None) -> shard.Work:
-    """Put down what a worker is to do."""
+    """Describe the work of one task."""
     options = ["--shard", f"{index}/{sweep.shards}", "--threads", str(sweep.threads)]
     folder = sweep.folder(index)
     folder.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def work(sweep: Sweep, index: int, retries: int, token: str | None) -> shard.Wor
 
 
 def result(ray: Any, reference: Any, index: int) -> shard.Outcome:  # noqa: ANN401
-    """Take what a task gave, or fail as it did."""
+    """Return the result of a task, or fail with its error."""
     try:
         outcome: shard.Outcome = ray.get(reference)
     except ray.exceptions.RayError as error:
@@ -139,7 +139,7 @@ def result(ray: Any, reference: Any, index: int) -> shard.Outcome:  # noqa: ANN4
 
 
 def keep(folder: Path, outcome: shard.Outcome) -> None:
-    """Write down what was gathered, each file whole or not at all."""
+    """Write the gathered files. A file appears only when it is complete."""
     for name, content in outcome["files"].items():
         whole = folder / name
         whole.parent.mkdir(parents=True, exist_ok=True)
@@ -149,6 +149,6 @@ def keep(folder: Path, outcome: shard.Outcome) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, as far as people read."""
+    """Return the first line of an error's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -1,10 +1,10 @@
-"""How the command ends when something is wrong: one line, and a status that scripts can tell apart."""
+"""Failures of the command: a message of one line, and an exit status for scripts."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Statuses, the same as those of `anabranch` where both have them."""
+    """Exit statuses. Those that `anabranch` has too are equal."""
 
     FAILED = 1
     USAGE = 2
@@ -13,9 +13,9 @@ class Exit(IntEnum):
 
 
 class Failure(Exception):
-    """What is wrong, in one line."""
+    """Failure with a message of one line."""
 
     def __init__(self, status: int, what: str) -> None:
-        """Fail with `status`; line breaks in `what` become spaces."""
+        """Create a failure with `status`. Line breaks in `what` become spaces."""
         super().__init__(" ".join(what.split()))
         self.status = status

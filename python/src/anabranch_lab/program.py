@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from anabranch_lab.failure import Exit, Failure
 
-# Names the program where it is not on PATH.
+# Environment variable with the path of the program if it is not on PATH.
 VARIABLE = "ANABRANCH"
 
-# Becomes the program, and dies with its parent: a worker that is killed must not leave a child behind that
-# holds the lock of the results while another worker is to go on with them. On Linux; elsewhere it waits.
+# Script that is replaced by the program and dies with its parent. A killed worker must not leave a child that holds
+# the lock of the results, because another worker continues them. This works on Linux only; elsewhere the next
+# worker waits.
 LEASH = """
 import os, sys
 parent, command = int(sys.argv[1]), sys.argv[2:]
@@ -32,14 +33,14 @@ except OSError as error:
 
 
 class Ended(NamedTuple):
-    """How a child ended: its status, negative for a signal, and what it said in the end."""
+    """End of a child: its exit status (negative for a signal) and its last message."""
 
     status: int
     said: str
 
 
 def find(named: str | None) -> str:
-    """Find the program: the one that is named, or else in the environment, or else on PATH."""
+    """Find the program: the named one, else the one in the environment, else the one on PATH."""
     wanted = named or os.environ.get(VARIABLE) or "anabranch"
     found = shutil.which(wanted)
     if found is None:
@@ -50,7 +51,7 @@ def find(named: str | None) -> str:
 
 
 def run(command: list[str], *, directory: str | None = None, show: bool = False) -> Ended:
-    """Run the program to its end, in `directory` or ours; with `show`, its standard output is ours."""
+    """Run the program to its end, in `directory` if given. With `show`, it shares our standard output."""
     leash = [sys.executable, "-I", "-S", "-c", LEASH, str(os.getpid()), *command]
     out = None if show else subprocess.DEVNULL
     child = subprocess.run(
@@ -60,7 +61,7 @@ def run(command: list[str], *, directory: str | None = None, show: bool = False)
 
 
 def last_words(text: str) -> str:
-    """Pick the line that says why: the program's own if there is one, or else the last."""
+    """Return the line with the reason: the last one of the program itself, else the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith(("anabranch: ", "error: "))]
     return (own or lines or [""])[-1].removeprefix("anabranch: ").removeprefix("error: ")

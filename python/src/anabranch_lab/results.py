@@ -1,4 +1,4 @@
-"""Results of a sweep, for notebooks and scripts. Nothing here takes Ray."""
+"""Results of a sweep, for notebooks and scripts. This module does not need Ray."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def read(directory: str | Path) -> pyarrow.Table:
     """Read all runs in a directory of results; `docs/lab-results.md` explains the columns."""
-    # Whoever only distributes runs can do without pyarrow, and a package that is copied has none.
+    # Distributing runs does not need pyarrow, and workers with a copy of this package may lack it.
     try:
         from pyarrow import parquet
     except ImportError as error:
@@ -23,8 +23,8 @@ def read(directory: str | Path) -> pyarrow.Table:
 
 
 def failures(directory: str | Path) -> tuple[int, int]:
-    """Count the runs that did not come to their end, and all runs."""
-    # A cell may hold the request times of a whole run.
+    """Return the number of failed runs and the number of all runs."""
+    # A cell may contain the request times of a whole run.
     csv.field_size_limit(sys.maxsize)
     with (Path(directory) / "runs.csv").open(newline="") as file:
         column = [row["failure"] for row in csv.DictReader(file)]

@@ -1,4 +1,7 @@
-"""One shard, on whatever machine Ray gives it. Plain values come and go: workers may lack this package."""
+"""One shard, run on a machine that Ray chooses.
+
+Arguments and results are plain values, because workers may lack this package.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +15,33 @@ from typing import TypedDict
 from anabranch_lab import program
 from anabranch_lab.failure import Exit, Failure
 
-# What the program says of a directory in which another process is at work.
+# Part of the program's message if another process uses the directory.
 IN_USE = "another process is writing its results there"
-# Before a shard is begun once more.
+# Seconds before a shard is started again.
 PAUSE_S = 2.0
 
 
 class Work(TypedDict):
-    """What a worker is to do."""
+    """Work of one task."""
 
     index: int
-    # After `anabranch`, up to the directory.
+    # Arguments of `anabranch`, without the directory.
     arguments: list[str]
     binary: str | None
-    # Where relative names lead from, if the worker has it; a job's working directory otherwise.
+    # Base directory of relative names. If the worker lacks it, the job's working directory is used.
     directory: str
-    # Of the shard, on storage that all machines see; not used if files are to be gathered.
+    # Directory of the shard on shared storage; not used if files are gathered.
     folder: str
-    # Names the shard's directory on the worker's own disk if its files are to be gathered.
+    # Name of the shard's directory on the worker's own disk if files are gathered, otherwise `None`.
     scratch: str | None
-    # What an earlier command has gathered.
+    # Journal that an earlier command gathered, if any.
     journal: bytes | None
-    # How often a child that was killed is started again.
+    # Maximum number of times that a killed child is started again.
     retries: int
 
 
 class Outcome(TypedDict):
-    """What came of it: a status and why, and the files if they are to be gathered."""
+    """Result of a task: the exit status, its reason, and the gathered files."""
 
     status: int
     said: str
@@ -46,7 +49,7 @@ class Outcome(TypedDict):
 
 
 def run(work: Work) -> Outcome:
-    """Run a shard, again if its process is killed. What its journal has is not repeated."""
+    """Run a shard. Run it again if its process is killed; runs in its journal are not repeated."""
     try:
         folder = prepare(work)
         command = [program.find(work["binary"]), *work["arguments"], "--out", str(folder)]
@@ -62,7 +65,7 @@ def run(work: Work) -> Outcome:
 
 
 def prepare(work: Work) -> Path:
-    """Give the directory to work in."""
+    """Return the directory to work in."""
     if work["scratch"] is None:
         folder = Path(work["folder"])
         if not folder.is_dir():
@@ -72,14 +75,14 @@ def prepare(work: Work) -> Path:
     folder = Path(tempfile.gettempdir()) / work["scratch"]
     folder.mkdir(mode=0o700, exist_ok=True)
     journal = folder / "journal.jsonl"
-    # A worker that was killed here has left more.
+    # A journal of a killed worker on this machine is newer than the gathered one.
     if work["journal"] is not None and not journal.exists():
         journal.write_bytes(work["journal"])
     return folder
 
 
 def gather(folder: Path) -> dict[str, bytes]:
-    """Take the files of a shard, and leave nothing."""
+    """Return the files of a shard, and remove its directory."""
     files = [name for name in folder.rglob("*") if name.is_file() and name.name != "lock"]
     contents = {str(name.relative_to(folder)): name.read_bytes() for name in files}
     shutil.rmtree(folder, ignore_errors=True)
@@ -87,7 +90,7 @@ def gather(folder: Path) -> dict[str, bytes]:
 
 
 def persist(command: list[str], directory: str | None, retries: int) -> program.Ended:
-    """Run a command until it ends by itself, at most so many times more."""
+    """Run a command until it ends by itself, at most `retries` further times."""
     for attempt in range(retries + 1):
         ended = program.run(command, directory=directory)
         if ended.status >= 0 and IN_USE not in ended.said:

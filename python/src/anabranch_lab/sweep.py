@@ -1,4 +1,4 @@
-"""A sweep in shards: where each has its results, and the commands that make and merge them."""
+"""A sweep in shards: the directories of their results, and the commands that run and merge them."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from anabranch_lab import program
 from anabranch_lab.failure import Exit, Failure
 
 JOURNAL = "journal.jsonl"
-# How the line of a finished run begins; others say what was asked for.
+# Start of the line of a finished run. Other lines state the requested runs.
 RUN = b'{"job":'
-# Has results of different versions of the program mixed.
+# Option that permits mixing results of different versions of the program.
 FORCE = "--force"
-# More are of no use: a shard takes a process of its own.
+# Maximum number of shards. More are useless, because each needs its own process.
 MAX_SHARDS = 100_000
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What `lab run` is told, beside the shard and its directory."""
+    """Arguments of `lab run`, except the shard and its directory."""
 
     what: str
     out: Path
     shards: int
     threads: int
-    # Files in them have the same names on every machine.
+    # Files named in the options must have the same names on every machine.
     options: tuple[str, ...] = ()
     binary: str | None = None
 
     def folder(self, index: int) -> Path:
-        """Where a shard has its results."""
+        """Return the directory of a shard's results."""
         return shards_of(self.out) / str(index)
 
     def check(self) -> None:
-        """Fail, before anything runs, if the program would not take the options or the directory."""
+        """Fail before any run if the program would reject the options or the directory."""
         with tempfile.TemporaryDirectory() as empty:
-            # The last of so many shards has no runs, but all is checked and its journal tells the plan.
+            # The last of this many shards has no runs, but the program checks everything and writes a journal.
             last = f"{10**9 - 1}/{10**9}"
             command = [program.find(self.binary), "lab", "run", self.what, *self.options]
             ended = program.run([*command, "--shard", last, "--out", empty])
@@ -52,7 +52,7 @@ class Sweep:
                 raise Failure(Exit.USAGE, f"{directory}: has runs of another experiment or commit; {remedy}")
 
     def merge(self) -> None:
-        """Bring the shards together in `out`; the table that comes out goes to standard output."""
+        """Merge the shards into `out`, and print the table of results to standard output."""
         folders = [str(self.folder(index)) for index in range(self.shards)]
         command = [program.find(self.binary), "lab", "merge", *folders, "--out", str(self.out)]
         command += [FORCE] if FORCE in self.options else []
@@ -62,18 +62,18 @@ class Sweep:
 
 
 def shards_of(out: Path) -> Path:
-    """Where the shards of a directory of results are."""
+    """Return the folder of the shards in a directory of results."""
     return out / "shards"
 
 
 def begun(out: Path) -> int:
-    """Count the shards that an earlier command began there."""
+    """Count the shards that an earlier command started in `out`."""
     folder = shards_of(out)
     return sum(1 for one in folder.iterdir() if one.name.isdigit()) if folder.is_dir() else 0
 
 
 def header(directory: Path) -> bytes | None:
-    """What a journal is of: its first line, if there is one."""
+    """Return the header of a directory's journal: its first line, if it exists."""
     try:
         with (directory / JOURNAL).open("rb") as journal:
             return journal.readline() or None
@@ -82,26 +82,26 @@ def header(directory: Path) -> bytes | None:
 
 
 class Counter:
-    """Counts the runs in the journals of shards as they grow, reading nothing twice."""
+    """Counter of the runs in growing journals of shards. Each line is read only once."""
 
     def __init__(self, folders: list[Path]) -> None:
-        """Begin at nothing."""
+        """Start with no runs."""
         self._ends = dict.fromkeys(folders, 0)
         self._runs = dict.fromkeys(folders, 0)
 
     def runs(self) -> int:
-        """Runs that are written down so far."""
+        """Return the number of recorded runs so far."""
         for folder, end in self._ends.items():
             try:
                 with (folder / JOURNAL).open("rb") as journal:
                     journal.seek(end)
                     for line in journal:
-                        # The last line may be half written.
+                        # The last line may be incomplete.
                         if not line.endswith(b"\n"):
                             break
                         self._ends[folder] += len(line)
                         self._runs[folder] += line.startswith(RUN)
             except OSError:
-                # Not there yet, or not here; it only makes the count smaller.
+                # The journal does not exist yet, or is not on this machine. The count is then too small.
                 continue
         return sum(self._runs.values())

@@ -82,7 +82,8 @@ impl Model {
     ///
     /// - Every byte arrives, once and in order. Datagrams arrive at most once, undamaged.
     /// - The connection lives until the two ends together have abandoned all its paths.
-    /// - Each path is reported as opened and as abandoned at most once, and no end keeps more than its maximum.
+    /// - Each path is reported as opened and as abandoned at most once, and no end keeps more than its
+    ///   maximum.
     /// - When all operations are done, both ends have the same paths, nothing is in flight, and the links are
     ///   silent.
     /// - After the connection has ended, neither end keeps any of its state.

@@ -1,6 +1,7 @@
 //! Counts of both ends of the observed connection, packet by packet.
 //!
-//! A run of 50 MB has some 70,000 packets, so the cost of each is little more than a walk over its frames.
+//! A run of 50 MB has some 70,000 packets. To keep the cost low, each packet needs little more than one walk
+//! over its frames.
 
 mod arrived;
 mod bins;

@@ -4,14 +4,14 @@
 //! The model is continuous. A path has the one-way delay `d`, the round-trip time `2d` and the rate `C`. Time
 //! is counted from the client's first packet on path 0.
 //!
-//! - The handshake takes one round trip of path 0, and the request is sent when it completes. So path 0 starts
-//!   at the server at `3·d₀`.
-//! - The client opens the other paths when the handshake completes, at `2·d₀`. Its PATH_CHALLENGE arrives after
-//!   `dᵢ`. Path `i` starts at the server one round trip of this path later, at `2·d₀ + 3·dᵢ`.
+//! - The handshake takes one round trip of path 0, and the request is sent when it completes. So path 0
+//!   starts at the server at `3·d₀`.
+//! - The client opens the other paths when the handshake completes, at `2·d₀`. Its PATH_CHALLENGE arrives
+//!   after `dᵢ`. Path `i` starts at the server one round trip of this path later, at `2·d₀ + 3·dᵢ`.
 //! - A path that has started sends at the rate `w·2^(t/2d)/2d` until the rate reaches `C`, where `w` is ten
 //!   packets of 1500 bytes on the wire. So the rate doubles continuously, from ten packets per round trip. A
-//!   sender that sends 10, 20, 40 … packets in whole round trips is behind this model, in the end by almost half
-//!   a round trip at full rate. The continuous reading of "doubles" is the stricter one.
+//!   sender that sends 10, 20, 40 … packets in whole round trips is behind this model, in the end by almost
+//!   half a round trip at full rate. The continuous reading of "doubles" is the stricter one.
 //! - Of 1500 bytes on the wire 1400 are payload. Bytes arrive `d` after they are sent; the serialization of
 //!   single packets takes no time.
 //!

@@ -15,8 +15,8 @@ from anabranch_lab.sweep import JOURNAL, MAX_SHARDS, Sweep
 
 # Seconds between two checks for finished shards.
 LOOK_S = 1.0
-# Defaults of Ray's environment variables: a local cluster sends no statistics, and has more time to start on a
-# busy machine.
+# Defaults of Ray's environment variables: a local cluster sends no statistics, and has more time to start
+# on a busy machine.
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_raylet_start_wait_time_s": "60",

@@ -13,9 +13,9 @@ from anabranch_lab.failure import Exit, Failure
 # Environment variable with the path of the program if it is not on PATH.
 VARIABLE = "ANABRANCH"
 
-# Script that is replaced by the program and dies with its parent. A killed worker must not leave a child that holds
-# the lock of the results, because another worker continues them. This works on Linux only; elsewhere the next
-# worker waits.
+# Script that is replaced by the program and dies with its parent. A killed worker must not leave a child
+# that holds the lock of the results, because another worker continues them. This works on Linux only;
+# elsewhere the next worker waits.
 LEASH = """
 import os, sys
 parent, command = int(sys.argv[1]), sys.argv[2:]

@@ -37,7 +37,8 @@ class Sweep:
     def check(self) -> None:
         """Fail before any run if the program would reject the options or the directory."""
         with tempfile.TemporaryDirectory() as empty:
-            # The last of this many shards has no runs, but the program checks everything and writes a journal.
+            # The last of a billion shards is empty, but the program checks everything and writes a
+            # journal.
             last = f"{10**9 - 1}/{10**9}"
             command = [program.find(self.binary), "lab", "run", self.what, *self.options]
             ended = program.run([*command, "--shard", last, "--out", empty])

@@ -21,8 +21,8 @@ use crate::tls::{SERVER_NAME, pair};
 /// Simulated time within which the run must end.
 const DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
-/// Number of consecutive packets lost by chance in one direction from which on a timeout counts as bad luck.
-/// Each PTO is twice the one before, so no more than a dozen fit into the idle timeout.
+/// Minimum number of consecutive packets lost by chance in one direction that excuses a timeout of the
+/// connection. Each PTO is twice the one before, so no more than a dozen fit into the idle timeout.
 const BAD_LUCK: u64 = 10;
 
 /// Message with which the client reports a timeout.

@@ -228,8 +228,8 @@ fn losses_are_independent_of_each_other_and_of_other_links() {
     let other = lost(&LinkSpec::default().loss(probability), 2, packets);
     let both = one.iter().zip(&other).filter(|(one, other)| **one && **other).count();
     assert!(binomial(both, one.len(), probability * probability), "{both} lost on both");
-    // The loss rate of packets that follow a lost one, directly or at a distance of up to 64, is that of all
-    // packets.
+    // A packet after a lost one, directly or up to 64 packets later, is lost with the same probability as any
+    // other.
     for lag in [1, 2, 3, 64] {
         let after: Vec<_> =
             one.iter().zip(&one[lag..]).filter(|(before, _)| **before).map(|(_, after)| *after).collect();

@@ -1,10 +1,10 @@
-//! `cargo xtask interface`: the public interface of each library, compared with the listing in
-//! `docs/interface/`, so that a change is seen in review.
+//! `cargo xtask interface`: compares the public interface of each library with its listing in
+//! `docs/interface/`, so that changes are visible in review.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Libraries that others may build on.
+/// Libraries for use by other projects.
 const LIBRARIES: [&str; 7] = [
     "anabranch-wire",
     "anabranch-tls",
@@ -14,10 +14,10 @@ const LIBRARIES: [&str; 7] = [
     "anabranch-qlog",
     "anabranch",
 ];
-/// Folder of the listings.
+/// Folder with the listings.
 const FOLDER: &str = "docs/interface";
 
-/// Environment variable with which this program stands for rustdoc.
+/// Environment variable that makes this program act as rustdoc.
 const AS_RUSTDOC: &str = "ANABRANCH_XTASK_AS_RUSTDOC";
 
 /// Options of the comparison.
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     write: bool,
 }
 
-/// Compares the interfaces with their listings, or writes these. Returns whether they are the same.
+/// Compares the interfaces with their listings, or writes the listings. Returns whether they are equal.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let mut same = true;
     for library in LIBRARIES {
@@ -57,9 +57,9 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     Ok(same)
 }
 
-/// Runs rustdoc with this process's arguments, if cargo takes this program for it. The JSON of rustdoc is not
-/// stable yet, and only rustdoc is to know that it is wanted: build scripts that look for it would have
-/// everything built anew.
+/// Runs rustdoc with this process's arguments, if cargo calls this program as rustdoc. The JSON output of
+/// rustdoc is unstable and needs RUSTC_BOOTSTRAP. Only rustdoc may see that variable: build scripts check for
+/// it, and would rebuild everything.
 pub(crate) fn as_rustdoc() -> Option<ExitCode> {
     std::env::var_os(AS_RUSTDOC)?;
     let mut rustdoc = Command::new("rustdoc");
@@ -67,7 +67,7 @@ pub(crate) fn as_rustdoc() -> Option<ExitCode> {
     Some(if status.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Lists the public items of a library, sorted, without the implementations that every type has.
+/// Lists the public items of a library, sorted. Implementations that every type has are omitted.
 fn list(root: &Path, library: &str) -> Result<String, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -98,7 +98,7 @@ fn list(root: &Path, library: &str) -> Result<String, String> {
     Ok(items.join("\n") + "\n")
 }
 
-/// Returns the items of `known` that `now` does not have, and the items of `now` that `known` does not have.
+/// Returns the items only in `known`, and the items only in `now`.
 fn difference<'a>(known: &'a str, now: &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
     let only = |of: &'a str, other: &str| -> Vec<&'a str> {
         let other: std::collections::BTreeSet<&str> = other.lines().collect();

@@ -1,4 +1,4 @@
-//! Tasks of the project, as `cargo xtask TASK`.
+//! Tasks of the project: `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
 mod browser;
@@ -26,20 +26,20 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the house rules: sizes, arrows and circles, leftovers, clocks, machine paths
+    /// Check the house rules: sizes, dependencies and import cycles, leftovers, clocks, machine paths
     Tidy {
-        /// Draw the imports between the files of this crate (`transport`, …), or of all, as Mermaid
-        /// flowcharts instead
+        /// Instead print the imports between the files of this crate (`transport`, …), or of all crates, as
+        /// Mermaid flowcharts
         #[arg(long, value_name = "CRATE", num_args = 0..=1)]
         imports: Option<Option<String>>,
     },
-    /// Compare the public interface of the libraries with docs/interface
+    /// Compare the public interfaces of the libraries with docs/interface
     Interface(interface::Arguments),
     /// Run interop cases against other stacks
     Interop(interop::Arguments),
     /// Load a page from `anabranch serve` with Chromium, over HTTP/3
     Browser(browser::Arguments),
-    /// Encode and decode header lists with QPACK of other stacks
+    /// Encode and decode header lists with the QPACK coders of other stacks
     Qpack(qpack::Arguments),
     /// Send packet trains through the lab's link and through ns-3
     Model(model::Arguments),
@@ -78,11 +78,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the project's root: cargo names this crate's folder when it runs the crate; otherwise the root
-/// must be the current folder.
+/// Returns the project's root. Cargo provides this crate's folder when it runs the crate; otherwise the
+/// current folder must be the root.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let root = here.as_deref().and_then(|here| here.ancestors().nth(2)).map(Path::to_owned);
-    // Whole, since other programs are run in folders of their own.
+    // The path is absolute, because other programs run in different folders.
     root.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| PathBuf::from("."))
 }

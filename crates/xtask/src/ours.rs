@@ -1,13 +1,13 @@
-//! The project's own command, as tasks play with it.
+//! The project's own command, for use by tasks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Environment variable that names a command built otherwise, which is then taken as it is.
+/// Environment variable with the path of a command that is used without building it.
 const GIVEN: &str = "ANABRANCH";
 
-/// Returns the command: the one that `ANABRANCH` names, or else the one that is built for users, brought up
-/// to date first if `fresh`.
+/// Returns the command: the one in `ANABRANCH`, or else the build for users. If `fresh`, the latter is
+/// rebuilt first.
 pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
     if let Some(given) = std::env::var_os(GIVEN) {
         let given = std::path::absolute(given).map_err(|error| format!("{GIVEN}: {error}"))?;

@@ -1,13 +1,14 @@
-//! QPACK offline: every encoder against every decoder, from file to file, over table sizes and blocking.
+//! QPACK interop offline, from file to file: every encoder with every decoder, for several table sizes and
+//! blocking settings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Selection of the header lists to make.
+/// Options for the generated header lists.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Number that the header lists depend on
+    /// Seed of the header lists
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Number of header lists
@@ -15,23 +16,23 @@ pub(super) struct Arguments {
     lists: u64,
 }
 
-/// Bytes of dynamic table.
+/// Dynamic table capacities in bytes.
 const CAPACITIES: &[&str] = &["0", "256", "4096"];
 
-/// Streams that may block, and whether the decoder answers each section at once. An encoder that is not
-/// answered puts each section before the instructions that it needs, so that decoders have to wait.
+/// Maximum number of blocked streams, and whether the decoder acknowledges each section at once. An encoder
+/// without acknowledgments places each section before the instructions that it needs, so decoders must wait.
 const BLOCKING: &[(&str, &str)] = &[("0", "1"), ("100", "0")];
 
 /// Something that encodes and decodes.
 struct Coder {
     name: &'static str,
-    /// Program and first arguments.
+    /// Program and its first arguments.
     command: Vec<PathBuf>,
-    /// It has a dynamic table.
+    /// `true` if the encoder uses a dynamic table.
     dynamic: bool,
 }
 
-/// Prints the matrix; `false` if anything failed.
+/// Prints the matrix. Returns `false` if anything failed.
 pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (lists, encoded, decoded) =
@@ -77,7 +78,7 @@ pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
 }
 
 impl Coder {
-    /// Returns a command line that begins with this verb.
+    /// Returns a command line that begins with `verb`.
     fn start(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).arg(verb);
@@ -85,8 +86,8 @@ impl Coder {
     }
 }
 
-/// Returns every encoder in every setting. An encoder without a dynamic table does the same in all settings,
-/// so it is listed with one of them.
+/// Returns all encoders with all settings. An encoder without a dynamic table behaves the same with all
+/// settings, so it is listed only once.
 fn cells(coders: &[Coder]) -> impl Iterator<Item = (&'static str, (&'static str, &'static str), &Coder)> {
     let settings =
         CAPACITIES.iter().flat_map(|capacity| BLOCKING.iter().map(move |blocking| (*capacity, *blocking)));
@@ -96,7 +97,7 @@ fn cells(coders: &[Coder]) -> impl Iterator<Item = (&'static str, (&'static str,
     })
 }
 
-/// Keeps a peer that is there; says why another one is not.
+/// Returns the coder if it is available; otherwise prints why it is skipped.
 fn present(coder: Result<Coder, String>) -> Option<Coder> {
     coder.map_err(|why| eprintln!("qpack: skipped: {why}")).ok()
 }
@@ -113,7 +114,7 @@ fn ours(root: &Path) -> Result<Coder, String> {
     Ok(Coder { name: "anabranch", command: vec![program], dynamic: true })
 }
 
-/// Returns ls-qpack through its Python package, in an environment of its own.
+/// Returns ls-qpack through its Python package, in a separate virtual environment.
 fn ls_qpack(root: &Path) -> Result<Coder, String> {
     let folder = root.join("peers/qpack");
     let python = folder.join(".venv/bin/python");

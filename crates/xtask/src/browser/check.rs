@@ -1,4 +1,4 @@
-//! Conditions that must hold after a visit.
+//! Conditions that must hold after a visit to the page.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::picture::{Picture, hex, is_like};
 use super::server::Request;
 use super::site::{BACKGROUND, Site};
 
-/// Report of the page on itself.
+/// Report of the page about itself.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Report {
     pub(super) files: Vec<Loaded>,
@@ -20,7 +20,7 @@ pub(super) struct Report {
     picture: [f64; 2],
 }
 
-/// A file as the browser has got it.
+/// File as the browser received it.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Loaded {
     path: String,
@@ -34,13 +34,13 @@ impl Report {
         self.files.iter().find(|file| file.path == "/").map_or("nothing", |file| file.protocol.as_str())
     }
 
-    /// Returns whether everything arrived over this protocol.
+    /// Returns whether all files arrived over this protocol.
     pub(super) fn is_all(&self, protocol: &str) -> bool {
         self.files.iter().all(|file| file.protocol == protocol)
     }
 }
 
-/// Checks the browser's view: every file arrived whole and over HTTP/3, and the download equals the served
+/// Checks the browser's view: every file arrived complete and over HTTP/3, and the download equals the served
 /// file.
 pub(super) fn report(site: &Site, report: &Report) -> Vec<String> {
     let mut faults = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn report(site: &Site, report: &Report) -> Vec<String> {
     faults
 }
 
-/// Checks the server's view: it has answered each file over HTTP/3 with 200 and all bytes.
+/// Checks the server's view: it answered the request for each file over HTTP/3 with status 200 and all bytes.
 pub(super) fn log(site: &Site, requests: &[Request]) -> Vec<String> {
     let answered = |path: &str, bytes| {
         requests.iter().any(|request| {
@@ -79,7 +79,7 @@ pub(super) fn log(site: &Site, requests: &[Request]) -> Vec<String> {
     faults
 }
 
-/// Checks the screenshot: the stylesheet's colour is in the corners, and the picture is in its place.
+/// Checks the screenshot: the corners have the stylesheet's colour, and the picture is in its place.
 pub(super) fn screenshot(site: &Site, report: &Report, file: &[u8]) -> Vec<String> {
     let shot = match Picture::decode(file) {
         Ok(shot) => shot,
@@ -108,7 +108,7 @@ fn corners((width, height): (usize, usize)) -> [(usize, usize); 4] {
     [(2, 2), (right, 2), (2, bottom), (right, bottom)]
 }
 
-/// Checks the trace: the server's qlog has events of a QUIC connection and of the HTTP/3 frames on it.
+/// Checks the server's qlog: it contains events of a QUIC connection and of the HTTP/3 frames on it.
 pub(super) fn traces(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let traces: Vec<String> = files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect();

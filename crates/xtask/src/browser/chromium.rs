@@ -1,4 +1,4 @@
-//! A headless Chromium with a profile of its own.
+//! Headless Chromium with a separate profile.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use super::devtools::DevTools;
 use super::server::Server;
 use crate::child::Reaped;
 
-/// Size of a page's part of the screen.
+/// Size of the page's viewport.
 pub(super) const VIEW: (usize, usize) = (800, 560);
 
-/// Names that distributions give the program.
+/// Names of the program in various distributions.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 /// Interval at which slow operations are polled.
 const TICK: Duration = Duration::from_millis(20);
-/// Time that the browser may take to end after the request to do so.
+/// Time that the browser may take to exit when asked to.
 const END: Duration = Duration::from_secs(5);
 
-/// Flags that keep the browser from everything but its task.
+/// Flags that disable everything the browser does not need here.
 const FLAGS: &[&str] = &[
     "--headless",
-    // Its sandbox does not work for root, and it loads nothing but our own page.
+    // The sandbox does not work for root, and the browser loads only our own page.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -44,15 +44,15 @@ const FLAGS: &[&str] = &[
     "--remote-debugging-port=0",
 ];
 
-/// A running browser.
+/// Running browser.
 pub(super) struct Chromium {
-    // Fields are dropped in this order: the profile goes after its user.
+    // Fields are dropped in this order: the profile is removed after the browser has ended.
     devtools: DevTools,
     child: Reaped,
     _profile: TempDir,
 }
 
-/// An open page.
+/// Open page.
 pub(super) struct Page {
     target: String,
     session: String,
@@ -66,7 +66,7 @@ pub(super) fn find() -> Option<PathBuf> {
 }
 
 impl Chromium {
-    /// Starts it so that it trusts the server's key; its end is due at `deadline`.
+    /// Starts the browser so that it trusts the server's key. All calls must be complete by `deadline`.
     pub(super) fn start(
         program: &Path,
         server: &Server,
@@ -101,7 +101,7 @@ impl Chromium {
         text(&version, "product")
     }
 
-    /// Opens a page that keeps nothing, and waits for the promise `report` of its script.
+    /// Opens a page without a cache, and waits for the promise `report` of its script.
     pub(super) fn visit(&mut self, url: &str) -> Result<(Page, Value), String> {
         let created = self.devtools.call(None, "Target.createTarget", &json!({ "url": "about:blank" }))?;
         let target = text(&created, "targetId")?;
@@ -120,7 +120,7 @@ impl Chromium {
         Ok((page, report))
     }
 
-    /// Returns an image of the page's screen, as a PNG file.
+    /// Returns a screenshot of the page as a PNG file.
     pub(super) fn screenshot(&mut self, page: &Page) -> Result<Vec<u8>, String> {
         let taken = self.call(page, "Page.captureScreenshot", &json!({ "format": "png" }))?;
         BASE64.decode(text(&taken, "data")?.as_bytes()).map_err(|error| error.to_string())
@@ -130,7 +130,7 @@ impl Chromium {
         self.devtools.call(None, "Target.closeTarget", &json!({ "targetId": page.target })).map(|_| ())
     }
 
-    /// Ends it, or kills it when it takes too long.
+    /// Asks the browser to exit, and kills it if it takes too long.
     pub(super) fn end(mut self) -> Result<(), String> {
         self.devtools.call(None, "Browser.close", &json!({}))?;
         self.child.wait_until(Instant::now() + END);
@@ -141,7 +141,7 @@ impl Chromium {
         self.devtools.call(Some(&page.session), method, arguments)
     }
 
-    /// Returns the report of the page's script, and waits for it if the script has not begun.
+    /// Returns the report of the page's script. Waits for the script to begin.
     fn report(&mut self, page: &Page) -> Result<Value, String> {
         let expression = "typeof report === 'undefined' ? null : report";
         let evaluate = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
@@ -158,7 +158,7 @@ impl Chromium {
     }
 }
 
-/// Returns the port and the path on which the browser listens for DevTools, once it does.
+/// Returns the port and the path on which the browser listens for DevTools, once it listens.
 fn listening(profile: &Path) -> Option<(u16, String)> {
     let said = fs::read_to_string(profile.join("DevToolsActivePort")).ok()?;
     let (port, path) = said.split_once('\n')?;

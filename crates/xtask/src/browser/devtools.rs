@@ -1,4 +1,4 @@
-//! A client of the Chrome DevTools Protocol: JSON over a WebSocket on the loopback interface.
+//! Client of the Chrome DevTools Protocol: JSON over a WebSocket on the loopback interface.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
-/// A connection to a browser; everything on it has to be over by its deadline.
+/// Connection to a browser. All calls must be complete by its deadline.
 pub(super) struct DevTools {
     socket: WebSocket<TcpStream>,
     deadline: Instant,
@@ -19,14 +19,14 @@ impl DevTools {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
         let stream = stream.map_err(|error| format!("DevTools: {error}"))?;
         limit(&stream, deadline)?;
-        // Calls are small, and each waits for its answer.
+        // Calls are small, and each waits for its response.
         stream.set_nodelay(true).map_err(|error| format!("DevTools: {error}"))?;
         let (socket, _) = tungstenite::client(format!("ws://127.0.0.1:{port}{path}"), stream)
             .map_err(|error| format!("DevTools: {error}"))?;
         Ok(Self { socket, deadline, calls: 0 })
     }
 
-    /// Calls a method of the browser, or of a page that `session` belongs to, and waits for the result.
+    /// Calls a method of the browser, or of the page of `session`, and waits for the result.
     pub(super) fn call(
         &mut self,
         session: Option<&str>,
@@ -45,7 +45,7 @@ impl DevTools {
             let message = self.socket.read().map_err(|error| blame(&error))?;
             let Message::Text(text) = message else { continue };
             let answer: Value = serde_json::from_str(text.as_str()).map_err(|error| blame(&error))?;
-            // Events have no number.
+            // Events have no ID.
             if answer["id"] == self.calls {
                 return match &answer["error"] {
                     Value::Null => Ok(answer["result"].clone()),
@@ -56,7 +56,7 @@ impl DevTools {
     }
 }
 
-/// Lets reading fail when the time is over.
+/// Sets the read timeout of the stream to the time left until the deadline.
 fn limit(stream: &TcpStream, deadline: Instant) -> Result<(), String> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left < Duration::from_millis(1) {
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls a method of a browser that says these lines then.
+    /// Calls a method of a stub browser that answers with `lines`.
     fn call(lines: &'static [&str]) -> Result<Value, String> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -80,7 +80,7 @@ mod tests {
             let mut socket = tungstenite::accept(listener.accept().unwrap().0).unwrap();
             let asked: Value = serde_json::from_str(socket.read().unwrap().to_text().unwrap()).unwrap();
             lines.iter().for_each(|line| socket.send(Message::text(*line)).unwrap());
-            // Until the caller has gone.
+            // Waits until the caller has disconnected.
             while socket.read().is_ok() {}
             asked
         });

@@ -1,4 +1,5 @@
-//! `cargo xtask browser`: Chromium loads a page from `anabranch serve`, and everything comes over HTTP/3.
+//! `cargo xtask browser`: Chromium loads a page from `anabranch serve`, and all files must arrive over
+//! HTTP/3.
 
 mod check;
 mod chromium;
@@ -21,35 +22,35 @@ use crate::ours;
 /// Options for driving a browser.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Chromium; unless said, the one in PATH
+    /// Chromium's program [default: the one in PATH]
     #[arg(long, value_name = "PROGRAM")]
     chromium: Option<PathBuf>,
     /// Folder for screenshots and qlog; unless said, target/browser
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Without Chromium, say so and succeed
+    /// Succeed if Chromium is missing, and print that it is
     #[arg(long)]
     allow_missing: bool,
-    /// Take this project's command as it has been built
+    /// Use this project's command without building it
     #[arg(long)]
     no_build: bool,
 }
 
-/// Time that a case may take.
+/// Maximum duration of a case.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum number of visits to the page until all of it arrives over HTTP/3.
+/// Maximum number of visits until all files arrive over HTTP/3.
 const MAX_VISITS: usize = 8;
 
-/// Way in which the browser comes to use HTTP/3.
+/// Way in which the browser chooses HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
-    /// It is told to.
+    /// A flag forces HTTP/3.
     Forced,
-    /// By itself, from `Alt-Svc` in what comes over HTTP/2.
+    /// The browser discovers HTTP/3 from `Alt-Svc` in responses over HTTP/2.
     Discovered,
 }
 
-/// Runs both cases and prints what was requested; whether everything was as it should be.
+/// Runs both cases and prints the requests. Returns whether all checks passed.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let Some(chromium) = arguments.chromium.clone().or_else(chromium::find) else {
         println!("skipped: chromium (not installed)");
@@ -82,17 +83,17 @@ impl Case {
     fn options(self, server: &Server) -> Vec<String> {
         match self {
             Self::Forced => vec![format!("--origin-to-force-quic-on={}", server.authority())],
-            // Over QUIC, Chromium wants a root that is generally known unless it is told to use QUIC for an
-            // origin of the same name; that it is told so for a port where nobody listens does not make it
-            // use QUIC for ours.
+            // Over QUIC, Chromium accepts only a publicly known root, unless a flag forces QUIC for an origin
+            // with the same host name. The flag names a port on which no server listens, so it does not force
+            // QUIC for our server.
             Self::Discovered => vec!["--origin-to-force-quic-on=127.0.0.1:1".to_owned()],
         }
     }
 }
 
-/// Runs one server and one browser, and returns the faults.
+/// Runs one server and one browser, and returns the detected faults.
 fn play(case: Case, chromium: &Path, program: &Path, site: &Site, out: &Path) -> Result<Vec<String>, String> {
-    // What an earlier run has left would be taken for this one's.
+    // Files of an earlier run must not be mistaken for this one's.
     let _ = fs::remove_dir_all(out);
     let traces = out.join("qlog");
     fs::create_dir_all(&traces).map_err(|error| format!("{}: {error}", traces.display()))?;
@@ -120,7 +121,8 @@ fn play(case: Case, chromium: &Path, program: &Path, site: &Site, out: &Path) ->
     .concat())
 }
 
-/// Visits the page as often as the browser may need to come to HTTP/3; the last page, and what it reports.
+/// Visits the page until all files arrive over HTTP/3, but at most `MAX_VISITS` times. Returns the last page
+/// and its report.
 fn visit(case: Case, browser: &mut Chromium, url: &str) -> Result<(Page, Report), String> {
     let first = if case == Case::Forced { "h3" } else { "h2" };
     for visit in 0..MAX_VISITS {

@@ -1,21 +1,21 @@
-//! Pictures: one is drawn for the page, and screenshots are compared with it.
+//! Pictures: one is drawn for the page, and screenshots are searched for it.
 
 use std::io::Cursor;
 
 use png::{BitDepth, ColorType, Decoder, Encoder, Transformations};
 
-/// Red, green, blue.
+/// Colour as red, green and blue.
 pub(super) type Colour = [u8; 3];
 
-/// Most bytes of a decoded picture.
+/// Maximum size of a decoded picture in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// Maximum difference in a part of a colour, since a browser may convert between colour spaces.
+/// Maximum difference of each colour component. Browsers may convert between colour spaces.
 const TOLERANCE: u8 = 2;
 
 const LAND: Colour = [0x8f, 0xb9, 0x85];
 const WATER: Colour = [0x2f, 0x7d, 0xb5];
 
-/// Pixels in rows, from the top left.
+/// Pixels in rows, beginning at the top left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Picture {
     pub(super) width: usize,
@@ -30,7 +30,7 @@ impl Picture {
         let at = |x: usize, y: usize| {
             let (across, down) = (x as f64 / width as f64, y as f64 - middle);
             let bend = (across * std::f64::consts::TAU).sin() * reach / 4.0;
-            // The branch leaves after a quarter of the way and is back after three quarters.
+            // The branch leaves the river after a quarter of the width and rejoins it after three quarters.
             let leave = ((across - 0.25) * std::f64::consts::TAU).sin().max(0.0).powi(2);
             let stream = (down - bend - leave * reach / 2.0).abs() < reach / 4.0;
             let branch = (down - bend + leave * reach).abs() < reach / 9.0 && (0.2..0.8).contains(&across);
@@ -46,7 +46,7 @@ impl Picture {
         Self { width, height, pixels: vec![colour; width * height] }
     }
 
-    /// Puts another picture into this one, with its top left corner at this place.
+    /// Copies another picture into this one, with its top left corner at this position.
     #[cfg(test)]
     pub(super) fn paste(&mut self, other: &Self, left: usize, top: usize) {
         for (y, row) in other.pixels.chunks_exact(other.width).enumerate() {
@@ -66,7 +66,7 @@ impl Picture {
         Ok(file)
     }
 
-    /// Reads a PNG file; transparency is dropped.
+    /// Decodes a PNG file without its transparency.
     pub(super) fn decode(file: &[u8]) -> Result<Self, String> {
         let broken = |error: png::DecodingError| format!("not a picture: {error}");
         let mut decoder = Decoder::new(Cursor::new(file));
@@ -83,12 +83,12 @@ impl Picture {
         Ok(Self { width: info.width as usize, height: info.height as usize, pixels })
     }
 
-    /// Returns the colour at a place, if it is inside the picture.
+    /// Returns the colour at a position, or `None` outside the picture.
     pub(super) fn colour(&self, x: usize, y: usize) -> Option<Colour> {
         (x < self.width && y < self.height).then(|| self.pixels[y * self.width + x])
     }
 
-    /// Checks that `other` is in this picture, with its top left corner at this place.
+    /// Checks that this picture contains `other` with its top left corner at this position.
     pub(super) fn shows(&self, other: &Self, left: usize, top: usize) -> Result<(), String> {
         for (y, row) in other.pixels.chunks_exact(other.width).enumerate() {
             for (x, wanted) in row.iter().enumerate() {
@@ -108,7 +108,7 @@ pub(super) fn is_like(one: Colour, other: Colour) -> bool {
     one.iter().zip(other).all(|(one, other)| one.abs_diff(other) <= TOLERANCE)
 }
 
-/// Formats a colour as stylesheets write it.
+/// Formats a colour in the notation of stylesheets.
 pub(super) fn hex([red, green, blue]: Colour) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }

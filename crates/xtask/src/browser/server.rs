@@ -1,4 +1,4 @@
-//! `anabranch serve` as it is built for users, and its access log.
+//! Server `anabranch serve` as built for users, and its access log.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,20 +10,20 @@ use serde::Deserialize;
 
 use crate::child::{Reaped, collect, lines};
 
-/// Time that the server may take to announce its address, and to end.
+/// Time that the server may take to print its address, and to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server of a folder's files.
+/// Server of a folder's files.
 pub(super) struct Server {
     child: Reaped,
     log: JoinHandle<String>,
-    /// URL that the server announces for browsers.
+    /// URL that the server prints for browsers.
     pub(super) url: String,
-    /// SHA-256 of its key, as Chromium takes it.
+    /// SHA-256 of the server's public key, in the form that Chromium accepts.
     pub(super) pin: String,
 }
 
-/// A line of the access log.
+/// Line of the access log.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Request {
     pub(super) peer: String,
@@ -35,7 +35,7 @@ pub(super) struct Request {
 }
 
 impl Server {
-    /// Serves `files` and writes qlog to `traces`.
+    /// Starts the server with the folder `files`. It writes qlog to `traces`.
     pub(super) fn start(program: &Path, files: &Path, traces: &Path) -> Result<Self, String> {
         let mut command = Command::new(program);
         command
@@ -61,7 +61,7 @@ impl Server {
         self.url.trim_start_matches("https://").trim_end_matches('/')
     }
 
-    /// Ends it; the requests that it has answered, in the order of their ends.
+    /// Stops the server. Returns the requests that it has answered, in order of completion.
     pub(super) fn end(mut self) -> Result<Vec<Request>, String> {
         self.child.terminate()?;
         let status = self.child.wait_until(Instant::now() + PATIENCE);
@@ -75,7 +75,7 @@ impl Server {
     }
 }
 
-/// Returns the URL to open and the hash of the server's key, which a server prints when it starts.
+/// Returns the URL and the hash of the server's key, which the server prints when it starts.
 fn announced(said: &Receiver<String>) -> Option<(String, String)> {
     let deadline = Instant::now() + PATIENCE;
     let mut url = None;
@@ -90,7 +90,7 @@ fn announced(said: &Receiver<String>) -> Option<(String, String)> {
     }
 }
 
-/// Parses the access log; any other line is an error.
+/// Parses the access log. Fails if it contains any other line.
 fn requests(log: &str) -> Result<Vec<Request>, String> {
     log.lines()
         .map(|line| serde_json::from_str(line).map_err(|_| format!("the server said: {line}")))

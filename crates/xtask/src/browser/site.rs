@@ -1,4 +1,5 @@
-//! The page that a browser loads: the files of a folder that is gone when it is dropped.
+//! Page that the browser loads. Its files are in a temporary folder, which is removed when the value is
+//! dropped.
 
 use std::fs;
 use std::path::Path;
@@ -11,24 +12,24 @@ use tempfile::TempDir;
 
 use super::picture::{Colour, Picture};
 
-/// Colour that `style.css` gives the page's corners.
+/// Background colour in `style.css`, which is visible in the page's corners.
 pub(super) const BACKGROUND: Colour = [0xe4, 0xee, 0xe6];
 /// Size of the picture, in pixels of the page.
 const PICTURE: (usize, usize) = (720, 200);
-/// Bytes of the download, and what they are drawn from.
+/// Size of the download in bytes, and the seed of its content.
 const DOWNLOAD: usize = 5_000_000;
 const SEED: u64 = 5;
 
 const INDEX: &[u8] = include_bytes!("page/index.html");
 const STYLE: &[u8] = include_bytes!("page/style.css");
 
-/// A folder with a page, its stylesheet, its picture and a download.
+/// Folder with a page, its stylesheet, its picture and a download.
 pub(super) struct Site {
     folder: TempDir,
     pub(super) picture: Picture,
     /// SHA-256 of the download, in hexadecimal digits.
     pub(super) digest: String,
-    /// Paths that a browser asks for, and bytes of content.
+    /// Paths that a browser requests, and their sizes in bytes.
     pub(super) files: [(&'static str, usize); 4],
 }
 

@@ -1,4 +1,4 @@
-//! The interop cases: what server and client are told, what lies between them, and what must have been seen.
+//! Interop cases: flags of server and client, the link between them, and the required observations.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
@@ -12,70 +12,70 @@ use super::described::Described;
 pub(super) const KB: usize = 1_000;
 pub(super) const MB: usize = 1_000_000;
 
-/// The link of the interop runner's simple cases: 10 Mbit/s, 30 ms, a queue of 25 packets.
+/// Link of the interop runner's simple cases: 10 Mbit/s, 30 ms, a queue of 25 packets.
 const LINK_RATE: u64 = 10_000_000;
 const LINK_RTT: Duration = Duration::from_millis(30);
 const LINK_QUEUE: usize = 25;
-/// The link on which addresses change; slow enough for several changes within one transfer.
+/// Rate of the link on which addresses change. It is slow enough for several changes during one transfer.
 const CHANGING_RATE: u64 = 20_000_000;
 /// Times at which the addresses change, in milliseconds.
 const CHANGES: [u64; 2] = [1_000, 2_500];
-/// Address to which the client of `rebind-addr` seems to move.
+/// Address to which the client of `rebind-addr` appears to move.
 const OTHER_LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Half of all round trips fail in the cases of handshakes; until one succeeds the intervals between probes
-/// double from one second. After half a minute about one in 200 connections is still there; none should be
-/// after two.
+/// Idle timeout for the handshake cases, in which half of all round trips fail. Probe intervals double,
+/// beginning at one second, until a round trip succeeds. After half a minute about one in 200 connections is
+/// still incomplete; after two minutes there should be none.
 const PERSISTENT: &[&str] = &["--idle-ms", "120000"];
 
 /// Work of a client.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// Fetch this many files of this many bytes each.
+    /// Fetch of files: number and size of each group.
     Files(Vec<(usize, usize)>),
-    /// Exchange this many DATAGRAM frames.
+    /// Exchange of this number of DATAGRAM frames.
     Datagrams(u64),
-    /// Make this many connections, this many at once.
+    /// This number of connections, and how many of them at once.
     Handshakes(usize, usize),
-    /// Nothing but the case itself.
+    /// No work besides the case itself.
     None,
 }
 
-/// Condition that must hold besides a satisfied client and correct files.
+/// Condition that must hold, besides a successful client and correct files.
 #[derive(Clone, Debug)]
 pub(super) enum Check {
-    /// The server asked for a token and got it.
+    /// The server sent Retry, and the client returned the token.
     Retry,
-    /// It did not ask.
+    /// The server did not send Retry.
     NoRetry,
-    /// It sent Version Negotiation.
+    /// The server sent Version Negotiation.
     VersionNegotiation,
-    /// Its handshake was in this version alone.
+    /// The server's Handshake packets had only this version.
     Version(Version),
     /// The client sent 0-RTT packets.
     ZeroRtt,
-    /// The server kept to three times what the client sent and wanted to send more.
+    /// The server respected the amplification limit, and had more data to send than it allows.
     Amplification,
-    /// Data still came to the client this long after the start.
+    /// The client still received data this long after the start.
     AliveAt(Duration),
-    /// The server has sent to this many client addresses.
+    /// The server sent to this number of client addresses.
     Addresses(usize),
-    /// The client reports this.
+    /// The client's report contains this value.
     Reported(&'static str, Expected),
 }
 
-/// A value of the client's report.
+/// Expected value in the client's report.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
     /// `true`
     True,
     /// This string.
     Is(&'static str),
-    /// A number of at least this much.
+    /// A number that is at least this.
     AtLeast(f64),
 }
 
-/// A case.
+/// Interop case.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
@@ -83,26 +83,27 @@ pub(super) struct Case {
     pub(super) about: &'static str,
     /// Flags of the server.
     pub(super) server: &'static [&'static str],
-    /// Flags of the client, its `--case` included.
+    /// Flags of the client, including `--case`.
     pub(super) client: &'static [&'static str],
     pub(super) work: Work,
-    /// Set when files are fetched over HTTP/3, whichever programs take part.
+    /// `true` if files are fetched over HTTP/3, regardless of the programs.
     pub(super) http3: bool,
-    /// Link between the two; without it they talk directly and their traffic is not watched.
+    /// Link between client and server. If `None`, they communicate directly and their traffic is not
+    /// observed.
     pub(super) link: Option<LinkSpec>,
-    /// Set when the link serves only to watch the traffic.
+    /// `true` if the link serves only to observe the traffic.
     pub(super) only_watched: bool,
     pub(super) checks: Vec<Check>,
     pub(super) ipv6: bool,
-    /// Set when the server sends nine certificates.
+    /// `true` if the server sends nine certificates.
     pub(super) long_chain: bool,
-    /// Datagrams of the client, counted from 1, that get lost.
+    /// Datagrams of the client, counted from 1, that are lost.
     pub(super) drop: Option<RangeInclusive<u64>>,
-    /// Set when the link damages packets, including those that nobody can authenticate.
+    /// `true` if the link corrupts packets, including unauthenticated ones.
     pub(super) damage: bool,
-    /// Time that the client may take.
+    /// Maximum duration of the client's run.
     pub(super) patience: Duration,
-    /// Set when the case is quick and clear enough to run for every change.
+    /// `true` if the case is quick and reliable enough to run for every change.
     pub(super) smoke: bool,
 }
 
@@ -145,7 +146,7 @@ impl Case {
         Self { client, ..self }
     }
 
-    /// Makes the client fetch this many files of this many bytes each.
+    /// Sets the files that the client fetches: number and size of each group.
     pub(super) fn files(self, files: &[(usize, usize)]) -> Self {
         Self { work: Work::Files(files.to_vec()), ..self }
     }
@@ -158,7 +159,7 @@ impl Case {
         Self { link: Some(link), ..self }
     }
 
-    /// Returns the case through a relay that only watches.
+    /// Returns the case with a relay that only observes.
     pub(super) fn watched(self) -> Self {
         Self { only_watched: true, ..self.link(LinkSpec::default()) }
     }
@@ -176,7 +177,7 @@ impl Case {
         Self { patience: Duration::from_secs(seconds), ..self }
     }
 
-    /// Returns whether the case can be played with files, over any protocol.
+    /// Returns whether the case can be run with files, over any protocol.
     pub(super) fn is_about_files(&self) -> bool {
         matches!(self.work, Work::Files(_) | Work::Handshakes(..))
     }
@@ -190,7 +191,7 @@ pub(super) fn simple_link() -> LinkSpec {
     LinkSpec::unlimited(LINK_RTT).queue(Rate::constant(LINK_RATE), Limit::Packets(LINK_QUEUE))
 }
 
-/// Seconds `down` out of every `up + down`, after `up` seconds.
+/// Returns a link that is up for `up` seconds and then down for `down` seconds, repeatedly.
 fn flapping(up: u64, down: u64) -> LinkSpec {
     let window = Time::from_millis(up * 1000)..Time::from_millis((up + down) * 1000);
     simple_link().both(Blackout::new([window]).every(Duration::from_secs(up + down)))
@@ -198,7 +199,7 @@ fn flapping(up: u64, down: u64) -> LinkSpec {
 
 pub(super) fn changing_link(ip: Option<IpAddr>) -> LinkSpec {
     let link = LinkSpec::new(CHANGING_RATE, Duration::from_millis(40));
-    // Back and forth between the two addresses; the port changes each time.
+    // The address alternates between the two; the port changes each time.
     let mut other = ip;
     CHANGES.iter().fold(link, |link, at| {
         let link = link.rebind(Time::from_millis(*at), other, 1);
@@ -207,12 +208,12 @@ pub(super) fn changing_link(ip: Option<IpAddr>) -> LinkSpec {
     })
 }
 
-/// Returns a check that data still arrives when several round trips have passed since the last change.
+/// Returns a check that data still arrives several round trips after the last change.
 fn alive_after_changes() -> Check {
     Check::AliveAt(Duration::from_millis(CHANGES[CHANGES.len() - 1] + 300))
 }
 
-/// The case of the stateless reset, which is played differently from the others.
+/// Name of the stateless reset case, which is run differently from the others.
 pub(super) const STATELESS_RESET: &str = "statelessreset";
 
 /// Returns all cases, in the order of the matrix.

@@ -1,4 +1,4 @@
-//! A chapter of `docs/interop.md`: a subject's cases with the peers that know it.
+//! Chapter of `docs/interop.md`: the cases of one subject, with the peers that support it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,28 +13,29 @@ use super::{Arguments, outcome, pairs, play_all, programs};
 
 /// Subject of a chapter.
 pub(super) struct Subject<C> {
-    /// The chapter's heading.
+    /// Heading of the chapter.
     pub(super) name: &'static str,
     /// Text before the matrix.
     pub(super) preface: &'static str,
-    /// Peers that know it.
+    /// Peers that support the subject.
     pub(super) peers: &'static [&'static str],
     pub(super) cases: fn() -> Vec<C>,
-    /// Plays a case between a client and a server.
+    /// Runs a case between a client and a server.
     pub(super) play: fn(&C, &Program, &Program, &Field) -> Outcome,
 }
 
-/// Results of the chosen cases.
+/// Results of the selected cases.
 pub(super) struct Chapter {
     name: &'static str,
     preface: &'static str,
-    /// Names, and what they are about.
+    /// Names and descriptions of the cases.
     cases: Vec<(&'static str, &'static str)>,
     columns: Vec<Column>,
 }
 
 impl<C: Described + Sync> Subject<C> {
-    /// Plays the cases that are asked for, with the peers that are asked for or that know the subject.
+    /// Runs the requested cases with the requested peers, or by default with all peers that support the
+    /// subject.
     pub(super) fn play(&self, root: &Path, arguments: &Arguments) -> Result<Chapter, String> {
         let cases = chosen((self.cases)(), arguments)?;
         let mut arguments = arguments.clone();
@@ -58,7 +59,7 @@ impl<C: Described + Sync> Subject<C> {
     }
 }
 
-/// Returns the cases that are asked for by name, or all of them if no name is given.
+/// Returns the cases that were requested by name, or all cases by default.
 pub(super) fn chosen<C: Described>(mut cases: Vec<C>, arguments: &Arguments) -> Result<Vec<C>, String> {
     let wanted = &arguments.case;
     if let Some(unknown) = wanted.iter().find(|name| !cases.iter().any(|case| case.name() == **name)) {
@@ -83,7 +84,7 @@ impl Chapter {
         report::matrix(&self.names(), &self.columns)
     }
 
-    /// Puts the chapter into `docs/interop.md` in place of an older one.
+    /// Writes the chapter into `docs/interop.md`, in place of its previous version.
     pub(super) fn write(&self, root: &Path) -> Result<(), String> {
         let file = root.join("docs/interop.md");
         let failed = |error| format!("docs/interop.md: {error}");

@@ -1,6 +1,6 @@
-//! Cases that a chapter of the report describes.
+//! Cases that a chapter of the report can describe.
 
-/// A case, as its chapter names it.
+/// Case with a name and a description.
 pub(super) trait Described {
     fn name(&self) -> &'static str;
     /// Returns the subject of the case, in a few words.

@@ -1,4 +1,4 @@
-//! Files that a run needs on disk: certificates, and files to fetch.
+//! Files on disk that a run needs: certificates, and files to fetch.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,35 +10,35 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// Certificates a server sends in the case of the amplification limit (the interop runner's number).
+/// Number of certificates that the server sends in the amplification limit case, as in the interop runner.
 const LONG_CHAIN: usize = 9;
-/// Number of the certificate in the long chain, counted from the server's, that clients trust: libraries
-/// bound the depth they search.
+/// Position of the trust anchor in the long chain, counted from the server's certificate. It is not the root,
+/// because libraries limit the depth of their search.
 const LONG_ANCHOR: usize = 4;
-/// Bytes of each name in the long chain. Nine such certificates exceed three times 1200 bytes by far.
+/// Length in bytes of each name in the long chain. Nine such certificates far exceed three times 1200 bytes.
 const LONG_NAME: usize = 300;
 
-/// PEM files of one server identity.
+/// PEM files of a server's identity.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
-    /// Certificate that clients trust.
+    /// Trust anchor for clients.
     pub(super) ca: PathBuf,
-    /// Certificate for clients that accept only a root as trust anchor.
+    /// Trust anchor for clients that accept only a root certificate.
     pub(super) root: PathBuf,
-    /// The server's chain.
+    /// Certificate chain of the server.
     pub(super) chain: PathBuf,
-    /// The server's key.
+    /// Private key of the server.
     pub(super) key: PathBuf,
 }
 
-/// A temporary folder with everything in it.
+/// Temporary folder with all files.
 pub(super) struct Field {
     folder: TempDir,
-    /// Held by whoever makes a file, so that nobody takes half a file for a whole one.
+    /// Lock that is held while a file is created, so that no other thread uses an incomplete one.
     making: Mutex<()>,
-    /// The usual identity: a certificate and its issuer.
+    /// Usual identity: a certificate and its issuer.
     pub(super) short: Identity,
-    /// The one that does not fit into three times the client's first flight.
+    /// Identity whose chain exceeds three times the client's first flight.
     pub(super) long: Identity,
 }
 
@@ -55,17 +55,17 @@ impl Field {
         Ok(Self { folder, making: Mutex::new(()), short, long })
     }
 
-    /// Returns the folder that servers serve.
+    /// Returns the folder of the files that servers serve.
     pub(super) fn www(&self) -> PathBuf {
         self.folder.path().join("www")
     }
 
-    /// Makes sure that the server has a file of this size and number; returns its name.
+    /// Creates the file of this size and number unless it exists. Returns its name.
     pub(super) fn file(&self, size: usize, number: usize) -> Result<String, String> {
         self.long_named_file(size, number, 0)
     }
 
-    /// Does the same as [`Field::file`], with a name of at least `length` bytes.
+    /// Acts like [`Field::file`], but with a name of at least `length` bytes.
     pub(super) fn long_named_file(
         &self,
         size: usize,
@@ -87,7 +87,7 @@ impl Field {
         tempfile::tempdir_in(self.folder.path()).map_err(|error| format!("downloads: {error}"))
     }
 
-    /// Checks that `downloads` has the file of this name, byte for byte; the error describes the difference.
+    /// Checks that the file `name` in `downloads` equals the served one. The error describes the difference.
     pub(super) fn compare(&self, downloads: &Path, name: &str) -> Result<(), String> {
         let there = fs::read(self.www().join(name)).map_err(|error| format!("{name}: {error}"))?;
         let here =
@@ -102,7 +102,7 @@ impl Field {
     }
 }
 
-/// Returns bytes that repeat nowhere within a file and differ between files (xorshift).
+/// Returns pseudorandom bytes that do not repeat within a file and differ between files (xorshift).
 fn pattern(size: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = std::iter::repeat_with(|| {
@@ -114,7 +114,8 @@ fn pattern(size: usize, seed: u64) -> Vec<u8> {
     words.flatten().take(size).collect()
 }
 
-/// Makes a chain of `length` certificates for a server and the certificate `anchor` steps above the server's.
+/// Creates a server's chain of `length` certificates. The trust anchor is `anchor` steps above the server's
+/// certificate.
 fn write_identity(
     folder: &Path,
     name: &str,
@@ -130,7 +131,7 @@ fn write_identity(
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         Ok(params)
     };
-    // From the root, `length` steps above the server, down to the server's issuer.
+    // Certificates from the root, `length` steps above the server, down to the server's issuer.
     let mut issuer = CertifiedIssuer::self_signed(authority(length)?, key()?)?;
     let mut authorities = vec![issuer.pem()];
     for level in (1..length).rev() {
@@ -155,11 +156,11 @@ fn write_identity(
     Ok(identity)
 }
 
-/// Returns a name that takes `padding` bytes more than it needs.
+/// Returns a name that is `padding` bytes longer than necessary.
 fn distinguished(common: &str, padding: usize) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common);
-    // X.520 allows 64 characters in a name of this kind.
+    // X.520 allows 64 characters in an attribute of this kind.
     for (index, kind) in [
         DnType::OrganizationName,
         DnType::OrganizationalUnitName,
@@ -189,10 +190,10 @@ mod tests {
         assert_eq!(certificates(&field.short.chain), 1);
         assert_eq!(certificates(&field.long.chain), LONG_CHAIN);
         assert_eq!(certificates(&field.long.ca), 1);
-        // Four characters of PEM carry three bytes.
+        // Four characters of PEM encode three bytes.
         let bytes = fs::metadata(&field.long.chain).unwrap().len() * 3 / 4;
         assert!(bytes > 2 * 3 * 1200, "{bytes}");
-        // The anchor is one of the chain's own certificates, neither the server's nor the root.
+        // The anchor is a certificate of the chain, but neither the server's nor the root.
         let chain = fs::read_to_string(&field.long.chain).unwrap();
         assert!(chain.contains(&fs::read_to_string(&field.long.ca).unwrap()));
         assert!(!chain.contains(&fs::read_to_string(&field.long.root).unwrap()));

@@ -1,4 +1,4 @@
-//! From what happened to what it means.
+//! Outcomes of cases, derived from the observations.
 
 use serde_json::Value;
 
@@ -6,25 +6,26 @@ use super::case::{Case, Check, Expected};
 use super::process::{Ended, UNSUPPORTED, last_line, missing};
 use super::watch::Seen;
 
-/// The cell of a matrix.
+/// Cell of a matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It worked; a remark.
+    /// The case passed; a remark.
     Pass(String),
-    /// One side cannot do it; which, and why.
+    /// One side does not support the case; the side and the reason.
     Unsupported(String),
-    /// It was not tried; why.
+    /// The case was not run; the reason.
     Skipped(String),
-    /// It did not work, through a fault of the other stack; which.
+    /// The case failed because of a fault in the other stack; the fault.
     Foreign(String),
-    /// It did not work; why.
+    /// The case failed; the reason.
     Failed(String),
 }
 
-/// Bytes that a first flight may have at most; a server that stopped there has felt the amplification limit.
+/// Maximum number of bytes in reply to a first flight. A server that reached it was stopped by the
+/// amplification limit.
 const LIMIT_IS_FELT: u64 = 3 * 1200;
 
-/// Judges a client that has ended; `seen` is what was seen on the wire, if anybody watched.
+/// Judges a client that has ended. `seen` contains the observations on the wire, if there was an observer.
 pub(super) fn judge(case: &Case, ended: &Ended, seen: Option<&Seen>) -> Outcome {
     if ended.code == Some(UNSUPPORTED) {
         return Outcome::Unsupported(format!("client: {}", missing(&ended.log)));
@@ -86,7 +87,7 @@ fn verify(check: &Check, report: &Value, seen: Option<&Seen>) -> Result<(), Stri
     }
 }
 
-/// Returns a figure that is worth showing.
+/// Returns a figure for the matrix.
 fn remark(case: &Case, ended: &Ended, report: &Value, seen: Option<&Seen>) -> String {
     for check in &case.checks {
         match (check, seen) {

@@ -1,27 +1,27 @@
-//! Faults and gaps of other stacks that have been looked into. They are shown as what they are, and fail no
-//! run.
+//! Known faults and gaps of other stacks, which have been investigated. They are reported as such, and do not
+//! make a run fail.
 
 use super::case::STATELESS_RESET;
 use super::judge::Outcome;
 use super::watch::Seen;
 
-/// A failure that is not this project's.
+/// Failure that is not this project's fault.
 struct Known {
-    /// Peers that have the failure; `client` is set when they have it as clients.
+    /// Peers with this failure, in the role of clients if `client` is set and otherwise of servers.
     peers: &'static [&'static str],
     client: bool,
     case: &'static str,
-    /// Test for this failure, from the observed traffic and the failure's text.
+    /// Function that recognizes the failure from the observed traffic and the error message.
     applies: fn(&Seen, &str) -> bool,
-    /// Set when the peer never claimed to support the case.
+    /// `true` if the peer never claimed to support the case.
     gap: bool,
     why: &'static str,
 }
 
-/// One full packet of the usual path MTUs, in bytes.
+/// Size of a full packet with the usual path MTU, in bytes.
 const PACKET: u64 = 1500;
 
-/// A stack, and its fork.
+/// Names of quiche and of its fork.
 const QUICHES: &[&str] = &["quiche", "quiceh"];
 
 /// See peers/README.md.
@@ -34,7 +34,7 @@ const QUICHE_KNOWS_NO_RESETS: &str =
 const QUICHE_SENDS_NO_RESETS: &str =
     "the stack sends no stateless resets by itself, and the peer's program sends none";
 
-/// Our second probe is a PING.
+/// Reason: our second probe is a PING.
 const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that it can read has no CRYPTO frame, as a probe may \
                                 (RFC 9002 section 6.2.4)";
 
@@ -181,8 +181,8 @@ fn early_data_was_refused(seen: &Seen, failure: &str) -> bool {
     seen.zero_rtt > 0 && failure.contains("0-RTT was not accepted")
 }
 
-/// Returns the real outcome for a failure of `case` between `client` and `server`, if it is a known failure
-/// of the peer.
+/// Returns the outcome for a failure of `case` between `client` and `server` if it is a known failure of the
+/// peer.
 pub(super) fn explain(client: &str, server: &str, case: &str, seen: &Seen, failure: &str) -> Option<Outcome> {
     let theirs = |known: &&Known| known.peers.contains(&if known.client { client } else { server });
     let known = KNOWN.iter().find(|known| theirs(known) && known.case == case)?;
@@ -227,7 +227,7 @@ mod tests {
         assert!(!explained("quinn", "rebind-port", &seen, "client took longer than 60 s"));
         assert!(explained("noq", "http3", &seen, "alert 120: peer doesn't support any known protocol"));
         assert!(!explained("noq", "http3", &seen, "file differs"));
-        // What a connection that stalls ends with may as well be this project's fault.
+        // These are errors of a stalled connection, which could also be this project's fault.
         for case in ["download-reordering", "download-both", "upload-reordering", "upload-both"] {
             for said in ["the connection timed out", "closed by the peer: 0xa", "panicked at src/stream.rs"] {
                 assert!(explain("quiceh", OURS, case, &seen, said).is_none());

@@ -1,4 +1,4 @@
-//! `cargo xtask interop`: this project's command against other stacks, both ways, case by case.
+//! `cargo xtask interop`: runs this project's command with other stacks, in both roles, case by case.
 
 mod case;
 mod chapter;
@@ -27,38 +27,38 @@ use judge::Outcome;
 use program::{OURS, PEERS, Program};
 use report::Column;
 
-/// Selection of what to run; everything by default.
+/// Selection of peers and cases; by default all.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Arguments {
-    /// Only with this peer, a folder of peers/ (repeatable); `anabranch` is this project's own command
+    /// Only this peer, a folder of peers/ (repeatable); `anabranch` is this project's own command
     #[arg(long)]
     peer: Vec<String>,
     /// Only this case (repeatable)
     #[arg(long)]
     case: Vec<String>,
-    /// The role this project's command plays
+    /// Role of this project's command
     #[arg(long, value_enum, default_value_t = Role::Both)]
     role: Role,
     /// Only the quick cases
     #[arg(long)]
     smoke: bool,
-    /// The public interop runner's contract instead, both ends in network namespaces (needs root and
-    /// iproute2)
+    /// Run the public interop runner's contract instead, with both endpoints in network namespaces (needs
+    /// root and iproute2)
     #[arg(long, conflicts_with_all = ["peer", "role", "smoke", "between"])]
     netns: bool,
-    /// Several paths at once instead, with peers that can do that
+    /// Run the multipath cases instead, with peers that support them
     #[arg(long, conflicts_with_all = ["netns", "smoke", "between"])]
     multipath: bool,
-    /// QUIC VReverso instead, with the peers that speak it
+    /// Run QUIC VReverso instead, with peers that support it
     #[arg(long, conflicts_with_all = ["netns", "multipath", "smoke"])]
     reverso: bool,
-    /// Pairs that play at the same time; a machine with few processors should not have many
+    /// Number of pairs that run concurrently; use few on a machine with few processors
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u8,
-    /// Take this project's command as it has been built
+    /// Use this project's command without building it
     #[arg(long)]
     no_build: bool,
-    /// Between two peers instead, for a look at the runner itself
+    /// Run between two peers instead, to test the runner itself
     #[arg(long, value_names = ["CLIENT", "SERVER"], num_args = 2, conflicts_with_all = ["peer", "role"])]
     between: Vec<String>,
 }
@@ -71,7 +71,7 @@ enum Role {
     Both,
 }
 
-/// Runs what is asked for and prints the matrix; whether nothing failed. A whole run writes
+/// Runs the selected cases and prints the matrix. Returns whether none failed. A complete run writes
 /// `docs/interop.md`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     if arguments.netns {
@@ -122,10 +122,10 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     Ok(!failed)
 }
 
-/// A program by its name, or why it cannot take part.
+/// Name of a program, and the program or the reason why it cannot take part.
 type Known = (String, Result<Program, String>);
 
-/// Returns all programs that take part, built if need be.
+/// Returns all programs that take part, after building them if necessary.
 fn programs(root: &Path, pairs: &[(String, String)], fresh: bool) -> Vec<Known> {
     let mut programs: Vec<Known> = Vec::new();
     for name in pairs.iter().flat_map(|(client, server)| [client, server]) {
@@ -136,7 +136,7 @@ fn programs(root: &Path, pairs: &[(String, String)], fresh: bool) -> Vec<Known> 
     programs
 }
 
-/// Has `play` play all cases of each pair, some pairs at a time.
+/// Calls `play` for all cases of each pair. `jobs` pairs run concurrently.
 fn play_all(
     pairs: &[(String, String)],
     jobs: usize,
@@ -160,7 +160,7 @@ fn play_all(
     columns.into_iter().map(|(_, column)| column).collect()
 }
 
-/// Has `play` play a case, if both programs are there.
+/// Calls `play` if both programs are available.
 fn outcome(
     client: &str,
     server: &str,
@@ -170,7 +170,8 @@ fn outcome(
     let find = |name: &str| programs.iter().find(|(known, _)| known == name).map(|(_, program)| program);
     match (find(client), find(server)) {
         (Some(Ok(from)), Some(Ok(to))) => play(from, to),
-        // Without its own command the project has nothing to show; without a peer it has less.
+        // Without its own command the run shows nothing, so that is a failure. A missing peer is only
+        // skipped.
         (Some(Err(why)), _) if client == OURS => Outcome::Failed(format!("{client}: {why}")),
         (_, Some(Err(why))) if server == OURS => Outcome::Failed(format!("{server}: {why}")),
         (Some(Err(why)), _) => Outcome::Skipped(format!("{client}: {why}")),
@@ -191,7 +192,7 @@ fn chosen(arguments: &Arguments) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Clients and servers by name, in the order of the columns.
+/// Returns the pairs of client and server by name, in the order of the columns.
 fn pairs(arguments: &Arguments) -> Vec<(String, String)> {
     if let [client, server] = &arguments.between[..] {
         return vec![(client.clone(), server.clone())];

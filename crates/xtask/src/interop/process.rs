@@ -1,4 +1,4 @@
-//! Child processes that never outlive the case they belong to.
+//! Child processes that never outlive their case.
 
 use std::net::SocketAddr;
 use std::process::{ChildStdin, Command, Stdio};
@@ -10,9 +10,9 @@ use crate::child::{Reaped, collect, lines};
 
 /// Time that a server may take until it listens.
 const START: Duration = Duration::from_secs(10);
-/// Time that a server may take to end once its stdin has ended.
+/// Time that a server may take to exit after its standard input has ended.
 const END: Duration = Duration::from_secs(5);
-/// Exit status for a case that a program cannot do (the interop runner's contract).
+/// Exit status for a case that a program does not support (the interop runner's contract).
 pub(super) const UNSUPPORTED: i32 = 127;
 
 /// Returns the last line of a log that is not blank.
@@ -20,22 +20,22 @@ pub(super) fn last_line(log: &str) -> &str {
     log.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no message")
 }
 
-/// Returns the part of a program's log that names what it cannot do.
+/// Returns the unsupported feature that a program's log names.
 pub(super) fn missing(log: &str) -> &str {
     let line = last_line(log);
     line.strip_prefix("unsupported: ").unwrap_or(line)
 }
 
-/// Reason why there is no server.
+/// Reason why a server did not start.
 #[derive(Debug)]
 pub(super) enum NoServer {
-    /// The program cannot do the case.
+    /// The program does not support the case.
     Unsupported(String),
-    /// It should have started.
+    /// The program failed.
     Failed(String),
 }
 
-/// A running server.
+/// Running server.
 pub(super) struct Server {
     child: Reaped,
     stdin: Option<ChildStdin>,
@@ -82,18 +82,19 @@ impl Server {
         Ok(Self { child, stdin, lines, log: Some(log), address })
     }
 
-    /// Kills it, as a crash of its machine would.
+    /// Kills the server, as a crash of its machine would.
     pub(super) fn kill(self) {
         drop(self);
     }
 
-    /// Ends it by ending its stdin; says what it has printed since it listens, or what it complained about.
+    /// Stops the server by closing its standard input. Returns the lines that it printed after it began to
+    /// listen, or its error message.
     pub(super) fn end(mut self) -> Result<Vec<String>, String> {
         drop(self.stdin.take());
         self.ended()
     }
 
-    /// Ends it by SIGTERM, as a container is ended.
+    /// Stops the server with SIGTERM, as a container is stopped.
     pub(super) fn terminate(self) -> Result<Vec<String>, String> {
         self.child.terminate()?;
         self.ended()
@@ -114,22 +115,22 @@ impl Server {
     }
 }
 
-/// End of a client's run.
+/// Result of a client's run.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// Exit status; `None` after a signal or a time-out.
+    /// Exit status; `None` after a signal or a timeout.
     pub(super) code: Option<i32>,
-    /// Set when the client had to be killed.
+    /// `true` if the client had to be killed.
     pub(super) timed_out: bool,
     /// All of stdout.
     pub(super) output: String,
     /// All of stderr.
     pub(super) log: String,
-    /// From start to end.
+    /// Time from the client's start to its end.
     pub(super) elapsed: Duration,
 }
 
-/// A running client.
+/// Running client.
 pub(super) struct Client {
     child: Reaped,
     output: JoinHandle<String>,
@@ -145,7 +146,7 @@ impl Client {
         Ok(Self { child, output, log, started: Instant::now() })
     }
 
-    /// Waits for the end; kills it when it takes longer than `patience` from its start.
+    /// Waits for the client's end. Kills it if it runs longer than `patience`.
     pub(super) fn end(mut self, patience: Duration) -> Ended {
         let status = self.child.wait_until(self.started + patience);
         let elapsed = self.started.elapsed();

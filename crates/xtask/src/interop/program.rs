@@ -1,5 +1,4 @@
-//! The programs that take part: this project's command and the peers, all with the flags of
-//! `peers/README.md`.
+//! Programs that take part: this project's command and the peers. All accept the flags of `peers/README.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,34 +6,34 @@ use std::process::Command;
 use super::process;
 use crate::ours;
 
-/// The name of this project's own command.
+/// Name of this project's own command.
 pub(super) const OURS: &str = "anabranch";
 
-/// Peers of a run that names none.
+/// Peers of a run by default.
 pub(super) const PEERS: &[&str] = &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2"];
 
-/// Those of them that are no cargo projects, and what each needs at least.
+/// Peers that are not cargo projects, and the tool that each requires.
 const FOREIGN: &[(&str, &str)] = &[("quic-go", "go"), ("aioquic", "python3"), ("ngtcp2", "python3")];
-/// Those whose TLS library, told to trust an authority, asks who trusts that one.
+/// Peers whose TLS library accepts only a root certificate as trust anchor.
 const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic"];
-/// Those that speak QUIC VReverso.
+/// Peers that support QUIC VReverso.
 const REVERSES: &[&str] = &["quiceh"];
-/// Those that speak no protocol but HTTP/3.
+/// Peers that support only HTTP/3.
 const ONLY_HTTP3: &[&str] = &["ngtcp2"];
 
-/// A program that can be server and client.
+/// Program that can be server and client.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     /// Name in the matrix.
     pub(super) name: String,
     path: PathBuf,
-    /// Words before `server` or `client`.
+    /// Arguments before `server` or `client`.
     prefix: &'static [&'static str],
 }
 
 impl Program {
-    /// Finds the program; builds a peer that is missing and, if `fresh`, this project's own. The error says
-    /// why it cannot take part.
+    /// Finds the program. Builds a peer that is missing and, if `fresh`, this project's own command. The
+    /// error gives the reason why the program cannot take part.
     pub(super) fn ready(root: &Path, name: &str, fresh: bool) -> Result<Self, String> {
         if name == OURS {
             return Ok(Self::at(name, ours::program(root, fresh)?, &["perf"]));
@@ -69,23 +68,23 @@ impl Program {
         &self.path
     }
 
-    /// Returns whether the program transfers files over HTTP/3 or not at all.
+    /// Returns whether the program transfers files only over HTTP/3.
     pub(super) fn speaks_only_http3(&self) -> bool {
         ONLY_HTTP3.contains(&self.name.as_str())
     }
 
-    /// Returns whether the program, as a client, needs the root of a chain.
+    /// Returns whether the program, as a client, accepts only a root certificate as trust anchor.
     pub(super) fn trusts_only_roots(&self) -> bool {
         TRUST_ONLY_ROOTS.contains(&self.name.as_str())
     }
 
     /// Returns the start of a command line in this role, `server` or `client`. This project's command offers
-    /// several paths.
+    /// multipath.
     pub(super) fn command(&self, role: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.args(self.prefix).arg(role);
         if self.name == OURS {
-            // Peers that know nothing of several paths have to take no notice.
+            // Peers that do not support multipath must ignore the offer.
             command.args(["--max-paths", "4"]);
             if role == "client" {
                 command.arg("--json");
@@ -94,7 +93,7 @@ impl Program {
         command
     }
 
-    /// Returns whether the program can speak QUIC VReverso: peers according to peers/README.md, this
+    /// Returns whether the program supports QUIC VReverso: for peers according to `REVERSES`, for this
     /// project's command according to its help.
     pub(super) fn reverses(&self) -> bool {
         if self.name != OURS {
@@ -104,7 +103,7 @@ impl Program {
         help.is_ok_and(|help| offers_reverso(&String::from_utf8_lossy(&help.stdout)))
     }
 
-    /// Returns the start of a command line of the multipath cases.
+    /// Returns the start of a command line for the multipath cases.
     pub(super) fn multipath(&self, role: &str) -> Command {
         let mut command = Command::new(&self.path);
         command
@@ -113,7 +112,7 @@ impl Program {
         command
     }
 
-    /// Returns the version of the stack, from the file that pins it; `None` for this project's own.
+    /// Returns the version of the stack, from the file that pins it; `None` for this project's own command.
     pub(super) fn version(&self, root: &Path) -> Option<String> {
         let folder = root.join("peers").join(&self.name);
         if let Ok(module) = std::fs::read_to_string(folder.join("go.mod")) {
@@ -141,7 +140,7 @@ fn offers_reverso(help: &str) -> bool {
     help.split_once("--wire").is_some_and(|(_, about)| about.contains("reverso"))
 }
 
-/// Returns the version of an installed package, without Debian's additions.
+/// Returns the upstream version of an installed Debian package.
 fn debian_version(package: &str) -> Option<String> {
     let output =
         Command::new("dpkg-query").args(["-W", "-f", "${source:Upstream-Version}", package]).output().ok()?;
@@ -149,7 +148,7 @@ fn debian_version(package: &str) -> Option<String> {
     (output.status.success() && !version.is_empty()).then_some(version)
 }
 
-/// Builds something; says what it has said.
+/// Runs a build command. Returns its log.
 fn build(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("cannot be built: {error}"))?;
     let log = String::from_utf8_lossy(&output.stderr);

@@ -1,27 +1,27 @@
-//! The matrix, for the terminal and for `docs/interop.md`.
+//! Matrix for the terminal and for `docs/interop.md`.
 
 use std::fmt::Write as _;
 
 use super::case::Case;
 use super::judge::Outcome;
 
-/// A column: who talks to whom, and what came of each case.
+/// Column: client, server, and the outcome of each case.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) client: String,
     pub(super) server: String,
-    /// Outcomes by case, in the order of the rows.
+    /// Outcomes of the cases, in the order of the rows.
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// Cases of the contract with the official runner that were played alone, and their outcomes.
+/// Cases of the official runner's contract, and their outcomes.
 pub(super) struct Done {
     pub(super) cases: Vec<Case>,
     pub(super) column: Column,
 }
 
 impl Column {
-    /// Returns whether there is a fault of this project.
+    /// Returns whether a case failed because of this project.
     pub(super) fn has_failed(&self) -> bool {
         self.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Failed(_)))
     }
@@ -46,7 +46,7 @@ impl Outcome {
     }
 }
 
-/// Formats one line of progress.
+/// Formats a progress line.
 pub(super) fn line(client: &str, server: &str, case: &str, outcome: &Outcome) -> String {
     format!("{client} -> {server}  {case}: {} ({})", outcome.mark(), outcome.note())
 }
@@ -81,7 +81,7 @@ pub(super) fn matrix(cases: &[&str], columns: &[Column]) -> String {
     text
 }
 
-/// Lists every cell that is not a pass, with its reason.
+/// Lists every case that did not pass, with the reason.
 pub(super) fn holes(cases: &[&str], columns: &[Column]) -> String {
     let mut text = String::new();
     for column in columns {
@@ -95,8 +95,8 @@ pub(super) fn holes(cases: &[&str], columns: &[Column]) -> String {
     if text.is_empty() { "None.\n".to_owned() } else { text }
 }
 
-/// Formats the whole document. `versions` are the peers' names and versions, and `contract` holds the results
-/// of the public runner's contract; `chapters` come before those.
+/// Formats the whole document. `versions` contains the peers' names and versions. `chapters` stand before
+/// `contract`, the results of the public runner's contract.
 pub(super) fn document(
     cases: &[Case],
     columns: &[Column],
@@ -125,8 +125,8 @@ pub(super) fn document(
     text
 }
 
-/// Replaces the chapter of this title in the document. A new chapter is inserted before the one on the public
-/// runner's contract.
+/// Replaces the chapter with this title in the document. A new chapter is inserted before the one on the
+/// public runner's contract.
 pub(super) fn with_chapter(document: &str, title: &str, chapter: &str) -> String {
     let (before, after) = match document.split_once(title) {
         Some((before, old)) => (before, old.find("\n## ").map_or("", |end| &old[end..])),
@@ -140,7 +140,7 @@ pub(super) fn names(cases: &[Case]) -> Vec<&'static str> {
     cases.iter().map(|case| case.name).collect()
 }
 
-/// The chapter after those on multipath and on VReverso.
+/// Chapter on the public runner's contract, which follows those on multipath and on VReverso.
 pub(super) const CONTRACT: &str = "
 ## The public interop runner's contract
 

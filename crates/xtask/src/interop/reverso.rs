@@ -1,5 +1,5 @@
-//! `cargo xtask interop --reverso`: QUIC VReverso with its reference, both ways, over good links and bad
-//! ones.
+//! `cargo xtask interop --reverso`: QUIC VReverso with its reference implementation, in both roles, over good
+//! and bad links.
 
 use std::time::Duration;
 
@@ -13,11 +13,10 @@ use super::judge::Outcome;
 use super::program::Program;
 use super::run;
 
-/// The link of the transfers, fast enough that ten megabytes are through in seconds.
+/// Link of the transfers, fast enough for ten megabytes within seconds.
 const RATE: u64 = 50_000_000;
 const RTT: Duration = Duration::from_millis(20);
-/// Share of packets that get lost, share of packets that others overtake, and the maximum time by which those
-/// are delayed.
+/// Share of packets that are lost, share of packets that are reordered, and the maximum delay of the latter.
 const LOSS: f64 = 0.01;
 const REORDERED: f64 = 0.05;
 const LATER: Duration = Duration::from_millis(8);
@@ -71,7 +70,7 @@ fn reversed() -> Vec<Case> {
     ]
 }
 
-/// Returns cases on the worst links again, in version 1, which the reference also speaks.
+/// Returns the cases on the worst links in version 1, which the reference also supports.
 fn in_version_1() -> [Case; 2] {
     let link = link().loss(LOSS).reorder(REORDERED, LATER);
     let case = |name, about| Case::new(name, about).link(link.clone()).check(Check::Version(Version::V1));
@@ -87,14 +86,14 @@ fn in_version_1() -> [Case; 2] {
     ]
 }
 
-/// Adds the checks that make any case a case of VReverso.
+/// Adds the checks that the version is VReverso.
 fn in_this_version(case: Case) -> Case {
     let case = case.check(Check::Reported("version", Expected::Is("0x00791097")));
-    // Without a link nobody watches.
+    // Without a link there is no observer.
     if case.link.is_some() { case.check(Check::Version(Version::REVERSO)) } else { case }
 }
 
-/// The chapter on VReverso.
+/// Chapter on VReverso.
 pub(super) const SUBJECT: Subject<Case> =
     Subject { name: "VReverso", preface: PREFACE, peers: &["quiceh"], cases: all, play };
 
@@ -105,7 +104,7 @@ fn play(case: &Case, client: &Program, server: &Program, field: &Field) -> Outco
     }
 }
 
-/// Returns the reason why these two cannot speak VReverso to each other, if there is one.
+/// Returns the reason why these two programs cannot use VReverso, if there is one.
 fn speechless(client: &Program, server: &Program) -> Option<String> {
     let one = [client, server].into_iter().find(|one| !one.reverses())?;
     Some(format!("{} has no --wire reverso", one.name))

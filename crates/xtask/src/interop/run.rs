@@ -1,4 +1,4 @@
-//! Plays one case between two programs.
+//! Execution of one case between two programs.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -18,10 +18,10 @@ use super::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line, mi
 use super::program::Program;
 use super::watch::{PacketFilter, Seen};
 
-/// Seed of everything random in the links.
+/// Seed of all randomness in the links.
 const SEED: Seed = Seed(2);
 
-/// A case that cannot go on.
+/// Reason why a case cannot continue.
 enum Stop {
     Unsupported(String),
     Failed(String),
@@ -42,7 +42,7 @@ impl From<String> for Stop {
     }
 }
 
-/// Plays `case` and judges it.
+/// Runs `case` and judges it.
 pub(super) fn play(case: &Case, client: &Program, server: &Program, field: &Field) -> Outcome {
     let deaf = [("client", client), ("server", server)].into_iter().find(|(_, one)| one.speaks_only_http3());
     if let (Some((role, one)), false) = (deaf, case.is_about_files()) {
@@ -104,7 +104,7 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
     let seen = watch.lock().unwrap_or_else(PoisonError::into_inner).seen();
     let outcome = judge(case, &ended, case.link.as_ref().map(|_| &seen));
     if let Outcome::Pass(_) = outcome {
-        // A client that offers a version nobody speaks gets no files.
+        // A client that offers an unknown version receives no files.
         let fetched = case.name != "versionnegotiation" && (http3 || matches!(case.work, Work::Files(_)));
         for name in files.iter().filter(|_| fetched) {
             field.compare(downloads.path(), name)?;
@@ -118,7 +118,7 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
     Ok(excuse.unwrap_or(outcome))
 }
 
-/// Returns the names of the case's files; for connections one file each, if files are needed to make them.
+/// Returns the names of the case's files. Cases about connections have one file for each.
 fn files(case: &Case, field: &Field) -> Result<Vec<String>, String> {
     let groups = match &case.work {
         Work::Files(groups) => groups.clone(),
@@ -129,8 +129,8 @@ fn files(case: &Case, field: &Field) -> Result<Vec<String>, String> {
     each.map(|(size, number)| field.file(size, number)).collect()
 }
 
-/// Runs clients, some at once, until all have ended or one has failed; the last one's end, or the failed
-/// one's.
+/// Runs clients, `at_once` of them concurrently, until all have ended or one has failed. Returns the result
+/// of the last client, or of the one that failed.
 fn one_by_one(
     commands: impl Iterator<Item = Command>,
     at_once: usize,
@@ -152,7 +152,7 @@ fn one_by_one(
     Ok(Ended { elapsed: began.elapsed(), ..ended })
 }
 
-/// Starts a relay like `link` from `listen` to `server`, whose traffic `watch` observes.
+/// Starts a relay from `listen` to `server` with the properties of `link`. `watch` observes its traffic.
 pub(super) fn relay(
     link: &LinkSpec,
     listen: SocketAddr,
@@ -165,7 +165,7 @@ pub(super) fn relay(
     Relay::tapped(listen, server, link, SEED, Instant::now, tap).map_err(|error| format!("relay: {error}"))
 }
 
-/// Returns an address with any port on the loopback interface that `server` is on.
+/// Returns an address with an arbitrary port on the loopback address of `server`.
 fn beside(server: SocketAddr) -> SocketAddr {
     SocketAddr::new(server.ip(), 0)
 }
@@ -192,21 +192,21 @@ fn client_command(program: &Program, connect: SocketAddr, identity: &Identity, f
     command
 }
 
-/// The idle timeout of both sides in the case of the stateless reset.
+/// Idle timeout of both endpoints in the stateless reset case.
 const IDLE: Duration = Duration::from_secs(8);
-/// Time that the connection lives before its server dies.
+/// Time after which the connection's server is killed.
 const LIFE: Duration = Duration::from_secs(1);
-/// Time within which a reset must end the connection: a client probes with growing intervals until the server
-/// answers.
+/// Time within which a reset must end the connection. The client probes with growing intervals until the
+/// server responds.
 const RESET_WITHIN: Duration = Duration::from_secs(4);
-/// Keys that tokens come from.
+/// Keys from which stateless reset tokens are derived.
 const KEYS: [&str; 2] = [
     "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
     "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeffe0e1e2e3e4e5e6e7e8e9eaebecedeeef",
 ];
 
-/// Plays stateless resets (RFC 9000 §10.3): one with the right token ends a connection at once, one with a
-/// wrong token does not.
+/// Runs the stateless reset case (RFC 9000 §10.3). A reset with the right token must end the connection at
+/// once, and one with a wrong token must not.
 fn play_stateless_reset(client: &Program, server: &Program, field: &Field) -> Result<Outcome, Stop> {
     let (believed, after) = outlive_server(client, server, field, KEYS[0])?;
     if after > RESET_WITHIN {
@@ -227,8 +227,8 @@ fn play_stateless_reset(client: &Program, server: &Program, field: &Field) -> Re
     )))
 }
 
-/// Kills the server of an upload and starts one with `key` in its place; how the client ended, and how long
-/// after that.
+/// Kills the server during an upload and starts another one with `key` in its place. Returns the client's
+/// result, and the time from the restart to the client's end.
 fn outlive_server(
     client: &Program,
     server: &Program,
@@ -242,7 +242,7 @@ fn outlive_server(
     };
     let serving = start(([127, 0, 0, 1], 0).into(), KEYS[0])?;
     let address = serving.address;
-    // Slow enough that the client still has something to send when the server dies.
+    // The link is so slow that the client still has data to send when the server is killed.
     let link = LinkSpec::new(10_000_000, Duration::from_millis(20));
     let relay = relay(&link, beside(address), address, Arc::default())?;
     let flags = ["--case", "transfer", "--upload", "100000000", "--idle-ms", &idle];

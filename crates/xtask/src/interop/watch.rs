@@ -8,30 +8,30 @@ use std::time::{Duration, Instant};
 use anabranch_lab::relay::Direction;
 use anabranch_wire::{PacketKind, Version, parse_packet};
 
-/// Maximum number of bytes that a server may send for each byte of a client whose address is not validated
-/// (RFC 9000 §8.1).
+/// Maximum number of bytes that a server may send for each byte received from a client whose address is not
+/// validated (RFC 9000 §8.1).
 const AMPLIFICATION: u64 = 3;
 
-/// One client address as the server's side sees it.
+/// Client address, as seen at the server's side.
 #[derive(Clone, Debug)]
 pub(super) struct Party {
     address: SocketAddr,
-    /// Datagrams and bytes from the client that passed.
+    /// Datagrams and bytes from the client that were forwarded.
     sent: [u64; 2],
     /// Datagrams and bytes to the client.
     received: [u64; 2],
-    /// Set when the client has shown, by a Handshake packet, that it receives the server's packets.
+    /// `true` if the client has sent a Handshake packet, which validates its address.
     validated: bool,
 }
 
-/// Somebody who watches.
+/// Observer of the traffic, which can also drop packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PacketFilter {
-    /// Datagrams from the client, counted from 1, that are not let through.
+    /// Datagrams from the client, counted from 1, that are dropped.
     drop: Option<RangeInclusive<u64>>,
-    /// Set when Version Negotiation packets are dropped. Damage to a version provokes them, and damage to
-    /// their list of versions makes clients give up, as they must. Neither is authenticated, so no client can
-    /// do anything about it.
+    /// `true` if Version Negotiation packets are dropped. A corrupted version provokes such a packet, and a
+    /// corrupted list of versions makes the client close the connection, as it must. Neither is
+    /// authenticated, so a client cannot prevent it.
     no_negotiation: bool,
     from_clients: u64,
     parties: Vec<Party>,
@@ -39,37 +39,37 @@ pub(super) struct PacketFilter {
     seen: Seen,
 }
 
-/// Observations that a case may depend on.
+/// Observations that the checks use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// Time of the last datagram to the client, counted from the first datagram in any direction.
     pub(super) last_to_client: Duration,
-    /// Retry packets.
+    /// Number of Retry packets.
     pub(super) retries: u64,
-    /// Initial packets with a token.
+    /// Number of Initial packets with a token.
     pub(super) tokens: u64,
-    /// Version Negotiation packets.
+    /// Number of Version Negotiation packets.
     pub(super) negotiations: u64,
-    /// 0-RTT packets.
+    /// Number of 0-RTT packets.
     pub(super) zero_rtt: u64,
     /// Versions of the Handshake packets that the server sent.
     pub(super) versions: BTreeSet<Version>,
-    /// The largest excess over the amplification limit, in bytes.
+    /// Largest excess over the amplification limit, in bytes.
     pub(super) excess: u64,
-    /// The most bytes sent to a client that was not validated.
+    /// Largest number of bytes sent to a client whose address was not validated.
     pub(super) unvalidated: u64,
-    /// Client addresses that the server has sent something to.
+    /// Number of client addresses to which the server has sent datagrams.
     pub(super) addresses_served: usize,
 }
 
 impl PacketFilter {
-    /// Creates a watch that drops some of the client's datagrams, and Version Negotiation packets if
-    /// requested.
+    /// Creates an observer that drops some of the client's datagrams and, if `no_negotiation` is set, Version
+    /// Negotiation packets.
     pub(super) fn dropping(drop: Option<RangeInclusive<u64>>, no_negotiation: bool) -> Self {
         Self { drop, no_negotiation, ..Self::default() }
     }
 
-    /// Observes a datagram at the server's side; returns whether it passes.
+    /// Observes a datagram at the server's side. Returns whether it is forwarded.
     pub(super) fn see(&mut self, way: Direction, client: SocketAddr, datagram: &[u8], now: Instant) -> bool {
         let since = now.duration_since(*self.started.get_or_insert(now));
         if way == Direction::ToServer {
@@ -107,7 +107,7 @@ impl PacketFilter {
         })
     }
 
-    /// Reads the long headers of a datagram (RFC 9000 §12.2); a short one always ends it.
+    /// Parses the packets with long headers in a datagram (RFC 9000 §12.2). A short header ends the parsing.
     fn read(&mut self, way: Direction, party: usize, mut datagram: &[u8]) {
         while datagram.first().is_some_and(|first| first & 0x80 != 0) {
             let Ok(packet) = parse_packet(datagram, 0) else { return };

@@ -1,5 +1,5 @@
-//! Trains drawn from a seed, in classes: those that both models must treat alike to the nanosecond, and those
-//! that meet a rule in which they differ.
+//! Packet trains drawn from a seed, in classes. In some classes both models must agree to the nanosecond;
+//! each of the others exercises one rule in which the models differ.
 
 use anabranch_lab::link::Limit;
 use anabranch_lab::random::{Rng, Seed};
@@ -7,16 +7,16 @@ use anabranch_lab::random::{Rng, Seed};
 use super::reference::{Rule, Rules};
 use super::train::{IPV4_UDP, PPP, Packet, Train};
 
-/// Packets of a train.
+/// Number of packets in a train.
 const PACKETS: usize = 300;
-/// Bytes of the smallest packet and of the largest one, which fills an MTU of 1500.
+/// Sizes in bytes of the smallest and of the largest packet, which fills an MTU of 1500.
 const SIZES: [u32; 2] = [IPV4_UDP + 1, 1500];
 const SECOND: u64 = 1_000_000_000;
 
-/// Trains of one kind.
+/// Class of trains.
 pub(super) struct Class {
     pub(super) name: &'static str,
-    /// The rule in which the two models differ over these trains, if any.
+    /// Rule in which the two models differ for these trains, if any.
     pub(super) rule: Option<Rule>,
     draw: fn(&mut Rng) -> Train,
 }
@@ -34,51 +34,52 @@ pub(super) const CLASSES: &[Class] = &[
 ];
 
 impl Class {
-    /// Draws the trains of this class, which follow from the seed.
+    /// Draws the trains of this class from the seed.
     pub(super) fn trains(&self, seed: u64, count: usize) -> Vec<Train> {
         let mut rng = Seed(seed).rng(self.name);
         (0..count).map(|_| (self.draw)(&mut rng)).collect()
     }
 
-    /// Returns the rules of the lab for this class: with the bytes that ns-3 charges, unless the class
-    /// examines them.
+    /// Returns the lab's rules for this class. They include ns-3's framing bytes, unless the class is about
+    /// these.
     pub(super) fn rules(&self) -> Rules {
         let framing = if self.rule == Some(Rule::Framing) { 0 } else { PPP };
         Rules { framing, ..Rules::LAB }
     }
 }
 
-/// Draws a path of the heterogeneous families of 2022: rates with two decimals in Mbit/s, delays in ms, the
-/// queue counted in packets, full packets and acknowledgments.
+/// Draws a path of the heterogeneous families of 2022. Rates have two decimals in Mbit/s, delays are in ms,
+/// and the queue is in packets. Packets are full packets and acknowledgments.
 fn ccr22(rng: &mut Rng) -> Train {
     let rate = rng.between(250, 10_000) * 10_000;
     let delay = rng.between(250, 10_000) * 10_000;
-    // 1.5 times the bandwidth-delay product in packets of 1200 bytes, their megabyte being 2^20 bytes.
+    // 1.5 times the bandwidth-delay product in packets of 1200 bytes, with a megabyte of 2^20 bytes.
     let product = u128::from(rate) * 1024 * 1024 / 8 * u128::from(delay) * 2 / u128::from(SECOND) / 1_000_000;
     let queue = usize::try_from(product * 3 / 2 / 1200).unwrap_or(usize::MAX).max(1);
     let sizes = [IPV4_UDP + 40, IPV4_UDP + 1252, IPV4_UDP + 1440];
-    // Queues of thousands do not fill within a train: an eighth of them is kept, so that something is
-    // dropped.
+    // A train does not fill queues of thousands of packets. The queue is limited to an eighth of the train,
+    // so that packets are dropped.
     let queue = queue.min(PACKETS / 8);
     Train { packets: load(rng, rate, |rng| rng.pick(&sizes)), ..train(rate, delay, Limit::Packets(queue)) }
 }
 
-/// Draws any rate and any sizes, with the queue counted in packets.
+/// Draws an arbitrary rate and arbitrary sizes, with a queue in packets.
 fn packets(rng: &mut Rng) -> Train {
     let limit = Limit::Packets(rng.between(1, 60) as usize);
     any(rng, limit)
 }
 
-/// Draws the same with the queue counted in bytes and room for at least one packet.
+/// Draws an arbitrary rate and arbitrary sizes, with a queue in bytes that has room for at least one packet.
 fn bytes(rng: &mut Rng) -> Train {
     let limit = Limit::Bytes(rng.between(u64::from(SIZES[1] + PPP), 60_000));
     any(rng, limit)
 }
 
-/// Draws packets that are sent in the very instants in which transmissions end, where a full queue makes the
-/// order matter.
+/// Draws packets that are sent at the instants at which transmissions end. With a full queue, the order then
+/// matters.
 fn instants(rng: &mut Rng) -> Train {
-    // A byte takes 1 to 8 µs, and packets have one size: so everything happens at multiples of the same time.
+    // A byte takes 1 to 8 µs and all packets have one size, so all events occur at multiples of the same
+    // time.
     let byte_us = rng.pick(&[1, 2, 4, 8]);
     let size = rng.between(SIZES[0].into(), SIZES[1].into()) as u32;
     let step = u64::from(size + PPP) * byte_us * 1_000;
@@ -96,16 +97,16 @@ fn sends_first(rng: &mut Rng) -> Train {
     Train { sends_first: true, ..instants(rng) }
 }
 
-/// Draws packets whose transmission ends in the middle between two nanoseconds, or would if ns-3's seconds
-/// did not lack digits.
+/// Draws packets whose transmission time ends in half a nanosecond. In ns-3, some of these times are not
+/// exact.
 fn halves(rng: &mut Rng) -> Train {
     let rate = rng.pick(&[1_024_000, 5_120_000, 128_000_000]);
-    // 125 bytes at 1.024 Mbit/s are 2^-10 s, which ns-3's seconds hold exactly.
+    // 125 bytes at 1.024 Mbit/s take 2^-10 s, which ns-3 represents exactly.
     let packets = load(rng, rate, |rng| 125 * rng.between(1, 11) as u32 - PPP);
     Train { packets, ..train(rate, rng.below(SECOND), Limit::Packets(20)) }
 }
 
-/// Draws a queue counted in bytes that has no room for large packets.
+/// Draws a queue in bytes that has no room for large packets.
 fn tiny_queue(rng: &mut Rng) -> Train {
     let limit = Limit::Bytes(rng.between(SIZES[0].into(), SIZES[1].into()));
     any(rng, limit)
@@ -122,7 +123,7 @@ fn train(rate: u64, delay: u64, limit: Limit) -> Train {
     Train { rate, delay, limit, sends_first: false, packets: Vec::new() }
 }
 
-/// Bursts with random pauses that keep the link between three fifths and twice as busy as it can be.
+/// Draws bursts with random pauses. They offer a load of 60 % to 200 % of the link's rate.
 fn load(rng: &mut Rng, rate: u64, size: impl Fn(&mut Rng) -> u32) -> Vec<Packet> {
     let longest_burst = rng.pick(&[1, 4, 40]);
     let busy_percent = rng.between(60, 200);

@@ -1,4 +1,4 @@
-//! Trains through the lab's link.
+//! Packet trains sent through the lab's link.
 
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use anabranch_wire::Time;
 
 use super::train::{Arrival, IPV4_UDP, Train};
 
-/// Returns the arrivals of the train's packets; `framing` bytes are charged beyond each IP packet.
+/// Returns the arrivals of the train's packets. `framing` bytes are added to the size of each IP packet.
 pub(super) fn run(train: &Train, framing: u32) -> Vec<Arrival> {
     let queue = Queue::new(Rate::constant(train.rate), train.limit).overhead(IPV4_UDP + framing);
     let spec = LinkSpec::default().both(queue).both(Delay(Duration::from_nanos(train.delay)));

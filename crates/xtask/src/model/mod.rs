@@ -1,4 +1,4 @@
-//! `cargo xtask model`: the same packet trains through the lab's link and through ns-3, packet by packet.
+//! `cargo xtask model`: compares the lab's link with ns-3, packet by packet, on the same packet trains.
 
 mod draw;
 mod lab;
@@ -15,36 +15,36 @@ use train::{Arrival, Train};
 /// Selection of the trains that are sent.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Number that the trains depend on
+    /// Seed of the trains
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Number of trains of each class, about 300 packets each
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     trains: u16,
-    /// Without ns-3, say so and succeed if the lab follows its rules
+    /// If ns-3 is missing, print that, and succeed if the lab follows its own rules
     #[arg(long)]
     allow_missing: bool,
 }
 
-/// Findings over the trains of a class.
+/// Results over the trains of a class.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     packets: usize,
-    /// Packets that the lab's link dropped.
+    /// Number of packets that the lab's link dropped.
     dropped: usize,
-    /// Packets of which the lab's link makes something else than the lab's rules.
+    /// Number of packets for which the lab's link deviates from its rules.
     lab_wrong: usize,
-    /// Packets of which ns-3 makes something else than its rules.
+    /// Number of packets for which ns-3 deviates from its rules.
     ns3_wrong: usize,
-    /// Packets of which the two make the same, to the nanosecond.
+    /// Number of packets for which both links agree to the nanosecond.
     equal: usize,
-    /// Packets that only one of them dropped.
+    /// Number of packets that only one of the links dropped.
     dropped_by_one: usize,
-    /// Nanoseconds between the two arrivals at most.
+    /// Largest difference between the two arrivals, in nanoseconds.
     largest: u64,
 }
 
-/// Prints the table; whether everything is equal or explained.
+/// Prints the table. Returns whether all results are equal or explained.
 pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let ns3 = Ns3::build(root)?;
     match &ns3 {
@@ -69,7 +69,7 @@ pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     Ok(good)
 }
 
-/// Holds both links against the rules, and against each other.
+/// Compares both links with the rules, and with each other.
 fn compare(class: &Class, trains: &[Train], theirs: Option<&[Vec<Arrival>]>) -> Tally {
     let rules = class.rules();
     let their_rules = class.rule.map_or(rules, |rule| rules.with(rule));
@@ -104,8 +104,8 @@ fn differences(one: &[Arrival], other: &[Arrival]) -> usize {
     one.iter().zip(other).filter(|(one, other)| one != other).count() + one.len().abs_diff(other.len())
 }
 
-/// Judges a class. Without a rule, all packets must be equal. With a rule, some must differ, or the class
-/// would show nothing, and all differences must follow from the rule.
+/// Judges a class. Without a rule, the results of all packets must be equal. With a rule, some must differ,
+/// because the class would otherwise show nothing, and the rule must explain all differences.
 fn judge(class: &Class, tally: &Tally, compared: bool) -> (bool, String) {
     let differ = tally.packets - tally.equal;
     if tally.lab_wrong > 0 {

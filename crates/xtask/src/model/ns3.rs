@@ -1,4 +1,4 @@
-//! Trains through ns-3, in a program of its own.
+//! Packet trains sent through ns-3, in a separate program.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 use super::train::{Arrival, Train};
 use crate::child::{Reaped, collect};
 
-/// Time that all trains together may take.
+/// Maximum duration of all trains together.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Name in pkg-config of the part of ns-3 with the link.
+/// Name in pkg-config of ns-3's module with the link.
 const MODULE: &str = "ns3-point-to-point";
 
-/// The program, built.
+/// The program, which has been built.
 pub(super) struct Ns3 {
     program: PathBuf,
-    /// ns-3's version.
+    /// Version of ns-3.
     pub(super) version: String,
 }
 
 impl Ns3 {
-    /// Builds the program if ns-3 is installed; `None` if it is not.
+    /// Builds the program. Returns `None` if ns-3 is not installed.
     pub(super) fn build(root: &Path) -> Result<Option<Self>, String> {
         let Ok(found) = Command::new("pkg-config").args(["--modversion", MODULE]).output() else {
             return Ok(None);
@@ -45,7 +45,8 @@ impl Ns3 {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = Reaped::spawn(&mut command).map_err(|error| format!("peer-ns3: {error}"))?;
         let printed = collect(child.0.stdout.take());
-        // It reads everything before it prints anything. If it has ended already, its status says more.
+        // The program reads all input before it prints. If it has already ended, its exit status is reported
+        // below.
         let _ = child.0.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
         let status = child.wait_until(Instant::now() + PATIENCE).ok_or("peer-ns3 does not end")?;
         if !status.success() {

@@ -1,5 +1,5 @@
-//! A link written down a second time, event by event and with its rules as switches, against which both the
-//! lab's link and that of ns-3 are held.
+//! Second implementation of a link, event by event, whose rules can be switched. Both the lab's link and
+//! ns-3's are compared with it.
 
 use std::collections::VecDeque;
 
@@ -7,21 +7,21 @@ use anabranch_lab::link::Limit;
 
 use super::train::{Arrival, Train};
 
-/// In what links may differ.
+/// Rules in which links may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Bytes on the wire beyond the IP packet.
+    /// Number of bytes on the wire in addition to the IP packet.
     pub(super) framing: u32,
-    /// Serialization times are taken from seconds with 64 binary digits behind the point, cut off.
+    /// `true` if serialization times are computed in seconds with 64 binary fraction digits, truncated.
     pub(super) fixed_point: bool,
-    /// A packet that is sent in the instant in which a transmission ends finds the queue as before.
+    /// `true` if a packet sent at the instant at which a transmission ends finds the queue as before the end.
     pub(super) sends_first: bool,
-    /// A packet that meets an idle transmitter passes through the queue, too, and is dropped if it does not
-    /// fit.
+    /// `true` if a packet that finds an idle transmitter passes through the queue as well, and is dropped if
+    /// it does not fit.
     pub(super) through_queue: bool,
 }
 
-/// A rule in which ns-3 differs from the lab.
+/// Rule in which ns-3 differs from the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Framing,
@@ -31,7 +31,7 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    /// Returns the rule in one line.
+    /// Describes the rule in one line.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Framing => "2 bytes of PPP around each packet",
@@ -43,11 +43,11 @@ impl Rule {
 }
 
 impl Rules {
-    /// Those of the lab's link.
+    /// Rules of the lab's link.
     pub(super) const LAB: Self =
         Self { framing: 0, fixed_point: false, sends_first: false, through_queue: false };
 
-    /// Returns these rules with one of them as it is in ns-3.
+    /// Returns these rules with one of them replaced by ns-3's.
     pub(super) fn with(self, rule: Rule) -> Self {
         match rule {
             Rule::Framing => Self { framing: super::train::PPP, ..self },
@@ -57,7 +57,7 @@ impl Rules {
         }
     }
 
-    /// Nanoseconds that so many bytes take.
+    /// Returns the nanoseconds that the transmission of `bytes` takes.
     fn serialization(self, bytes: u64, rate: u64) -> u64 {
         const NANOS: u128 = 1_000_000_000;
         let (bits, rate) = (u128::from(bytes) * 8, u128::from(rate));
@@ -72,11 +72,11 @@ impl Rules {
     }
 }
 
-/// A transmitter and its queue as the packets' indices.
+/// Transmitter and queue. The queue contains the packets' indices.
 struct Link<'a> {
     train: &'a Train,
     rules: Rules,
-    /// End of the current transmission, and the packet that is transmitted.
+    /// End of the current transmission, and the index of its packet.
     busy: Option<(u64, usize)>,
     queue: VecDeque<usize>,
     arrivals: Vec<Arrival>,
@@ -140,7 +140,8 @@ mod tests {
     use super::super::train::Packet;
     use super::*;
 
-    /// Returns the arrivals of packets of 1000 bytes at 8 Mbit/s, 1 ms each, with a queue of one packet.
+    /// Returns the arrivals of packets of 1000 bytes at 8 Mbit/s, which take 1 ms each, with a queue of one
+    /// packet.
     fn arrivals(rules: Rules, sent_us: &[u64]) -> Vec<Arrival> {
         let packets = sent_us.iter().map(|at| Packet { at: at * 1_000, size: 1000 }).collect();
         let limit = Limit::Packets(1);
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn halves_round_as_their_digits_allow() {
         let fixed = Rules::LAB.with(Rule::FixedPoint);
-        // 976562.5 ns are 2^-10 s; 154687.5 ns have no end in binary.
+        // 976562.5 ns are 2^-10 s; 154687.5 ns are not a finite binary fraction of a second.
         let times = |rules: Rules| [rules.serialization(125, 1_024_000), rules.serialization(99, 5_120_000)];
         assert_eq!(times(Rules::LAB), [976_562, 154_687]);
         assert_eq!(times(fixed), [976_563, 154_687]);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Runs a class without ns-3 installed; the reference takes its place.
+/// Runs the reference in place of ns-3, with ns-3's rule for the class.
 fn reference_as_ns3(class: &Class, trains: &[Train]) -> Vec<Vec<Arrival>> {
     let rules = class.rules();
     let rules = class.rule.map_or(rules, |rule| rules.with(rule));

@@ -1,42 +1,43 @@
-//! Packet trains: a link, and packets sent over it at given times.
+//! Packet trains: a link, and the packets sent over it at given times.
 
 use std::fmt::Write as _;
 
 use anabranch_lab::link::Limit;
 
-/// Bytes of IPv4 and UDP headers in each packet.
+/// Size of the IPv4 and UDP headers of each packet, in bytes.
 pub(super) const IPV4_UDP: u32 = 28;
-/// Bytes that PPP adds to a packet in ns-3.
+/// Number of bytes that PPP adds to a packet in ns-3.
 pub(super) const PPP: u32 = 2;
 
-/// Arrival of a packet's last bit in nanoseconds, or nothing if the packet was dropped.
+/// Arrival time of a packet's last bit in nanoseconds; `None` if the packet was dropped.
 pub(super) type Arrival = Option<u64>;
 
-/// One link in one direction, and what is sent over it.
+/// Link in one direction, and the packets sent over it.
 #[derive(Clone, Debug)]
 pub(super) struct Train {
-    /// Bits per second.
+    /// Rate in bits per second.
     pub(super) rate: u64,
-    /// Nanoseconds of propagation.
+    /// Propagation delay in nanoseconds.
     pub(super) delay: u64,
     pub(super) limit: Limit,
-    /// In ns-3, a packet that is sent in the instant in which a transmission ends comes before that.
+    /// `true` if, in ns-3, a packet sent at the instant at which a transmission ends is handled before that
+    /// end.
     pub(super) sends_first: bool,
-    /// In the order in which they are sent.
+    /// Packets in the order in which they are sent.
     pub(super) packets: Vec<Packet>,
 }
 
-/// A packet of a train.
+/// Packet of a train.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
-    /// Nanoseconds after the train's start.
+    /// Send time in nanoseconds after the train's start.
     pub(super) at: u64,
-    /// Bytes, IPv4 and UDP headers included.
+    /// Size in bytes, including the IPv4 and UDP headers.
     pub(super) size: u32,
 }
 
 impl Train {
-    /// Adds its text form, as `peers/ns3/train.cc` describes it.
+    /// Appends the train in the text format that `peers/ns3/train.cc` describes.
     pub(super) fn write(&self, text: &mut String) {
         let limit = match self.limit {
             Limit::Packets(packets) => format!("{packets}p"),

@@ -1,5 +1,4 @@
-//! A client that was not told where to begin, whose host changes under it: one path, which follows the
-//! routing table.
+//! Client without a `--path` option, on a host that changes: its single path follows the routing table.
 
 use std::fs;
 use std::io::Read;
@@ -12,19 +11,19 @@ use super::network::{Link, NAME, SERVER, SERVER_V6, hosts, run as ip};
 use super::scene::{FIRST, FLOW, PATIENCE, PORT, SECOND, Scene, content};
 use crate::child::{Reaped, collect};
 
-/// Bytes that have come before something changes.
+/// Number of bytes that must arrive before the change.
 const BEFORE: usize = 3_000_000;
 /// Maximum time without data because of a change.
 const LONGEST_GAP: Duration = Duration::from_millis(200);
-/// Bytes that may come over a link that is not in use.
+/// Maximum number of bytes that may arrive over a link that is not in use.
 const STRAY: u64 = 30_000;
-/// Maximum number of measurements of a gap: a busy machine makes gaps of its own.
+/// Maximum number of measurements of a gap. A busy machine causes gaps as well.
 const TRIES: usize = 3;
 
-/// A change of the host, and what takes it back.
+/// Function that changes the host.
 type Change = fn() -> Result<(), String>;
 
-/// Scenes in order: the name, the preparation of the host, and the change in the middle of a transfer.
+/// Scenes in order: the name, the preparation of the host, and the change during the transfer.
 pub(super) const SCENES: [(&str, Change, Change); 6] = [
     ("link-down", nothing, || FIRST.down()),
     ("new-address", nothing, || FIRST.readdress(1, 7)),
@@ -38,7 +37,7 @@ fn nothing() -> Result<(), String> {
     Ok(())
 }
 
-/// Takes the first interface down, and replaces the second one's address.
+/// Takes the first interface down and replaces the second one's address.
 fn link_and_address() -> Result<(), String> {
     SECOND.readdress(1, 7)?;
     FIRST.down()
@@ -62,7 +61,7 @@ fn to_ipv4() -> Result<(), String> {
 }
 
 impl Scene {
-    /// Plays one of [`SCENES`]; tells for how long nothing came.
+    /// Runs one of [`SCENES`]. Returns a description of the gaps without data.
     pub(super) fn followed(&self, prepare: Change, change: Change) -> Result<String, String> {
         let mut gaps = Vec::new();
         while gaps.len() < TRIES {
@@ -77,8 +76,8 @@ impl Scene {
         Err(format!("nothing came for {}", gaps.join(", ")))
     }
 
-    /// Checks that with `--no-migration` no data arrives over the other link, and all of it once the first
-    /// one is back.
+    /// Checks that with `--no-migration` no data arrives over the other link, and that all data arrives once
+    /// the first link is up again.
     pub(super) fn forbidden(&self) -> Result<String, String> {
         [FIRST, SECOND].iter().try_for_each(|link| link.reset())?;
         let gap = self.gap(&["--no-migration"], || {
@@ -92,8 +91,8 @@ impl Scene {
         Ok(format!("nothing came for {} ms", gap.as_millis()))
     }
 
-    /// Returns the longest time without a byte after `change`, which happens in the middle of a transfer.
-    /// Until then all data has to arrive over the first link, which the routing table prefers.
+    /// Returns the longest time without data after `change`, which is made during a transfer. Until then all
+    /// data must arrive over the first link, which the routing table prefers.
     fn gap(&self, options: &[&str], change: impl Fn() -> Result<(), String>) -> Result<Duration, String> {
         let elsewhere = SECOND.received()?;
         let mut command = Command::new(&self.program);
@@ -143,7 +142,7 @@ impl Scene {
         }
     }
 
-    /// Errors that the system knows at once are told at once.
+    /// Checks that errors which the system reports at once also end the command at once.
     pub(super) fn unreachable(&self) -> Result<String, String> {
         [FIRST, SECOND].iter().try_for_each(|link| link.reset())?;
         let mut told = Vec::new();
@@ -165,7 +164,7 @@ impl Scene {
     }
 }
 
-/// Sets one name for both addresses of the server.
+/// Defines one host name for both addresses of the server.
 pub(super) fn name_server(folder: &std::path::Path) -> Result<(), String> {
     let file = folder.join("hosts");
     fs::write(&file, format!("{SERVER} {NAME}\n{SERVER_V6} {NAME}\n")).map_err(|error| error.to_string())?;
@@ -181,7 +180,7 @@ impl Link {
         self.speak()
     }
 
-    /// Removes the interface's IPv4 addresses, and the routes with them.
+    /// Removes the interface's IPv4 addresses and their routes.
     fn flush_v4(self) -> Result<(), String> {
         ip("ip", &["-4", "address", "flush", "dev", &self.name()])
     }

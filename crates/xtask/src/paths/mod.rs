@@ -1,6 +1,6 @@
 //! `cargo xtask paths`: `anabranch get` fetches from `anabranch serve` over two interfaces that go down, come
-//! back and change their addresses, and over one path that follows the routing table, in namespaces of its
-//! own. Needs no root where users may make namespaces (user_namespaces(7)).
+//! back and change their addresses, and over one path that follows the routing table. It runs in its own
+//! namespaces, without root where users may create namespaces (user_namespaces(7)).
 
 mod follow;
 mod network;
@@ -17,20 +17,20 @@ use crate::ours;
 /// Options for a run.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Take this project's command as it has been built
+    /// Use this project's command without building it
     #[arg(long)]
     no_build: bool,
-    /// Within the namespaces: what to play with
+    /// Inside the namespaces: the command to test
     #[arg(long, hide = true)]
     inside: Option<PathBuf>,
 }
 
-/// Time that everything except building may take.
+/// Maximum duration of all scenes, without building.
 const PATIENCE: Duration = Duration::from_secs(160);
-/// New namespaces for users, network, mounts and processes; the processes end with the first one.
+/// Options for new user, network, mount and process namespaces, whose processes end with the first one.
 const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "--mount", "--fork", "--kill-child"];
 
-/// Plays everything and says what came of it; a host without user namespaces is skipped by name.
+/// Runs all scenes and prints the results. On a host without user namespaces, prints that they are skipped.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     if let Some(program) = &arguments.inside {
         if let Some(obstacle) = not_fresh() {
@@ -54,8 +54,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         .ok_or_else(|| format!("it takes longer than {} s", PATIENCE.as_secs()))
 }
 
-/// Returns the reason why this process is not in namespaces made for it; there it would change interfaces
-/// that others use.
+/// Returns the reason why this process is not in newly created namespaces. The scenes would then change
+/// interfaces in use.
 fn not_fresh() -> Option<String> {
     let output = Command::new("ip").args(["-oneline", "link", "show", "up"]).output();
     match output {
@@ -65,7 +65,8 @@ fn not_fresh() -> Option<String> {
     }
 }
 
-/// Interfaces that are up, as `ip -oneline link show up` lists them; in a new namespace not even `lo` is.
+/// Describes the interfaces that are up, from the output of `ip -oneline link show up`. In a new namespace
+/// even `lo` is down.
 fn in_use(up: &str) -> Option<String> {
     let names: Vec<_> = up.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     (!names.is_empty()).then(|| {
@@ -74,7 +75,7 @@ fn in_use(up: &str) -> Option<String> {
     })
 }
 
-/// Returns the reason why the scenes cannot be played here, if there is one.
+/// Returns the reason why the scenes cannot run here, if there is one.
 fn obstacle() -> Option<&'static str> {
     let works = |program: &str, words: &[&str]| {
         let output = Command::new(program).args(words).output();

@@ -1,14 +1,14 @@
-//! A client with two interfaces, each with a link of its own to the server.
+//! Client with two interfaces. Each has a separate link to the server.
 
 use std::process::Command;
 
-/// The server's address, which both links lead to.
+/// IPv4 address of the server, reachable over both links.
 pub(super) const SERVER: &str = "10.9.9.9";
-/// The same by IPv6.
+/// IPv6 address of the server, reachable over both links.
 pub(super) const SERVER_V6: &str = "fd09::9";
-/// A name for both.
+/// Host name of both addresses.
 pub(super) const NAME: &str = "server.test";
-/// Name of the server's namespace; the client's is the one that this runs in.
+/// Name of the server's namespace. The client's is that of this process.
 const SERVER_SIDE: &str = "server";
 /// Rate of each link, and its queue in bytes.
 const RATE: [&str; 7] = ["tbf", "rate", "24mbit", "burst", "10k", "limit", "200k"];
@@ -17,9 +17,9 @@ const RATE: [&str; 7] = ["tbf", "rate", "24mbit", "burst", "10k", "limit", "200k
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link(pub(super) u8);
 
-/// Makes both links, in namespaces that are new and empty.
+/// Creates both links. The namespaces must be new and empty.
 pub(super) fn lay() -> Result<(), String> {
-    // Names of network namespaces live in /run, which is not ours.
+    // Names of network namespaces are stored in /run, which needs a private mount.
     run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
     run("mkdir", &["-p", "/run/netns"])?;
     run("ip", &["netns", "add", SERVER_SIDE])?;
@@ -50,12 +50,12 @@ pub(super) fn at_the_server(program: &std::path::Path) -> Command {
     command
 }
 
-/// Drops all packets that the server sends to `address` from now on.
+/// Drops all packets that the server sends to `address`.
 pub(super) fn black_hole(address: &str) -> Result<(), String> {
     run("ip", &["-netns", SERVER_SIDE, "route", "add", "blackhole", address])
 }
 
-/// Lets the server reach `address` again.
+/// Makes `address` reachable for the server again.
 pub(super) fn fill_hole(address: &str) -> Result<(), String> {
     run("ip", &["-netns", SERVER_SIDE, "route", "delete", "blackhole", address])
 }
@@ -83,7 +83,7 @@ impl Link {
         run("ip", &["link", "set", &self.name(), "down"])
     }
 
-    /// Routes go with an interface that goes down, and have to come back with it.
+    /// Takes the interface up and restores its routes, which were lost when it went down.
     pub(super) fn up(self) -> Result<(), String> {
         run("ip", &["link", "set", &self.name(), "up"])?;
         self.route()
@@ -96,8 +96,8 @@ impl Link {
         self.route()
     }
 
-    /// Makes the link lose everything from now on, in both directions. Neither host notices: their frames
-    /// have a destination address that nobody has.
+    /// Makes the link lose all packets in both directions. Neither host notices: the destination address of
+    /// the frames does not exist.
     pub(super) fn silence(self) -> Result<(), String> {
         const NOBODY: &str = "02:00:00:00:00:99";
         let (name, gateway) = (self.name(), self.address(254, false));
@@ -107,7 +107,7 @@ impl Link {
         run("ip", &[&["-netns", SERVER_SIDE][..], &words].concat())
     }
 
-    /// Makes the link carry packets again.
+    /// Makes the link deliver packets again.
     pub(super) fn speak(self) -> Result<(), String> {
         let (ours, theirs) = (self.name(), self.peer());
         run("ip", &["neighbour", "flush", "dev", &ours, "nud", "all"])?;
@@ -119,8 +119,8 @@ impl Link {
         run("ip", &["route", "replace", SERVER, "via", &gateway, "dev", &self.name(), "metric", &metric])
     }
 
-    /// Returns the number of bytes that have arrived on the interface, as this process's namespace counts
-    /// them.
+    /// Returns the number of bytes received on the interface, according to the counters of this process's
+    /// namespace.
     pub(super) fn received(self) -> Result<u64, String> {
         let counts = std::fs::read_to_string("/proc/self/net/dev").map_err(|error| error.to_string())?;
         let of = |line: &str| {
@@ -131,7 +131,7 @@ impl Link {
     }
 }
 
-/// Takes the names of hosts from this file.
+/// Uses this file as /etc/hosts.
 pub(super) fn hosts(file: &std::path::Path) -> Result<(), String> {
     let file = file.to_str().ok_or("a path that is no text")?;
     run("mount", &["--bind", file, "/etc/hosts"])

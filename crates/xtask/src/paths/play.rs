@@ -1,4 +1,4 @@
-//! The scenes in their order.
+//! Execution of all scenes in order.
 
 use std::path::Path;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use super::follow::{SCENES, name_server};
 use super::network::lay;
 use super::scene::Scene;
 
-/// Plays everything; this process is in namespaces of its own.
+/// Runs all scenes. This process must be in namespaces of its own.
 pub(super) fn run(program: &Path) -> Result<bool, String> {
     lay()?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;

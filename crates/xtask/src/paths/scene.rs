@@ -1,4 +1,4 @@
-//! A server with files and a client that fetches them while interfaces change.
+//! Server with files, and a client that fetches them while interfaces change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,30 +14,30 @@ use crate::child::{Reaped, collect, lines};
 pub(super) const FIRST: Link = Link(1);
 pub(super) const SECOND: Link = Link(2);
 pub(super) const PORT: u16 = 4433;
-/// Bytes of the file that is fetched over one path that changes.
+/// Size in bytes of the file that is fetched over a single changing path.
 pub(super) const FLOW: usize = 12_000_000;
-/// Bytes of the file that is fetched while interfaces change: 8 s over both links.
+/// Size in bytes of the file that is fetched over changing interfaces. It takes 8 s over both links.
 const LONG: usize = 50_000_000;
-/// Bytes of the file that shows how long a beginning takes.
+/// Size in bytes of the file that shows how long a connection takes to start.
 const SHORT: usize = 1000;
-/// Bytes that show that a path carries data: more than what control takes.
+/// Number of bytes that shows that a path carries data. It exceeds all control traffic.
 const CARRIES: u64 = 300_000;
-/// Time within which a change of the interfaces must be followed: a path is tried again after a second.
+/// Time within which the client must follow a change of interfaces. It retries a path after a second.
 const FOLLOWS: Duration = Duration::from_secs(8);
-/// Time that a transfer may take.
+/// Maximum duration of a transfer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(35);
-/// Time within which a file arrives although the first interface gets no answer: 250 ms, and the time of a
-/// program on a busy machine.
+/// Time within which a file must arrive although packets to the first interface are lost: 250 ms, plus the
+/// time of a program on a busy machine.
 const SOON: Duration = Duration::from_secs(3);
 
-/// A server with its files, and room for what is fetched.
+/// Server with its files, and a folder for fetched files.
 pub(super) struct Scene {
     pub(super) program: PathBuf,
     folder: PathBuf,
     _server: Reaped,
 }
 
-/// `anabranch get` at work.
+/// Running `anabranch get`.
 struct Fetching {
     child: Reaped,
     said: JoinHandle<String>,
@@ -72,13 +72,13 @@ impl Scene {
         Ok(Fetching { child, said, complaints })
     }
 
-    /// Checks that the fetched file equals the server's file.
+    /// Checks that the fetched file has the served content.
     fn compare(&self, name: &str, len: usize) -> Result<(), String> {
         let fetched = fs::read(self.folder.join(name)).map_err(|error| format!("{name}: {error}"))?;
         if fetched == content(len) { Ok(()) } else { Err(format!("{name} arrived with other content")) }
     }
 
-    /// Drops the server's answers to the first interface, and checks that the connection begins on the second
+    /// Drops the server's packets to the first interface, and checks that the connection begins on the second
     /// one.
     pub(super) fn silent_first(&self) -> Result<String, String> {
         let silent = FIRST.address(1, false);
@@ -100,7 +100,7 @@ impl Scene {
         Ok(format!("began on {} and was done after {} ms", SECOND.name(), took.as_millis()))
     }
 
-    /// Interfaces go, come back and get other addresses during one transfer.
+    /// Removes interfaces, restores them and changes their addresses during one transfer.
     pub(super) fn interfaces_change(&self) -> Result<String, String> {
         let mut fetching = self.fetch("long", &["--multipath"])?;
         let mut told = Vec::new();
@@ -119,8 +119,8 @@ impl Scene {
         step("second at a new address", SECOND)?;
         let facts = fetching.end(PATIENCE)?;
         self.compare("long", LONG)?;
-        // A path on each interface, the second one's at its new address: none has moved to where another one
-        // is.
+        // There must be one path on each interface, the second at its new address. No path may have migrated
+        // to an address that another one uses.
         let open = facts["paths"].as_array().into_iter().flatten().filter(|path| path["closed"].is_null());
         let mut at: Vec<_> =
             open.filter_map(|path| path["local"].as_str()?.split_once(':').map(|(ip, _)| ip)).collect();
@@ -133,7 +133,7 @@ impl Scene {
 }
 
 impl Fetching {
-    /// Measures the time from now on until data has arrived on an interface.
+    /// Measures the time until data has arrived on an interface.
     fn carries(&mut self, link: Link) -> Result<Duration, String> {
         let (begun, before) = (Instant::now(), link.received()?);
         loop {
@@ -168,7 +168,7 @@ impl Fetching {
     }
 }
 
-/// Returns bytes that differ from place to place.
+/// Returns pseudorandom bytes that depend on their position.
 pub(super) fn content(len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

@@ -1,5 +1,5 @@
-//! Arrows between crates: a crate uses the crates that the table of `ARCHITECTURE.md` says, all of them on
-//! lower floors.
+//! Dependencies between crates: a crate uses only the crates that the table of `ARCHITECTURE.md` lists, all
+//! of them on lower floors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,29 +9,29 @@ use serde_json::Value;
 
 use super::{Fault, Source};
 
-/// The file with the table.
+/// File that contains the table.
 const FILE: &str = "ARCHITECTURE.md";
-/// The first cells of the table's head.
+/// First cells of the table's header.
 const HEAD: [&str; 2] = ["Floor", "Crate (`crates/…`)"];
-/// TLS sessions and certificates from a seed, worthless as protection: the library and the command must not
-/// be built on them.
+/// Crate for seeded TLS sessions and certificates. They give no protection, so the library and the command
+/// must not use them.
 const SEEDED: &str = "seeded";
-/// The crates that may.
+/// Crates that may use the seeded crate.
 const SEEDED_USERS: [&str; 3] = ["lab", "bench", KIT];
-/// Helpers of tests. It has no floor, so that nothing but tests can use it.
+/// Crate with test helpers. It has no floor, so only tests can use it.
 const KIT: &str = "testkit";
-/// The crates that tests of any crate may use beside those of the table.
+/// Crates that the tests of any crate may use besides those of the table.
 const FOR_TESTS: [&str; 3] = ["lab", SEEDED, KIT];
 
-/// A row of the table.
+/// Row of the table.
 #[derive(Debug)]
 struct Row {
-    /// `None` for a crate that no other one may use.
+    /// Floor of the crate; `None` if no other crate may use it.
     floor: Option<u8>,
     uses: BTreeSet<String>,
 }
 
-/// Gives cargo's description of the workspace's manifests.
+/// Returns cargo's description of the workspace's manifests.
 pub(super) fn metadata(root: &Path) -> Result<Value, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -45,8 +45,8 @@ pub(super) fn metadata(root: &Path) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Reports crates and arrows that the table does not have, rows and arrows of the table that do not exist,
-/// and arrows that do not point downwards.
+/// Reports crates and dependencies that are missing from the table, rows and dependencies of the table that
+/// do not exist, and dependencies on a crate that is not on a lower floor.
 pub(super) fn check(sources: &[Source], metadata: &Value) -> Vec<Fault> {
     let Some(source) = sources.iter().find(|source| source.path == FILE) else { return Vec::new() };
     let table = table(&source.text);
@@ -68,7 +68,7 @@ pub(super) fn check(sources: &[Source], metadata: &Value) -> Vec<Fault> {
     faults
 }
 
-/// Reports the faults of one crate's arrows.
+/// Returns the faults of one crate's dependencies.
 fn of(name: &str, row: &Row, table: &BTreeMap<String, Row>, dependencies: &[Value]) -> Vec<Fault> {
     let ours = dependencies.iter().filter(|dependency| dependency["path"].is_string());
     let (tests, others): (Vec<_>, Vec<_>) = ours.partition(|dependency| dependency["kind"] == "dev");
@@ -89,7 +89,7 @@ fn of(name: &str, row: &Row, table: &BTreeMap<String, Row>, dependencies: &[Valu
     if used.contains(SEEDED) && !SEEDED_USERS.contains(&name) {
         said.push(format!("uses {SEEDED}, which only {} may", SEEDED_USERS.join(", ")));
     }
-    // A crate that names itself turns a feature of its own on for its tests.
+    // A crate that depends on itself enables one of its own features for its tests.
     let allowed = |used: &str| used == name || FOR_TESTS.contains(&used);
     let strange = |used: &&String| !row.uses.contains(*used) && !allowed(used);
     said.extend(
@@ -98,7 +98,7 @@ fn of(name: &str, row: &Row, table: &BTreeMap<String, Row>, dependencies: &[Valu
     said.into_iter().map(|what| Fault { place: format!("crate {name}"), what }).collect()
 }
 
-/// Reads the table of floors.
+/// Parses the table of floors.
 fn table(text: &str) -> BTreeMap<String, Row> {
     let cells = |line: &str| -> Vec<String> {
         line.trim().trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
@@ -114,7 +114,7 @@ fn table(text: &str) -> BTreeMap<String, Row> {
         .collect()
 }
 
-/// Gives a package's name as the table has it.
+/// Returns a package's name as in the table.
 fn short(package: &str) -> &str {
     package.strip_prefix("anabranch-").unwrap_or(package)
 }

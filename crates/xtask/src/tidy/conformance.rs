@@ -1,13 +1,12 @@
-//! The table of requirements: what it names as code or as a test must be there, and no requirement may be
-//! missing.
+//! Table of requirements: the code and the tests that it names must exist, and no requirement may be missing.
 
 use super::{Fault, Source};
 
-/// The table. A name in it is written `file#item`, the file without `crates/` in front.
+/// Path of the table. Names in it have the form `file#item`, with the file relative to `crates/`.
 const TABLE: &str = "docs/conformance-rfc10069.md";
-/// Requirements are numbered from 1 to this.
+/// Number of requirements, which are numbered from 1.
 const REQUIREMENTS: usize = 37;
-/// Words that an item's name follows where it is defined.
+/// Keywords that precede an item's name in its definition.
 const DEFINITIONS: [&str; 5] = ["fn ", "const ", "struct ", "enum ", "mod "];
 
 /// Checks that every row names existing code and existing tests, and that every requirement has a row.
@@ -52,7 +51,7 @@ pub(super) fn exists(sources: &[Source], name: &str, test: bool) -> bool {
     })
 }
 
-/// Recognizes `#[test]`, and tokio's with or without arguments.
+/// Returns whether the line is `#[test]`, or tokio's attribute with or without arguments.
 fn is_test_attribute(line: &str) -> bool {
     line == "#[test]" || line.starts_with("#[tokio::test")
 }

@@ -1,11 +1,12 @@
-//! Clocks and global randomness: on floors 1 to 5 and in the lab, time and randomness are arguments.
+//! Clocks and global randomness: on floors 1 to 5 and in the lab, time and randomness are passed as
+//! arguments.
 
 use super::{Fault, Source};
 
 /// Folders below `crates` that are deterministic.
 const DETERMINISTIC: &[&str] = &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab"];
 
-/// Calls whose results differ from run to run.
+/// Calls whose results differ between runs.
 const FORBIDDEN: &[&str] = &[
     "Instant::now",
     "SystemTime::now",
@@ -18,13 +19,13 @@ const FORBIDDEN: &[&str] = &[
     "RandomState::new",
 ];
 
-/// The lint by which a driver's boundary is marked.
+/// Lint whose `allow` attribute marks a driver's boundary.
 const BOUNDARY: &str = "clippy::disallowed_methods";
 
-/// Maximum number of lines between the use and the mark of the boundary above it.
+/// Maximum number of lines between such a call and the mark above it.
 const NEAR: usize = 10;
 
-/// Uses outside of a marked boundary.
+/// Reports such calls outside of a marked boundary.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let deterministic = |source: &&Source| {
         source.is_rust() && source.crate_folder().is_some_and(|folder| DETERMINISTIC.contains(&folder))

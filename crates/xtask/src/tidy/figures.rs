@@ -1,18 +1,18 @@
-//! Figures of speed in the README are those of the table in docs/performance.md, and say when and where they
-//! were taken.
+//! Performance figures in the README: they must equal those of the table in docs/performance.md, and state
+//! when and where they were measured.
 
 use super::{Fault, Source};
 
 /// Document with the table, and the document that quotes it.
 const TABLE: &str = "docs/performance.md";
 const QUOTES: &str = "README.md";
-/// Beginnings of the lines around the text that `anabranch-bench -- all --write` writes.
+/// Lines before and after the text that `anabranch-bench -- all --write` writes; `BEGIN` is a prefix.
 const BEGIN: &str = "<!-- measured:";
 const END: &str = "<!-- /measured -->";
-/// Beginning of that text's first line.
+/// Prefix of that text's first line.
 const HEAD: &str = "Measured on ";
 
-/// Documents without a place for figures, and lines of the one that are not in the other.
+/// Reports documents without a place for figures, and quoted lines that the table does not contain.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let of = |name: &str| sources.iter().find(|source| source.path == name);
     let (Some(table), Some(quotes)) = (of(TABLE), of(QUOTES)) else { return Vec::new() };
@@ -34,7 +34,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Returns the lines between the marks, with their indices.
+/// Returns the lines between the markers, with their indices.
 fn measured(source: &Source) -> impl Iterator<Item = (usize, &str)> {
     let lines = source.text.lines().enumerate().skip_while(|(_, line)| !line.starts_with(BEGIN)).skip(1);
     lines.take_while(|(_, line)| !line.starts_with(END))
@@ -58,7 +58,7 @@ mod tests {
         let faults = with(table, "Measured on a day\n| b | 3 |\n| a | 1 |");
         assert_eq!(places(&faults), ["README.md:4"]);
         assert!(faults[0].what.contains("`| b | 3 |` is not in docs/performance.md"));
-        // Of another day, or from below the marks.
+        // The first line has another day, and the second is from below the end marker.
         assert_eq!(
             places(&with(table, "Measured on another day\n| a | 9 |")),
             ["README.md:3", "README.md:4"]

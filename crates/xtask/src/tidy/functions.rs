@@ -1,12 +1,12 @@
-//! Function sizes: long ones are listed, not forbidden.
+//! Function sizes: long functions are listed, not forbidden.
 
 use super::rust::functions;
 use super::{Fault, Source};
 
-/// Most lines of a function that nobody needs to look at again.
+/// Maximum number of lines of a function that is not listed.
 const MAX_LINES: usize = 70;
 
-/// Functions that are long, outside of test files.
+/// Lists long functions outside of test files.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let code = sources.iter().filter(|source| source.is_rust() && !source.is_test());
     code.flat_map(|source| {

@@ -1,15 +1,15 @@
-//! One layout: a module with children is `x/mod.rs`, and unit tests that are long stand in `x/tests.rs`.
+//! File layout: a module with children is `x/mod.rs`, and long unit tests are in `x/tests.rs`.
 
 use std::collections::BTreeSet;
 
 use super::rust::code_lines;
 use super::{Fault, Source};
 
-/// Maximum number of lines between the braces of inline tests.
+/// Maximum number of lines of an inline test module.
 const MAX_INLINE: usize = 60;
 
-/// Reports modules that are `x.rs` though they have children beside their tests, tests named otherwise, and
-/// long inline tests.
+/// Reports modules named `x.rs` that have children other than their tests, wrongly named test files, and long
+/// inline tests.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let code = || sources.iter().filter(|source| source.is_rust() && source.path.starts_with("crates/"));
     let parents: BTreeSet<&str> =
@@ -36,7 +36,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Returns the folder of a file without `/`, for a file of a module's folder other than its `mod.rs`.
+/// Returns the path of the folder that contains the file, unless the file is a `mod.rs`.
 fn parent(path: &str) -> Option<&str> {
     path.rsplit_once('/').filter(|(_, name)| *name != "mod.rs").map(|(folder, _)| folder)
 }

@@ -1,8 +1,8 @@
-//! Leftover markers: what was put off, or was only there to look at something.
+//! Leftover markers of postponed work and of debugging.
 
 use super::{Fault, Source};
 
-/// Markers, in two halves so that this file has none.
+/// Markers, split in two so that this file contains none.
 const MARKERS: &[(&str, &str)] = &[
     ("todo", "!("),
     ("unimplemented", "!("),
@@ -15,7 +15,7 @@ const MARKERS: &[(&str, &str)] = &[
     (">>>>", ">>> "),
 ];
 
-/// Markers in any text file but lock files and the schemas of others.
+/// Reports markers in all text files except lock files and the schemas of others.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let markers: Vec<String> = MARKERS.iter().map(|(head, tail)| format!("{head}{tail}")).collect();
     let ours = |source: &&Source| {
@@ -32,7 +32,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Returns whether `marker` occurs in `line` and is not a part of a longer word.
+/// Returns whether `line` contains `marker` and not only as a part of a longer word.
 fn contains_word(line: &str, marker: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let bounded = |at: usize| {

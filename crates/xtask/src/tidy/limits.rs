@@ -1,5 +1,5 @@
-//! Bounds: each `MAX_…` of the crates that a peer can feed is named by a test, or is no bound on what a peer
-//! feeds.
+//! Limits: in the crates that handle a peer's input, a test must name each `MAX_…` constant, unless the
+//! constant does not limit that input.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,7 @@ use super::{Fault, Source};
 /// Folders below `crates` whose input comes from peers.
 const FED: &[&str] = &["wire", "tls", "recovery", "transport", "http3", "qlog"];
 
-/// Constants that nothing fed by a peer grows up to, by the end of their file's path, and what they are
-/// instead.
+/// Constants that do not limit a peer's input: end of the file's path, name, and meaning.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("wire/src/frame/field.rs", "MAX_SHORT_LEN", "what two bytes of a varint hold"),
     ("wire/src/header/outgoing.rs", "MAX_LONG_LENGTH", "what two bytes of a varint hold"),
@@ -41,14 +40,14 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("http3/src/varints.rs", "MAX_BYTES", "the length of two varints"),
 ];
 
-/// A constant, and where it is.
+/// Constant and its location.
 struct Limit<'a> {
     name: &'a str,
     source: &'a Source,
     index: usize,
 }
 
-/// Bounds that no test names, and exceptions that are none (any longer).
+/// Reports limits that no test names, and exceptions that are not (or no longer) exceptions.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let fed =
         |source: &&Source| source.is_rust() && source.crate_folder().is_some_and(|name| FED.contains(&name));
@@ -78,7 +77,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Describes the number of limits, and how many of them tests name.
+/// Describes the number of limits, and the number that tests name.
 pub(super) fn summary(sources: &[Source]) -> String {
     let fed =
         |source: &&Source| source.is_rust() && source.crate_folder().is_some_and(|name| FED.contains(&name));
@@ -90,7 +89,7 @@ pub(super) fn summary(sources: &[Source]) -> String {
     )
 }
 
-/// Returns the constants `MAX_…` of a file, except those of its tests.
+/// Returns the `MAX_…` constants of a file, except those of its tests.
 fn limits(source: &Source) -> Vec<Limit<'_>> {
     let code = if source.is_test() { 0 } else { code_lines(&source.text) };
     let constants = source.text.lines().take(code).enumerate().filter_map(|(index, line)| {
@@ -104,7 +103,7 @@ fn limits(source: &Source) -> Vec<Limit<'_>> {
     constants.collect()
 }
 
-/// Returns the part of a file that is compiled for tests only.
+/// Returns the part of a file that is compiled only for tests.
 fn tests(source: &Source) -> &str {
     if source.is_test() {
         return &source.text;

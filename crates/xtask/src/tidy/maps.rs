@@ -1,5 +1,5 @@
-//! Maps of the code: files that the glossary and the pictures of `ARCHITECTURE.md` name exist, and the
-//! picture of the floors has the crates of the table.
+//! Maps of the code: files named in the glossary and in the diagrams of `ARCHITECTURE.md` must exist, and the
+//! diagram of the floors must contain the crates of the table.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use super::{Fault, Source};
 
 const MAP: &str = "ARCHITECTURE.md";
 const GLOSSARY: &str = "docs/glossary.md";
-/// The folder that the pictures of a datagram and of a write are about.
+/// Folder that the diagrams of a datagram and of a write describe.
 const CORE: &str = "crates/transport/src/";
 
-/// Reports names that lead nowhere.
+/// Reports names that do not exist.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let paths: BTreeSet<&str> = sources.iter().map(|source| source.path.as_str()).collect();
     let exists = |path: &str| {
@@ -48,7 +48,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
                 continue;
             }
             let words = line.split_whitespace().filter(|word| word.ends_with(".rs"));
-            // The picture leaves out the folder where the one before says it.
+            // The diagram omits the folder if it is the same as in the previous name.
             let known =
                 |word: &str| exists(&format!("{CORE}{word}")) || exists(&format!("{CORE}connection/{word}"));
             faults.extend(
@@ -61,7 +61,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Returns floor and crate of each row of the table.
+/// Returns the floor and the crate of each row of the table.
 fn floors(text: &str) -> Vec<(&str, &str)> {
     let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | `"));
     let numbered = rows.filter(|(floor, _)| floor.parse::<u8>().is_ok());

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: what the house rules say and a compiler does not check.
+//! `cargo xtask tidy`: checks of house rules that the compiler does not check.
 
 mod arrows;
 mod conformance;
@@ -23,10 +23,10 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-/// A text file of the project.
+/// Text file of the project.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Relative to the project's root, with `/` between names.
+    /// Path relative to the project's root, with `/` as the separator.
     path: String,
     text: String,
 }
@@ -37,13 +37,13 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// Returns whether the whole file is compiled for tests only.
+    /// Returns whether the whole file is compiled only for tests.
     fn is_test(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         name == "tests.rs" || self.path.split('/').any(|part| part == "tests")
     }
 
-    /// Returns the folder below `crates`, for a file of the workspace.
+    /// Returns the file's folder below `crates`; `None` for files elsewhere.
     fn crate_folder(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
@@ -54,7 +54,7 @@ impl Source {
     }
 }
 
-/// One line of the report.
+/// Line of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     place: String,
@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Checks the project at `root` and prints one line for each fault; whether there was none.
+/// Checks the project at `root` and prints one line for each fault. Returns whether there were none.
 pub(crate) fn run(root: &Path) -> Result<bool, String> {
     let sources = sources(root)?;
     let faults: Vec<Fault> = [
@@ -106,7 +106,7 @@ pub(crate) fn draw_imports(root: &Path, only: Option<&str>) -> Result<(), String
     Ok(())
 }
 
-/// Returns the text files that are, or would be, under version control.
+/// Returns the text files that are under version control, and new ones that are not ignored.
 fn sources(root: &Path) -> Result<Vec<Source>, String> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -120,7 +120,7 @@ fn sources(root: &Path) -> Result<Vec<Source>, String> {
     let mut paths: Vec<&str> = names.split('\0').filter(|name| !name.is_empty()).collect();
     paths.sort_unstable();
     paths.dedup();
-    // What cannot be read as text is a corpus or an image, or has been deleted since.
+    // Files that cannot be read as text are corpora or images, or were deleted.
     let text = |path: &str| std::fs::read_to_string(root.join(path)).ok();
     Ok(paths.iter().filter_map(|path| Some(Source { path: (*path).to_owned(), text: text(path)? })).collect())
 }

@@ -1,12 +1,12 @@
-//! Text that only holds on one machine: absolute paths, and sources of packages.
+//! Text that is valid only on one machine: absolute paths, and package sources.
 
 use super::{Fault, Source};
 
-/// Folders of somebody's machine, in two halves so that this file names none.
+/// Folders of a particular machine, split in two so that this file contains none.
 const PLACES: &[(&str, &str)] =
     &[("/ro", "ot/"), ("/ho", "me/"), ("/Us", "ers/"), ("/wo", "rk/"), ("C:\\", "Users"), ("file:", "///")];
 
-/// Settings that send package managers elsewhere.
+/// Settings that redirect package managers to other registries.
 const SETTINGS: &[(&str, &str)] = &[
     ("index", "-url"),
     ("GOPRO", "XY="),
@@ -15,10 +15,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("npm_config", "_registry"),
 ];
 
-/// The registry that Cargo's lock files name.
+/// Registry in Cargo's lock files.
 const CRATES_IO: &str = "https://github.com/rust-lang/crates.io-index";
 
-/// Finds such paths and settings in any text file, and other sources in lock files.
+/// Reports such paths and settings in all text files, and other sources in lock files.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let join = |table: &[(&str, &str)]| -> Vec<String> {
         table.iter().map(|(head, tail)| format!("{head}{tail}")).collect()
@@ -44,8 +44,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// Returns whether an absolute path in `line` starts with `place`; in URLs and relative paths other text
-/// stands before it.
+/// Returns whether an absolute path in `line` starts with `place`. In URLs and relative paths, other text
+/// precedes it.
 fn starts_path(line: &str, place: &str) -> bool {
     let absolute = |at: usize| {
         let before = line[..at].chars().next_back();

@@ -1,8 +1,8 @@
-//! Beginnings of documentation comments: a noun or a verb, and no question.
+//! Beginnings of documentation comments: a noun or a verb, and not a question word.
 
 use super::{Fault, Source};
 
-/// Words with which no documentation comment begins (CONTRIBUTING.md, "Prose").
+/// Words with which no documentation comment may begin (CONTRIBUTING.md, "Prose").
 const QUESTIONS: [&str; 10] =
     ["What", "Whether", "How", "Where", "Who", "Whom", "Whose", "Which", "When", "Why"];
 

@@ -1,13 +1,13 @@
-//! One file and one line: what a registry names is named nowhere else beside it.
+//! Registries: a module that a registry lists is named in one file and on one line only.
 
 use super::{Fault, Source};
 
-/// The line that a registry begins with.
+/// First line of a registry.
 const BEGIN: &str = "registry! {";
-/// Items of a registered file that have uses of their own are exported again.
+/// Prefixes of re-exports, which are allowed for items of a registered file with other uses.
 const EXPORTS: [&str; 2] = ["pub use ", "pub(crate) use "];
 
-/// Returns a fault for each further line that declares or names a registry's module in the file that has the
+/// Returns a fault for each other line that declares or names a registered module, in the file of the
 /// registry.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let files: Vec<&str> = sources.iter().map(|source| source.path.as_str()).collect();
@@ -41,7 +41,7 @@ fn of(source: &Source, files: &[&str]) -> Vec<Fault> {
     faults
 }
 
-/// Modules that a line of a registry declares: the name that it begins with, and one behind `mod`.
+/// Returns the modules that a line of a registry declares: the name at its start, and the one after `mod`.
 fn declared(line: &str) -> impl Iterator<Item = &str> {
     let first = words(line).next().filter(|_| line.starts_with(|letter: char| letter.is_ascii_lowercase()));
     let behind = line.split(" mod ").nth(1).and_then(|rest| words(rest).next());

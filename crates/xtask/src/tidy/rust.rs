@@ -1,6 +1,6 @@
-//! As much of Rust's grammar as rustfmt's layout makes easy to see.
+//! Partial parser of Rust, which relies on rustfmt's layout.
 
-/// Returns the line at which a file's inline tests start: the index of its first unindented `#[cfg(test)]`
+/// Returns the line at which a file's inline tests start: the index of the first unindented `#[cfg(test)]`
 /// before a module with a body. Returns the number of lines if there are no such tests.
 pub(super) fn code_lines(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
@@ -12,18 +12,19 @@ pub(super) fn code_lines(text: &str) -> usize {
     (0..lines.len()).find(inline).unwrap_or(lines.len())
 }
 
-/// A function with a body.
+/// Function with a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Function {
     /// Index of the line with `fn`.
     pub(super) start: usize,
-    /// Lines from there to the closing brace, both included.
+    /// Number of lines from there to the closing brace, both included.
     pub(super) lines: usize,
-    /// Its name.
+    /// Name of the function.
     pub(super) name: String,
 }
 
-/// Returns all functions of a formatted file; a nested function counts for itself and for the one around it.
+/// Returns all functions of a formatted file. A nested function is counted separately and as part of the
+/// outer one.
 pub(super) fn functions(text: &str) -> Vec<Function> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -31,8 +32,8 @@ pub(super) fn functions(text: &str) -> Vec<Function> {
         let Some(name) = function_name(line) else { continue };
         let indent = &line[..line.len() - line.trim_start().len()];
         let closing = format!("{indent}}}");
-        // The signature ends in a body on the same line, in `;` or in an opening brace; the body ends at the
-        // margin's brace.
+        // The signature ends with a body on the same line, with `;` or with an opening brace. The body ends
+        // at the closing brace with the same indentation.
         let Some(end) = (start..lines.len()).find(|&at| {
             let ends = lines[at] == closing;
             let one_liner = at == start && line.ends_with(['}', ';']);

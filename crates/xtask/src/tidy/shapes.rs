@@ -1,4 +1,4 @@
-//! Shapes of types and functions: fields of a struct, parameters of a function.
+//! Shapes of types and functions: number of fields of a struct, and of parameters of a function.
 
 use syn::visit::{self, Visit};
 
@@ -6,9 +6,9 @@ use super::{Fault, Source};
 
 /// Maximum number of fields of a struct.
 const MAX_FIELDS: usize = 20;
-/// Maximum number of a function's parameters beside `self`.
+/// Maximum number of parameters of a function, without `self`.
 const MAX_PARAMETERS: usize = 6;
-/// Structs whose domain has more fields, with the reason.
+/// Structs that need more fields, with the reason.
 const WIDE: [(&str, &str, &str); 4] = [
     ("crates/lab/src/profile/settings.rs", "Settings", "one field for each setting that a profile may name"),
     ("crates/lab/src/record/mod.rs", "Row", "one field for each column of results"),

@@ -1,12 +1,12 @@
-//! File sizes: a file that has grown beyond what one reads in one go is to be split.
+//! File sizes: a file that is too long to read in one go must be split.
 
 use super::rust::code_lines;
 use super::{Fault, Source};
 
-/// Most lines of a Rust file, its tests left out.
+/// Maximum number of lines of a Rust file, without its tests.
 const MAX_LINES: usize = 600;
 
-/// Files that are too long.
+/// Reports files that are too long.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     code(sources)
         .filter(|(_, lines)| *lines > MAX_LINES)
@@ -16,7 +16,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
         .collect()
 }
 
-/// Describes the median and the longest file in words.
+/// Describes the median and the maximum of the file sizes.
 pub(super) fn summary(sources: &[Source]) -> String {
     let mut sizes: Vec<usize> = code(sources).map(|(_, lines)| lines).collect();
     sizes.sort_unstable();

@@ -1,15 +1,15 @@
-//! The table of attacks: the code and the tests that it names exist, and it cites each test that has a row in
-//! its name.
+//! Table of attacks: the code and the tests that it names must exist, and it must cite each test whose name
+//! contains the number of a row.
 
 use super::conformance::exists;
 use super::{Fault, Source};
 
-/// The page with the table. A name in it is written `file#item`, the file without `crates/` in front.
+/// Page with the table. Names in it have the form `file#item`, with the file relative to `crates/`.
 const TABLE: &str = "docs/threats.md";
-/// Column of the tests in a row, counted from the left border.
+/// Column of the tests, counted from the left border.
 const TESTS: usize = 5;
 
-/// Finds names in the page that nothing has, and tests of rows that the page does not cite.
+/// Reports names in the page that do not exist, and tests of rows that the page does not cite.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let Some(table) = sources.iter().find(|source| source.path == TABLE) else { return Vec::new() };
     let mut faults = Vec::new();

@@ -1,11 +1,11 @@
-//! Crates that promise to be free of unsafe code.
+//! Crates that forbid unsafe code.
 
 use super::{Fault, Source};
 
-/// Folders below `crates` whose crate forbids it.
+/// Folders below `crates` whose crates forbid it.
 const SAFE: &[&str] = &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab", "testkit"];
 
-/// Reports crate roots without the promise.
+/// Reports crate roots without `#![forbid(unsafe_code)]`.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let root =
         |source: &&Source| SAFE.iter().any(|folder| source.path == format!("crates/{folder}/src/lib.rs"));

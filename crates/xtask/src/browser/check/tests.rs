@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Returns the report and the requests of a good visit.
+/// Returns the report and the requests of a successful visit.
 fn good(site: &Site) -> (Report, Vec<Request>) {
     let loaded = site.files.map(|(path, bytes)| json!({ "path": path, "protocol": "h3", "bytes": bytes }));
     let report = json!({
@@ -13,7 +13,7 @@ fn good(site: &Site) -> (Report, Vec<Request>) {
     (serde_json::from_value(report).unwrap(), requests.into())
 }
 
-/// Returns the screen after a good visit.
+/// Returns the screenshot of a successful visit.
 fn shot(site: &Site) -> Picture {
     let mut shot = Picture::plain(VIEW.0, VIEW.1, BACKGROUND);
     shot.paste(&site.picture, 40, 116);
@@ -51,7 +51,7 @@ fn the_log_has_each_file_whole_over_http3() {
     assert!(faults(&|bad| bad[0].protocol = "h2".to_owned()).contains(" of / over h3"));
     assert!(faults(&|bad| bad[3].bytes -= 1).contains("5000000 bytes of /download.bin"));
     assert!(faults(&|bad| _ = bad.remove(1)).contains("/style.css"));
-    // It may be asked for again, but nothing may fail.
+    // A file may be requested again, but no request may fail.
     let again = |bad: &mut Vec<Request>| bad.push(bad[0].clone());
     assert_eq!(faults(&again), "");
     let failed = |bad: &mut Vec<Request>| bad.push(Request { status: None, ..bad[0].clone() });

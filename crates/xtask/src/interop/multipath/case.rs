@@ -1,5 +1,5 @@
-//! The multipath cases: what lies between the two ends, what each does with the paths, and what must have
-//! been seen.
+//! Multipath cases: the links between the two endpoints, the plans of both for their paths, and the required
+//! observations.
 
 use std::time::Duration;
 
@@ -10,71 +10,74 @@ use anabranch_wire::Time;
 use crate::interop::described::Described;
 
 const MB: u64 = 1_000_000;
-/// Every path's link unless the case says otherwise.
+/// Rate and round-trip time of every path's link, unless the case specifies others.
 const RATE: u64 = 50_000_000;
 const RTT: Duration = Duration::from_millis(20);
-/// Bytes that are moved in most cases; over two such links that takes a second.
+/// Bytes that most cases transfer. Two such links take a second for them.
 const WORK: u64 = 10 * MB;
 /// Time at which links change, in milliseconds from a path's first datagram.
 const CHANGE: u64 = 400;
-/// Longer than any case.
+/// Time in milliseconds that exceeds every case.
 const EVER: u64 = 3_600_000;
 
-/// Has connection IDs replaced after 150 ms; this project's command replaces those of its peer only.
+/// Flags that replace connection IDs after 150 ms. This project's command replaces only the IDs that its peer
+/// issued.
 const REPLACES_IDS: &[&str] = &["--cid-ms", "150"];
-/// noq finds out that a path is dead by its silence alone, and only if it is told how long to wait.
+/// Flags with which noq detects a dead path. It does so only by silence, and only if an idle timeout is set.
 const NOTICES_DEATH: &[&str] = &["--path-idle-ms", "1000"];
-/// noq acknowledges on any path: on others it may say nothing that would show a change of its address.
+/// Flags with which noq sends keep-alives on each path. It acknowledges on any path, so it might otherwise
+/// send nothing on a path whose address has changed.
 const SAYS_SOMETHING: &[&str] = &["--path-keep-alive-ms", "100"];
 
-/// Since when.
+/// Time from which on a check applies.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mark {
-    /// Since a step of the client's plan, counted from 0.
+    /// A step of the client's plan, counted from 0.
     Client(usize),
-    /// Since a step of the server's plan.
+    /// A step of the server's plan, counted from 0.
     Server(usize),
-    /// Since so many milliseconds after the link's first datagram.
+    /// Milliseconds after the first datagram on the link.
     Elapsed(u64),
 }
 
-/// Condition that must hold besides two satisfied ends.
+/// Condition that must hold, besides success of both endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
-    /// Of all bytes that went this way, at least so many percent took this link.
+    /// Minimum percentage of the bytes in this direction that this link carried.
     Share(Direction, usize, u64),
-    /// At least so many bytes took it since then.
+    /// Minimum number of bytes that the link carried from the mark on.
     Carries(Direction, usize, Mark, u64),
-    /// Less than so many bytes took it since then, while the work went on.
+    /// Upper limit (exclusive) of the bytes that the link carried from the mark on, while the transfer
+    /// continued.
     Silent(Direction, usize, Mark, u64),
-    /// Less than so many took it until then.
+    /// Upper limit (exclusive) of the bytes that the link carried up to the mark.
     SilentUntil(Direction, usize, Mark, u64),
-    /// Packets with at least so many connection IDs took it.
+    /// Minimum number of different connection IDs in packets on the link.
     Ids(Direction, usize, usize),
-    /// The work took at most so many milliseconds.
+    /// Maximum duration of the transfer in milliseconds.
     Within(u64),
 }
 
-/// A case.
+/// Multipath case.
 #[derive(Clone, Debug)]
 pub(in crate::interop) struct Case {
     pub(super) name: &'static str,
     /// Subject of the case, in a few words.
     pub(super) about: &'static str,
-    /// Steps of the client; `{N}` is the address at which link N leads to the server.
+    /// Steps of the client. `{N}` stands for the address on link N that leads to the server.
     pub(super) client: String,
     /// Steps of the server.
     pub(super) server: &'static str,
-    /// Links between the two ends, one for each of the client's addresses.
+    /// Links between the endpoints, one for each of the client's addresses.
     pub(super) links: Vec<LinkSpec>,
-    /// Bytes to the client and to the server, and on how many streams.
+    /// Bytes to the client, bytes to the server, and number of streams.
     pub(super) work: (u64, u64, u64),
-    /// Numbers of paths that client and server want at once.
+    /// Maximum numbers of concurrent paths that client and server request.
     pub(super) paths: (u32, u32),
-    /// Flags of the server alone, and of the client alone.
+    /// Flags of the server only, and of the client only.
     pub(super) server_flags: &'static [&'static str],
     pub(super) client_flags: &'static [&'static str],
-    /// Flags of an end that is not this project's.
+    /// Flags of an endpoint that is a peer's program.
     pub(super) peer_flags: &'static [&'static str],
     pub(super) checks: Vec<Check>,
 }
@@ -120,13 +123,13 @@ impl Case {
         self
     }
 
-    /// Makes a NAT on this link change its port in the middle of the case.
+    /// Adds a NAT to this link that changes its port in the middle of the case.
     fn rebinds(self, link: usize) -> Self {
         let rebound = self::link().rebind(Time::from_millis(CHANGE), None, 1);
         Self { peer_flags: SAYS_SOMETHING, ..self.link(link, rebound) }
     }
 
-    /// Makes this link die in the middle of the case.
+    /// Makes this link fail in the middle of the case.
     fn dies(self, link: usize) -> Self {
         Self { peer_flags: NOTICES_DEATH, ..self.link(link, dead_from(CHANGE)) }.check(Within(12_000))
     }
@@ -136,7 +139,7 @@ impl Case {
         self
     }
 
-    /// Requires that both links carry a good part of the bytes sent `way`.
+    /// Requires that each link carries at least 15 % of the bytes sent in direction `way`.
     fn shared(self, way: Direction) -> Self {
         self.check(Share(way, 0, 15)).check(Share(way, 1, 15))
     }
@@ -245,7 +248,7 @@ fn closing() -> Vec<Case> {
     ]
 }
 
-/// Opens and abandons paths one after the other, and keeps the last.
+/// Returns steps that open and abandon paths one after the other, and keep the last one.
 fn churn() -> String {
     let passing: String = (1..8).map(|path| format!("open {{1}}; abandon {path}; ")).collect();
     format!("{passing}open {{1}}; start")

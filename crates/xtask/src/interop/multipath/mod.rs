@@ -1,5 +1,5 @@
-//! `cargo xtask interop --multipath`: both ends open, close and mark paths after a plan (`peers/README.md`)
-//! while content moves; a link in user space lies on every path, and shows what the path carries.
+//! `cargo xtask interop --multipath`: both endpoints follow a plan (`peers/README.md`) for opening, closing
+//! and marking paths during a transfer. Each path has a link in user space, which records its traffic.
 
 mod case;
 mod play;
@@ -8,7 +8,7 @@ mod traffic;
 use self::case::Case;
 use super::chapter::Subject;
 
-/// The chapter on several paths.
+/// Chapter on multipath.
 pub(super) const SUBJECT: Subject<Case> =
     Subject { name: "Multipath", preface: PREFACE, peers: &["noq"], cases: case::all, play: play::play };
 

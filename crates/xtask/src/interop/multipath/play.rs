@@ -1,4 +1,4 @@
-//! Plays one multipath case between two programs, and judges it.
+//! Execution and evaluation of a multipath case between two programs.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
@@ -16,22 +16,23 @@ use crate::interop::judge::Outcome;
 use crate::interop::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line, missing};
 use crate::interop::program::{OURS, Program};
 
-/// Seed of everything random in the links.
+/// Seed of all randomness in the links.
 const SEED: Seed = Seed(4);
-/// Time that a client may take.
+/// Maximum duration of a client's run.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time within which datagrams under way arrive after a path stops being used, in milliseconds.
+/// Time in milliseconds after which no datagrams arrive on a path that is no longer used.
 const GRACE_MS: u64 = 250;
-/// Minimum number of bytes that must move after a path stopped being used, for its silence to mean something.
+/// Minimum number of bytes that must be transferred after a path is no longer used. Otherwise its silence
+/// proves nothing.
 const REST: u64 = 1_000_000;
-/// Results of a case that has been played.
+/// Traffic and reports of a case that was run.
 struct CaseResult {
     traffic: Vec<Traffic>,
     client: Value,
     server: Value,
 }
 
-/// Plays `case` and judges it.
+/// Runs `case` and judges it.
 pub(super) fn play(case: &Case, client: &Program, server: &Program, field: &Field) -> Outcome {
     played(case, client, server, field).unwrap_or_else(|why| why)
 }
@@ -85,7 +86,8 @@ fn loopback(link: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, 0, u8::try_from(link + 1).unwrap_or(u8::MAX)))
 }
 
-/// Starts a relay for each link, at an address of its own, to the server at the same address.
+/// Starts a relay for each link. Each has its own loopback address and forwards to the server at that
+/// address.
 fn relays(case: &Case, port: u16, traffic: &[Arc<Mutex<Traffic>>]) -> Result<Vec<Relay>, String> {
     let each = case.links.iter().zip(traffic).enumerate();
     each.map(|(number, (link, traffic))| {
@@ -119,7 +121,7 @@ fn client_command(case: &Case, program: &Program, field: &Field, addresses: &[So
     command
 }
 
-/// Returns the flags that only this end gets.
+/// Returns the flags for this endpoint, which depend on whether it is a peer's program.
 fn own_flags(case: &Case, program: &Program) -> &'static [&'static str] {
     if program.name == OURS { &[] } else { case.peer_flags }
 }
@@ -129,7 +131,7 @@ impl CaseResult {
         self.client["seconds"].as_f64().unwrap_or(f64::INFINITY)
     }
 
-    /// Returns the time at which a step was done.
+    /// Returns the time at which a step was completed.
     fn step(&self, report: &Value, step: usize) -> Result<u64, String> {
         report["steps"][step]["at_ms"].as_u64().ok_or_else(|| format!("nobody has done step {step}"))
     }

@@ -1,5 +1,4 @@
-//! Traffic on a path's link: its amount, direction and time, and the connection IDs that are visible from
-//! outside.
+//! Traffic on a path's link: size, direction and time of its datagrams, and the visible connection IDs.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,18 +6,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_lab::relay::{Direction, Tap};
 
-/// Length of the connection IDs of everybody who takes part.
+/// Length of the connection IDs of all programs.
 const CID_LEN: usize = 8;
-/// The bit of the first byte that long headers have (RFC 9000 §17).
+/// Bit of the first byte that identifies long headers (RFC 9000 §17).
 const LONG_HEADER: u8 = 0x80;
 
-/// Milliseconds of the system's clock, which all programs of a case share.
+/// Returns the milliseconds of the system clock, which all programs of a case share.
 pub(super) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A datagram at the server's end of a link.
+/// Datagram at the server's end of a link.
 #[derive(Clone, Copy, Debug)]
 struct Datagram {
     at_ms: u64,
@@ -26,16 +25,16 @@ struct Datagram {
     bytes: u64,
 }
 
-/// All that has passed one link.
+/// All traffic on one link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     datagrams: Vec<Datagram>,
-    /// Destinations of packets with short headers, to the server and to the client.
+    /// Destination connection IDs of packets with short headers, to the server and to the client.
     ids: [BTreeSet<[u8; CID_LEN]>; 2],
 }
 
 impl Traffic {
-    /// Watches a relay.
+    /// Returns a tap that records a relay's traffic.
     pub(super) fn tap(traffic: &Arc<Mutex<Self>>) -> Tap {
         let traffic = Arc::clone(traffic);
         Box::new(move |way, _, datagram| {
@@ -54,18 +53,18 @@ impl Traffic {
         }
     }
 
-    /// Returns the time of the first datagram; the link's time counts from it, or from a little earlier.
+    /// Returns the time of the first datagram, which approximates the start of the link's own time.
     pub(super) fn began(&self) -> Option<u64> {
         self.datagrams.first().map(|datagram| datagram.at_ms)
     }
 
-    /// Returns the number of bytes that went `way` from `from` on and before `to`.
+    /// Returns the number of bytes in direction `way`, at or after `from` and before `to`.
     pub(super) fn bytes(&self, way: Direction, from: u64, to: u64) -> u64 {
         let counts = |datagram: &&Datagram| datagram.way == way && (from..to).contains(&datagram.at_ms);
         self.datagrams.iter().filter(counts).map(|datagram| datagram.bytes).sum()
     }
 
-    /// Returns the number of connection IDs in packets that went `way`.
+    /// Returns the number of different connection IDs in packets in direction `way`.
     pub(super) fn ids(&self, way: Direction) -> usize {
         self.ids[usize::from(way == Direction::ToClient)].len()
     }

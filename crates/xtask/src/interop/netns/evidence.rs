@@ -1,4 +1,4 @@
-//! Evidence in the traces (qlog) of both ends.
+//! Evidence in the qlog traces of both endpoints.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,36 +6,36 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Evidence that traces must show.
+/// Evidence that the traces must contain.
 #[derive(Clone, Debug)]
 pub(super) enum Evidence {
     /// Client and server agree that there was a Retry.
     Retry,
-    /// The server's second flight is too short for a certificate.
+    /// The server's flight on the second connection is too short for a certificate.
     NoSecondCertificate,
-    /// 0-RTT packets arrived, and the client sent no more than this many bytes in others.
+    /// 0-RTT packets arrived, and the client sent at most `most_later` bytes in 1-RTT packets.
     EarlyData { most_later: u64 },
-    /// The first packet had version 1, the Handshake packets version 2.
+    /// The first packet had version 1, and the Handshake packets had version 2.
     Upgrade,
-    /// Credit was given on the way.
+    /// The client sent flow control credit during the transfer.
     WindowsWidened,
-    /// The server allowed at most this many streams at first, and more later.
+    /// The server initially allowed at most `most` streams, and more later.
     StreamLimit { most: u64 },
-    /// Both sent packets of the second key phase.
+    /// Both endpoints sent packets of the second key phase.
     KeyPhase,
-    /// Both told of marks that they have received.
+    /// Both endpoints reported received ECN marks.
     EcnCounts,
-    /// No address of version 4.
+    /// All addresses are IPv6 addresses.
     OnlyIpv6,
-    /// The client said hello more than once.
+    /// The client sent its ClientHello more than once.
     HelloRepeated,
-    /// The server challenged the client at more than one address and got its answers.
+    /// The server sent PATH_CHALLENGE to the client at more than one address, and received the responses.
     PathsValidated,
-    /// The client moved to the server's other port.
+    /// The client migrated to the server's other port.
     PreferredAddress,
 }
 
-/// One direction of one end's trace.
+/// One direction in the trace of one endpoint.
 #[derive(Clone, Debug, Default)]
 struct Packets {
     /// Packets and bytes by type.
@@ -44,30 +44,30 @@ struct Packets {
     frames: BTreeMap<String, u64>,
     /// Version of each Initial and Handshake packet, by type.
     versions: BTreeMap<String, Vec<String>>,
-    /// Packets of the second key phase.
+    /// Number of packets of the second key phase.
     updated: u64,
-    /// Set when an ACK frame reported ECT(0).
+    /// `true` if an ACK frame reported ECT(0).
     marked: bool,
-    /// CRYPTO frames at offset 0 in Initial packets.
+    /// Number of CRYPTO frames at offset 0 in Initial packets.
     hellos: u64,
     /// Bytes of CRYPTO frames in Handshake packets.
     handshake_bytes: u64,
 }
 
-/// One connection as one of its ends saw it.
+/// Trace of one connection from one of its endpoints.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trace {
     began: f64,
     alpn: Option<String>,
     sent: Packets,
     received: Packets,
-    /// Streams that this end allowed at first.
+    /// Number of streams that this endpoint initially allowed.
     streams: u64,
-    /// Set when the server proved that it had sent a Retry (RFC 9000 §7.3).
+    /// `true` if the server's transport parameters proved that it had sent a Retry (RFC 9000 §7.3).
     retried: bool,
-    /// Remote addresses that paths moved to.
+    /// Remote addresses to which paths migrated.
     moves: Vec<String>,
-    /// Addresses that the connection began with.
+    /// Initial addresses of the connection.
     addresses: Vec<String>,
     error: Option<String>,
 }
@@ -142,13 +142,13 @@ impl Packets {
         self.frames.get(name).copied().unwrap_or_default()
     }
 
-    /// Returns whether there were packets of this type and all of them had this version.
+    /// Returns whether there were packets of this type, all of this version.
     fn only(&self, kind: &str, version: &str) -> bool {
         self.versions.get(kind).is_some_and(|seen| seen.iter().all(|one| one == version))
     }
 }
 
-/// Returns `IP:PORT` of an endpoint in a trace.
+/// Returns the IP address and port of an endpoint in a trace, separated by a space.
 fn address(endpoint: &Value) -> Option<String> {
     let of = |ip: &str, port: &str| Some((endpoint[ip].as_str()?.to_owned(), endpoint[port].as_u64()?));
     of("ip_v4", "port_v4").or_else(|| of("ip_v6", "port_v6")).map(|(ip, port)| format!("{ip} {port}"))
@@ -163,8 +163,8 @@ pub(super) fn read_all(folder: &Path) -> Vec<Trace> {
     traces
 }
 
-/// Checks what holds for every case: the client has made this many connections, with the right protocol and
-/// without an error.
+/// Checks the conditions of every case: the client made this number of connections, with the right protocol
+/// and without an error.
 pub(super) fn verify_all(traces: &[Trace], connections: usize, alpn: &str) -> Result<(), String> {
     if let Some(error) = traces.iter().find_map(|trace| trace.error.as_ref()) {
         return Err(format!("a client's connection ended with {error}"));
@@ -176,7 +176,7 @@ pub(super) fn verify_all(traces: &[Trace], connections: usize, alpn: &str) -> Re
     Ok(())
 }
 
-/// Checks that the traces show the evidence; the error says what they show instead.
+/// Checks that the traces contain the evidence. The error describes their actual content.
 pub(super) fn verify(evidence: &Evidence, client: &[Trace], server: &[Trace]) -> Result<(), String> {
     match evidence {
         Evidence::Retry => {
@@ -213,7 +213,7 @@ pub(super) fn verify(evidence: &Evidence, client: &[Trace], server: &[Trace]) ->
     }
 }
 
-/// Checks the same for evidence from after the handshake.
+/// Checks evidence from after the handshake.
 fn verify_later(evidence: &Evidence, client: &[Trace], server: &[Trace]) -> Result<(), String> {
     match evidence {
         Evidence::WindowsWidened => {
@@ -255,7 +255,7 @@ fn verify_later(evidence: &Evidence, client: &[Trace], server: &[Trace]) -> Resu
             });
             ensure(moved, &|| format!("the client moved to {moves:?}"))
         }
-        // These are looked at by `verify`.
+        // These are checked by `verify`.
         Evidence::Retry
         | Evidence::NoSecondCertificate
         | Evidence::EarlyData { .. }
@@ -275,7 +275,7 @@ fn sum(traces: &[Trace], of: &dyn Fn(&Trace) -> u64) -> u64 {
 
 const VERSION_1: &str = "00000001";
 const VERSION_2: &str = "6b3343cf";
-/// Port that every connection begins on.
+/// Port on which every connection begins.
 const FIRST_PORT: &str = "443";
 
 #[cfg(test)]

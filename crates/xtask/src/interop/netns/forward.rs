@@ -1,4 +1,4 @@
-//! Program in the router's namespace: the lab's relay with a case's link, and a watch.
+//! Program in the router's namespace: the lab's relay with the link of a case, and an observer.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use super::super::run::relay;
 use super::super::watch::{PacketFilter, Seen};
 use super::plan::{Play, plan};
 
-/// Relay for a case until standard input ends, then say what was seen.
+/// Relay for a case until standard input ends, then print the observations.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Forward {
     #[arg(long)]
@@ -53,7 +53,7 @@ fn to_json(seen: &Seen) -> Value {
     })
 }
 
-/// Parses the output of [`run`]; returns `None` if the line is something else.
+/// Parses the output of [`run`]. Returns `None` for any other line.
 pub(super) fn from_json(line: &str) -> Option<Seen> {
     let value: Value = serde_json::from_str(line).ok()?;
     let number = |key: &str| value[key].as_u64();

@@ -1,4 +1,4 @@
-//! A TCP connection that competes with the one that is tested.
+//! TCP connection that competes with the tested connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,22 +11,22 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpCongestion;
 use serde_json::{Value, json};
 
-/// Time that the sender may take to reach the receiver.
+/// Time that the sender may take to connect to the receiver.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval at which either end checks whether to stop.
+/// Interval at which both ends check whether to stop.
 const TICK: Duration = Duration::from_millis(50);
 /// Congestion controller of the sender.
 const CONTROLLER: &str = "cubic";
-/// Bytes that are moved at a time.
+/// Number of bytes in one read or write.
 const PIECE: usize = 64 * 1024;
 
-/// One end of a TCP connection that is always busy, until standard input ends
+/// One end of a TCP connection that sends continuously, until standard input ends
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Load {
-    /// Receive here, and say at the end how much it was
+    /// Receive on this address, and report the number of bytes at the end
     #[arg(long, value_name = "ADDR", required_unless_present = "send")]
     receive: Option<SocketAddr>,
-    /// Send there
+    /// Send to this address
     #[arg(long, value_name = "ADDR", conflicts_with = "receive")]
     send: Option<SocketAddr>,
 }
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Load) -> Result<bool, String> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     thread::spawn(move || {
-        // However it ends, it has ended.
+        // Any result means that standard input has ended.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         told.store(true, Ordering::Relaxed);
     });
@@ -76,14 +76,14 @@ fn send(address: SocketAddr, stop: &AtomicBool) -> std::io::Result<()> {
         match stream.write(&piece) {
             Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            // The receiver has enough.
+            // The receiver has closed the connection.
             Err(_) => break,
         }
     }
     Ok(())
 }
 
-/// Returns the rate that the receiver has reported, in Mbit/s.
+/// Returns the rate in Mbit/s that the receiver reported.
 pub(super) fn goodput(line: &str) -> Option<f64> {
     serde_json::from_str::<Value>(line).ok()?["goodput_mbps"].as_f64()
 }

@@ -1,10 +1,10 @@
-//! `cargo xtask interop --netns`: the entry point of the public interop runner's endpoint, driven as the
-//! runner drives it, in network namespaces.
+//! `cargo xtask interop --netns`: runs the entry point of the public interop runner's endpoint in network
+//! namespaces, as the runner does.
 //!
-//! Client and server are in namespaces of their own, with a router between them. What a case does to the link
-//! is done by a relay in user space that runs in the router's namespace and has the server's names there:
-//! netem is not needed. Marks and server addresses would not survive the relay, so cases about those go past
-//! it.
+//! Client and server are in separate namespaces, with a router between them. A relay in user space simulates
+//! the link of a case. It runs in the router's namespace, at addresses to which the server's names resolve,
+//! so netem is not needed. ECN marks and server addresses would not survive the relay, so cases about those
+//! bypass it.
 
 mod evidence;
 pub(crate) mod forward;
@@ -23,8 +23,8 @@ use super::judge::Outcome;
 use super::program::{OURS, Program};
 use super::report::{self, Column, Done};
 
-/// Plays the chosen cases and prints each; `Err` if a case is unknown or there is no command to play them
-/// with.
+/// Runs the selected cases and prints each outcome. Fails if a case is unknown, or if there is no command to
+/// run the cases with.
 pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<Done, String> {
     let plays = chosen(&arguments.case)?;
     let cases = plays.iter().map(|play| play.case.clone()).collect();

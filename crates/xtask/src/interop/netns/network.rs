@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Prefix of all namespaces' names; the ID of the process that made them follows.
+/// Prefix of all namespaces' names. The ID of the process that created them follows.
 const PREFIX: &str = "anabranch-";
-/// Folder from which `ip netns exec` takes a namespace's own files of /etc.
+/// Folder in which `ip netns exec` looks for a namespace's own files of /etc.
 const NETNS_ETC: &str = "/etc/netns";
 
 pub(super) const CLIENT: [IpAddr; 2] = [
@@ -19,12 +19,12 @@ pub(super) const SERVER: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(193, 167, 100, 100)),
     IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 0x100)),
 ];
-/// The router on the server's side.
+/// Addresses of the router on the server's side.
 pub(super) const ROUTER: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(193, 167, 100, 2)),
     IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 2)),
 ];
-/// A second address of the router there.
+/// Second address of the router on the server's side.
 pub(super) const ROUTER_OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(193, 167, 100, 3));
 const ROUTER_CLIENT_SIDE: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(193, 167, 0, 2)),
@@ -33,10 +33,10 @@ const ROUTER_CLIENT_SIDE: [IpAddr; 2] = [
 /// First sixteen bits of all IPv6 addresses here.
 const CAFE: u16 = 0xfd00;
 
-/// Rate of the bottleneck, and its queue: 25 packets.
+/// Settings of the bottleneck: its rate, and a queue of 25 packets.
 const BOTTLENECK: &[&str] = &["tbf", "rate", "10mbit", "burst", "3000", "limit", "37500"];
 
-/// One of the three.
+/// One of the three hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     Client,
@@ -47,15 +47,15 @@ pub(super) enum Host {
 const HOSTS: [(Host, &str); 3] =
     [(Host::Client, "client"), (Host::Router, "router"), (Host::Server, "server")];
 
-/// The namespaces; with it go they, and every process in them.
+/// The namespaces. When this value is dropped, they and all processes in them are removed.
 #[derive(Debug)]
 pub(super) struct Network {
     name: String,
 }
 
 impl Network {
-    /// Makes them. `number` tells those of one process apart; `server` is what the server's names mean to the
-    /// client.
+    /// Creates the namespaces. `number` distinguishes the networks of one process; `server` contains the
+    /// addresses to which the server's names resolve at the client.
     pub(super) fn lay(number: usize, server: [IpAddr; 2]) -> Result<Self, String> {
         let network = Self { name: format!("{PREFIX}{}-{number}", std::process::id()) };
         for (_, part) in HOSTS {
@@ -104,7 +104,7 @@ impl Network {
         self.set(Host::Router, "net/ipv6/conf/all/forwarding", "1")
     }
 
-    /// Writes the names that the public runner uses, which `ip netns exec` shows as /etc/hosts.
+    /// Writes the host names of the public runner. `ip netns exec` shows them as /etc/hosts.
     fn write_hosts(&self, [v4, v6]: [IpAddr; 2]) -> std::io::Result<()> {
         let folder = self.etc(Host::Client);
         fs::create_dir_all(&folder)?;
@@ -123,7 +123,7 @@ impl Network {
         format!("{}-{part}", self.name)
     }
 
-    /// Limits the network between client and server to 10 Mbit/s from now on, for every protocol.
+    /// Limits the network between client and server to 10 Mbit/s, for every protocol.
     pub(super) fn narrow(&self) -> Result<(), String> {
         let router = self.namespace(Host::Router);
         for link in ["left", "right"] {
@@ -141,7 +141,7 @@ impl Network {
     }
 
     /// Returns the start of a command line that runs `program` in one of the namespaces. The program keeps
-    /// its process ID and does not outlive the thread that starts it.
+    /// its process ID and is killed when the thread that started it ends.
     pub(super) fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(host), "setpriv", "--pdeathsig", "KILL"]).arg(program);
@@ -155,7 +155,7 @@ impl Drop for Network {
     }
 }
 
-/// Returns the reason why there can be no namespaces here; `None` if there can.
+/// Returns the reason why namespaces cannot be created here; `None` if they can.
 pub(super) fn obstacle() -> Option<&'static str> {
     let works = |program: &str, words: &[&str]| {
         Command::new(program).args(words).output().is_ok_and(|output| output.status.success())
@@ -173,7 +173,7 @@ pub(super) fn obstacle() -> Option<&'static str> {
     }
 }
 
-/// Removes what runs that were killed have left behind.
+/// Removes the namespaces of earlier runs that were killed.
 pub(super) fn sweep_orphans() {
     sweep(|name| {
         let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
@@ -181,12 +181,13 @@ pub(super) fn sweep_orphans() {
     });
 }
 
-/// Removes everything that this process has made.
+/// Removes all namespaces that this process has created.
 pub(super) fn sweep_own() {
     sweep(|name| name.starts_with(&format!("{PREFIX}{}-", std::process::id())));
 }
 
-/// Removes namespaces, and ends the processes in them. What cannot be removed is gone already.
+/// Removes the chosen namespaces and ends the processes in them. Errors are ignored: what cannot be removed
+/// is already gone.
 fn sweep(chosen: impl Fn(&str) -> bool) {
     let listed =
         Command::new("ip").args(["netns", "list"]).output().map(|output| output.stdout).unwrap_or_default();
@@ -204,7 +205,7 @@ fn sweep(chosen: impl Fn(&str) -> bool) {
         let _ = ip(&["netns", "delete", name]);
         let _ = fs::remove_dir_all(Path::new(NETNS_ETC).join(name));
     }
-    // Stays if others use it.
+    // Fails, as intended, if others use the folder.
     let _ = fs::remove_dir(NETNS_ETC);
 }
 

@@ -1,4 +1,5 @@
-//! The public runner's cases: what each end is told, what lies between them, and what their traces must show.
+//! Cases of the public runner: test cases of both endpoints, the route between them, and the evidence that
+//! their traces must contain.
 
 use std::time::Duration;
 
@@ -6,39 +7,38 @@ use super::super::case::{self, Case, Check, Expected, Work, changing_link, simpl
 use super::evidence::Evidence;
 use super::network::ROUTER_OTHER;
 
-/// Minimum rate of a client on 10 Mbit/s beside a TCP connection that sends as much as it can, and of that
-/// connection, in Mbit/s.
+/// Minimum rate in Mbit/s of a client on 10 Mbit/s and of the TCP connection that competes with it.
 pub(super) const FAIR_ENOUGH: f64 = 2.0;
 
-/// Route of datagrams from one end to the other.
+/// Route of datagrams between the endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// Through the lab's relay on the router, which has the server's names.
+    /// Through the lab's relay on the router, to which the server's names resolve.
     Relay,
-    /// As the kernel forwards them.
+    /// Through the kernel's forwarding.
     Direct,
-    /// As the kernel forwards them, at 10 Mbit/s, with a TCP connection beside.
+    /// Through the kernel's forwarding at 10 Mbit/s, with a competing TCP connection.
     Contended,
 }
 
-/// A case, as it is played here.
+/// Case, with its settings for this contract.
 #[derive(Clone, Debug)]
 pub(super) struct Play {
     pub(super) case: Case,
-    /// TESTCASE of client and server.
+    /// Values of TESTCASE for client and server.
     pub(super) names: [&'static str; 2],
     pub(super) route: Route,
-    /// The server's name in URLs.
+    /// Name of the server in URLs.
     pub(super) host: &'static str,
-    /// Length of the files' names; 0 means that it does not matter.
+    /// Minimum length of the files' names; 0 for no minimum.
     pub(super) name_length: usize,
-    /// Connections that the client makes.
+    /// Number of connections that the client makes.
     pub(super) connections: usize,
     pub(super) evidence: Vec<Evidence>,
 }
 
 impl Play {
-    /// Creates the case of this name over the runner's simple link, or over its own.
+    /// Returns the case of this name, over its own link or the runner's simple link.
     fn of(name: &'static str, client: &'static str, server: &'static str) -> Self {
         let known = case::all().into_iter().find(|case| case.name == name);
         let mut case = known.unwrap_or_else(|| Case::new(name, ""));
@@ -65,7 +65,7 @@ impl Play {
     fn route(mut self, route: Route) -> Self {
         self.route = route;
         self.case.link = None;
-        // Nobody watches the wire.
+        // There is no observer on the wire.
         self.case.checks.retain(|check| matches!(check, Check::Reported(..)));
         self
     }
@@ -109,7 +109,7 @@ fn of_the_transfer() -> Vec<Play> {
         Play::of("http3", "http3", "http3"),
         Play::of("multiplexing", "transfer", "transfer").shows(Evidence::StreamLimit { most: 1000 }),
         Play::of("keyupdate", "keyupdate", "transfer").shows(Evidence::KeyPhase),
-        // The relay's sockets would take the marks off.
+        // The relay's sockets would remove the ECN marks.
         Play::of("ecn", "ecn", "ecn").route(Route::Direct).shows(Evidence::EcnCounts),
         Play::of("ipv6", "transfer", "transfer").shows(Evidence::OnlyIpv6),
     ]
@@ -131,7 +131,7 @@ fn of_addresses() -> Vec<Play> {
     vec![
         Play::of("rebind-port", "transfer", "transfer").shows(Evidence::PathsValidated),
         rebind_addr,
-        // The preferred address is the server's own, past any relay.
+        // The preferred address is the server's own and bypasses the relay.
         Play { host: "server46", ..Play::of("connectionmigration", "transfer", "connectionmigration") }
             .route(Route::Direct)
             .files(&[(1, 2_000_000)])

@@ -1,4 +1,4 @@
-//! Plays one case in namespaces of its own, both ends by `interop/run_endpoint.sh`.
+//! Execution of one case in separate namespaces, both endpoints through `interop/run_endpoint.sh`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,24 +19,24 @@ use super::{forward, load};
 const PORT: u16 = 443;
 /// Port of the competing TCP connection.
 const LOAD_PORT: u16 = 5201;
-/// Application protocols: of most cases, and of `http3`.
+/// Application protocols of most cases, and of `http3`.
 const ALPN: [&str; 2] = ["hq-interop", "h3"];
 
-/// Paths and files that all cases have in common.
+/// Paths and files that all cases share.
 pub(super) struct Setting<'a> {
-    /// The entry point.
+    /// Path of the entry point.
     pub(super) endpoint: PathBuf,
-    /// The command that it runs.
+    /// Path of the command that the entry point runs.
     pub(super) command: PathBuf,
     pub(super) field: &'a Field,
 }
 
-/// Plays `play` and judges it; `number` is for names.
+/// Runs `play` and judges it. `number` distinguishes the names of its namespaces.
 pub(super) fn play(setting: &Setting<'_>, play: &Play, number: usize) -> Outcome {
     Stage::build(setting, play, number).and_then(|stage| stage.run()).unwrap_or_else(Outcome::Failed)
 }
 
-/// A network and the folders of both ends.
+/// Network, and the folders of both endpoints.
 struct Stage<'a> {
     setting: &'a Setting<'a>,
     play: &'a Play,
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
         Ok(outcome)
     }
 
-    /// Checks what only some routes require: the relay's report, or the rate of the TCP connection.
+    /// Checks the additional requirements of a route: the relay's report, or the rate of the TCP connection.
     fn share(&self, remark: String, tcp: Option<f64>, seen: Option<&Seen>) -> Result<Outcome, String> {
         match (self.play.route, tcp, seen) {
             (Route::Relay, _, None) => Err("the relay did not say what it saw".to_owned()),
@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
         command
     }
 
-    /// Returns the command of the relay, which listens where the client looks for the server.
+    /// Returns the command of the relay. It listens at the address that the client uses for the server.
     fn relay(&self) -> Result<Command, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let version = usize::from(self.play.case.ipv6);
@@ -133,8 +133,8 @@ impl<'a> Stage<'a> {
         Ok(command)
     }
 
-    /// Starts a TCP connection in the direction of the download; the receiver, which counts the bytes, is the
-    /// last of the two.
+    /// Starts a TCP connection in the direction of the download. The receiver, which counts the bytes, is the
+    /// last of the two returned programs.
     fn compete(&self) -> Result<Vec<Server>, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let there = SocketAddr::new(CLIENT[0], LOAD_PORT).to_string();
@@ -174,7 +174,7 @@ fn files(play: &Play, field: &Field) -> Result<Vec<String>, String> {
     each.map(|(size, number)| field.long_named_file(size, number, play.name_length)).collect()
 }
 
-/// Puts an identity where the runner puts it.
+/// Copies an identity to the location that the runner uses.
 fn install(identity: &Identity, folder: &Path) -> std::io::Result<()> {
     fs::copy(&identity.chain, folder.join("cert.pem"))?;
     fs::copy(&identity.key, folder.join("priv.key")).map(|_| ())

@@ -7,7 +7,7 @@ const TABLE: &str = "# Map\n\n| Floor | Crate (`crates/…`) | What | Uses |\n|-
     | 1 | `wire` | bytes | – |\n| 2 | `seeded` | seeds | wire |\n| 3 | `transport` | core | wire |\n\
     | 4 | `lab` | network | transport, seeded |\n| – | `xtask` | tasks | lab |\n\n| 9 | `other` | table | – |\n";
 
-/// Returns the faults of crates, each listed with the crates that it uses and those that its tests use.
+/// Returns the faults of crates. Each is listed with its dependencies and those of its tests.
 fn faults(crates: &[(&str, &[&str], &[&str])]) -> Vec<String> {
     let packages: Vec<Value> = crates
         .iter()

@@ -1,10 +1,10 @@
-//! Strongly connected components of a graph: Tarjan's algorithm.
+//! Strongly connected components of a graph, by Tarjan's algorithm.
 
 use std::collections::BTreeMap;
 
 use super::graph::Graph;
 
-/// Finds the sets of files that reach each other, each sorted.
+/// Finds the sets of files that import each other, directly or indirectly. Each set is sorted.
 pub(super) fn circles(graph: &Graph) -> Vec<Vec<String>> {
     let mut search = Search {
         graph,
@@ -23,9 +23,9 @@ pub(super) fn circles(graph: &Graph) -> Vec<Vec<String>> {
 
 struct Search<'g> {
     graph: &'g Graph,
-    /// Order in which files were visited.
+    /// Numbers of the files, in the order of visits.
     numbers: BTreeMap<&'g str, usize>,
-    /// Lowest number that each file reaches.
+    /// Lowest number that is reachable from each file.
     lows: BTreeMap<&'g str, usize>,
     stack: Vec<&'g str>,
     found: Vec<Vec<String>>,

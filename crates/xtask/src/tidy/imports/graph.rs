@@ -1,4 +1,4 @@
-//! The files of a crate and the arrows between them, from its `use` items and paths.
+//! Files of a crate and their imports of each other, from `use` items and paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,21 +6,21 @@ use std::fmt::Write as _;
 use syn::visit::{self, Visit};
 use syn::{Item, ItemMod, ItemUse, UseTree, Visibility};
 
-/// Names that a path is made of.
+/// Segments of a path.
 type Names = Vec<String>;
 
-/// Most re-exports that lead from one name to its item.
+/// Maximum number of re-exports from a name to its item.
 const MAX_REEXPORTS: usize = 8;
 
-/// The imports of a crate.
+/// Imports within a crate.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    /// Files with what they import, both relative to `src`.
+    /// Files and the files that they import, both relative to `src`.
     pub(super) arrows: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Graph {
-    /// Reads the files, given by name and text.
+    /// Parses the files, given as pairs of name and text.
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
         let modules: Vec<Module> = files.iter().filter_map(|(file, text)| Module::read(file, text)).collect();
         let by_path: BTreeMap<&[String], &Module> =
@@ -35,7 +35,7 @@ impl Graph {
         graph
     }
 
-    /// Draws it as a Mermaid flowchart.
+    /// Formats the graph as a Mermaid flowchart.
     pub(super) fn mermaid(&self, name: &str, circles: &[Vec<String>]) -> String {
         let mut text = format!("%% {name}\nflowchart LR\n");
         for (from, targets) in &self.arrows {
@@ -54,23 +54,23 @@ fn id(file: &str) -> String {
     file.replace(['/', '.'], "_")
 }
 
-/// Reports whether one of two modules is above the other.
+/// Returns whether one of two modules contains the other.
 fn is_family(one: &[String], other: &[String]) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-/// A file with the paths in it.
+/// File and the paths in it.
 #[derive(Debug)]
 struct Module {
     file: String,
     path: Names,
-    /// Names of the items that it defines.
+    /// Names of the items that the file defines.
     items: BTreeSet<String>,
-    /// Names that it exports again, and where they come from.
+    /// Names that the file re-exports, and their paths.
     exports: Vec<(String, Names)>,
     /// Modules all of whose items it exports again.
     globs: Vec<Names>,
-    /// Paths that begin with `crate`, `super`, `self` or a name of its own imports.
+    /// Paths that begin with `crate`, `super`, `self` or an imported name.
     paths: Vec<Names>,
 }
 
@@ -140,7 +140,7 @@ impl<'ast> Visit<'ast> for Module {
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         let is_test = item.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"));
-        // A module with a body counts as its file, and one for tests does not.
+        // An inline module belongs to its file, except test modules, which are ignored.
         if !is_test {
             visit::visit_item_mod(self, item);
         }
@@ -170,7 +170,7 @@ fn name_of(item: &Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// Finds the module that has the item which `path` names in `from`.
+/// Finds the module that defines the item of `path`, as seen from `from`.
 fn resolve<'m>(
     modules: &BTreeMap<&[String], &'m Module>,
     from: &Module,
@@ -183,7 +183,7 @@ fn resolve<'m>(
         "crate" => (at, rest) = (Vec::new(), &path[1..]),
         "self" => rest = &path[1..],
         "super" => {}
-        // A child of the module, as `pub use child::Item` has it.
+        // A child of the module, as in `pub use child::Item`.
         name => {
             let child = [at.as_slice(), &[name.to_owned()]].concat();
             modules.get(child.as_slice())?;

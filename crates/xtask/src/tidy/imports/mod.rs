@@ -1,5 +1,4 @@
-//! Imports between the files of a crate: no files import each other in a circle, beyond a module and its own
-//! children.
+//! Imports between the files of a crate: there are no cycles, except between a module and its own children.
 
 mod circles;
 mod graph;
@@ -10,12 +9,13 @@ use self::circles::circles;
 use self::graph::Graph;
 use super::{Fault, Source};
 
-/// Reports crates with files that import each other in a circle.
+/// Reports crates whose files import each other in a cycle.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     graphs(sources).iter().filter_map(|(name, graph)| of(name, graph)).collect()
 }
 
-/// Draws the imports of a crate, or of all, as Mermaid flowcharts; arrows of circles are thick.
+/// Formats the imports of a crate, or of all crates, as Mermaid flowcharts. Arrows that are part of a cycle
+/// are thick.
 pub(super) fn draw(sources: &[Source], only: Option<&str>) -> String {
     let graphs = graphs(sources);
     let wanted = graphs.iter().filter(|(name, _)| only.is_none_or(|only| only == name.as_str()));
@@ -30,7 +30,7 @@ fn of(name: &str, graph: &Graph) -> Option<Fault> {
     (files > 0).then(|| Fault { place: format!("crates/{name}"), what })
 }
 
-/// Returns the graph of each crate, without its tests.
+/// Returns the import graph of each crate, without its tests.
 fn graphs(sources: &[Source]) -> BTreeMap<String, Graph> {
     let mut crates: BTreeMap<String, Vec<(&str, &str)>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.is_rust() && !source.is_test()) {

@@ -1,4 +1,4 @@
-//! Maps that lie.
+//! Maps with errors.
 
 use super::*;
 

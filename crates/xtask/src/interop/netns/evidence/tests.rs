@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns a trace of these records.
+/// Returns a trace with these records.
 fn trace(records: &[&str]) -> Trace {
     Trace::read(&records.iter().map(|record| format!("\u{1e}{record}\n")).collect::<String>())
 }

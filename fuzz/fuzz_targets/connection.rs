@@ -1,4 +1,4 @@
-//! Two ends whose datagrams a script loses, repeats, reorders and changes.
+//! Client and server whose datagrams a script drops, repeats, reorders and changes.
 #![no_main]
 
 #[path = "../../crates/transport/tests/harness/connection.rs"]

@@ -1,4 +1,4 @@
-//! Reads a payload's frames in both directions, writes and reads them again.
+//! Parses a payload's frames in both directions, encodes them and parses them again.
 #![no_main]
 
 #[path = "../../crates/wire/tests/harness/frames.rs"]

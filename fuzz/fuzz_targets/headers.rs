@@ -1,4 +1,4 @@
-//! Splits a datagram into packets and takes their masks off.
+//! Splits a datagram into packets and removes their header protection.
 #![no_main]
 
 #[path = "../../crates/wire/tests/harness/headers.rs"]

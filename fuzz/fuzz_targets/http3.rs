@@ -1,5 +1,5 @@
-//! Reads frames, settings, priorities, capsules, datagrams and field sections, whole and in pieces; writes
-//! and reads them again.
+//! Parses frames, settings, priorities, capsules, datagrams and field sections, as a whole and in pieces.
+//! Encodes and parses them again.
 #![no_main]
 
 #[path = "../../crates/http3/tests/harness/http3.rs"]

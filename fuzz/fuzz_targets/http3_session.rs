@@ -1,4 +1,4 @@
-//! A session over a real connection whose peer writes what the input says.
+//! HTTP/3 session over a real connection. The input determines the data that the peer writes.
 #![no_main]
 
 #[path = "../../crates/http3/tests/harness/session.rs"]

@@ -1,4 +1,4 @@
-//! Decodes transport parameters of either side, encodes and decodes them again.
+//! Decodes transport parameters of either endpoint, encodes them and decodes them again.
 #![no_main]
 
 #[path = "../../crates/wire/tests/harness/parameters.rs"]

@@ -1,4 +1,4 @@
-//! QPACK: streams and field sections of any peer, and field lines of ours through any delays.
+//! QPACK: streams and field sections from an arbitrary peer, and our own field lines with arbitrary delays.
 #![no_main]
 
 #[path = "../../crates/http3/tests/harness/qpack.rs"]

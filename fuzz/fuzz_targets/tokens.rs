@@ -1,4 +1,4 @@
-//! Initials with any token, genuine ones changed among them.
+//! Initial packets with arbitrary tokens, including modified genuine ones.
 #![no_main]
 
 #[path = "../../crates/transport/tests/harness/tokens.rs"]

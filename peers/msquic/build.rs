@@ -1,4 +1,4 @@
-//! The stack is a shared library, which `build.sh` puts beside the program.
+//! Sets the search path of msquic's shared library, which `build.sh` copies to the program's folder.
 
 fn main() {
     println!("cargo:rustc-link-arg=-Wl,-rpath,$ORIGIN");

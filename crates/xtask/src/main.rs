@@ -41,9 +41,9 @@ enum Task {
     Browser(browser::Arguments),
     /// Encode and decode header lists with the QPACK coders of other stacks
     Qpack(qpack::Arguments),
-    /// Send packet trains through the lab's link and through ns-3
+    /// Compare the lab's link with ns-3 on the same packet trains
     Model(model::Arguments),
-    /// Fetch over interfaces that come and go, in network namespaces
+    /// Fetch files while interfaces come and go, in network namespaces
     Paths(paths::Arguments),
     #[command(hide = true)]
     Forward(interop::netns::forward::Forward),

@@ -23,7 +23,7 @@ const CAPACITIES: &[&str] = &["0", "256", "4096"];
 /// without acknowledgments places each section before the instructions that it needs, so decoders must wait.
 const BLOCKING: &[(&str, &str)] = &[("0", "1"), ("100", "0")];
 
-/// Something that encodes and decodes.
+/// QPACK encoder and decoder.
 struct Coder {
     name: &'static str,
     /// Program and its first arguments.

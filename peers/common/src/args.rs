@@ -1,5 +1,5 @@
-//! The flags of the contract. Every peer takes the same ones; what a stack cannot do it refuses with status
-//! 127.
+//! Flags of the contract, which are the same for every peer. A peer rejects with status 127 the features that
+//! its stack does not support.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -10,25 +10,25 @@ use std::time::Duration;
 pub use crate::case::Case;
 use crate::{Failure, failed};
 
-/// Stream receive window when `--window` does not say otherwise, in bytes; a connection gets twice as much.
+/// Default stream receive window in bytes (`--window`). A connection's window is twice that.
 pub const DEFAULT_WINDOW: u64 = 16 << 20;
 
-/// Idle timeout when `--idle-ms` does not say otherwise.
+/// Default idle timeout (`--idle-ms`).
 pub const DEFAULT_IDLE: Duration = Duration::from_secs(30);
 
-/// Command that the first argument names.
+/// Command named by the first argument.
 pub enum Command {
     /// `server …`
     Server(Server),
     /// `client …`
     Client(Client),
-    /// Any other word, with its arguments: for a peer's own commands.
+    /// Any other command, with its arguments: for commands that only one peer has.
     Other(String, Vec<String>),
 }
 
-/// Settings of either side.
+/// Settings of both client and server.
 pub struct Common {
-    /// `--one-core K`: pin to CPU K and use one thread.
+    /// `--one-core K`: pin the process to CPU K and use one thread.
     pub one_core: Option<usize>,
     /// `--idle-ms N`
     pub idle: Duration,
@@ -36,20 +36,20 @@ pub struct Common {
     pub window: u64,
     /// `--no-gso`: one packet per system call.
     pub no_gso: bool,
-    /// `--v2`: QUIC version 2 (RFC 9369) too.
+    /// `--v2`: also support QUIC version 2 (RFC 9369).
     pub v2: bool,
-    /// `--wire NAME`: what packets look like.
+    /// `--wire NAME`: wire format of packets.
     pub wire: Wire,
 }
 
 /// Wire format of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wire {
-    /// `v1`: as in RFC 9000 (and RFC 9369).
+    /// `v1`: as in RFC 9000 and RFC 9369.
     #[default]
     V1,
-    /// `reverso`: QUIC VReverso, whose frames are read from the end; a client's first packet is such a one
-    /// already.
+    /// `reverso`: QUIC VReverso, whose frames are parsed from the end. Even the client's first packet has
+    /// this version.
     Reverso,
 }
 
@@ -80,7 +80,7 @@ impl Default for Common {
 
 /// `server` and its flags.
 pub struct Server {
-    /// Settings of either side.
+    /// Settings of both client and server.
     pub common: Common,
     /// `--listen IP:PORT`
     pub listen: SocketAddr,
@@ -88,19 +88,19 @@ pub struct Server {
     pub cert: PathBuf,
     /// `--key PEM`
     pub key: PathBuf,
-    /// `--root DIR`: files for `hq-interop` and `h3`.
+    /// `--root DIR`: folder of the files for `hq-interop` and `h3`.
     pub root: Option<PathBuf>,
-    /// `--retry`: answer every Initial without a token with Retry.
+    /// `--retry`: respond with Retry to every Initial packet without a token.
     pub retry: bool,
-    /// `--no-migration`: send disable_active_migration. (`--migrate-ok`, the default, is accepted too.)
+    /// `--no-migration`: send disable_active_migration. (`--migrate-ok`, the default, is also accepted.)
     pub migration: bool,
     /// `--preferred IP:PORT`: send preferred_address.
     pub preferred: Option<SocketAddr>,
-    /// `--reset-key HEX`: where stateless reset tokens come from, so that they outlive the process.
+    /// `--reset-key HEX`: key of the stateless reset tokens, so that they outlive the process.
     pub reset_key: Option<ResetKey>,
 }
 
-/// 32 bytes, as 64 hexadecimal digits.
+/// Key of 32 bytes, given as 64 hexadecimal digits.
 pub struct ResetKey(pub [u8; 32]);
 
 impl FromStr for ResetKey {
@@ -120,11 +120,11 @@ impl FromStr for ResetKey {
 
 /// `client` and its flags.
 pub struct Client {
-    /// Settings of either side.
+    /// Settings of both client and server.
     pub common: Common,
     /// `--connect IP:PORT`
     pub connect: SocketAddr,
-    /// `--name NAME`: server name for SNI and the certificate check.
+    /// `--name NAME`: server name for SNI and the certificate verification.
     pub name: String,
     /// `--ca PEM`
     pub ca: PathBuf,
@@ -137,7 +137,7 @@ pub struct Client {
 /// Work of a client on its connections.
 #[derive(Clone)]
 pub enum Work {
-    /// ALPN `perf`: BYTES in each direction, split evenly over the streams.
+    /// ALPN `perf`: `download` and `upload` bytes, divided evenly among the streams.
     Perf {
         /// `--download BYTES`
         download: u64,
@@ -146,23 +146,24 @@ pub enum Work {
         /// `--streams N`
         streams: u64,
     },
-    /// ALPN `hq-interop`, or `h3` with `--http3`: one request for each path, stored in `out` (or dropped).
+    /// ALPN `hq-interop`, or `h3` with `--http3`: one request for each path. Responses are stored in `out`,
+    /// or discarded.
     Fetch {
         /// `--http3`
         http3: bool,
         /// `--out DIR`
         out: Option<PathBuf>,
-        /// URL paths.
+        /// Paths of the URLs.
         paths: Vec<String>,
     },
-    /// `--http3 --requests N [--concurrency C] [--connections K]`: the same GET again and again, the answers
-    /// dropped.
+    /// `--http3 --requests N [--concurrency C] [--connections K]`: the same GET request repeatedly; responses
+    /// are discarded.
     Requests(Requests),
-    /// `--handshakes N [--concurrency C]`: full handshakes, one after another in each of C lanes.
+    /// `--handshakes N [--concurrency C]`: full handshakes, sequentially in each of C lanes.
     Handshakes {
-        /// Number of handshakes in all.
+        /// Total number of handshakes.
         count: u64,
-        /// Number of handshakes at once.
+        /// Number of concurrent handshakes.
         concurrency: u64,
     },
     /// `--datagrams N`: send N DATAGRAM frames on ALPN `perf` and count the echoes.
@@ -172,21 +173,21 @@ pub enum Work {
     },
 }
 
-/// Many small requests, for a benchmark.
+/// Small requests for a benchmark.
 #[derive(Clone)]
 pub struct Requests {
-    /// Number of requests in all.
+    /// Total number of requests.
     pub count: u64,
-    /// Number of requests at once on each connection.
+    /// Number of concurrent requests on each connection.
     pub concurrency: u64,
-    /// Over how many connections.
+    /// Number of connections.
     pub connections: u64,
-    /// The URL path.
+    /// Path of the URL.
     pub path: String,
 }
 
 impl Work {
-    /// Returns the ALPN protocol that this work needs.
+    /// Returns the ALPN protocol for this work.
     pub fn alpn(&self) -> &'static str {
         match self {
             Self::Fetch { http3: true, .. } | Self::Requests(_) => "h3",
@@ -195,8 +196,8 @@ impl Work {
         }
     }
 
-    /// Splits the work for two connections: the first path on one and the others on the next. Other work, or
-    /// a single path, is done on both.
+    /// Divides the work between two connections: the first path on one, and the others on the other. Other
+    /// work, or a single path, is done on both.
     pub fn halves(&self) -> (Self, Self) {
         match self {
             Self::Fetch { http3, out, paths } if paths.len() > 1 => {
@@ -209,7 +210,7 @@ impl Work {
     }
 }
 
-/// Flags as they come: `--name value`, `--name`, or a bare word.
+/// Command-line words: `--name value`, `--name`, or a word without a flag.
 struct Words(VecDeque<String>);
 
 impl Words {
@@ -220,7 +221,7 @@ impl Words {
 }
 
 impl Common {
-    /// Takes `flag` if it is one of either side's; says whether it was.
+    /// Handles `flag` if it is a setting of both client and server. Returns whether it is.
     fn take(&mut self, flag: &str, words: &mut Words) -> Result<bool, Failure> {
         match flag {
             "--one-core" => self.one_core = Some(words.value(flag)?),
@@ -235,7 +236,7 @@ impl Common {
     }
 }
 
-/// Reads the process's arguments, for a stack that has no other wire format than that of RFC 9000.
+/// Parses the process's arguments, for a stack that supports only the wire format of RFC 9000.
 pub fn parse() -> Result<Command, Failure> {
     let command = parse_from(std::env::args().skip(1))?;
     let wire = match &command {
@@ -249,12 +250,12 @@ pub fn parse() -> Result<Command, Failure> {
     }
 }
 
-/// Reads the process's arguments, for a stack that has all wire formats.
+/// Parses the process's arguments, for a stack that supports all wire formats.
 pub fn parse_any_wire() -> Result<Command, Failure> {
     parse_from(std::env::args().skip(1))
 }
 
-/// Reads arguments, the program's name left out.
+/// Parses arguments without the program's name.
 pub fn parse_from(args: impl IntoIterator<Item = String>) -> Result<Command, Failure> {
     let mut words = Words(args.into_iter().collect());
     match words.0.pop_front().as_deref() {
@@ -290,7 +291,7 @@ fn server(mut words: Words) -> Result<Server, Failure> {
     Ok(Server { common, listen, cert, key, root, retry, migration, preferred, reset_key })
 }
 
-/// Values of a client's flags, before they are known to make sense.
+/// Values of a client's flags, before they are checked for consistency.
 #[derive(Default)]
 struct Wanted {
     alpn: Option<String>,
@@ -377,11 +378,11 @@ fn client(mut words: Words) -> Result<Client, Failure> {
     Ok(Client { common, connect, name, ca, case, work })
 }
 
-/// The flags of a peer's own command, each with a value.
+/// Flags of a peer's own command, each with a value.
 pub struct Values(BTreeMap<String, String>);
 
 impl Values {
-    /// Reads flags, of which only those of `known` are allowed.
+    /// Parses flags. Only those of `known` are allowed.
     pub fn parse(flags: Vec<String>, known: &[&str]) -> Result<Self, Failure> {
         let (mut words, mut values) = (Words(flags.into()), BTreeMap::new());
         while let Some(flag) = words.0.pop_front() {
@@ -393,7 +394,7 @@ impl Values {
         Ok(Self(values))
     }
 
-    /// Returns the value of a flag, if it is present.
+    /// Returns the value of a flag, or `None` if the flag is absent.
     pub fn get<T: FromStr>(&self, flag: &str) -> Result<Option<T>, Failure> {
         match self.0.get(flag).map(|value| value.parse()) {
             None => Ok(None),
@@ -408,7 +409,7 @@ impl Values {
     }
 }
 
-/// Number of datagrams that `--case datagram` sends without `--datagrams`.
+/// Default number of datagrams for `--case datagram` (`--datagrams`).
 pub const DEFAULT_DATAGRAMS: u64 = 10;
 
 #[cfg(test)]

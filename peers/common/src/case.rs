@@ -1,15 +1,15 @@
-//! The interop cases a client can be asked for.
+//! Interop cases of a client.
 
 use std::str::FromStr;
 
 macro_rules! cases {
     ($($(#[$doc:meta])* $case:ident = $name:literal),* $(,)?) => {
-        /// Interop cases a client can be asked for.
+        /// Interop case of a client.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Case { $($(#[$doc])* $case),* }
 
         impl Case {
-            /// Returns the name on the command line.
+            /// Returns the case's name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$case => $name),* }
             }
@@ -25,30 +25,30 @@ macro_rules! cases {
 }
 
 cases! {
-    /// Connect and do the work, if any.
+    /// Connects, and does the work if there is any.
     Handshake = "handshake",
-    /// Connect and do the work.
+    /// Connects and does the work.
     Transfer = "transfer",
-    /// Many small streams.
+    /// Uses many small streams.
     Multiplexing = "multiplexing",
-    /// A second connection from a session ticket.
+    /// Makes a second connection with a session ticket.
     Resumption = "resumption",
-    /// A second connection whose work starts in 0-RTT.
+    /// Makes a second connection whose work starts in 0-RTT.
     ZeroRtt = "zerortt",
-    /// Update keys during the work.
+    /// Updates the keys during the work.
     KeyUpdate = "keyupdate",
-    /// Only TLS_CHACHA20_POLY1305_SHA256.
+    /// Offers only TLS_CHACHA20_POLY1305_SHA256.
     ChaCha20 = "chacha20",
-    /// QUIC version 2.
+    /// Uses QUIC version 2.
     V2 = "v2",
-    /// The address changes under the client, which does not know (a NAT rebinding).
+    /// The client's address changes without its knowledge (a NAT rebinding).
     Rebind = "rebind",
-    /// The client moves to another socket.
+    /// The client migrates to another socket.
     Migration = "migration",
-    /// DATAGRAM frames.
+    /// Exchanges DATAGRAM frames.
     Datagram = "datagram",
-    /// Offer a version the server does not have.
+    /// Offers a version that the server does not support.
     VersionNegotiation = "versionnegotiation",
-    /// Watch the ECN marks.
+    /// Observes the ECN marks.
     Ecn = "ecn",
 }

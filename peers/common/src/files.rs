@@ -1,30 +1,30 @@
-//! Files below a root, and `hq-interop`: HTTP/0.9 over QUIC, as the interop runner uses it. A request is `GET
-//! /path\r\n`, the answer the file.
+//! Files below a root, and `hq-interop`: HTTP/0.9 over QUIC, as in the interop runner. A request is `GET
+//! /path\r\n`, and the response is the file.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Largest request line a server reads, in bytes.
+/// Maximum length of a request line, in bytes.
 pub const MAX_REQUEST: usize = 4096;
 
-/// Returns the request for a path; adds a missing leading slash.
+/// Returns the request for a path. A missing leading slash is added.
 pub fn request(path: &str) -> Vec<u8> {
     format!("GET /{}\r\n", path.trim_start_matches('/')).into_bytes()
 }
 
-/// Returns the file below `root` that a request names, or nothing if the request is malformed or leaves
-/// `root`.
+/// Returns the requested file below `root`; `None` if the request is malformed or its path leaves `root`.
 pub fn requested(root: &Path, request: &[u8]) -> Option<PathBuf> {
     let line = std::str::from_utf8(request).ok()?;
     let path = line.strip_prefix("GET ")?.trim_end_matches(['\r', '\n']);
     below(root, path)
 }
 
-/// Returns the file in which a client stores the answer to `path`: the path's last component inside `out`.
+/// Returns the file in which a client stores the response to `path`: the last component of the path, inside
+/// `out`.
 pub fn destination(out: &Path, path: &str) -> Option<PathBuf> {
     below(out, Path::new(path).file_name()?.to_str()?)
 }
 
-/// Returns the file that `path` names below `root`; nothing if it leaves `root` or names nothing.
+/// Returns the file that `path` names below `root`; `None` if it leaves `root` or is empty.
 pub fn below(root: &Path, path: &str) -> Option<PathBuf> {
     let relative = Path::new(path.trim_start_matches('/'));
     let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));

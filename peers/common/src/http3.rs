@@ -1,19 +1,19 @@
-//! Content and header fields of every HTTP/3 server's answers: the same for all servers, so that a comparison
-//! is fair.
+//! Content and header fields of the responses of all HTTP/3 servers. They are the same for all, so that
+//! comparisons are fair.
 
 use std::path::Path;
 
 use crate::{PATTERN, files};
 
-/// The `content-type` of every answer.
+/// `content-type` of every response.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
 
-/// The content of an answer.
+/// Content of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Content {
-    /// This many bytes of the pattern, from memory: the answer to `/bytes/N`.
+    /// This many bytes of the pattern, from memory: the response to `/bytes/N`.
     Pattern(u64),
-    /// A file's bytes.
+    /// Content of a file.
     File(Vec<u8>),
 }
 
@@ -32,7 +32,7 @@ impl Content {
     }
 }
 
-/// Returns the content for `GET path`, or nothing for 404.
+/// Returns the content for `GET path`, or `None` for status 404.
 pub fn content(root: Option<&Path>, path: &str) -> Option<Content> {
     if let Some(count) = path.strip_prefix("/bytes/") {
         return count.parse().ok().map(Content::Pattern);
@@ -40,7 +40,7 @@ pub fn content(root: Option<&Path>, path: &str) -> Option<Content> {
     std::fs::read(files::below(root?, path)?).ok().map(Content::File)
 }
 
-/// Returns the next piece of the pattern when `left` bytes remain.
+/// Returns the next piece of the pattern if `left` bytes remain.
 pub fn piece(left: u64) -> &'static [u8] {
     &PATTERN[..left.min(PATTERN.len() as u64) as usize]
 }

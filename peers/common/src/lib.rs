@@ -1,7 +1,7 @@
 //! Code that all Rust peer programs share: flags, lifetime, sockets, output, and the relay that acts as a
 //! NAT.
 //!
-//! A peer is a child process of a test or a benchmark. It wraps one QUIC stack behind one contract (see
+//! A peer is a child process of a test or a benchmark. It wraps one QUIC stack behind a common contract (see
 //! `peers/README.md`), so that a single runner can drive all of them.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -16,19 +16,19 @@ pub mod relay;
 pub mod report;
 pub mod socket;
 
-/// The bytes that performance streams carry; they stay in the second-level cache, so sending them costs no
-/// memory bandwidth in any stack.
+/// Content of performance streams. It stays in the second-level cache, so sending it costs no memory
+/// bandwidth with any stack.
 pub static PATTERN: [u8; 64 * 1024] = [0x5a; 64 * 1024];
 
-/// Exit status for a case that the stack cannot do, as in the interop runner's contract.
+/// Exit status for a case that the stack does not support, as in the interop runner's contract.
 pub const UNSUPPORTED: u8 = 127;
 
-/// Reason why a peer gives up.
+/// Reason why a peer fails.
 #[derive(Debug)]
 pub enum Failure {
-    /// The case was tried and did not work; the text says why.
+    /// The case was run and failed; the reason.
     Failed(String),
-    /// The stack has no such feature.
+    /// The stack does not support the feature.
     Unsupported(String),
 }
 
@@ -45,12 +45,13 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Returns a failure with a text of our own.
+/// Returns a failure with the given reason.
 pub fn failed<T>(why: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Failed(why.into()))
 }
 
-/// Turns the outcome of a peer's main function into its exit status, with one line on stderr for a failure.
+/// Converts the result of a peer's main function into its exit status. Prints one line to stderr for a
+/// failure.
 pub fn exit_code(outcome: Result<(), Failure>) -> std::process::ExitCode {
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! A peer never outlives the process that started it: end of file on stdin and SIGTERM both end it.
+//! Lifetime of a peer, which never outlives the process that started it: it exits at the end of stdin and on
+//! SIGTERM.
 
 use std::io::Read;
 use std::sync::mpsc;
@@ -9,7 +10,7 @@ use nix::sys::signal::{SigSet, Signal};
 /// Returns a receiver that yields once, when SIGTERM arrives or stdin ends.
 ///
 /// Must be called before any other thread starts: SIGTERM is blocked in the calling thread, and threads
-/// inherit that.
+/// inherit this setting.
 pub fn ending() -> mpsc::Receiver<()> {
     let (tell, told) = mpsc::sync_channel(2);
     let mut signals = SigSet::empty();
@@ -30,7 +31,7 @@ pub fn ending() -> mpsc::Receiver<()> {
     told
 }
 
-/// Prints the line a runner waits for before it starts clients.
+/// Prints the line for which a runner waits before it starts clients.
 pub fn ready(address: std::net::SocketAddr) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();

@@ -1,11 +1,12 @@
-//! Progress of some work, and an action in its middle.
+//! Progress of a transfer, and an action in its middle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::args::Work;
 
-/// Counts the bytes of some work, and does something once, when half of them (or the first ones) have moved.
+/// Counter of transferred bytes. It performs an action once, when half of the bytes have been transferred (or
+/// the first ones, if the total is unknown).
 pub struct Progress {
     moved: AtomicU64,
     threshold: u64,
@@ -13,8 +14,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Watches `work`, to call `act` in its middle. How long a file is, nobody knows: its middle is its first
-    /// byte.
+    /// Creates a counter for `work` that calls `act` in its middle. The length of a file is unknown, so its
+    /// middle is its first byte.
     pub fn new(work: &Work, act: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let threshold = match work {
             Work::Perf { download, upload, .. } => ((download + upload) / 2).max(1),
@@ -23,7 +24,7 @@ impl Progress {
         Arc::new(Self { moved: AtomicU64::new(0), threshold, act: Box::new(act) })
     }
 
-    /// Counts `bytes` more.
+    /// Adds `bytes` to the counter.
     pub fn add(&self, bytes: u64) {
         let before = self.moved.fetch_add(bytes, Relaxed);
         if before < self.threshold && before + bytes >= self.threshold {
@@ -31,13 +32,13 @@ impl Progress {
         }
     }
 
-    /// Returns the number of bytes that have moved so far.
+    /// Returns the number of bytes transferred so far.
     pub fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
 }
 
-/// Returns the part of `total` that stream `index` of `streams` carries.
+/// Returns the share of `total` for stream `index` of `streams`.
 pub fn share(total: u64, index: u64, streams: u64) -> u64 {
     total / streams + u64::from(index < total % streams)
 }

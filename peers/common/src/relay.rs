@@ -1,5 +1,5 @@
-//! A NAT in a thread: forwards datagrams between one client and one server, can change the address the server
-//! sees, and counts ECN marks, which it passes on.
+//! NAT in a thread: it forwards datagrams between one client and one server, and can change the address that
+//! the server sees. It forwards ECN marks and counts them.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -15,35 +15,35 @@ use nix::sys::socket::{
 
 use crate::socket::{any_like, bind, loopback_like};
 
-/// Datagrams that passed in one direction.
+/// Number of datagrams in one direction.
 #[derive(Default)]
 pub struct Direction {
-    /// All of them.
+    /// Number of all datagrams.
     pub datagrams: AtomicU64,
-    /// Those marked ECT(0), ECT(1) or CE.
+    /// Number of datagrams marked ECT(0), ECT(1) or CE.
     pub marked: AtomicU64,
 }
 
-/// Traffic that passed, and requests to the relay.
+/// Traffic of the relay, and requests to it.
 #[derive(Default)]
 pub struct Watched {
-    /// Client to server.
+    /// Datagrams from the client to the server.
     pub to_server: Direction,
-    /// Server to client.
+    /// Datagrams from the server to the client.
     pub to_client: Direction,
     rebind: AtomicBool,
     rebound: AtomicU64,
 }
 
-/// A running relay; its thread ends with the process.
+/// Running relay. Its thread ends with the process.
 pub struct Relay {
     /// Address to which the client must connect.
     pub address: SocketAddr,
-    /// The counters.
+    /// Counters of the relay.
     pub watched: Arc<Watched>,
 }
 
-/// The ECN field of the IPv4 type of service and of the IPv6 traffic class (RFC 3168 §5).
+/// ECN field of the IPv4 type of service and of the IPv6 traffic class (RFC 3168 §5).
 const ECN_MASK: u8 = 0b11;
 
 impl Relay {
@@ -68,7 +68,7 @@ impl Relay {
                     PollFd::new(front.as_fd(), PollFlags::POLLIN),
                     PollFd::new(back.as_fd(), PollFlags::POLLIN),
                 ];
-                // The timeout bounds how late a rebinding on an idle path is noticed.
+                // The timeout limits the delay of a rebinding on an idle path.
                 let _ = poll(&mut ready, PollTimeout::from(10u8));
                 let [from_client, from_server] = ready.map(|fd| fd.any() == Some(true));
                 if from_client && let Some((source, n, ecn)) = receive(&front, &mut buffer) {
@@ -86,18 +86,18 @@ impl Relay {
         Ok(Self { address, watched })
     }
 
-    /// Makes the server see the client at another port from the next datagram on.
+    /// Changes the client's port, as seen by the server, from the next datagram on.
     pub fn rebind(&self) {
         self.watched.rebind.store(true, Relaxed);
     }
 
-    /// Returns the number of times that the address changed.
+    /// Returns the number of address changes.
     pub fn rebound(&self) -> u64 {
         self.watched.rebound.load(Relaxed)
     }
 }
 
-/// Creates a socket that reports the ECN field of the datagrams that it receives.
+/// Creates a socket that reports the ECN field of received datagrams.
 fn ecn_socket(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = bind(local)?;
     match local {
@@ -107,7 +107,7 @@ fn ecn_socket(local: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Receives the next datagram; returns its source, its length and its ECN field.
+/// Receives the next datagram. Returns its source, its length and its ECN field.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(SocketAddr, usize, u8)> {
     let mut control = nix::cmsg_space!(i32, i32);
     let mut parts = [IoSliceMut::new(buffer)];

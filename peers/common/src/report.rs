@@ -1,11 +1,11 @@
-//! One JSON object on one line of stdout: what a peer observed.
+//! Report of a peer: one JSON object on one line of stdout.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// A JSON object under construction.
+/// JSON object under construction.
 #[derive(Default)]
 pub struct Report {
     body: String,
@@ -17,7 +17,7 @@ impl Report {
         Self::default()
     }
 
-    /// Adds a value that JSON writes as Rust's `Display` does: an integer, a finite float, a boolean.
+    /// Adds a value whose JSON form equals its `Display` form: an integer, a finite float or a boolean.
     pub fn raw(mut self, key: &str, value: impl std::fmt::Display) -> Self {
         let comma = if self.body.is_empty() { "" } else { "," };
         // Writing to a string cannot fail.
@@ -48,7 +48,7 @@ impl Report {
             .raw("goodput_mbps", format!("{mbps:.3}"))
     }
 
-    /// Adds `requests`, `bytes` (of all answers' content), `seconds` and `requests_per_s`.
+    /// Adds `requests`, `bytes` (content of all responses), `seconds` and `requests_per_s`.
     pub fn requests(self, count: u64, bytes: u64, elapsed: std::time::Duration) -> Self {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         self.raw("requests", count)
@@ -67,7 +67,7 @@ impl Report {
         format!("{{{}}}", self.body)
     }
 
-    /// Writes the line to stdout. A reader that has gone away is not an error.
+    /// Writes the line to stdout. Errors are ignored, because the reader may be gone.
     pub fn print(&self) {
         let mut out = std::io::stdout().lock();
         let _ = writeln!(out, "{}", self.line());
@@ -75,7 +75,7 @@ impl Report {
     }
 }
 
-/// User and system time of this process so far, in seconds.
+/// Returns the user and system time of this process so far, in seconds.
 pub fn cpu_seconds() -> f64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0.0 };
     [usage.user_time(), usage.system_time()]

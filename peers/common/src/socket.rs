@@ -1,4 +1,4 @@
-//! UDP sockets and the CPU a peer runs on: the same tuning for every stack.
+//! UDP sockets and CPU pinning, with the same tuning for every stack.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -7,10 +7,11 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 
-/// Kernel buffer asked for in each direction, in bytes. quic-go asks for the same by itself.
+/// Requested size of the kernel buffer in each direction, in bytes. quic-go requests the same by default.
 pub const KERNEL_BUFFER: usize = 7 << 20;
 
-/// Binds a UDP socket with large kernel buffers: beyond the system's limit when privileged, else up to it.
+/// Binds a UDP socket with large kernel buffers. A privileged process exceeds the system's limit, any other
+/// is limited by it.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(address)?;
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &KERNEL_BUFFER)
@@ -35,13 +36,13 @@ pub fn loopback_like(peer: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Returns the loopback address for a peer on it, else the unspecified address, with any port. It is for
+/// Returns the loopback address if `peer` is on it, and otherwise the unspecified address, with any port. For
 /// stacks that need to know their local address.
 pub fn loopback_or_any(peer: SocketAddr) -> SocketAddr {
     if peer.ip().is_loopback() { loopback_like(peer) } else { any_like(peer) }
 }
 
-/// Pins the calling thread, and the threads it will start, to one CPU.
+/// Pins the calling thread, and threads that it will start, to one CPU.
 pub fn pin(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu)?;

@@ -1,4 +1,4 @@
-//! A case: what the client sends, and what the server must make of it.
+//! Cases: actions of the client, and the reaction that they require of the server.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use h3i::quiche::ConnectionError;
 
 use crate::script::{FIRST, SECOND, get};
 
-/// Time that a server may take to send something, in milliseconds; a silent connection ends then.
+/// Idle timeout in milliseconds, after which a connection without any packet of the server ends.
 const PATIENCE_MS: u64 = 3_000;
-/// H3_NO_ERROR: how this client ends a connection that the server leaves open.
+/// H3_NO_ERROR, with which this client closes a connection that the server leaves open.
 const NO_ERROR: u64 = 0x100;
 
-/// Actions on a connection of their own, and how the server must react.
+/// Case with a connection of its own: actions, and the required reaction of the server.
 pub struct Case {
     pub name: &'static str,
     pub expected: Outcome,
@@ -28,14 +28,14 @@ pub struct Case {
 /// Reaction of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It closes the connection with this application error code.
+    /// The server closes the connection with this application error code.
     Close(u64),
-    /// It resets the first request with this code, whether or not an answer has begun; the connection goes
-    /// on, and the next request is answered.
+    /// The server resets the first request with this code, whether or not a response has begun. The
+    /// connection remains open, and the server responds to the next request.
     Reset(u64),
-    /// It answers the first request with this status.
+    /// The server responds to the first request with this status.
     Answer(u16),
-    /// Anything else, in words.
+    /// Any other reaction, in words.
     Other(String),
 }
 
@@ -45,33 +45,34 @@ impl Case {
         Self { name, expected: Outcome::Close(code), actions }
     }
 
-    /// Creates a case in which the server must reset the first request, and nothing else; `actions` send only
-    /// that request.
+    /// Creates a case in which the server must reset only the first request. `actions` send only that
+    /// request.
     pub fn resets(name: &'static str, code: u64, actions: Vec<Action>) -> Self {
         Self::resets_before(name, code, actions, get(SECOND))
     }
 
-    /// Creates the same case with another good request, on [`SECOND`], to show that the connection goes on.
+    /// Creates such a case with `second` as the next, correct request on [`SECOND`], which shows that the
+    /// connection remains open.
     pub fn resets_before(name: &'static str, code: u64, mut actions: Vec<Action>, second: Action) -> Self {
         actions.extend([end_of(FIRST), second, end_of(SECOND), goodbye()]);
         Self { name, expected: Outcome::Reset(code), actions }
     }
 
-    /// Creates a case in which the server must answer the first request as if nothing were wrong.
+    /// Creates a case in which the server must respond to the first request normally.
     pub fn answered(name: &'static str, mut actions: Vec<Action>) -> Self {
         actions.extend([end_of(FIRST), goodbye()]);
         Self { name, expected: Outcome::Answer(200), actions }
     }
 
-    /// Connects, does the actions and tells what the server did.
+    /// Connects, performs the actions and returns the server's reaction.
     pub fn run(&self, server: SocketAddr) -> Outcome {
         let config = Config::new()
             .with_host_port("localhost:443".to_owned())
             .with_connect_to(server.to_string())
             .verify_peer(false)
             .with_idle_timeout(PATIENCE_MS);
-        // h3i panics when a stream does not take what it is to send: then the server was too quick for the
-        // case.
+        // h3i panics if it cannot write to a stream. The server then reacted before the end of the case's
+        // actions.
         match catch_unwind(AssertUnwindSafe(|| sync_client::connect(config, self.actions.clone(), None))) {
             Ok(Ok(summary)) => observed(&summary),
             Ok(Err(error)) => Outcome::Other(format!("no connection: {error:?}")),

@@ -1,7 +1,8 @@
-//! Faults in and behind the content of a request, for a server that reads it and echoes it to `POST /echo`.
+//! Faults in and after the content of a request, for a server that reads the content and echoes it to `POST
+//! /echo`.
 //!
-//! A server that does not want the content may answer before it has read it (RFC 9114 §4.1), and then never
-//! sees these.
+//! A server that does not need the content may respond before it has read it (RFC 9114 §4.1). It then never
+//! detects these faults.
 
 use h3i::actions::h3::{Action, send_headers_frame};
 

@@ -7,14 +7,14 @@ use h3i::{HTTP3_CONTROL_STREAM_TYPE_ID, HTTP3_PUSH_STREAM_TYPE_ID};
 use crate::case::Case;
 use crate::script::*;
 
-/// Reserved numbers that mean nothing, 0x1f * N + 0x21 (RFC 9114 §6.2.3, §7.2.8).
+/// Reserved type without a meaning, 0x1f * N + 0x21 (RFC 9114 §6.2.3, §7.2.8).
 const RESERVED: u64 = 0x1f * 7 + 0x21;
 
 pub fn cases() -> Vec<Case> {
     [streams(), frames(), settings_cases(), identifiers(), ignored()].into_iter().flatten().collect()
 }
 
-/// Returns the cases about the streams themselves.
+/// Returns the cases about unidirectional streams themselves.
 fn streams() -> Vec<Case> {
     vec![
         Case::closes("control-fin", 0x104, after_preface([last_bytes(CONTROL, &[])])),
@@ -26,7 +26,7 @@ fn streams() -> Vec<Case> {
         Case::closes(
             "control-stopped",
             0x104,
-            // The pause lets the server's stream arrive, without which there is nothing to stop.
+            // The pause lets the server's stream arrive; otherwise there is no stream to stop.
             after_preface([pause(), Action::StopSending { stream_id: SERVER_CONTROL, error_code: 0x100 }]),
         ),
         Case::closes("control-twice", 0x103, after_preface([open(OTHER, HTTP3_CONTROL_STREAM_TYPE_ID)])),
@@ -38,7 +38,7 @@ fn streams() -> Vec<Case> {
     ]
 }
 
-/// Frames that do not belong on the control stream, and one that must be the first.
+/// Returns the cases about frames that are not allowed on the control stream, and about its first frame.
 fn frames() -> Vec<Case> {
     let on_control = |name, code, frame| Case::closes(name, code, after_preface([send(CONTROL, frame)]));
     let first = |frame| vec![open(CONTROL, HTTP3_CONTROL_STREAM_TYPE_ID), send(CONTROL, frame)];
@@ -74,14 +74,14 @@ fn settings_cases() -> Vec<Case> {
         with("settings-http2-frame-size", 0x109, settings(&[(0x5, 16_384)])),
         with("settings-twice-the-same", 0x109, settings(&[(0x6, 4_096), (0x6, 4_096)])),
         with("settings-h3-datagram-2", 0x109, settings(&[(0x33, 2)])),
-        // An identifier of two bytes of which one is there.
+        // A two-byte identifier of which only one byte is present.
         with("settings-cut", 0x106, frame(0x4, &[0x40])),
         // An identifier without a value.
         with("settings-no-value", 0x106, frame(0x4, &[0x6])),
     ]
 }
 
-/// Returns the cases with identifiers that name something impossible, or that change in the wrong direction.
+/// Returns the cases with identifiers that are invalid, or that change in the wrong direction.
 fn identifiers() -> Vec<Case> {
     let on_control = |name, frames: Vec<Frame>| {
         Case::closes(name, 0x108, after_preface(frames.into_iter().map(|frame| send(CONTROL, frame))))

@@ -1,7 +1,7 @@
-//! Wrong HTTP/3 input from h3i, an implementation that is not ours, against a server: see `peers/README.md`.
+//! Incorrect HTTP/3 input from h3i, an independent implementation, for a server: see `peers/README.md`.
 //!
-//! Every case has a connection of its own. One line per case tells whether the server answered with the error
-//! that the RFCs ask for.
+//! Every case has a connection of its own. One line for each case reports whether the server reacted with the
+//! error that the RFCs require.
 #![forbid(unsafe_code)]
 
 mod case;

@@ -1,4 +1,4 @@
-//! Malformed requests (RFC 9114 §4.1.2, §4.2, §4.3): a fault of the stream, never of the connection.
+//! Malformed requests (RFC 9114 §4.1.2, §4.2, §4.3). They are stream errors, never connection errors.
 
 use h3i::actions::h3::{Action, send_headers_frame, send_headers_frame_literal};
 
@@ -30,7 +30,7 @@ fn pseudo_headers() -> Vec<Case> {
         malformed("pseudo-late", &[METHOD, SCHEME, AUTHORITY, ("x-a", "b"), PATH]),
         malformed("connect-with-path", &[(":method", "CONNECT"), SCHEME, AUTHORITY, PATH]),
         malformed("authority-is-not-host", &[METHOD, SCHEME, AUTHORITY, PATH, ("host", "elsewhere")]),
-        // Encoded by hand: h3i cannot encode no fields.
+        // Encoded by hand, because h3i cannot encode an empty field section.
         Case::resets("empty-field-section", 0x10e, after_preface([send_last(FIRST, headers(&[0, 0]))])),
     ]
 }
@@ -57,7 +57,7 @@ fn fields_cases() -> Vec<Case> {
     ]
 }
 
-/// Lengths that are seen to be wrong without reading the content.
+/// Returns the cases with a `content-length` that is detectably wrong without reading the content.
 fn lengths() -> Vec<Case> {
     let request = |length| open_request(&[METHOD, SCHEME, AUTHORITY, PATH, ("content-length", length)]);
     let wrong = |name, length, last| Case::resets(name, 0x10e, after_preface([request(length), last]));

@@ -1,4 +1,4 @@
-//! Faults in field sections and on the streams of QPACK (RFC 9204 §2.2.3, §4, §6).
+//! Faults in field sections and on QPACK streams (RFC 9204 §2.2.3, §4, §6).
 
 use h3i::actions::h3::Action;
 use h3i::{QPACK_DECODER_STREAM_TYPE_ID, QPACK_ENCODER_STREAM_TYPE_ID};
@@ -14,21 +14,21 @@ fn sections() -> Vec<Case> {
     let section =
         |name, block: &[u8]| Case::closes(name, 0x200, after_preface([send_last(FIRST, headers(block))]));
     vec![
-        // Static index 99: the table ends at 98.
+        // Static index 99; the table ends at 98.
         section("section-static-index", &[0, 0, 0xff, 0x24]),
         // A name from static index 99.
         section("section-static-name", &[0, 0, 0x5f, 0x54, 0]),
-        // Dynamic index 0 although the section says that it needs no insertion.
+        // Dynamic index 0, although the section's required insert count is zero.
         section("section-dynamic-index", &[0, 0, 0x80]),
-        // Post-base index 0, as before.
+        // Post-base index 0, although the section's required insert count is zero.
         section("section-post-base-index", &[0, 0, 0x10]),
-        // A required insert count that no table reaches.
+        // A required insert count that no table can reach.
         section("section-required-insert-count", &[0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0x80]),
-        // A literal name of three bytes of which one is there.
+        // A three-byte literal name of which only one byte is present.
         section("section-cut-literal", &[0, 0, 0x23, b'x']),
-        // A prefix of which half is there.
+        // A prefix of which only half is present.
         section("section-cut-prefix", &[0]),
-        // :authority with a Huffman string that holds EOS.
+        // :authority with a Huffman string that contains EOS.
         section("section-huffman-eos", &[0, 0, 0x50, 0x84, 0xff, 0xff, 0xff, 0xff]),
         // :authority with a Huffman string padded with zeros: "a" is 00011.
         section("section-huffman-padding", &[0, 0, 0x50, 0x81, 0x18]),
@@ -56,9 +56,9 @@ fn decoder_stream() -> Vec<Case> {
     let instruction = |name, bytes| on_stream(name, 0x202, QPACK_DECODER_STREAM_TYPE_ID, bytes);
     vec![
         instruction("decoder-increment-0", &[0]),
-        // More insertions than the server has made.
+        // Insert count increment beyond the server's insertions.
         instruction("decoder-increment-too-large", &[0x05]),
-        // Section Acknowledgment for a stream without a section that needs one.
+        // Section Acknowledgment for a stream without a section that requires one.
         instruction("decoder-acknowledgment-of-nothing", &[0x80]),
     ]
 }

@@ -1,4 +1,4 @@
-//! Frames on a request stream that do not belong there or then (RFC 9114 §4.1, §7.1, §7.2).
+//! Frames that are not allowed on a request stream, or not at that point (RFC 9114 §4.1, §7.1, §7.2).
 
 use h3i::quiche::h3::frame::Frame;
 
@@ -11,7 +11,7 @@ pub fn cases() -> Vec<Case> {
     [unexpected(), order(), cut(), ignored()].into_iter().flatten().collect()
 }
 
-/// Frames for other streams, behind a good head.
+/// Returns the cases with frames of other streams, after a correct header section or instead of it.
 fn unexpected() -> Vec<Case> {
     let behind_head =
         |name, frame| Case::closes(name, 0x105, after_preface([head(FIRST), send(FIRST, frame)]));
@@ -39,7 +39,7 @@ fn unexpected() -> Vec<Case> {
     ]
 }
 
-/// Frames behind trailers.
+/// Returns the cases with frames after trailers.
 fn order() -> Vec<Case> {
     // x-a: b, as a literal.
     let trailers = || headers(&[0, 0, 0x23, b'x', b'-', b'a', 1, b'b']);
@@ -52,7 +52,7 @@ fn order() -> Vec<Case> {
     ]
 }
 
-/// Streams that end too soon.
+/// Returns the cases with streams that end too early.
 fn cut() -> Vec<Case> {
     vec![
         Case::closes("fin-in-frame-type", 0x106, after_preface([head(FIRST), last_bytes(FIRST, &[0x40])])),

@@ -1,4 +1,4 @@
-//! The client: transfers and handshakes.
+//! Client: transfers and handshakes.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -20,30 +20,31 @@ use peer_common::{Failure, failed};
 use crate::stream::Sending;
 use crate::{configuration, open};
 
-/// Time without any event after which a client gives up.
+/// Time without any event after which a client fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Connections of a lane that may still be sending their close; closing a handle cuts that short.
+/// Number of closing connections that a lane keeps. Closing a handle would prevent CONNECTION_CLOSE from
+/// being sent.
 const ENDING: usize = 64;
 
-/// Message from a handler to the main thread.
+/// Message from a callback to the main thread.
 enum News {
     Connected,
-    /// A connection has ended, in peace or not.
+    /// A connection has ended, with or without an error.
     Closed,
-    /// A stream has ended with as many bytes received.
+    /// A stream has ended, after this number of bytes was received.
     Received(u64),
     Failed(String),
 }
 
-/// The library's handles, in the order in which they must close.
+/// Handles of the library, in the order in which they must be closed.
 struct Caller<'a> {
     configuration: Configuration,
     registration: Registration,
     options: &'a Client,
 }
 
-/// Does what the options ask for and prints what was observed.
+/// Does the work of the options and prints a report.
 pub fn run(options: &Client) -> Result<(), Failure> {
     let registration = open(&options.common)?;
     let configuration = configuration(&registration, &options.common)?;
@@ -64,7 +65,7 @@ impl Caller<'_> {
     fn connect(&self, tell: &Sender<News>) -> Result<Connection, Failure> {
         let tell = tell.clone();
         let connection = Connection::open(&self.registration, move |_: ConnectionRef, event| {
-            // A main thread that has gone needs no news.
+            // If the main thread has ended, messages are discarded.
             match event {
                 ConnectionEvent::Connected { .. } => _ = tell.send(News::Connected),
                 ConnectionEvent::ShutdownInitiatedByTransport { status, .. } => {
@@ -154,7 +155,7 @@ impl Caller<'_> {
     }
 }
 
-/// Waits for the handshake; news of earlier connections' ends is old.
+/// Waits for the handshake. The end of an earlier connection is ignored.
 fn connected(told: &Receiver<News>) -> Result<(), Failure> {
     loop {
         match told.recv_timeout(PATIENCE)? {
@@ -166,7 +167,7 @@ fn connected(told: &Receiver<News>) -> Result<(), Failure> {
     }
 }
 
-/// Opens one stream and does its part of the work in its handler, which closes it at the end.
+/// Opens one stream. Its callback does the stream's part of the work and closes the handle at the end.
 fn perf(
     connection: &Connection,
     download: u64,
@@ -176,7 +177,7 @@ fn perf(
 ) -> Result<(), Failure> {
     let mut sending = Sending::new(upload, true);
     let mut received = 0;
-    // The request's bytes are in the handler, so that they live as long as the stream.
+    // The callback owns the request's bytes, which therefore live as long as the stream.
     let head = Box::new(download.to_be_bytes());
     let request = Box::new([msquic::BufferRef::from(&head[..])]);
     let view = (&raw const *request).cast::<[msquic::BufferRef; 1]>();
@@ -201,18 +202,18 @@ fn perf(
                 sending.ideal(byte_count);
                 sending.push(&stream)?;
             }
-            // The upload begins here, in the handler that will go on with it.
+            // The upload begins here, in the callback that continues it.
             StreamEvent::StartComplete { .. } => sending.push(&stream)?,
-            // SAFETY: the last event; the handle was given up below.
+            // SAFETY: this is the last event, and ownership of the handle was released below.
             StreamEvent::ShutdownComplete { .. } => drop(unsafe { Stream::from_raw(stream.as_raw()) }),
             _ => {}
         }
         Ok::<(), Status>(())
     })?;
-    // SAFETY: the buffer is owned by the handler, which lives as long as the stream.
+    // SAFETY: the buffer is owned by the callback, which lives as long as the stream.
     unsafe { stream.send(&*view, SendFlags::NONE, std::ptr::null())? };
     stream.start(StreamStartFlags::NONE)?;
-    // SAFETY: the handler owns the handle from here on.
+    // SAFETY: the callback owns the handle from here on.
     let _ = unsafe { stream.into_raw() };
     Ok(())
 }

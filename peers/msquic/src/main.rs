@@ -1,7 +1,6 @@
 //! msquic as a peer, for performance only: see `peers/README.md` for the contract.
 //!
-//! msquic calls back from threads of its own; what a connection or a stream needs to remember lives in its
-//! handler.
+//! msquic calls back from its own threads. The state of a connection or a stream is stored in its callback.
 
 mod client;
 mod server;
@@ -22,13 +21,13 @@ use msquic::{
 use peer_common::args::{self, Command, Common};
 use peer_common::{Failure, exit_code, failed, life, socket};
 
-/// Streams a client may have open.
+/// Number of streams that a client may have open.
 const STREAMS: u16 = 100;
 
 fn main() -> ExitCode {
     exit_code(args::parse().and_then(|command| match command {
         Command::Server(options) => {
-            // Before any thread starts, as `ending` requires.
+            // Must precede any other thread, as `ending` requires.
             let ending = life::ending();
             server::run(&options, &ending)
         }
@@ -37,14 +36,14 @@ fn main() -> ExitCode {
     }))
 }
 
-/// Opens the library, on one CPU if asked.
+/// Opens the library, on one CPU if requested.
 fn open(common: &Common) -> Result<Registration, Failure> {
     if common.no_gso || common.v2 {
         return Err(Failure::Unsupported("msquic's interface cannot switch --no-gso or --v2".into()));
     }
     if let Some(cpu) = common.one_core {
         socket::pin(cpu)?;
-        // Workers pin themselves, so they must be told as well, before anything else is opened.
+        // Workers pin themselves, so they must also be configured, before any other handle is opened.
         Api::get_ffi();
         let config = QUIC_GLOBAL_EXECUTION_CONFIG {
             Flags: QUIC_GLOBAL_EXECUTION_CONFIG_FLAGS_QUIC_GLOBAL_EXECUTION_CONFIG_FLAG_AFFINITIZE,
@@ -53,13 +52,13 @@ fn open(common: &Common) -> Result<Registration, Failure> {
             ProcessorList: [u16::try_from(cpu)?],
         };
         let (size, pointer) = (size_of_val(&config) as u32, (&raw const config).cast::<c_void>());
-        // SAFETY: the parameter takes exactly this structure, and no handle; it is copied during the call.
+        // SAFETY: the parameter has exactly this type and no handle; it is copied during the call.
         unsafe { Api::set_param(ptr::null_mut(), QUIC_PARAM_GLOBAL_EXECUTION_CONFIG, size, pointer)? };
     }
     Ok(Registration::new(&RegistrationConfig::default())?)
 }
 
-/// Returns the settings of both sides.
+/// Returns the settings of both client and server.
 fn configuration(registration: &Registration, common: &Common) -> Result<Configuration, Failure> {
     let window = u32::try_from(common.window.next_power_of_two())?;
     let settings = Settings::new()
@@ -70,14 +69,14 @@ fn configuration(registration: &Registration, common: &Common) -> Result<Configu
         .set_ServerResumptionLevel(ServerResumptionLevel::ResumeAndZerortt);
     let configuration = Configuration::open(registration, &[BufferRef::from("perf")], Some(&settings))?;
 
-    // Without its own copy of what is sent the library is faster; the builder above can only switch things
-    // on. SAFETY: all-zero is a valid value of this plain structure: nothing is set.
+    // The library is faster without its own copy of sent data, but the builder above can only enable options.
+    // SAFETY: all-zero is a valid value of this plain structure, in which no option is set.
     let mut raw: QUIC_SETTINGS = unsafe { std::mem::zeroed() };
     // SAFETY: the union's other view is an integer of the same bits.
     unsafe { raw.__bindgen_anon_1.IsSet.set_SendBufferingEnabled(1) };
     raw.set_SendBufferingEnabled(0);
     let (size, pointer) = (size_of_val(&raw) as u32, (&raw const raw).cast::<c_void>());
-    // SAFETY: the parameter takes exactly this structure; it is copied during the call, the handle is open.
+    // SAFETY: the parameter has exactly this type; it is copied during the call, and the handle is open.
     unsafe { Api::set_param(configuration.as_raw(), QUIC_PARAM_CONFIGURATION_SETTINGS, size, pointer)? };
     Ok(configuration)
 }

@@ -1,4 +1,4 @@
-//! The server: ALPN `perf`.
+//! Server with ALPN `perf`.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -38,7 +38,7 @@ pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure>
     life::ready(local.unwrap_or(options.listen));
     let _ = ending.recv();
     Report::new().cpu().print();
-    // Closing the library waits for every connection, so they must be told to end.
+    // Closing the library waits for all connections, so they must be shut down before.
     listener.stop();
     registration.shutdown();
     Ok(())
@@ -47,7 +47,7 @@ pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure>
 fn on_connection(connection: ConnectionRef, event: ConnectionEvent<'_>) -> Result<(), Status> {
     match event {
         ConnectionEvent::PeerStreamStarted { stream, .. } => stream.set_callback_handler(answer()),
-        // SAFETY: the last event of a connection that this side accepted and nobody else owns: close it.
+        // SAFETY: this is the last event of an accepted connection, which has no other owner.
         ConnectionEvent::ShutdownComplete { .. } => {
             drop(unsafe { Connection::from_raw(connection.as_raw()) })
         }
@@ -56,8 +56,8 @@ fn on_connection(connection: ConnectionRef, event: ConnectionEvent<'_>) -> Resul
     Ok(())
 }
 
-/// Creates a stream's handler. The first eight bytes are the number of bytes to send back; all other data
-/// from the client is dropped.
+/// Creates a stream's callback. The first eight bytes are the number of bytes to send back; all other data
+/// from the client is discarded.
 fn answer() -> impl FnMut(StreamRef, StreamEvent<'_>) -> Result<(), Status> + 'static {
     let mut request = Vec::with_capacity(8);
     let mut answer: Option<Sending> = None;
@@ -73,7 +73,7 @@ fn answer() -> impl FnMut(StreamRef, StreamEvent<'_>) -> Result<(), Status> + 's
                 }
             }
             StreamEvent::PeerSendShutdown => match &mut answer {
-                // The answer's end tells the client that all it sent has arrived.
+                // The end of the response tells the client that all of its data has arrived.
                 Some(answer) => {
                     answer.end = true;
                     answer.push(&stream)?;
@@ -94,7 +94,7 @@ fn answer() -> impl FnMut(StreamRef, StreamEvent<'_>) -> Result<(), Status> + 's
                     answer.push(&stream)?;
                 }
             }
-            // SAFETY: the last event of a stream that nobody else owns: close it.
+            // SAFETY: this is the last event of a stream, which has no other owner.
             StreamEvent::ShutdownComplete { .. } => drop(unsafe { Stream::from_raw(stream.as_raw()) }),
             _ => {}
         }

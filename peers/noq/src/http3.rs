@@ -1,6 +1,6 @@
-//! HTTP/3, which no crate brings to noq.
+//! HTTP/3, which no crate provides for noq.
 
-/// The client's side.
+/// Client side, which reports that it is unsupported.
 pub mod client {
     use std::path::Path;
     use std::sync::Arc;
@@ -14,7 +14,7 @@ pub mod client {
         Err(Failure::Unsupported("there is no HTTP/3 for noq".into()))
     }
 
-    /// Cannot.
+    /// Fails, because HTTP/3 is unsupported.
     pub async fn fetch(
         _: &Connection,
         _: Option<&Path>,
@@ -24,16 +24,16 @@ pub mod client {
         unsupported()
     }
 
-    /// Cannot.
+    /// Fails, because HTTP/3 is unsupported.
     pub async fn repeat(_: &[Connection], _: &Requests) -> Result<u64, Failure> {
         unsupported()
     }
 }
 
-/// The server's side.
+/// Server side.
 pub mod server {
     use std::path::PathBuf;
 
-    /// Never called: the server does not agree on `h3`.
+    /// Does nothing: it is never called, because the server does not offer `h3`.
     pub async fn serve(_: quinn::Connection, _: Option<PathBuf>) {}
 }

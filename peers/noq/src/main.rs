@@ -1,5 +1,5 @@
-//! noq as a peer: see `peers/README.md` for the contract. What noq shares with quinn, of which it is a fork,
-//! this program shares with quinn's.
+//! noq as a peer: see `peers/README.md` for the contract. noq is a fork of quinn, and this program shares
+//! sources with that of quinn.
 #![forbid(unsafe_code)]
 
 #[path = "../../quinn/src/client.rs"]
@@ -29,11 +29,11 @@ use quinn::{Connection, EndpointConfig, PathId};
 use crate::runtime::block_on;
 use crate::setup::UnmarkedIds;
 
-/// ALPN protocols that the server speaks.
+/// ALPN protocols of the server.
 const ALPN: &[&str] = &["perf", "hq-interop", multipath::ALPN];
 
 fn main() -> ExitCode {
-    // Before any thread starts, as `ending` requires.
+    // Must precede any other thread, as `ending` requires.
     exit_code(args::parse().and_then(|command| match command {
         Command::Server(options) => {
             let ending = life::ending();
@@ -48,12 +48,13 @@ fn main() -> ExitCode {
     }))
 }
 
-/// Has a server take connection IDs of its earlier life for its own, to answer them with resets.
+/// Makes a server accept connection IDs of an earlier process as its own, so that it responds with stateless
+/// resets.
 fn unmarked_ids(config: &mut EndpointConfig) {
     config.cid_generator(Arc::new(|| Box::new(UnmarkedIds(None))));
 }
 
-/// Adds what a connection's first path was like.
+/// Adds statistics of a connection's first path to the report.
 fn first_path(report: Report, connection: &Connection) -> Report {
     match connection.path_stats(PathId::ZERO) {
         Some(path) => report.raw("lost_packets", path.lost_packets).raw("mtu", path.current_mtu),

@@ -1,12 +1,12 @@
-//! Difference between noq and quinn: reading.
+//! Reading from streams, which differs between noq and quinn.
 
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream};
 
-/// The largest read, in bytes.
+/// Maximum size of a read, in bytes.
 const READ: usize = 256 * 1024;
 
-/// Receives and drops everything up to the end of the stream; returns how much that was.
+/// Reads and discards all data until the end of the stream. Returns its length.
 pub async fn drain(recv: &mut RecvStream, moved: &impl Fn(u64)) -> Result<u64, ReadError> {
     let mut total = 0;
     while let Some(bytes) = next(recv).await? {

@@ -1,4 +1,4 @@
-//! quiceh's settings.
+//! Settings of quiceh.
 
 use bytes::Bytes;
 use peer_common::args::{Client, Common, Server};
@@ -7,23 +7,25 @@ use quiche::{BufFactory, BufSplit, Config};
 
 use crate::stack;
 
-/// UDP payload of a full packet: what fits 1,500 bytes of IPv6, as the other stacks' discovery finds.
+/// UDP payload of a full packet: the maximum for an MTU of 1,500 bytes over IPv6, as other stacks' MTU
+/// discovery finds it.
 pub const PACKET: usize = 1452;
 
-/// Streams a client may have open; quiceh raises the limit as they finish.
+/// Number of streams that a client may have open; quiceh raises the limit as they finish.
 const STREAMS: u64 = 100;
 
-/// Unidirectional streams a peer may have open: HTTP/3's control stream, QPACK's two, and some to spare.
+/// Number of unidirectional streams that a peer may open: HTTP/3's control stream, two QPACK streams, and a
+/// reserve.
 const UNI_STREAMS: u64 = 8;
 
-/// Datagrams kept in each direction before the oldest is dropped.
+/// Maximum number of datagrams queued in each direction. The oldest one is dropped when it is exceeded.
 const DATAGRAMS: usize = 1024;
 
-/// Buffers that are references, so that sending the static pattern copies it only into packets.
+/// Factory of reference-counted buffers. The static pattern is copied only into packets.
 #[derive(Clone, Debug, Default)]
 pub struct Shared;
 
-/// Such a buffer.
+/// Reference-counted buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Buffer(pub Bytes);
 
@@ -47,7 +49,7 @@ impl BufFactory for Shared {
     }
 }
 
-/// A connection as both sides use it.
+/// Connection of a client or a server.
 pub type Connection = quiche::Connection<Shared>;
 
 fn both(common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
@@ -63,7 +65,7 @@ fn both(common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
     config.set_initial_max_streams_bidi(STREAMS);
     config.set_initial_max_stream_data_uni(common.window);
     config.set_initial_max_streams_uni(UNI_STREAMS);
-    // Pacing needs a socket that delays packets; the other peers' kernels are not asked for that either.
+    // Pacing needs a socket that delays packets, which the other peers do not use either.
     config.enable_pacing(false);
     config.enable_dgram(true, DATAGRAMS, DATAGRAMS);
     Ok(config)

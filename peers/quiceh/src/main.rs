@@ -1,5 +1,5 @@
-//! quiceh, the reference of QUIC VReverso, as a peer: see `peers/README.md` for the contract. What it shares
-//! with quiche, of which it is a fork, this program shares with quiche's.
+//! quiceh, the reference implementation of QUIC VReverso, as a peer: see `peers/README.md` for the contract.
+//! quiceh is a fork of quiche, and this program shares sources with that of quiche.
 #![forbid(unsafe_code)]
 
 #[path = "../../quiche/src/client.rs"]
@@ -31,7 +31,7 @@ use peer_common::args::{self, Command};
 use peer_common::{exit_code, failed, life, socket};
 
 fn main() -> ExitCode {
-    // Its stack panics at some packets that come late; one line says where, as of any failure.
+    // The stack panics on some late packets. One line reports the location, as for any failure.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map_or_else(String::new, |place| place.to_string());
         let file = place.rsplit_once("/src/").map_or(place.as_str(), |(_, file)| file);
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }));
     exit_code(args::parse_any_wire().and_then(|command| match command {
         Command::Server(options) => {
-            // Before any thread starts, as `ending` requires.
+            // Must precede any other thread, as `ending` requires.
             let ending = life::ending();
             options.common.one_core.map_or(Ok(()), socket::pin)?;
             server::run(&options, &ending)

@@ -1,10 +1,11 @@
-//! `pages`: what many answers over HTTP/3 cost their client, without sockets.
+//! `pages`: a client's cost of many HTTP/3 responses, without sockets.
 //!
-//! As in the reference's own benchmark: 80 answers of 31,250 bytes, 2.5 MB in all, whose packets come in
-//! batches of 157, about what a socket's default buffer holds. The clock runs while a batch goes into the
-//! client's `recv` and while the client takes from HTTP/3 what has come: with version 1 into a buffer of its
-//! own for each answer, as long as its `content-length`; with VReverso from where it was decrypted to. Every
-//! sample has a new connection, made with the clock stopped.
+//! As in the reference's own benchmark, there are 80 responses of 31,250 bytes, 2.5 MB in total. Their
+//! packets arrive in batches of 157, about the capacity of a socket's default buffer. The clock runs while
+//! the client's `recv` handles a batch and while the client reads the available content from HTTP/3. With
+//! version 1, content is copied into a separate buffer for each response, as long as its `content-length`.
+//! With VReverso, it is read where it was decrypted. Every sample uses a new connection, which is created
+//! while the clock is stopped.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -19,19 +20,19 @@ use quiche::{Config, PROTOCOL_VERSION_VREVERSO};
 use crate::pair::{PACKET, Pair};
 use crate::{stack, unlimited};
 
-/// Answers in one sample.
+/// Number of responses in one sample.
 const ANSWERS: usize = 80;
 
-/// Bytes of content in each.
+/// Bytes of content in each response.
 const CONTENT: usize = 31_250;
 
-/// Packets handed to the client at once.
+/// Number of packets in a batch for the client.
 const BATCH: usize = 157;
 
-/// Samples before those that count.
+/// Number of samples that are discarded before the measured ones.
 const WARM_UP: usize = 5;
 
-/// `pages --samples N [--one-core K]`, and what the settings come from.
+/// Runs `pages --samples N [--one-core K]`, with the flags for the stack's settings.
 pub fn run(flags: Vec<String>) -> Result<(), Failure> {
     let flags = Values::parse(flags, &[&["--samples", "--one-core"], unlimited::FLAGS].concat())?;
     let samples = flags.get("--samples")?.unwrap_or(50_usize).max(1);
@@ -57,7 +58,7 @@ pub fn run(flags: Vec<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A client that has asked, and the answers on their way.
+/// Client that has sent its requests, and the packets of the responses.
 struct Pages {
     pair: Pair,
     http: h3::Connection,
@@ -87,7 +88,7 @@ impl Pages {
                 asked.push(id);
             }
         }
-        // The server's settings are the client's to read before the clock runs.
+        // The client must read the server's settings before the clock runs.
         pair.exchange()?;
         while http.poll(&mut pair.client).is_ok() {}
         answer(&mut serving, &mut pair, &asked)?;
@@ -95,7 +96,7 @@ impl Pages {
         Ok(Self { pair, http, packets })
     }
 
-    /// Measures the time that the client takes for all answers.
+    /// Measures the time that the client takes for all responses.
     fn sample(mut self) -> Result<Duration, Failure> {
         let (mut own, mut read, mut finished) = (HashMap::new(), 0, 0);
         let mut packets = std::mem::take(&mut self.packets);
@@ -113,7 +114,7 @@ impl Pages {
         Ok(elapsed)
     }
 
-    /// Takes what has come; how many answers are complete.
+    /// Reads the available data. Returns the number of responses that are now complete.
     fn take(&mut self, own: &mut HashMap<u64, Buffer>, read: &mut usize) -> Result<usize, Failure> {
         let lends = self.pair.client.version() == PROTOCOL_VERSION_VREVERSO;
         let (http, client) = (&mut self.http, &mut self.pair.client);
@@ -143,7 +144,7 @@ impl Pages {
     }
 }
 
-/// An answer's content, in the client's own memory.
+/// Content of a response, in the client's own memory.
 struct Buffer {
     bytes: Vec<u8>,
     filled: usize,
@@ -155,7 +156,7 @@ fn length(head: &[Header]) -> Result<usize, Failure> {
     Ok(std::str::from_utf8(field.value())?.parse()?)
 }
 
-/// Has the server answer every request of `asked`.
+/// Sends the server's responses to all requests of `asked`.
 fn answer(serving: &mut h3::Connection, pair: &mut Pair, asked: &[u64]) -> Result<(), Failure> {
     if asked.len() != ANSWERS {
         return failed(format!("{} requests arrived", asked.len()));

@@ -1,5 +1,5 @@
-//! Code that is specific to quiceh. quiche, of which it is a fork, has another file like this one and the
-//! rest of the program.
+//! Code that is specific to quiceh. quiceh is a fork of quiche, whose program has a similar file and shares
+//! the rest.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use quiche::{Config, ConnectionId, Error, PROTOCOL_VERSION_V1, PROTOCOL_VERSION_
 
 use crate::config::{Buffer, Connection};
 
-/// The stack's name.
+/// Name of the stack.
 pub const NAME: &str = "quiceh";
 
-/// Refuses what a client cannot do.
+/// Fails if a client does not support the case.
 pub fn can(case: Case) -> Result<(), Failure> {
     let why = match case {
         Case::Handshake | Case::Transfer | Case::Multiplexing | Case::Rebind | Case::Datagram => {
@@ -27,12 +27,12 @@ pub fn can(case: Case) -> Result<(), Failure> {
     Err(Failure::Unsupported(why))
 }
 
-/// Returns the version with which a client starts.
+/// Returns the initial version of a client.
 pub fn version(common: &Common) -> u32 {
     version_of(common.wire)
 }
 
-/// Returns the version of a wire format.
+/// Returns the version for a wire format.
 pub fn version_of(wire: Wire) -> u32 {
     match wire {
         Wire::V1 => PROTOCOL_VERSION_V1,
@@ -44,8 +44,8 @@ fn reverses(connection: &Connection) -> bool {
     connection.version() == PROTOCOL_VERSION_VREVERSO
 }
 
-/// Returns the first bidirectional stream of a client. In VReverso's headers, stream 0 means no stream at
-/// all.
+/// Returns the ID of the first bidirectional stream of a client. In VReverso's headers, stream ID 0 means
+/// that there is no stream.
 pub fn first_stream(connection: &Connection) -> u64 {
     if reverses(connection) { 4 } else { 0 }
 }
@@ -55,8 +55,8 @@ pub fn early_data_accepted(_: &Connection) -> bool {
     false
 }
 
-/// Takes a client that came back with a token: `original` is the connection ID it first chose, `retried` the
-/// one of the Retry, which stays the connection's.
+/// Accepts a client that returns a Retry token. `original` is the client's original destination connection
+/// ID; `retried` is the one of the Retry packet, which the connection keeps.
 pub fn accept_retried(
     _: &ConnectionId<'_>,
     original: &ConnectionId<'_>,
@@ -68,7 +68,7 @@ pub fn accept_retried(
     quiche::accept_with_buf_factory(retried, Some(original), local, from, config)
 }
 
-/// Hands over bytes without a copy; how many were taken, and what is left of them.
+/// Sends bytes without a copy. Returns the number of bytes accepted, and the remaining bytes.
 pub fn send(
     connection: &mut Connection,
     id: u64,
@@ -76,14 +76,15 @@ pub fn send(
     end: bool,
 ) -> Result<(usize, Option<Bytes>), Error> {
     if piece.is_empty() {
-        // Without a copy, an end without bytes would come back as bytes that were not taken.
+        // Without a copy, an end of stream without bytes would be returned as bytes that were not accepted.
         return connection.stream_send(id, &piece, end).map(|n| (n, None));
     }
     let (taken, rest) = connection.stream_send_zc(id, Buffer(piece), None, end)?;
     Ok((taken, rest.map(|Buffer(rest)| rest)))
 }
 
-/// Reads all that has come on a stream, piece by piece; true if that was its end. VReverso's pieces are lent.
+/// Reads all available data of a stream, piece by piece. Returns `true` at the end of the stream. With
+/// VReverso, `each` gets the stack's own memory.
 pub fn read(
     connection: &mut Connection,
     id: u64,
@@ -97,7 +98,7 @@ pub fn read(
         match read {
             Ok(true) => return Ok(true),
             Ok(false) => {}
-            // Of a stream whose last piece was consumed before its end was known, only this shows the end.
+            // If the last piece was consumed before the end was known, only this function reports the end.
             Err(Error::Done) => return Ok(reverses && connection.stream_finished_v3(id)),
             Err(error) => return Err(error),
         }
@@ -122,7 +123,7 @@ fn lend(connection: &mut Connection, id: u64, each: &mut impl FnMut(&[u8])) -> R
             (n, end)
         }
         Err(error @ Error::StreamReset(_)) => {
-            // As its documentation asks for, so that the stream goes away.
+            // Required by the documentation, so that the stream is removed.
             let _ = connection.stream_consumed(id, 0);
             return Err(error);
         }
@@ -132,12 +133,13 @@ fn lend(connection: &mut Connection, id: u64, each: &mut impl FnMut(&[u8])) -> R
     if n == 0 && !end { Err(Error::Done) } else { Ok(end) }
 }
 
-/// Returns whether the peer's part of a stream has ended and none of it is left to read.
+/// Returns whether the peer's side of a stream has ended and all of its data has been read.
 pub fn finished(connection: &Connection, id: u64) -> bool {
     if reverses(connection) { connection.stream_finished_v3(id) } else { connection.stream_finished(id) }
 }
 
-/// Reads all that has come of a message's content, piece by piece. VReverso's pieces are lent.
+/// Reads all available content of a message, piece by piece. With VReverso, `each` gets the stack's own
+/// memory.
 pub fn read_body(
     http: &mut h3::Connection,
     connection: &mut Connection,
@@ -160,7 +162,7 @@ pub fn read_body(
     }
 }
 
-/// Hands over content without a copy and takes what went from its front; how much that was.
+/// Sends content without a copy, and removes the accepted bytes from `body`. Returns their number.
 pub fn send_body(
     http: &mut h3::Connection,
     connection: &mut Connection,

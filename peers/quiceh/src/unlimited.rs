@@ -1,4 +1,4 @@
-//! quiceh's settings for measurements without sockets. It takes a certificate from files only.
+//! Settings of quiceh for measurements without sockets. quiceh can load a certificate only from files.
 
 use peer_common::Failure;
 use peer_common::args::{Values, Wire};
@@ -7,7 +7,7 @@ use quiche::Config;
 use crate::pair::unlimit;
 use crate::stack;
 
-/// Flags that the settings come from.
+/// Flags for these settings.
 pub const FLAGS: &[&str] = &["--wire", "--cert", "--key"];
 
 fn wire(flags: &Values) -> Result<Wire, Failure> {
@@ -33,10 +33,10 @@ pub fn configs(flags: &Values) -> Result<(Config, Config), Failure> {
     Ok((client, server))
 }
 
-/// Turns the pool of quiceh's receive buffers by one shard. A stream that is read takes a buffer from one
-/// shard and puts one into the next, of eight; left to itself it takes from every second one and puts into
-/// the others, so that it never gets back what it put, and each buffer is new memory. That is a slip of the
-/// pool, not a cost of VReverso.
+/// Advances the pool of quiceh's receive buffers by one of its eight shards. Reading a stream takes a buffer
+/// from one shard and returns one to the next. By default it therefore takes from every second shard and
+/// returns to the others, never reuses a buffer, and allocates each one anew. This is an error of the pool,
+/// not a cost of VReverso.
 pub fn between_batches() {
     drop(quiche::bufpool::pool_or_default().get());
 }

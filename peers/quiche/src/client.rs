@@ -1,4 +1,4 @@
-//! The client's cases.
+//! Cases of the client.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,15 +15,14 @@ use crate::job::{Job, advance};
 use crate::stack;
 use crate::udp::Udp;
 
-/// Time that a silent client sleeps. In `rebind` it is also the time after which the client sends something
-/// on a silent connection. A client that only receives, and has acknowledged everything, would never show its
-/// new address.
+/// Maximum time that an idle client waits. In `rebind` it then also sends a packet. Otherwise a client that
+/// only receives, and has acknowledged everything, would never show its new address.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Time that a client waits for a session ticket, or for the echo of its datagrams.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Does what the options ask for and prints what was observed.
+/// Does the work of the options and prints a report.
 pub fn run(options: &Client) -> Result<(), Failure> {
     stack::can(options.case)?;
     let relay =
@@ -41,7 +40,7 @@ pub fn run(options: &Client) -> Result<(), Failure> {
     }
 }
 
-/// An endpoint that knows where to connect.
+/// Client endpoint with the server's address.
 struct Caller<'a> {
     endpoint: Endpoint<Job>,
     options: &'a Client,
@@ -63,7 +62,7 @@ impl Caller<'_> {
             .text("version", &format!("{:#010x}", stack::version(&self.options.common)))
     }
 
-    /// Turns until `ready` says so of the connection.
+    /// Runs the endpoint until `ready` returns `true` for the connection.
     fn until(&mut self, key: u64, ready: impl Fn(&Link<Job>) -> bool) -> Result<(), Failure> {
         let mut silent = false;
         loop {
@@ -111,7 +110,7 @@ impl Caller<'_> {
         if relay.is_some_and(|relay| relay.rebound() == 0) { failed("the work ended early") } else { Ok(()) }
     }
 
-    /// Makes two connections; the second uses the session that the first one received.
+    /// Makes two connections. The second one uses the session of the first one.
     fn twice(&mut self) -> Result<(), Failure> {
         let (first, second) = self.options.work.halves();
         let key = self.connect(None, Job::new(&first, Progress::new(&first, || {}))?)?;

@@ -1,23 +1,25 @@
-//! quiche's settings.
+//! Settings of quiche.
 
 use bytes::Bytes;
 use peer_common::args::{Client, Common, Server};
 use peer_common::{Failure, failed};
 use quiche::{BufFactory, Config, PROTOCOL_VERSION};
 
-/// UDP payload of a full packet: what fits 1,500 bytes of IPv6, as the other stacks' discovery finds.
+/// UDP payload of a full packet: the maximum for an MTU of 1,500 bytes over IPv6, as other stacks' MTU
+/// discovery finds it.
 pub const PACKET: usize = 1452;
 
-/// Streams a client may have open; quiche raises the limit as they finish.
+/// Number of streams that a client may have open; quiche raises the limit as they finish.
 const STREAMS: u64 = 100;
 
-/// Unidirectional streams a peer may have open: HTTP/3's control stream, QPACK's two, and some to spare.
+/// Number of unidirectional streams that a peer may open: HTTP/3's control stream, two QPACK streams, and a
+/// reserve.
 const UNI_STREAMS: u64 = 8;
 
-/// Datagrams kept in each direction before the oldest is dropped.
+/// Maximum number of datagrams queued in each direction. The oldest one is dropped when it is exceeded.
 const DATAGRAMS: usize = 1024;
 
-/// Buffers that are references, so that sending the static pattern copies it only into packets.
+/// Factory of reference-counted buffers. The static pattern is copied only into packets.
 #[derive(Clone, Debug, Default)]
 pub struct Shared;
 
@@ -34,12 +36,13 @@ impl BufFactory for Shared {
     }
 }
 
-/// A connection as both sides use it.
+/// Connection of a client or a server.
 pub type Connection = quiche::Connection<Shared>;
 
 fn both(common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
     let mut config = Config::new(PROTOCOL_VERSION)?;
-    // No post-quantum group: its cost would drown what the handshake benchmark compares.
+    // No post-quantum group is used, because its cost would hide the differences that the handshake benchmark
+    // measures.
     config.set_curves_list("X25519:P-256")?;
     config.set_application_protos(alpn)?;
     config.set_max_idle_timeout(u64::try_from(common.idle.as_millis())?);
@@ -52,7 +55,7 @@ fn both(common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
     config.set_initial_max_streams_bidi(STREAMS);
     config.set_initial_max_stream_data_uni(common.window);
     config.set_initial_max_streams_uni(UNI_STREAMS);
-    // Pacing needs a socket that delays packets; the other peers' kernels are not asked for that either.
+    // Pacing needs a socket that delays packets, which the other peers do not use either.
     config.enable_pacing(false);
     config.enable_dgram(true, DATAGRAMS, DATAGRAMS);
     Ok(config)

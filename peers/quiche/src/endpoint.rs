@@ -1,6 +1,6 @@
-//! One socket, many connections: routing, timers, and packets in and out.
+//! One socket with many connections: routing, timers, receiving and sending.
 
-// Said in full for the programs that share this file.
+// The path is explicit because other programs include this file.
 #[path = "endpoint/admit.rs"]
 mod admit;
 
@@ -17,10 +17,10 @@ pub use self::admit::Door;
 use crate::config::{Connection, PACKET};
 use crate::udp::{MAX_RUN, Run, Udp};
 
-/// Length of every connection ID this program chooses.
+/// Length of all connection IDs that this program issues.
 const CID: usize = 16;
 
-/// A connection with what the application keeps about it.
+/// Connection and the application's state for it.
 pub struct Link<S> {
     pub connection: Connection,
     pub state: S,
@@ -28,7 +28,7 @@ pub struct Link<S> {
     cids: Vec<Vec<u8>>,
 }
 
-/// A socket with its connections.
+/// Socket with its connections.
 pub struct Endpoint<S> {
     udp: Udp,
     config: Config,
@@ -43,7 +43,7 @@ pub struct Endpoint<S> {
 }
 
 impl<S: Default> Endpoint<S> {
-    /// Creates an endpoint without connections; with a door it is a server.
+    /// Creates an endpoint without connections. With a `door` it is a server.
     pub fn new(udp: Udp, config: Config, door: Option<Door>) -> Result<Self, Failure> {
         let random = File::open("/dev/urandom")?;
         let (links, routes, timers) = (HashMap::new(), HashMap::new(), BTreeSet::new());
@@ -62,7 +62,7 @@ impl<S: Default> Endpoint<S> {
         Ok(cid)
     }
 
-    /// Starts a connection and sends its first packets; a session allows resumption.
+    /// Starts a connection and sends its first packets. With `session`, it tries resumption.
     pub fn connect(
         &mut self,
         server: SocketAddr,
@@ -88,12 +88,12 @@ impl<S: Default> Endpoint<S> {
         self.links.get_mut(&key)
     }
 
-    /// Makes the next turn look at a connection, though nothing happened to it.
+    /// Makes the next round handle a connection even without an event.
     pub fn touch(&mut self, key: u64) {
         self.touched.push(key);
     }
 
-    /// Closes a connection, sends the close and forgets it.
+    /// Closes a connection, sends CONNECTION_CLOSE and removes the connection.
     pub fn close(&mut self, key: u64) -> Result<(), Failure> {
         if let Some(link) = self.links.get_mut(&key) {
             let _ = link.connection.close(true, 0, b"");
@@ -163,7 +163,7 @@ impl<S: Default> Endpoint<S> {
         }
     }
 
-    /// Takes what one system call gives and hands each datagram to its connection.
+    /// Receives the datagrams of one system call and passes each to its connection.
     fn receive(&mut self) -> Result<(), Failure> {
         let local = self.udp.local();
         let (routes, links, touched) = (&self.routes, &mut self.links, &mut self.touched);
@@ -172,7 +172,7 @@ impl<S: Default> Endpoint<S> {
             let Ok(header) = Header::from_slice(datagram, CID) else { return };
             match routes.get(&header.dcid[..]).and_then(|key| Some((*key, links.get_mut(key)?))) {
                 Some((key, link)) => {
-                    // A packet that is not ours to read is dropped; a protocol error shows in the connection.
+                    // A packet that cannot be decrypted is dropped. The connection records a protocol error.
                     let _ = link.connection.recv(datagram, RecvInfo { from, to: local });
                     if touched.last() != Some(&key) {
                         touched.push(key);
@@ -196,7 +196,7 @@ impl<S: Default> Endpoint<S> {
         Ok(())
     }
 
-    /// Gives the peer connection IDs, which it needs to validate or to move to another path.
+    /// Issues connection IDs to the peer, which needs them for path validation and migration.
     fn offer_cids(&mut self, key: u64) -> Result<(), Failure> {
         while self
             .links
@@ -214,7 +214,7 @@ impl<S: Default> Endpoint<S> {
         Ok(())
     }
 
-    /// Sends all that the connection has to send, in runs of equal packets, and sets its timer.
+    /// Sends all pending packets of a connection, in runs of equal size, and sets its timer.
     fn flush(&mut self, key: u64) -> Result<(), Failure> {
         let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
         let limit = self.udp.max_segments();

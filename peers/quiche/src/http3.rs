@@ -1,6 +1,6 @@
-//! HTTP/3, by quiche's own module for it.
+//! HTTP/3, with quiche's own module.
 
-// Said in full for the programs that share these files.
+// The paths are explicit because other programs include these files.
 #[path = "http3/client.rs"]
 pub mod client;
 #[path = "http3/server.rs"]

@@ -17,7 +17,7 @@ use crate::stack;
 /// Size of the buffer for received data, in bytes.
 const SINK: usize = 64 * 1024;
 
-/// The work on one connection.
+/// Work on one connection.
 #[derive(Default)]
 pub struct Job {
     waiting: Vec<Stream>,
@@ -28,7 +28,7 @@ pub struct Job {
     sink: Vec<u8>,
 }
 
-/// One stream of it.
+/// Stream of the work.
 struct Stream {
     outgoing: Outgoing,
     expected: Option<u64>,
@@ -37,7 +37,7 @@ struct Stream {
 }
 
 impl Job {
-    /// Creates the streams of `work`, to be opened as credit allows.
+    /// Creates the streams of `work`, which are opened as the stream limit allows.
     pub fn new(work: &Work, progress: Arc<Progress>) -> Result<Self, Failure> {
         let (mut waiting, mut web) = (Vec::new(), None);
         let plain = |outgoing| Stream { outgoing, expected: None, received: 0, file: None };
@@ -76,7 +76,7 @@ impl Job {
     }
 }
 
-/// Opens, sends and receives as far as the connection allows.
+/// Opens streams, sends and receives, as far as the connection allows.
 pub fn advance(link: &mut Link<Job>) -> Result<(), Failure> {
     let Link { connection, state: job, .. } = link;
     if !(connection.is_established() || connection.is_in_early_data()) {

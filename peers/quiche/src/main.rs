@@ -1,7 +1,7 @@
 //! quiche as a peer: see `peers/README.md` for the contract.
 //!
-//! quiche brings no sockets and no event loop; this program's use one thread, segmentation offload in both
-//! directions and many datagrams per system call.
+//! quiche provides neither sockets nor an event loop. Those of this program use one thread, segmentation
+//! offload in both directions, and many datagrams per system call.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -25,7 +25,7 @@ use peer_common::{exit_code, failed, life, socket};
 fn main() -> ExitCode {
     exit_code(args::parse().and_then(|command| match command {
         Command::Server(options) => {
-            // Before any thread starts, as `ending` requires.
+            // Must precede any other thread, as `ending` requires.
             let ending = life::ending();
             options.common.one_core.map_or(Ok(()), socket::pin)?;
             server::run(&options, &ending)

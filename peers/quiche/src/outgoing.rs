@@ -1,4 +1,4 @@
-//! The sending side of a stream: some bytes, then some of the static pattern, then the end.
+//! Sending side of a stream: some bytes, then bytes of the static pattern, then the end.
 
 use bytes::Bytes;
 use peer_common::PATTERN;
@@ -7,22 +7,23 @@ use quiche::Error;
 use crate::config::Connection;
 use crate::stack;
 
-/// Data that a stream still has to send.
+/// Unsent data of a stream.
 #[derive(Default)]
 pub struct Outgoing {
-    /// Bytes of the head that have not been handed over.
+    /// Number of bytes of the head that the stack has not accepted.
     head: u64,
-    /// Taken by the stack as far as it went.
+    /// Bytes that are to be sent next and that the stack has not accepted.
     rest: Option<Bytes>,
     /// Number of bytes of the pattern that follow `rest`.
     pattern: u64,
-    /// Set when the end of the stream follows the pattern; before that is known, the stream stays open.
+    /// `true` if the stream ends after the pattern. Until that is known, the stream stays open.
     end: bool,
     done: bool,
 }
 
 impl Outgoing {
-    /// `head`, then `pattern` bytes, then, if `end`, the end of the stream.
+    /// Creates the state for `head`, followed by `pattern` bytes of the pattern, and by the end of the stream
+    /// if `end`.
     pub fn new(head: Bytes, pattern: u64, end: bool) -> Self {
         Self {
             head: head.len() as u64,
@@ -33,17 +34,17 @@ impl Outgoing {
         }
     }
 
-    /// Lets the stream end after what there is.
+    /// Ends the stream after the data.
     pub fn end(&mut self) {
         self.end = true;
     }
 
-    /// Returns whether everything, including the end, has been handed over.
+    /// Returns whether the stack has accepted everything, including the end.
     pub fn done(&self) -> bool {
         self.done
     }
 
-    /// Hands over as much as the connection takes; returns how many bytes of the pattern that was.
+    /// Sends as much as the connection accepts. Returns the number of accepted bytes of the pattern.
     pub fn push(&mut self, connection: &mut Connection, id: u64) -> Result<u64, Error> {
         let moved = self.hand_over(connection, id)?;
         let head = self.head.min(moved);
@@ -60,7 +61,8 @@ impl Outgoing {
                 Bytes::from_static(&PATTERN[..size as usize])
             });
             if self.pattern == 0 && !self.end {
-                // The last piece waits for the end: an end by itself can get lost in quiceh's send queue.
+                // The last piece is sent with the end, because quiceh's send queue can lose an end without
+                // data.
                 self.rest = Some(piece);
                 return Ok(moved);
             }

@@ -1,4 +1,4 @@
-//! A client and a server in memory, joined without sockets and without loss.
+//! Client and server in memory, connected without sockets and without loss.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,17 +10,17 @@ use crate::config::Connection;
 /// UDP payload of every full packet.
 pub const PACKET: usize = 1350;
 
-/// Flow control and congestion windows that never limit, in bytes and packets.
+/// Flow control window in bytes and congestion window in packets, so large that they never limit.
 const NO_LIMIT: u64 = 1 << 40;
 const NO_LIMIT_PACKETS: usize = 1 << 30;
 
-/// Streams of each kind that either side may open.
+/// Number of streams of each type that either endpoint may open.
 const STREAMS: u64 = 10_000;
 
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 1111);
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 2222);
 
-/// Has nothing hold back whoever uses these settings, and no peer's certificate checked.
+/// Removes the limits on sending from the settings, and disables certificate verification.
 pub fn unlimit(config: &mut Config) -> Result<(), Error> {
     config.set_application_protos(&[b"perf"])?;
     config.set_max_send_udp_payload_size(PACKET);
@@ -39,7 +39,7 @@ pub fn unlimit(config: &mut Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// A client and a server whose handshake is complete.
+/// Client and server after the handshake.
 pub struct Pair {
     pub client: Connection,
     pub server: Connection,
@@ -58,7 +58,7 @@ impl Pair {
         while !(pair.client.is_established() && pair.server.is_established()) {
             pair.exchange()?;
         }
-        // What the handshake leaves over must not be in what is measured.
+        // Packets that follow the handshake must not be part of the measurement.
         for _ in 0..3 {
             pair.exchange()?;
         }
@@ -70,13 +70,13 @@ impl Pair {
         RecvInfo { from: SERVER.into(), to: CLIENT.into() }
     }
 
-    /// Carries all that either side wants to send to the other.
+    /// Delivers all pending packets in both directions.
     pub fn exchange(&mut self) -> Result<(), Failure> {
         self.carry_to_server()?;
         carry(&mut self.server, &mut self.client, Self::to_client())
     }
 
-    /// Carries all that the client wants to send.
+    /// Delivers all pending packets of the client.
     pub fn carry_to_server(&mut self) -> Result<(), Failure> {
         let info = RecvInfo { from: CLIENT.into(), to: SERVER.into() };
         carry(&mut self.client, &mut self.server, info)

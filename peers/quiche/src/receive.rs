@@ -1,8 +1,8 @@
-//! `receive`: what a received packet costs, without sockets.
+//! `receive`: the cost of a received packet, without sockets.
 //!
-//! A client and a server in memory; the server sends one stream in full packets. The clock runs while a batch
-//! of datagrams goes into the client's `recv` and while the stream is then read to the end of what has
-//! arrived. Making packets, and making and reading acknowledgements, happen with the clock stopped.
+//! Client and server are in memory, and the server sends one stream in full packets. The clock runs while the
+//! client's `recv` handles a batch of datagrams, and while the client reads all available data of the stream.
+//! It is stopped while packets are created, and while acknowledgments are created and handled.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use peer_common::{Failure, PATTERN, failed, socket};
 use crate::pair::{PACKET, Pair};
 use crate::{stack, unlimited};
 
-/// The first unidirectional stream of a server (RFC 9000 §2.1).
+/// ID of the first unidirectional stream of a server (RFC 9000 §2.1).
 const STREAM: u64 = 3;
 
-/// Batches before the clock counts: one in ten.
+/// Number of measured batches for each warm-up batch.
 const WARM_UP: usize = 10;
 
-/// `receive --batch N --packets M [--one-core K]`, and what the stack's settings come from.
+/// Runs `receive --batch N --packets M [--one-core K]`, with the flags for the stack's settings.
 pub fn run(flags: Vec<String>) -> Result<(), Failure> {
     let flags = Values::parse(flags, &[&["--batch", "--packets", "--one-core"], unlimited::FLAGS].concat())?;
     let batch = flags.get("--batch")?.unwrap_or(10_usize).max(1);
@@ -59,7 +59,7 @@ pub fn run(flags: Vec<String>) -> Result<(), Failure> {
 struct Flow {
     pair: Pair,
     datagrams: Vec<Vec<u8>>,
-    /// Buffer into which a stack copies received bytes if it lends none.
+    /// Buffer into which a stack copies received data, unless it lends its own memory.
     read: Vec<u8>,
 }
 
@@ -68,7 +68,7 @@ impl Flow {
         Self { pair, datagrams: Vec::new(), read: Vec::new() }
     }
 
-    /// Runs one batch of exactly `batch` full packets; returns the time that the client took, and the number
+    /// Runs one batch of exactly `batch` full packets. Returns the time that the client took, and the number
     /// of bytes that it read.
     fn round(&mut self, batch: usize) -> Result<(Duration, usize), Failure> {
         let Self { pair, datagrams, read } = self;
@@ -92,8 +92,7 @@ impl Flow {
         }
         stack::read(&mut pair.client, STREAM, read, |piece| bytes += black_box(piece).len())?;
         let elapsed = start.elapsed();
-        // What is still queued at the server goes out as a shorter last packet, and everything is
-        // acknowledged.
+        // The rest of the server's data is sent in a shorter last packet, and all packets are acknowledged.
         pair.exchange()?;
         stack::read(&mut pair.client, STREAM, read, |_| {})?;
         pair.exchange()?;

@@ -1,4 +1,4 @@
-//! The server: `perf`, `hq-interop` and `h3` on one endpoint.
+//! Server: `perf`, `hq-interop` and `h3` on one endpoint.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::outgoing::Outgoing;
 use crate::stack;
 use crate::udp::Udp;
 
-/// Time that a silent server sleeps before it checks whether to end.
+/// Maximum time that an idle server waits before it checks whether to exit.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Bytes of a `perf` request that matter: how many to send back.
+/// Length of the relevant part of a `perf` request: the number of bytes to send back.
 const HEAD: usize = 8;
 
-/// Size of the buffer for received data that is dropped, in bytes.
+/// Size of the buffer for discarded data, in bytes.
 const SINK: usize = 64 * 1024;
 
-/// The streams of one connection.
+/// Streams of one connection.
 #[derive(Default)]
 struct Streams {
     open: HashMap<u64, Stream>,
@@ -35,7 +35,7 @@ struct Streams {
     sink: Vec<u8>,
 }
 
-/// A stream: what has come of its request, and its answer once that is known.
+/// Stream: the received part of its request, and its response once that is known.
 #[derive(Default)]
 struct Stream {
     request: Vec<u8>,
@@ -64,7 +64,8 @@ pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Serves everything that a connection asks for now. A client that goes away is the concern of its own test.
+/// Handles everything that a connection requests at present. If a client disconnects, the client's own test
+/// reports it.
 fn serve(link: &mut Link<Streams>, root: Option<&PathBuf>) {
     let Link { connection, state, .. } = link;
     if connection.application_proto() == b"h3" {
@@ -100,7 +101,7 @@ fn serve_http3(connection: &mut Connection, web: &mut Option<Web>, root: Option<
     }
 }
 
-/// Reads what has come on a stream; false if it cannot be answered.
+/// Reads the available data of a stream. Returns `false` if no response is possible.
 fn hear(
     connection: &mut Connection,
     id: u64,
@@ -109,8 +110,8 @@ fn hear(
     root: Option<&Path>,
     hq: bool,
 ) -> bool {
-    // One byte more than a request may have shows that it has too many; of `perf` whatever follows the head
-    // is dropped.
+    // One byte more than the maximum shows that a request is too long. For `perf`, data after the head is
+    // discarded.
     let limit = if hq { files::MAX_REQUEST + 1 } else { HEAD };
     let request = &mut stream.request;
     let read = stack::read(connection, id, sink, |piece| {
@@ -135,7 +136,7 @@ fn hear(
         }
     }
     if let Some(answer) = stream.answer.as_mut().filter(|_| end) {
-        // The answer's end tells the client that all it sent has arrived.
+        // The end of the response tells the client that all of its data has arrived.
         answer.end();
     }
     true

@@ -1,5 +1,4 @@
-//! Code that is specific to quiche. Its fork quiceh has another file like this one, and shares the rest of
-//! the program.
+//! Code that is specific to quiche. The program of its fork quiceh has a similar file and shares the rest.
 
 use std::net::SocketAddr;
 
@@ -11,13 +10,13 @@ use quiche::{Config, ConnectionId, Error, RetryConnectionIds};
 
 use crate::config::{Connection, Shared};
 
-/// The stack's name.
+/// Name of the stack.
 pub const NAME: &str = "quiche";
 
-/// BoringSSL's word for accepted early data (`ssl_early_data_accepted`).
+/// BoringSSL's value for accepted early data (`ssl_early_data_accepted`).
 const EARLY_DATA_ACCEPTED: u32 = 2;
 
-/// Refuses what a client cannot do.
+/// Fails if a client does not support the case.
 pub fn can(case: Case) -> Result<(), Failure> {
     match case {
         Case::Handshake | Case::Transfer | Case::Multiplexing | Case::Rebind | Case::Datagram => Ok(()),
@@ -26,12 +25,12 @@ pub fn can(case: Case) -> Result<(), Failure> {
     }
 }
 
-/// Returns the version with which a client starts.
+/// Returns the initial version of a client.
 pub fn version(_: &Common) -> u32 {
     quiche::PROTOCOL_VERSION
 }
 
-/// Returns the first bidirectional stream of a client.
+/// Returns the ID of the first bidirectional stream of a client.
 pub fn first_stream(_: &Connection) -> u64 {
     0
 }
@@ -41,8 +40,8 @@ pub fn early_data_accepted(connection: &Connection) -> bool {
     connection.early_data_reason() == EARLY_DATA_ACCEPTED
 }
 
-/// Takes a client that came back with a token: `original` is the connection ID it first chose, `retried` the
-/// one of the Retry.
+/// Accepts a client that returns a Retry token. `original` is the client's original destination connection
+/// ID, and `retried` is the one of the Retry packet.
 pub fn accept_retried(
     scid: &ConnectionId<'_>,
     original: &ConnectionId<'_>,
@@ -55,7 +54,7 @@ pub fn accept_retried(
     quiche::accept_with_retry::<Shared>(scid, cids, local, from, config)
 }
 
-/// Hands over bytes without a copy; how many were taken, and what is left of them.
+/// Sends bytes without a copy. Returns the number of bytes accepted, and the remaining bytes.
 pub fn send(
     connection: &mut Connection,
     id: u64,
@@ -65,7 +64,7 @@ pub fn send(
     connection.stream_send_zc(id, piece, end)
 }
 
-/// Reads all that has come on a stream, piece by piece; true if that was its end.
+/// Reads all available data of a stream, piece by piece. Returns `true` at the end of the stream.
 pub fn read(
     connection: &mut Connection,
     id: u64,
@@ -86,12 +85,12 @@ pub fn read(
     }
 }
 
-/// Returns whether the peer's part of a stream has ended and none of it is left to read.
+/// Returns whether the peer's side of a stream has ended and all of its data has been read.
 pub fn finished(connection: &Connection, id: u64) -> bool {
     connection.stream_finished(id)
 }
 
-/// Reads all that has come of a message's content, piece by piece.
+/// Reads all available content of a message, piece by piece.
 pub fn read_body(
     http: &mut h3::Connection,
     connection: &mut Connection,
@@ -104,7 +103,7 @@ pub fn read_body(
     }
 }
 
-/// Hands over content without a copy and takes what went from its front; how much that was.
+/// Sends content without a copy, and removes the accepted bytes from `body`. Returns their number.
 pub fn send_body(
     http: &mut h3::Connection,
     connection: &mut Connection,

@@ -1,4 +1,4 @@
-//! A UDP socket with many datagrams per system call, in both directions.
+//! UDP socket with many datagrams per system call, in both directions.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -9,13 +9,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use peer_common::socket;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 
-/// Largest UDP payload, and so the largest run of coalesced datagrams, in bytes.
+/// Maximum UDP payload, and therefore maximum size of a run of coalesced datagrams, in bytes.
 pub const MAX_RUN: usize = 65_507;
 
-/// Time to wait for room in a full socket before a run of packets is given up as lost.
+/// Time to wait for room in a full socket before a run of packets is dropped.
 const SEND_WAIT: Duration = Duration::from_millis(100);
 
-/// A socket, and where received datagrams go.
+/// Socket with buffers for received datagrams.
 pub struct Udp {
     socket: UdpSocket,
     state: UdpSocketState,
@@ -26,7 +26,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// Binds; without `gso` every packet is a system call of its own.
+    /// Binds a socket. Without `gso`, every packet needs a system call of its own.
     pub fn bind(address: SocketAddr, gso: bool) -> io::Result<Self> {
         let socket = socket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
@@ -46,20 +46,21 @@ impl Udp {
         self.max_segments
     }
 
-    /// Waits until something can be received or `timeout` is over.
+    /// Waits until a datagram can be received, or until `timeout` has passed.
     pub fn wait(&self, timeout: Duration) -> io::Result<()> {
         self.poll(PollFlags::POLLIN, timeout)
     }
 
     fn poll(&self, what: PollFlags, timeout: Duration) -> io::Result<()> {
         let mut fds = [PollFd::new(self.socket.as_fd(), what)];
-        // Rounded up: a timer that is due in a fraction of a millisecond must not make the loop spin.
+        // The timeout is rounded up, so that a timer due within a millisecond does not cause a busy loop.
         let millis = u16::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
         poll(&mut fds, PollTimeout::from(millis))?;
         Ok(())
     }
 
-    /// Hands the datagrams of one system call to `each`, with their source. False if there were none.
+    /// Passes the datagrams of one system call to `each`, with their source. Returns `false` if there were
+    /// none.
     pub fn receive(&mut self, mut each: impl FnMut(SocketAddr, &mut [u8])) -> io::Result<bool> {
         let mut buffers = self.received.chunks_mut(MAX_RUN + 1).map(IoSliceMut::new);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
@@ -77,7 +78,7 @@ impl Udp {
         Ok(count > 0)
     }
 
-    /// Sends `contents`, packets of `segment` bytes each but for the last.
+    /// Sends `contents` as packets of `segment` bytes each; the last may be shorter.
     pub fn send(&self, destination: SocketAddr, contents: &[u8], segment: usize) -> io::Result<()> {
         let segment_size = (segment < contents.len()).then_some(segment);
         let transmit = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
@@ -85,7 +86,7 @@ impl Udp {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.poll(PollFlags::POLLOUT, SEND_WAIT)?;
                 match self.state.try_send((&self.socket).into(), &transmit) {
-                    // Lost, as on a network.
+                    // The packets are lost, as on a network.
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
                     other => other,
                 }
@@ -95,19 +96,19 @@ impl Udp {
     }
 }
 
-/// Packets for one address that one system call can send: all of one size, but the last may be shorter.
+/// Packets to one address that one system call can send. All have the same size, but the last may be shorter.
 #[derive(Default)]
 pub struct Run {
     pub filled: usize,
     pub packets: usize,
-    /// Size of all packets but perhaps the last.
+    /// Size of all packets, except possibly the last.
     pub segment: usize,
     pub last: usize,
     to: Option<SocketAddr>,
 }
 
 impl Run {
-    /// Returns whether a packet of `n` bytes for `to` can follow.
+    /// Returns whether a packet of `n` bytes to `to` can be added.
     pub fn takes(&self, n: usize, to: SocketAddr) -> bool {
         self.packets == 0 || (n <= self.segment && self.to == Some(to))
     }
@@ -122,7 +123,7 @@ impl Run {
         self.last = n;
     }
 
-    /// Sends what there is.
+    /// Sends the packets, if there are any.
     pub fn send(&self, udp: &Udp, packets: &[u8]) -> io::Result<()> {
         match self.to {
             Some(to) => udp.send(to, &packets[..self.filled], self.segment),

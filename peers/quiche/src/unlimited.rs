@@ -1,4 +1,4 @@
-//! quiche's settings for measurements without sockets, with a certificate made for the occasion.
+//! Settings of quiche for measurements without sockets, with a newly created certificate.
 
 use boring::asn1::Asn1Time;
 use boring::ec::{EcGroup, EcKey};
@@ -14,7 +14,7 @@ use quiche::{Config, PROTOCOL_VERSION};
 use crate::pair::unlimit;
 use crate::stack;
 
-/// Flags that the settings come from.
+/// Flags for these settings.
 pub const FLAGS: &[&str] = &[];
 
 /// Returns the name of the measured stack.
@@ -31,10 +31,10 @@ pub fn configs(_: &Values) -> Result<(Config, Config), Failure> {
     Ok((client, server))
 }
 
-/// Does the work between batches, while the clock stands; quiche has none.
+/// Does the stack's work between batches while the clock is stopped; quiche needs none.
 pub fn between_batches() {}
 
-/// Creates a TLS context with a certificate, which the client does not check.
+/// Creates a TLS context with a certificate, which the client does not verify.
 fn certified() -> Result<SslContextBuilder, Failure> {
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
     let key = PKey::from_ec_key(EcKey::generate(&group)?)?;

@@ -1,4 +1,4 @@
-//! The client's cases.
+//! Cases of the client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use quinn::{ClientConfig, ConnectError, Connecting, Connection, ConnectionError,
 use crate::setup::{VERSION_1, endpoint_config, transport};
 use crate::{http3, tls, work};
 
-/// A draft version that quinn can still open with and that a server of our time does not have.
+/// Draft version that quinn can still offer and that current servers do not support.
 const DRAFT_29: u32 = 0xff00_001d;
 
 /// Time that `--case datagram` waits for the last echo.
 const ECHO_WAIT: Duration = Duration::from_secs(2);
 
-/// Time after which a client sends something on a silent connection.
+/// Keep-alive interval of a client on an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
-/// An endpoint that knows where to connect, and what it saw.
+/// Client endpoint with the server's address, and the count of verified certificates.
 struct Caller {
     endpoint: Endpoint,
     config: ClientConfig,
@@ -44,7 +44,8 @@ impl Caller {
         let version = if options.case == Case::VersionNegotiation { DRAFT_29 } else { VERSION_1 };
         let mut transport = transport(&options.common)?;
         if options.case == Case::Rebind {
-            // A client that only receives, and has acknowledged everything, would never show its new address.
+            // Otherwise a client that only receives, and has acknowledged everything, would never show its
+            // new address.
             transport.keep_alive_interval(Some(KEEP_ALIVE));
         }
         config.transport_config(Arc::new(transport)).version(version);
@@ -67,7 +68,7 @@ impl Caller {
     }
 }
 
-/// Does what the options ask for and prints what was observed.
+/// Does the work of the options and prints a report.
 pub async fn run(options: Client) -> Result<(), Failure> {
     if let Work::Handshakes { count, concurrency } = options.work {
         return handshakes(Caller::new(&options, options.connect)?, count, concurrency).await;
@@ -94,7 +95,7 @@ fn report(case: Case) -> Report {
     Report::new().text("case", case.name()).text("version", &format!("{VERSION_1:#010x}"))
 }
 
-/// Makes one connection, with an action in the middle of the work for some cases.
+/// Makes one connection. In some cases, performs an action in the middle of the work.
 async fn plain(caller: &Caller, options: &Client) -> Result<(), Failure> {
     let connection = caller.connect().await?;
     if let Work::Datagrams { count } = options.work {
@@ -157,7 +158,7 @@ async fn datagrams(caller: &Caller, connection: Connection, count: u64) -> Resul
     if echoes == 0 && count > 0 { failed("no datagram came back") } else { Ok(()) }
 }
 
-/// Makes two connections; the second uses the data that the server gave the first one for resumption.
+/// Makes two connections. The second one resumes the session of the first one.
 async fn again(caller: &Caller, options: &Client) -> Result<(), Failure> {
     let (first, second) = options.work.halves();
     let connection = caller.connect().await?;
@@ -196,7 +197,7 @@ async fn again(caller: &Caller, options: &Client) -> Result<(), Failure> {
     }
 }
 
-/// Through a relay that can change the address the server sees, and that sees the ECN marks.
+/// Does the work through a relay, which can change the client's address and observes the ECN marks.
 async fn relayed(options: &Client) -> Result<(), Failure> {
     let relay = Arc::new(Relay::start(options.connect)?);
     let caller = Caller::new(options, relay.address)?;
@@ -224,7 +225,7 @@ async fn relayed(options: &Client) -> Result<(), Failure> {
     caller.close(connection).await;
     match case {
         Case::Rebind if relay.rebound() == 0 => failed("the work ended before the rebinding"),
-        // A stack whose ECN validation fails stops marking (RFC 9000 §13.4.2).
+        // A stack stops marking packets if ECN validation fails (RFC 9000 §13.4.2).
         Case::Ecn if sent_marked * 2 < sent => failed("the server did not validate the client's ECN marks"),
         Case::Ecn if received_marked == 0 => failed("the server marks nothing"),
         _ => Ok(()),

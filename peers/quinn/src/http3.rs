@@ -1,4 +1,4 @@
-//! HTTP/3, by the crates h3 and h3-quinn.
+//! HTTP/3, with the crates h3 and h3-quinn.
 
 pub mod client;
 pub mod server;

@@ -20,11 +20,11 @@ use quinn::{Connection, EndpointConfig};
 use crate::runtime::block_on;
 use crate::setup::UnmarkedIds;
 
-/// ALPN protocols that the server speaks.
+/// ALPN protocols of the server.
 const ALPN: &[&str] = &["perf", "hq-interop", "h3"];
 
 fn main() -> ExitCode {
-    // Before any thread starts, as `ending` requires.
+    // Must precede any other thread, as `ending` requires.
     exit_code(args::parse().and_then(|command| match command {
         Command::Server(options) => {
             let ending = life::ending();
@@ -35,12 +35,13 @@ fn main() -> ExitCode {
     }))
 }
 
-/// Has a server take connection IDs of its earlier life for its own, to answer them with resets.
+/// Makes a server accept connection IDs of an earlier process as its own, so that it responds with stateless
+/// resets.
 fn unmarked_ids(config: &mut EndpointConfig) {
     config.cid_generator(|| Box::new(UnmarkedIds(None)));
 }
 
-/// Adds what a connection's path was like.
+/// Adds statistics of a connection's path to the report.
 fn first_path(report: Report, connection: &Connection) -> Report {
     let path = connection.stats().path;
     report.raw("lost_packets", path.lost_packets).raw("mtu", path.current_mtu)

@@ -1,12 +1,12 @@
-//! Difference between quinn and its fork noq: reading.
+//! Reading from streams, which differs between quinn and its fork noq.
 
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream};
 
-/// Chunks moved per call: about a batch of packets.
+/// Number of chunks in one call: about a batch of packets.
 const CHUNKS: usize = 16;
 
-/// Receives and drops everything up to the end of the stream; returns how much that was.
+/// Reads and discards all data until the end of the stream. Returns its length.
 pub async fn drain(recv: &mut RecvStream, moved: &impl Fn(u64)) -> Result<u64, ReadError> {
     let mut chunks: [Bytes; CHUNKS] = Default::default();
     let mut total = 0;
@@ -18,7 +18,7 @@ pub async fn drain(recv: &mut RecvStream, moved: &impl Fn(u64)) -> Result<u64, R
     Ok(total)
 }
 
-/// Returns the next bytes of a stream, as many as there are.
+/// Returns the next bytes of a stream, as many as are available.
 pub async fn next(recv: &mut RecvStream) -> Result<Option<Bytes>, ReadError> {
     Ok(recv.read_chunk(usize::MAX, true).await?.map(|chunk| chunk.bytes))
 }

@@ -1,4 +1,4 @@
-//! Runtime of a program's one task.
+//! Runtime of a program's single task.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! The server: `perf`, `hq-interop` and `h3` on one endpoint.
+//! Server: `perf`, `hq-interop` and `h3` on one endpoint.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     let mut shared = endpoint_config(&[]);
     if let Some(ResetKey(key)) = &options.reset_key {
         shared.reset_key(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)));
-        // Only connection IDs are answered that can have been issued; the usual ones bear a mark of the
-        // process.
+        // A reset is sent only for connection IDs that the server may have issued. quinn's default IDs
+        // contain a mark of the process.
         crate::unmarked_ids(&mut shared);
     }
     let endpoint = Endpoint::new(shared, Some(config), socket, Arc::new(TokioRuntime))?;
@@ -65,10 +65,10 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     Ok(())
 }
 
-/// Serves one connection from its first packet: a server can answer 0-RTT requests before the handshake is
-/// complete.
+/// Serves one connection from its first packet on: a server can respond to 0-RTT requests before the
+/// handshake is complete.
 async fn connection(incoming: Incoming, root: Option<PathBuf>) {
-    // A client that goes away, or fails its handshake, is its own test's business.
+    // If a client disconnects, or fails its handshake, the client's own test reports it.
     let Ok(mut connecting) = incoming.accept() else { return };
     let Ok(data) = connecting.handshake_data().await else { return };
     let alpn = data.downcast::<HandshakeData>().ok().and_then(|data| data.protocol);
@@ -100,8 +100,8 @@ async fn echo_datagrams(connection: Connection) {
     }
 }
 
-/// `perf`: the first eight bytes say how many to send back; whatever else the client sends is dropped.
-/// The answer's end tells the client that all it sent has arrived.
+/// Serves a `perf` stream. The first eight bytes are the number of bytes to send back; all other data from
+/// the client is discarded. The end of the response tells the client that all of its data has arrived.
 async fn answer_perf(mut send: SendStream, mut recv: RecvStream) {
     let mut count = [0; 8];
     if recv.read_exact(&mut count).await.is_err() {

@@ -1,4 +1,4 @@
-//! Settings of both sides.
+//! Settings of both client and server.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use quinn::{
     VarInt,
 };
 
-/// The only version this stack has besides drafts of it.
+/// The only version of this stack, besides drafts.
 pub const VERSION_1: u32 = 1;
 
-/// Transport settings of both sides.
+/// Returns the transport settings of both client and server.
 pub fn transport(common: &Common) -> Result<TransportConfig, Failure> {
     let mut config = TransportConfig::default();
     config
@@ -25,20 +25,21 @@ pub fn transport(common: &Common) -> Result<TransportConfig, Failure> {
     Ok(config)
 }
 
-/// Endpoint settings of both sides: version 1, and for a client also a draft it can be told to open with.
+/// Returns the endpoint settings of both client and server: version 1, and for a client also a draft version
+/// that it can offer.
 pub fn endpoint_config(drafts: &[u32]) -> EndpointConfig {
     let mut config = EndpointConfig::default();
     config.supported_versions([&[VERSION_1], drafts].concat());
     config
 }
 
-/// Connection IDs of which any process could be the issuer, and how long they live.
+/// Generator of connection IDs without a mark of the process, and their lifetime.
 pub struct UnmarkedIds(pub Option<Duration>);
 
 impl ConnectionIdGenerator for UnmarkedIds {
     fn generate_cid(&mut self) -> ConnectionId {
         let mut id = [0; 8];
-        // If the system has no randomness, the next ID is the same and the connection fails.
+        // If the system provides no randomness, the ID repeats and the connection fails.
         let _ = aws_lc_rs::rand::fill(&mut id);
         ConnectionId::new(&id)
     }

@@ -16,10 +16,11 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
 };
 
-/// Sessions a server remembers; rustls accepts 0-RTT only for sessions it keeps itself (RFC 8446 §8.1).
+/// Number of sessions that a server stores. rustls accepts 0-RTT only for sessions that it stores (RFC 8446
+/// §8.1).
 const SESSIONS: usize = 4096;
 
-/// Returns a provider without post-quantum groups: their cost would hide the difference that the handshake
+/// Returns a provider without post-quantum groups. Their cost would hide the differences that the handshake
 /// benchmark measures.
 fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
@@ -48,7 +49,7 @@ pub struct Wish<'a> {
     pub resume: bool,
 }
 
-/// Returns the client's TLS settings, and the count of certificates that it verified: a resumed handshake
+/// Returns the client's TLS settings, and the count of certificates that it has verified. A resumed handshake
 /// verifies none.
 pub fn client(wish: &Wish<'_>) -> Result<(Arc<QuicClientConfig>, Arc<AtomicU64>), Failure> {
     let mut provider = provider();
@@ -74,15 +75,15 @@ pub fn client(wish: &Wish<'_>) -> Result<(Arc<QuicClientConfig>, Arc<AtomicU64>)
     if !wish.resume {
         config.resumption = Resumption::disabled();
     }
-    // Initial packets need AES-128 (RFC 9001 §5.2) even when the handshake may not offer it.
+    // Initial packets need AES-128 (RFC 9001 §5.2), even if the handshake must not offer it.
     let initial =
         aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
     let Some(initial) = initial else { return failed("no suite for Initial packets") };
     Ok((Arc::new(QuicClientConfig::with_initial(Arc::new(config), initial)?), verified))
 }
 
-/// Verifies as usual, counts, and takes a CA certificate that the server itself presents (`openssl req
-/// -x509`).
+/// Certificate verifier that counts. It also accepts a trusted CA certificate that the server itself presents
+/// (`openssl req -x509`).
 #[derive(Debug)]
 struct Verifier {
     inner: Arc<WebPkiServerVerifier>,

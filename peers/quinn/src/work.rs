@@ -1,4 +1,4 @@
-//! Work of a client on a connection, and the functions with which both sides move bytes.
+//! Work of a client on a connection, and functions for transfers of both client and server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::http3;
 use crate::reading::{drain, next};
 
-/// Chunks moved per call: 1 MiB.
+/// Number of chunks in one call: 1 MiB.
 const CHUNKS: usize = 16;
 
 /// Sends `count` bytes by reference to the static pattern.
@@ -55,7 +55,7 @@ pub async fn run(connection: &Connection, work: &Work, progress: &Arc<Progress>)
         }
         Work::Fetch { http3: false, out, paths } => {
             for path in paths {
-                // Waits for credit when the server allows fewer streams than there are paths.
+                // This waits for credit if the server allows fewer streams than there are paths.
                 let (send, recv) = connection.open_bi().await?;
                 tasks.spawn(fetch(send, recv, out.clone(), path.clone(), Arc::clone(progress)));
             }

@@ -1,4 +1,4 @@
-//! The client's cases.
+//! Cases of the client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use s2n_quic::provider::tls::s2n_tls;
 
 use crate::{POLICY, io, limits, work, wrong};
 
-/// Time after which a client sends something on a silent connection.
+/// Keep-alive interval of a client on an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
-/// A client endpoint that knows where to connect.
+/// Client endpoint with the server's address.
 struct Caller {
     client: s2n_quic::Client,
     server: SocketAddr,
@@ -53,7 +53,7 @@ impl Caller {
     }
 }
 
-/// Does what the options ask for and prints what was observed.
+/// Does the work of the options and prints a report.
 pub async fn run(options: Client) -> Result<(), Failure> {
     if let Work::Handshakes { count, concurrency } = options.work {
         return handshakes(Caller::new(&options, options.connect)?, count, concurrency).await;
@@ -68,7 +68,7 @@ pub async fn run(options: Client) -> Result<(), Failure> {
     }
 }
 
-/// Does the work with `midway` in its middle; the report so far.
+/// Does the work and calls `midway` in its middle. Returns the report so far.
 async fn transfer(
     caller: &Caller,
     options: &Client,
@@ -76,7 +76,8 @@ async fn transfer(
 ) -> Result<Report, Failure> {
     let mut connection = caller.connect().await?;
     if options.case == Case::Rebind {
-        // A client that only receives, and has acknowledged everything, would never show its new address.
+        // Otherwise a client that only receives, and has acknowledged everything, would never show its new
+        // address.
         connection.keep_alive(true)?;
     }
     let progress = Progress::new(&options.work, midway);
@@ -96,7 +97,7 @@ async fn plain(options: &Client) -> Result<(), Failure> {
     Ok(caller.client.wait_idle().await?)
 }
 
-/// Through a relay that can change the address the server sees, and that sees the ECN marks.
+/// Does the work through a relay, which can change the client's address and observes the ECN marks.
 async fn relayed(options: &Client) -> Result<(), Failure> {
     let relay = Arc::new(Relay::start(options.connect)?);
     let mut caller = Caller::new(options, relay.address)?;
@@ -120,7 +121,7 @@ async fn relayed(options: &Client) -> Result<(), Failure> {
     caller.client.wait_idle().await?;
     match case {
         Case::Rebind if relay.rebound() == 0 => failed("the work ended before the rebinding"),
-        // A stack whose ECN validation fails stops marking (RFC 9000 §13.4.2).
+        // A stack stops marking packets if ECN validation fails (RFC 9000 §13.4.2).
         Case::Ecn if sent_marked * 2 < sent => failed("the server did not validate the client's ECN marks"),
         Case::Ecn if received_marked == 0 => failed("the server marks nothing"),
         _ => Ok(()),

@@ -17,14 +17,14 @@ use s2n_quic::provider::limits::Limits;
 
 use crate::runtime::block_on;
 
-/// The s2n-tls policy of both sides: TLS 1.3, X25519 first, no post-quantum group. The default would send
-/// P-256 shares.
+/// s2n-tls policy of both client and server: TLS 1.3, X25519 first, no post-quantum group. The default policy
+/// would send P-256 key shares.
 const POLICY: &str = "AWS-CRT-SDK-TLSv1.3";
 
 fn main() -> ExitCode {
     exit_code(args::parse().and_then(|command| match command {
         Command::Server(options) => {
-            // Before any thread starts, as `ending` requires.
+            // Must precede any other thread, as `ending` requires.
             let ending = life::ending();
             block_on(options.common.one_core, server::run(options, ending))
         }
@@ -33,12 +33,12 @@ fn main() -> ExitCode {
     }))
 }
 
-/// Converts the error of a builder, which may not be a proper error type.
+/// Converts the error of a builder, which may not implement `Error`.
 fn wrong(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-/// Transport settings of both sides.
+/// Returns the transport settings of both client and server.
 fn limits(common: &Common) -> Result<Limits, Failure> {
     let send_buffer = u32::try_from(common.window * 2)?;
     Limits::new()
@@ -50,7 +50,7 @@ fn limits(common: &Common) -> Result<Limits, Failure> {
         .map_err(wrong)
 }
 
-/// Creates a socket at `address`, tuned like those of all peers.
+/// Creates a socket at `address`, with the tuning that all peers share.
 fn io(address: SocketAddr, common: &Common) -> Result<(Io, SocketAddr), Failure> {
     let socket = socket::bind(address)?;
     let local = socket.local_addr()?;

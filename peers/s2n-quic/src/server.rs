@@ -1,4 +1,4 @@
-//! The server: `perf` and `hq-interop` on one endpoint.
+//! Server: `perf` and `hq-interop` on one endpoint.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ use s2n_quic::stream::{BidirectionalStream, ReceiveStream, SendStream};
 
 use crate::{POLICY, io, limits, work, wrong};
 
-/// Rule on whether clients must first prove their address.
+/// Rule that decides whether clients must first validate their address.
 struct Gate {
     retry: bool,
 }
@@ -67,7 +67,7 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     Ok(())
 }
 
-/// Serves one connection. A client that goes away is the concern of its own test.
+/// Serves one connection. If a client disconnects, the client's own test reports it.
 async fn answer(mut connection: Connection, root: Option<PathBuf>) {
     let hq = connection.application_protocol().is_ok_and(|alpn| alpn == "hq-interop");
     while let Ok(Some(stream)) = connection.accept_bidirectional_stream().await {
@@ -79,8 +79,8 @@ async fn answer(mut connection: Connection, root: Option<PathBuf>) {
     }
 }
 
-/// `perf`: the first eight bytes say how many to send back; whatever else the client sends is dropped.
-/// The answer's end tells the client that all it sent has arrived.
+/// Serves a `perf` stream. The first eight bytes are the number of bytes to send back; all other data from
+/// the client is discarded. The end of the response tells the client that all of its data has arrived.
 async fn answer_perf(stream: BidirectionalStream) {
     let (mut recv, mut send) = stream.split();
     let Some(count) = requested_count(&mut recv).await else { return };

@@ -1,4 +1,4 @@
-//! Work of a client on a connection, and the functions with which both sides move bytes.
+//! Work of a client on a connection, and functions for transfers of both client and server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use s2n_quic::Connection;
 use s2n_quic::stream::{BidirectionalStream, Error, ReceiveStream, SendStream};
 use tokio::task::JoinSet;
 
-/// Chunks moved per call: 1 MiB when sending, about a batch of packets when receiving.
+/// Number of chunks in one call: 1 MiB when sending, about a batch of packets when receiving.
 const CHUNKS: usize = 16;
 
 /// Sends `count` bytes by reference to the static pattern.
@@ -33,7 +33,7 @@ pub async fn send_bytes(send: &mut SendStream, mut count: u64, moved: &impl Fn(u
     Ok(())
 }
 
-/// Receives and drops everything up to the end of the stream; returns how much that was.
+/// Reads and discards all data until the end of the stream. Returns its length.
 pub async fn drain(recv: &mut ReceiveStream, moved: &impl Fn(u64)) -> Result<u64, Error> {
     let mut chunks: [Bytes; CHUNKS] = Default::default();
     let mut total = 0;
@@ -61,7 +61,7 @@ pub async fn run(connection: &mut Connection, work: &Work, progress: &Arc<Progre
         }
         Work::Fetch { out, paths, .. } => {
             for path in paths {
-                // Waits for credit when the server allows fewer streams than there are paths.
+                // This waits for credit if the server allows fewer streams than there are paths.
                 let stream = connection.open_bidirectional_stream().await?;
                 tasks.spawn(fetch(stream, out.clone(), path.clone(), Arc::clone(progress)));
             }

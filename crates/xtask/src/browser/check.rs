@@ -16,7 +16,7 @@ pub(super) struct Report {
     pub(super) files: Vec<Loaded>,
     length: usize,
     digest: String,
-    /// Position of the picture: left, top.
+    /// Position of the picture: left and top.
     picture: [f64; 2],
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Chromium's program [default: the one in PATH]
     #[arg(long, value_name = "PROGRAM")]
     chromium: Option<PathBuf>,
-    /// Folder for screenshots and qlog; unless said, target/browser
+    /// Folder for screenshots and qlog [default: target/browser]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Succeed if Chromium is missing, and print that it is

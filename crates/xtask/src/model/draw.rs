@@ -113,7 +113,7 @@ fn tiny_queue(rng: &mut Rng) -> Train {
 }
 
 fn any(rng: &mut Rng, limit: Limit) -> Train {
-    // Odd numbers of bits, and so none of the halves that have a class of their own.
+    // Odd rates avoid the half nanoseconds, which have a class of their own.
     let rate = rng.between(50_000, 500_000_000) * 2 + 1;
     let packets = load(rng, rate, |rng| rng.between(SIZES[0].into(), SIZES[1].into()) as u32);
     Train { packets, ..train(rate, rng.below(SECOND), limit) }

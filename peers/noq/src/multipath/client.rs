@@ -1,4 +1,4 @@
-//! The client's side.
+//! Client side.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,7 +45,7 @@ pub async fn run(shared: Client, options: Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Once it is to begin, does what each stream has to download and to upload.
+/// Waits for the start, then does the download and the upload of each stream.
 async fn work(
     connection: Connection,
     shares: Vec<[u64; 2]>,

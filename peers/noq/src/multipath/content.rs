@@ -1,6 +1,6 @@
-//! Contents of the streams of multipath cases: every eight bytes say where they belong, and SHA-256 shows
-//! whether all of them arrived there. A stream starts with eight bytes, big endian: the number of bytes to
-//! send back. The content follows. The answer is that much content, and the SHA-256 of the received content.
+//! Content of the streams of multipath cases. Every eight bytes encode their own position, and SHA-256
+//! verifies the whole. A stream starts with eight bytes, big endian: the number of bytes to send back.
+//! Content follows. The response contains that number of bytes, and the SHA-256 of the received content.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::words::{expected, pieces};
 use crate::reading;
 
-/// Number of bytes that have moved, in both directions.
+/// Number of bytes transferred, in both directions.
 pub type Moved = watch::Sender<u64>;
 
 async fn send(stream: &mut SendStream, count: u64, moved: &Moved) -> Result<(), Failure> {
@@ -25,7 +25,8 @@ async fn send(stream: &mut SendStream, count: u64, moved: &Moved) -> Result<(), 
     Ok(())
 }
 
-/// Reads to the end: the SHA-256 of all but the last `kept` bytes, and those.
+/// Reads until the end of the stream. Returns the SHA-256 of all bytes but the last `kept`, and these last
+/// ones.
 async fn receive(stream: &mut RecvStream, kept: usize, moved: &Moved) -> Result<(Digest, Vec<u8>), Failure> {
     let (mut context, mut tail) = (Context::new(&SHA256), Vec::new());
     while let Some(bytes) = reading::next(stream).await? {
@@ -73,7 +74,7 @@ pub async fn answer(mut to: SendStream, mut from: RecvStream, moved: Arc<Moved>)
     sent?;
     to.write_all(received?.0.as_ref()).await?;
     to.finish()?;
-    // Until the client has it all, the connection must not end.
+    // The connection must stay open until the client has received all data.
     to.stopped().await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The multipath cases: an end that opens, closes and marks paths after a plan while content moves.
+//! Multipath cases: an endpoint follows a plan for opening, closing and marking paths during a transfer.
 
 mod client;
 mod content;
@@ -21,25 +21,25 @@ use quinn::{EndpointConfig, TransportConfig};
 use self::plan::Plan;
 use crate::setup;
 
-/// The protocol of [`content`].
+/// ALPN protocol of [`content`].
 pub const ALPN: &str = "checked";
 
-/// Flags beside those of every client and server.
+/// Flags in addition to those of every client and server.
 #[derive(Default)]
 struct Options {
-    /// `--paths N`: how many paths at once; 0 turns multipath off.
+    /// `--paths N`: maximum number of concurrent paths; 0 disables multipath.
     paths: u32,
     /// `--plan STEPS`
     plan: Plan,
-    /// `--cid-ms MS`: connection IDs are replaced after so long.
+    /// `--cid-ms MS`: lifetime of connection IDs, after which they are replaced.
     cid_lifetime: Option<Duration>,
-    /// `--path-idle-ms MS`: a path is abandoned after so much silence.
+    /// `--path-idle-ms MS`: time of silence after which a path is abandoned.
     path_idle: Option<Duration>,
-    /// `--path-keep-alive-ms MS`: a path says something at least so often.
+    /// `--path-keep-alive-ms MS`: maximum interval between packets on a path.
     keep_alive: Option<Duration>,
 }
 
-/// `multipath server …` and `multipath client …`
+/// Runs `multipath server …` and `multipath client …`.
 pub async fn run(words: Vec<String>, ending: mpsc::Receiver<()>) -> Result<(), Failure> {
     let (mut options, mut rest) = (Options { paths: 4, ..Options::default() }, Vec::new());
     let mut words = VecDeque::from(words);
@@ -61,7 +61,7 @@ pub async fn run(words: Vec<String>, ending: mpsc::Receiver<()>) -> Result<(), F
     }
 }
 
-/// Transport settings of both sides.
+/// Returns the transport settings of both client and server.
 fn transport(common: &Common, options: &Options) -> Result<Arc<TransportConfig>, Failure> {
     let mut config = setup::transport(common)?;
     if let Some(paths) = NonZeroU32::new(options.paths) {
@@ -73,7 +73,7 @@ fn transport(common: &Common, options: &Options) -> Result<Arc<TransportConfig>,
     Ok(Arc::new(config))
 }
 
-/// Endpoint settings of both sides.
+/// Returns the endpoint settings of both client and server.
 fn endpoint_config(options: &Options) -> EndpointConfig {
     let mut config = setup::endpoint_config(&[]);
     if let Some(lifetime) = options.cid_lifetime {

@@ -1,4 +1,4 @@
-//! Goes through a plan.
+//! Execution of a plan.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,12 +13,12 @@ use tokio_stream::StreamExt;
 use super::content::Moved;
 use super::plan::{Plan, Step};
 
-/// Time that a step may take that waits for the other end.
+/// Time that a step may wait for the other endpoint.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time before the next attempt to open a path for which the other end still has to issue connection IDs.
+/// Interval between attempts to open a path until the other endpoint has issued connection IDs for it.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// A connection's paths.
+/// Paths of a connection.
 pub struct Paths {
     connection: Connection,
     gone: watch::Receiver<Vec<PathId>>,
@@ -28,19 +28,19 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Watches the paths of `connection`; `moved` counts the bytes of its work.
+    /// Creates the state for the paths of `connection`. `moved` counts the bytes of its work.
     pub fn new(connection: Connection, moved: Arc<Moved>) -> Self {
         let (tell, gone) = watch::channel(Vec::new());
         tokio::spawn(follow(connection.clone(), tell));
         Self { connection, gone, moved, started: watch::Sender::new(false), done: Arc::default() }
     }
 
-    /// Turns to `true` when the work is to begin.
+    /// Returns a receiver that turns `true` when the work starts.
     pub fn started(&self) -> watch::Receiver<bool> {
         self.started.subscribe()
     }
 
-    /// Goes through `plan`, which starts the work at its end if not before.
+    /// Executes `plan`. The work starts at its end at the latest.
     pub async fn follow(&self, plan: &Plan) -> Result<(), Failure> {
         for (text, step) in &plan.0 {
             let failed = |why: Failure| match why {
@@ -55,7 +55,7 @@ impl Paths {
         Ok(())
     }
 
-    /// Returns the steps so far as JSON, each with the time at which it was done.
+    /// Returns the steps so far as JSON, each with the time at which it was completed.
     pub fn report(&self) -> String {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let each = done.iter().map(|(text, at)| format!("{{\"step\":\"{text}\",\"at_ms\":{at}}}"));
@@ -74,11 +74,11 @@ impl Paths {
             Step::Open { remote, backup } => {
                 let path = self.open(remote).await?;
                 if backup {
-                    // noq tells nobody of the status that a path is opened with.
+                    // noq does not report the initial status of a path to the other endpoint.
                     path.set_status(PathStatus::Backup)?;
                 }
             }
-            // Whatever becomes of it.
+            // The result does not matter.
             Step::Try(remote) => drop(self.begin(remote)),
             Step::Refused(remote) => {
                 if let Ok(Ok(path)) = timeout(PATIENCE, self.begin(remote)).await {
@@ -106,11 +106,11 @@ impl Paths {
     }
 
     fn begin(&self, remote: SocketAddr) -> OpenPath {
-        // From the loopback address that belongs to the other end's.
+        // The local address is the loopback address that the other endpoint uses.
         self.connection.open_path(FourTuple::new(remote, Some(remote.ip())), PathStatus::Available)
     }
 
-    /// Opens a path as soon as the other end allows it.
+    /// Opens a path as soon as the other endpoint permits it.
     async fn open(&self, remote: SocketAddr) -> Result<quinn::Path, Failure> {
         let opening = async {
             loop {
@@ -127,8 +127,8 @@ impl Paths {
     }
 }
 
-/// Tells of paths that are gone, and gives a path the status that the other end wishes: noq leaves that to
-/// applications.
+/// Records abandoned paths, and sets a path's status to the one that the other endpoint requests. noq leaves
+/// this to applications.
 async fn follow(connection: Connection, tell: watch::Sender<Vec<PathId>>) {
     let mut events = connection.path_events();
     let connection = connection.weak_handle();

@@ -1,4 +1,4 @@
-//! The server's side.
+//! Server side.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -13,10 +13,10 @@ use super::plan::Plan;
 use super::{Options, endpoint_config, transport};
 use crate::tls;
 
-/// Outcome of the plan, once it is at its end: the steps with their times, or the reason for its failure.
+/// Result of the plan once it has ended: the steps with their times, or the reason for its failure.
 type Went = Arc<Mutex<Option<Result<String, String>>>>;
 
-/// Serves until `ending` yields; the first connection follows the plan, from its first stream on.
+/// Serves until `ending` yields. The first connection follows the plan, beginning with its first stream.
 pub async fn run(shared: Server, options: Options, ending: mpsc::Receiver<()>) -> Result<(), Failure> {
     let mut config = ServerConfig::with_crypto(tls::server(&shared.cert, &shared.key)?);
     config.transport_config(transport(&shared.common, &options)?);

@@ -1,4 +1,4 @@
-//! A server's door: Version Negotiation, Retry, new connections.
+//! Handling of unknown connections at a server: Version Negotiation, Retry, new connections.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,12 +13,13 @@ use crate::stack;
 /// Rules by which a server accepts connections.
 pub struct Door {
     pub retry: bool,
-    /// Retry tokens that are out: the address and the original destination connection ID they stand for.
+    /// Valid Retry tokens, with the client's address and the original destination connection ID of each.
     pub tokens: HashMap<Vec<u8>, (SocketAddr, Vec<u8>)>,
 }
 
 impl<S: Default> Endpoint<S> {
-    /// Handles a datagram of no known connection: by Version Negotiation, by Retry, or with a new connection.
+    /// Handles a datagram that belongs to no known connection, by Version Negotiation, Retry or a new
+    /// connection.
     pub(super) fn stranger(
         &mut self,
         from: SocketAddr,
@@ -45,7 +46,7 @@ impl<S: Default> Endpoint<S> {
         if datagram.len() < 1200 || matches!(header.ty, Type::Short | Type::VersionNegotiation) {
             return Ok(());
         }
-        // First of all, for what the type's bits mean is a matter of the version.
+        // The version must be checked first, because it determines the meaning of the packet type bits.
         if !quiche::version_is_supported(header.version) {
             let n = quiche::negotiate_version(&header.scid, &header.dcid, &mut self.packets)?;
             return Ok(self.udp.send(from, &self.packets[..n], n)?);
@@ -79,7 +80,7 @@ impl<S: Default> Endpoint<S> {
         } else {
             quiche::accept_with_buf_factory(&scid, None, local, from, &mut self.config)?
         };
-        // The client's first flight goes on to the connection ID it chose itself.
+        // The rest of the client's first flight still has the connection ID that the client chose.
         let key = self.insert(connection, vec![cid.to_vec(), header.dcid.to_vec()]);
         self.deliver(key, from, datagram)
     }

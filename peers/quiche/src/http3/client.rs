@@ -1,4 +1,4 @@
-//! The client's side: files to fetch, or one small request again and again.
+//! Client side: files to fetch, or one small request repeatedly.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use quiche::h3::{self, Error, Event, Header, HeaderRef, NameValue};
 use crate::config::Connection;
 use crate::stack;
 
-/// The `:authority` of every request; the servers of the contract have one host and do not look at it.
+/// `:authority` of every request. The servers of the contract have one host and ignore it.
 const AUTHORITY: &[u8] = b"localhost";
 
-/// The requests of one connection.
+/// Requests of one connection.
 pub struct Web {
     http: Option<h3::Connection>,
     wishes: Wishes,
-    /// Maximum number of requests that may be open at once.
+    /// Maximum number of concurrent requests.
     concurrency: usize,
     open: HashMap<u64, Option<(PathBuf, Vec<u8>)>>,
 }
 
-/// Requests that are still to be made.
+/// Requests that have not been sent.
 enum Wishes {
-    /// These paths, the next one last, each with the file that its answer goes to.
+    /// Paths in reverse order, each with the file in which its response is stored.
     Files(Vec<(Rc<str>, Option<PathBuf>)>),
-    /// One path, this often.
+    /// One path, and the number of remaining requests for it.
     Same(Rc<str>, u64),
 }
 
 impl Web {
-    /// Creates the requests for every path, once each.
+    /// Creates one request for each path.
     pub fn files(paths: &[String], out: Option<&Path>) -> Result<Self, Failure> {
         let mut wishes = Vec::new();
         for path in paths.iter().rev() {
@@ -45,7 +45,7 @@ impl Web {
         Ok(Self::new(Wishes::Files(wishes), usize::MAX))
     }
 
-    /// Creates `count` requests for one path, `concurrency` at once.
+    /// Creates `count` requests for one path, `concurrency` of them concurrent.
     pub fn repeat(path: &str, count: u64, concurrency: u64) -> Result<Self, Failure> {
         Ok(Self::new(Wishes::Same(slashed(path), count), usize::try_from(concurrency)?))
     }
@@ -54,12 +54,12 @@ impl Web {
         Self { http: None, wishes, concurrency, open: HashMap::new() }
     }
 
-    /// Returns whether every answer has ended.
+    /// Returns whether all responses are complete.
     pub fn done(&self) -> bool {
         self.open.is_empty() && self.wishes.next().is_none()
     }
 
-    /// Receives what has come and asks for more, as far as the connection allows.
+    /// Reads the available data and sends further requests, as far as the connection allows.
     pub fn advance(
         &mut self,
         connection: &mut Connection,
@@ -122,7 +122,7 @@ impl Wishes {
         }
     }
 
-    /// Crosses the next wish off; returns the file for its answer, and what is in it.
+    /// Removes the next request. Returns the file for its response, and an empty buffer for its content.
     fn granted(&mut self) -> Option<(PathBuf, Vec<u8>)> {
         match self {
             Self::Files(files) => files.pop().and_then(|(_, target)| Some((target?, Vec::new()))),

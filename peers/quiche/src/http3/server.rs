@@ -1,4 +1,4 @@
-//! The server's side: `/bytes/N` and files below the root.
+//! Server side: `/bytes/N` and files below the root.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::stack;
 /// HTTP/3 on one connection.
 pub struct Web {
     http: h3::Connection,
-    /// Answers that the connection has not taken completely yet.
+    /// Responses that the connection has not yet accepted completely.
     answers: HashMap<u64, Answer>,
 }
 
-/// Data that an answer still has to send: its head, then `rest`, then some of the pattern.
+/// Unsent part of a response: its header section, then `rest`, then `pattern` bytes of the pattern.
 struct Answer {
     head: Option<Head>,
     rest: Bytes,
@@ -37,11 +37,11 @@ impl Web {
         Ok(Self { http, answers: HashMap::new() })
     }
 
-    /// Answers what has been asked, as far as the connection takes it.
+    /// Responds to requests, as far as the connection allows.
     pub fn serve(&mut self, connection: &mut Connection, root: Option<&Path>) {
         let Self { http, answers } = self;
         answers.retain(|&id, answer| matches!(answer.push(http, connection, id), Ok(false)));
-        // An error closes the connection, and is the client's to report.
+        // An error closes the connection; the client reports it.
         while let Ok((id, event)) = http.poll(connection) {
             let Event::Headers { list, .. } = event else { continue };
             let mut answer = Answer::to(&list, root);
@@ -66,7 +66,7 @@ impl Answer {
         Self { head: Some(Head { status, length }), rest, pattern }
     }
 
-    /// Hands over as much as the connection takes; true if that was all.
+    /// Sends as much as the connection accepts. Returns `true` if the response is complete.
     fn push(
         &mut self,
         http: &mut h3::Connection,

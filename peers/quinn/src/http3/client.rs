@@ -1,4 +1,4 @@
-//! The client's side: files to fetch, and one small request again and again.
+//! Client side: files to fetch, or one small request repeatedly.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use peer_common::{Failure, failed, files};
 use quinn::Connection;
 use tokio::task::JoinSet;
 
-/// The `:authority` of every request; the servers of the contract have one host and do not look at it.
+/// `:authority` of every request. The servers of the contract have one host and ignore it.
 const AUTHORITY: &str = "localhost";
 
-/// Opener of requests on one connection.
+/// Handle that opens requests on one connection.
 type Opener = SendRequest<h3_quinn::OpenStreams, Bytes>;
 
-/// Starts HTTP/3 on a connection; a task drives it until its end.
+/// Starts HTTP/3 on a connection. A task drives it until it ends.
 async fn start(connection: &Connection) -> Result<Opener, Failure> {
     let connection = h3_quinn::Connection::new(connection.clone());
     let (mut driver, opener) = h3::client::new(connection).await?;
@@ -27,7 +27,7 @@ async fn start(connection: &Connection) -> Result<Opener, Failure> {
     Ok(opener)
 }
 
-/// Fetches every path on a stream of its own and stores the answers in `out`.
+/// Fetches each path on a separate stream and stores the responses in `out`.
 pub async fn fetch(
     connection: &Connection,
     out: Option<&Path>,
@@ -50,7 +50,7 @@ pub async fn fetch(
     Ok(())
 }
 
-/// Makes the same request as often as asked for, and returns how many bytes came back.
+/// Repeats the same request the requested number of times. Returns the number of content bytes received.
 pub async fn repeat(connections: &[Connection], requests: &Requests) -> Result<u64, Failure> {
     let mut lanes = JoinSet::new();
     let uri = uri(&requests.path)?;
@@ -100,13 +100,13 @@ async fn store(
     Ok(target.map_or(Ok(()), |target| std::fs::write(target, body))?)
 }
 
-/// Makes one GET request; `each` takes the pieces of the content as they arrive.
+/// Makes one GET request. `each` gets the pieces of the content as they arrive.
 async fn get(opener: &mut Opener, uri: &Uri, mut each: impl FnMut(&mut dyn Buf)) -> Result<(), Failure> {
     let mut request = Request::new(());
     *request.uri_mut() = uri.clone();
     let mut stream = opener.send_request(request).await?;
     match stream.finish().await {
-        // A server that has answered without waiting for the end of the request (RFC 9114 §4.1).
+        // The server has responded without waiting for the end of the request (RFC 9114 §4.1).
         Err(StreamError::RemoteTerminate { code: Code::H3_NO_ERROR, .. }) => {}
         other => other?,
     }

@@ -1,4 +1,4 @@
-//! The server's side: `/bytes/N` and files below the root.
+//! Server side: `/bytes/N` and files below the root.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, SERVER};
 use http::{Response, StatusCode};
 use peer_common::http3::{self, Content};
 
-/// The `server` field of every answer.
+/// `server` field of every response.
 const NAME: &str = "quinn";
 
 type Stream = RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 
-/// Answers every request of one connection, each in a task. What goes wrong is the client's to report.
+/// Responds to each request of one connection in a separate task. The client reports errors.
 pub async fn serve(connection: quinn::Connection, root: Option<PathBuf>) {
     let Ok(mut connection) = h3::server::Connection::new(h3_quinn::Connection::new(connection)).await else {
         return;

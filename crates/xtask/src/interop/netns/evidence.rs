@@ -38,11 +38,11 @@ pub(super) enum Evidence {
 /// One direction in the trace of one endpoint.
 #[derive(Clone, Debug, Default)]
 struct Packets {
-    /// Packets and bytes by type.
+    /// Numbers of packets and bytes, by packet type.
     kinds: BTreeMap<String, [u64; 2]>,
-    /// Frames by type.
+    /// Numbers of frames, by frame type.
     frames: BTreeMap<String, u64>,
-    /// Version of each Initial and Handshake packet, by type.
+    /// Versions of the Initial and Handshake packets, by packet type.
     versions: BTreeMap<String, Vec<String>>,
     /// Number of packets of the second key phase.
     updated: u64,

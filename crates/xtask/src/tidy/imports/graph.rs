@@ -68,7 +68,7 @@ struct Module {
     items: BTreeSet<String>,
     /// Names that the file re-exports, and their paths.
     exports: Vec<(String, Names)>,
-    /// Modules all of whose items it exports again.
+    /// Modules whose items are all re-exported.
     globs: Vec<Names>,
     /// Paths that begin with `crate`, `super`, `self` or an imported name.
     paths: Vec<Names>,

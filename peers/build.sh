@@ -2,10 +2,10 @@
 # Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|ns3]… (all but ns3 without a name).
 set -eu
 cd "$(dirname "$0")"
-# Peers are measured, too: they are built as their own files say, whatever the project itself is built with.
+# Peers are also benchmarked, so they are built with their own settings, regardless of those of the project.
 unset CARGO_PROFILE_RELEASE_DEBUG CARGO_PROFILE_RELEASE_LTO CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
-# bindgen needs libclang, which has a Python package, and the compiler's own headers.
+# bindgen needs libclang, which is available as a Python package, and the compiler's own headers.
 libclang() {
     [ -d .venv ] || python3 -m venv .venv
     .venv/bin/pip install --quiet libclang==18.1.1
@@ -14,7 +14,7 @@ libclang() {
     export LIBCLANG_PATH BINDGEN_EXTRA_CLANG_ARGS
 }
 
-# The program of a peer in Python: launcher NAME PYTHON.
+# Writes the program of a peer in Python: launcher NAME PYTHON.
 launcher() {
     cat >"$1/peer-$1" <<END
 #!/bin/sh
@@ -38,20 +38,20 @@ for name in ${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngt
                     continue
                 fi
                 apt-get install --quiet --quiet --yes ngtcp2-client ngtcp2-server >/dev/null
-                # The package makes a service of its server, which nobody asked for.
+                # The package starts its server as a service, which is not wanted here.
                 if command -v systemctl >/dev/null; then systemctl disable --now --quiet ngtcp2d.service || true; fi
             fi
             launcher ngtcp2 python3 ;;
         quiche) libclang && (cd quiche && nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
-        # It links the functions of aws-lc by their plain names.
+        # quiceh links the functions of aws-lc by their names without a prefix.
         quiceh)
             libclang && (cd quiceh &&
                 AWS_LC_SYS_NO_PREFIX=1 nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
-        # No stack but a network, for `cargo xtask model`; pkg-config's other flags name libraries that Debian does not bring along.
+        # ns-3 is a network simulator, for `cargo xtask model`. The other flags of pkg-config name libraries that Debian does not provide.
         ns3)
             c++ -std=c++17 -O2 -Wall -Wextra -o ns3/peer-ns3 ns3/train.cc \
                 $(pkg-config --cflags --libs-only-l ns3-point-to-point) ;;
-        # Beside quiche, so that BoringSSL is built once for both.
+        # Uses the build folder of quiche, so that BoringSSL is built once for both.
         h3i) libclang && (cd h3i && CARGO_TARGET_DIR=../quiche/target nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
         msquic)
             (cd msquic && nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&

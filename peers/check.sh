@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every case of the contract between two built peers: check.sh CLIENT [SERVER] [CASE…]
-# Prints one line per case: ok, unsupported or FAILED, and what the client observed. Fails if any case failed.
-# WIRE=reverso has both speak QUIC VReverso, which of the peers only quiceh can.
+# Prints one line per case: ok, unsupported or FAILED, and the client's report. Fails if any case failed.
+# With WIRE=reverso both use QUIC VReverso, which only the peer quiceh supports.
 set -u
 cd "$(dirname "$0")"
 client=${1:?usage: check.sh CLIENT [SERVER] [CASE…]}

@@ -12,14 +12,14 @@ from aioquic.tls import CipherSuite
 from settings import bind, configuration
 from work import Session
 
-# A version that no server has: its form is reserved for making servers negotiate (RFC 9000 §15).
+# A version that no server supports. Its form is reserved to trigger Version Negotiation (RFC 9000 §15).
 RESERVED_VERSION = 0x1A2A3A4A
 
-# Waits in seconds: for the last echoed datagram, and for a session ticket.
+# Timeouts in seconds: for the last echoed datagram, and for a session ticket.
 ECHO_WAIT = 2
 TICKET_WAIT = 5
 
-# Cases whose proof is in the stack's own trace.
+# Cases whose result is verified with the stack's own trace.
 TRACED = ("rebind", "migration", "versionnegotiation", "v2")
 
 
@@ -141,7 +141,7 @@ class Caller:
                     session.change_connection_id()
                 session._transport.close()
                 await asyncio.get_running_loop().create_datagram_endpoint(lambda: session, sock=self.bind())
-                # A client that only receives, and has acknowledged everything, would never show its new address.
+                # Otherwise a client that only receives, and has acknowledged everything, never shows its new address.
                 await session.ping()
 
     def judge(self, observed, in_time):

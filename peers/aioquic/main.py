@@ -9,7 +9,7 @@ import server
 
 
 def main():
-    # What the stack logs is for its own developers; stderr is for the reason of a failure.
+    # The log of the stack is discarded; stderr is reserved for the reason of a failure.
     logging.getLogger("quic").addHandler(logging.NullHandler())
     logging.getLogger("quic").propagate = False
     contract.main(lambda options: asyncio.run(server.run(options)), lambda options: asyncio.run(client.run(options)))

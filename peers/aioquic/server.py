@@ -11,10 +11,10 @@ from aioquic.h3.events import HeadersReceived
 from aioquic.quic import events
 from settings import MAX_PATTERN, bind, configuration, send_pattern
 
-# The code of streams that cannot be answered.
+# Error code for streams without a valid request.
 REFUSED = 1
 
-# Bytes of a `perf` request: how many to send back.
+# Length in bytes of a `perf` request: the number of bytes to send back.
 PERF_HEAD = 8
 
 
@@ -70,8 +70,8 @@ class Session(QuicConnectionProtocol):
                     self._answer(happened.stream_id, dict(happened.headers))
 
     def _answer_perf(self, stream_id, data, ended):
-        # The first eight bytes say how many to send back; whatever else comes is dropped. The answer's end tells the
-        # client that all it sent has arrived.
+        # The first eight bytes are the number of bytes to send back; other data is discarded. The end of the
+        # response tells the client that all of its data has arrived.
         head = self._perf.get(stream_id, b"")
         head = self._perf[stream_id] = head + data[: PERF_HEAD - len(head)]
         if not ended:

@@ -5,16 +5,16 @@ import socket
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.packet import QuicProtocolVersion
 
-# Kernel buffer asked for in each direction, in bytes.
+# Requested size of the kernel buffer in each direction, in bytes.
 KERNEL_BUFFER = 7 << 20
 
-# DATAGRAM frames up to this many bytes are taken.
+# Maximum size of a DATAGRAM frame that is accepted, in bytes.
 MAX_DATAGRAM = 65_535
 
-# What performance streams carry.
+# Content of performance streams.
 PATTERN = bytes([0x5A]) * (64 << 10)
 
-# aioquic's send buffers have no bound, so what is sent from memory needs one, in bytes.
+# Maximum number of pattern bytes that a request may ask for, since aioquic's send buffers are unbounded.
 MAX_PATTERN = 256 << 20
 
 

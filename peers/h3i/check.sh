@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Wrong HTTP/3 input from h3i against our servers: check.sh. The first is the performance server; the second is the
-# example `axum` if it has been built, for it reads what is sent to it. Release builds are taken rather than debug builds.
+# Sends incorrect HTTP/3 input from h3i to our servers: check.sh. The first is the performance server; the second is the
+# example `axum`, if it is built, because it reads the content of requests. Release builds are preferred to debug builds.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 h3i=$here/../quiche/target/release/peer-h3i
@@ -14,12 +14,12 @@ built() {
     done
 }
 
-# check FLAG… -- SERVER ARGUMENT…: runs the cases of the flags against a server that says `listening IP:PORT`.
+# check FLAG… -- SERVER ARGUMENT…: runs the cases of the flags with a server that prints `listening IP:PORT`.
 check() {
     local flags=() word address pid result=0
     while [ "$1" != -- ]; do flags+=("$1") && shift; done
     shift
-    # Without a certificate given, servers make one.
+    # Without a certificate option, servers create a certificate.
     coproc SERVER { exec "$@"; }
     pid=$SERVER_PID
     if read -r -t 10 word address <&"${SERVER[0]}" && [ "$word" = listening ]; then
@@ -27,7 +27,7 @@ check() {
     else
         result=1
     fi
-    # The server must have lived through all of it, and end in good order: the first with its stdin, the example by SIGINT.
+    # The server must still be running, and must exit without an error: the first at the end of its stdin, the example on SIGINT.
     kill -INT "$pid" || result=1
     exec {SERVER[1]}>&-
     wait "$pid" || result=$?

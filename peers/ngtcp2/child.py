@@ -7,10 +7,10 @@ import subprocess
 
 import contract
 
-# prctl(2): the signal that a process gets when its parent dies.
+# prctl(2) option: signal that a process receives when its parent exits.
 PR_SET_PDEATHSIG = 1
 
-# How long a child that was asked to end may take, in seconds.
+# Time in seconds that a child may take to exit when asked to.
 PATIENCE = 2
 
 libc = ctypes.CDLL(None)

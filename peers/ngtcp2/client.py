@@ -9,12 +9,12 @@ import child
 import contract
 from evidence import Evidence
 
-# A version that no server has: its form is reserved for making servers negotiate (RFC 9000 §15).
+# A version that no server supports. Its form is reserved to trigger Version Negotiation (RFC 9000 §15).
 RESERVED_VERSION = "0x1a2a3a4a"
 
-# The flags of each case. gtlsclient acts by the clock, counted from the confirmation of the handshake. Two acts precede
-# the request: after a NAT rebinding gtlsclient says nothing of its own accord, and it gives up when it is to update keys
-# soon after the server has.
+# Flags of each case. gtlsclient performs actions at fixed times after the handshake is confirmed. In two cases the action
+# precedes the request: after a NAT rebinding gtlsclient sends nothing by itself, and it fails if it has to update its keys
+# soon after the server did.
 CASES = {
     "handshake": [],
     "transfer": [],
@@ -71,7 +71,7 @@ def twice(caller):
         if not memory["session"].exists():
             raise contract.Failed("no session ticket arrived")
         again, observed = caller.fetch(second, kept)
-    # A resumed handshake carries no certificate.
+    # A resumed handshake contains no certificate.
     resumed = again.handshake_bytes < full.handshake_bytes / 2
     accepted = again.early_packets > 0 and not again.early_rejected
     contract.report(**observed, resumed=resumed, zero_rtt_accepted=accepted)

@@ -63,7 +63,7 @@ class Evidence:
             self.early_packets += "type=0RTT" in line
         elif "pkt rx" in line:
             self.retry |= "type=Retry" in line
-            # The key phase bit of one update; a server that had not followed would not be understood.
+            # A received packet with the changed key phase bit shows that the server has updated its keys.
             if self._asked_for_update and "type=1RTT k=1" in line:
                 self.key_updates = 1
         elif "frm tx" in line:

@@ -9,7 +9,7 @@ from pathlib import Path
 import child
 import contract
 
-# Where Linux lists UDP sockets, by address family.
+# Files in which Linux lists UDP sockets, by address family.
 TABLES = {socket.AF_INET: "/proc/net/udp", socket.AF_INET6: "/proc/net/udp6"}
 
 

@@ -10,13 +10,13 @@ import sys
 import threading
 from pathlib import Path, PurePosixPath
 
-# Status for what the stack cannot do, as in the interop runner's contract.
+# Exit status for a case that the stack does not support, as in the interop runner's contract.
 EXIT_UNSUPPORTED = 127
 
-# Stream receive window in bytes; a connection gets twice as much.
+# Stream receive window in bytes; a connection's window is twice that.
 DEFAULT_WINDOW = 16 << 20
 
-# How many datagrams --case datagram sends.
+# Default number of datagrams for --case datagram.
 DEFAULT_DATAGRAMS = 10
 
 CASES = [

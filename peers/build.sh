@@ -2,8 +2,11 @@
 # Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|ns3]… (all but ns3 without a name).
 set -eu
 cd "$(dirname "$0")"
-# Peers are also benchmarked, so they are built with their own settings, regardless of those of the project.
-unset CARGO_PROFILE_RELEASE_DEBUG CARGO_PROFILE_RELEASE_LTO CARGO_PROFILE_RELEASE_CODEGEN_UNITS
+# Peers are measured, too: they are built as their own files say, whatever the project itself is built with. PEERS_QUICK=1 is for
+# those who only talk to them: it takes the caller's settings.
+if [ "${PEERS_QUICK:-}" != 1 ]; then
+    unset CARGO_PROFILE_RELEASE_DEBUG CARGO_PROFILE_RELEASE_LTO CARGO_PROFILE_RELEASE_CODEGEN_UNITS CARGO_PROFILE_RELEASE_OPT_LEVEL
+fi
 
 # bindgen needs libclang, which is available as a Python package, and the compiler's own headers.
 libclang() {

@@ -31,6 +31,8 @@ pub mod app;
 pub mod claim;
 #[cfg(feature = "sim")]
 pub mod design;
+#[cfg(feature = "experiments")]
+pub mod difference;
 pub mod events;
 #[cfg(feature = "experiments")]
 pub mod experiment;

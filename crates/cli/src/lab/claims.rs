@@ -1,20 +1,16 @@
 //! `anabranch lab claims`: what the papers say, and whether it holds here.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anabranch_lab::claim::{self, Claim, Measured, PAPERS, Results, Verdict};
-use anabranch_lab::experiment::{self, MAX_REPETITIONS};
-use anabranch_lab::record::Row;
-use anabranch_lab::sweep::SweepOptions;
+use anabranch_lab::claim::{self, Ablation, Claim, Measured, PAPERS, Verdict};
+use anabranch_lab::experiment::MAX_REPETITIONS;
 use clap::Args;
 use serde_json::json;
 
+use super::judged::Runs;
 use super::measured;
 use super::run::{RESULTS, STANDARD};
-use super::version;
-use super::watch::SweepProgress;
-use crate::exit::{Exit, Failure, Result, note, say};
+use crate::exit::{Result, say};
 
 /// Check the papers' claims: run what they need, and say for each whether it holds
 ///
@@ -28,25 +24,32 @@ pub(crate) struct Claims {
     claims: Vec<Wanted>,
     /// Directory with a directory of results for each experiment
     #[arg(long, value_name = "DIR", default_value = RESULTS)]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Directory with the published designs, if you have them
     #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
     /// Run these points only, by the numbers that their design gives them, wherever they exist
     #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
-    points: Option<Vec<u64>>,
+    pub(super) points: Option<Vec<u64>>,
     /// Repetitions of each point
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPETITIONS)))]
-    repetitions: Option<u32>,
+    pub(super) repetitions: Option<u32>,
+    /// Judge by this many draws of each generated design, each with seeds of its own; the first are the published points
+    /// with --data
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(super) draws: u32,
+    /// Judge each claim again with single settings changed, one after the other, and show which of them it hangs on
+    #[arg(long)]
+    ablate: bool,
     /// Judge by the results that are there, without running anything
     #[arg(long)]
-    no_run: bool,
+    pub(super) no_run: bool,
     /// Add to results of another version of this program; each row names its own
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
     /// Threads; one for each processor without this
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    pub(super) threads: Option<u16>,
     /// Write the verdicts as JSON to standard output
     #[arg(long, value_name = "-", value_parser = [STANDARD])]
     json: Option<String>,
@@ -77,48 +80,54 @@ pub(super) fn run(options: &Claims) -> Result {
     let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).filter(asked).collect();
     // First, since it may turn out that it cannot be done.
     let measured = options.measured(&claims)?;
-    let watch = SweepProgress::new()?;
-    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
-    let needed = needed(&claims);
-    let experiments = needed.len();
-    for (name, variants) in needed {
-        match options.rows(name, variants, &watch)? {
-            Some(found) => rows.extend(found),
-            None => left_out.push(name),
+    let mut runs = Runs::new(options)?;
+    let mut all = Vec::new();
+    for claim in claims {
+        let verdict = match &measured {
+            Some(measured) if Measured::decides(claim) => measured.verdict(claim),
+            _ => claim.verdict(&runs.of(claim, None)?),
+        };
+        let hangs_on = match options.ablate && verdict.holds.is_some() && !Measured::decides(claim) {
+            true => ablations(claim, &verdict, &mut runs)?,
+            false => Vec::new(),
+        };
+        match options.json {
+            Some(_) => all.push(as_json(claim, &verdict, &hangs_on)),
+            // At once: the next claim may take minutes.
+            None => say(format_args!("{}\n", described(claim, &verdict, &hangs_on)))?,
         }
     }
-    if !left_out.is_empty() {
-        let names = left_out.join(", ");
-        if left_out.len() == experiments {
-            return Err(Failure::new(Exit::Usage, format!("{names}: no such points")).or("see lab list"));
-        }
-        note(format_args!("left out, without any of the points: {names}"));
+    runs.left_out()?;
+    match options.json {
+        Some(_) => say(json!(all)),
+        None => Ok(()),
     }
-    let results: Results = rows.into_iter().collect();
-    let verdict = |claim: &Claim| match &measured {
-        Some(measured) if Measured::decides(claim) => measured.verdict(claim),
-        _ => claim.verdict(&results),
-    };
-    let verdicts: Vec<(&Claim, Verdict)> = claims.into_iter().map(|claim| (claim, verdict(claim))).collect();
-    if options.json.is_some() {
-        let all: Vec<_> = verdicts.iter().map(|(claim, verdict)| as_json(claim, verdict)).collect();
-        return say(json!(all));
-    }
-    say(verdicts.iter().map(|(claim, verdict)| described(claim, verdict)).collect::<String>().trim_end())
 }
 
-/// Returns the variants that the claims need, by experiment.
-fn needed(claims: &[&Claim]) -> BTreeMap<&'static str, Vec<String>> {
-    let mut needed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for need in claims.iter().flat_map(|claim| claim.needs) {
-        let variants = needed.entry(need.experiment).or_default();
-        for variant in need.variants {
-            if !variants.iter().any(|known| known == variant) {
-                variants.push((*variant).to_owned());
-            }
-        }
+/// A setting and the claim's verdict by runs in which it alone is changed.
+struct Changed {
+    ablation: &'static Ablation,
+    verdict: Verdict,
+}
+
+impl Changed {
+    /// Returns whether the change gives another answer than `verdict`.
+    fn turns(&self, verdict: &Verdict) -> bool {
+        self.verdict.holds.is_some() && self.verdict.holds != verdict.holds
     }
-    needed
+}
+
+/// Judges the claim once more for each setting of its paper, changed alone; those that give another answer come first.
+fn ablations(claim: &Claim, verdict: &Verdict, runs: &mut Runs<'_>) -> Result<Vec<Changed>> {
+    let settings = claim::paper_of(claim.id).map_or(&[][..], |paper| paper.ablations);
+    let judged = settings.iter().filter(|ablation| {
+        claim.needs.iter().flat_map(|need| need.variants).any(|variant| variant.contains(ablation.of))
+    });
+    let judged = judged
+        .map(|ablation| Ok(Changed { ablation, verdict: claim.verdict(&runs.of(claim, Some(ablation))?) }));
+    let mut judged = judged.collect::<Result<Vec<_>>>()?;
+    judged.sort_by_key(|changed| !changed.turns(verdict));
+    Ok(judged)
 }
 
 impl Claims {
@@ -137,38 +146,18 @@ impl Claims {
             Err(failure) => Err(failure),
         }
     }
-
-    /// Returns the experiment's rows; `None` if it has none of the points. Papers number theirs alike, but
-    /// for a few experiments.
-    fn rows(&self, name: &str, variants: Vec<String>, watch: &SweepProgress) -> Result<Option<Vec<Row>>> {
-        let dir = self.out.join(name);
-        if self.no_run {
-            // Without results the verdict says what is missing.
-            return Ok(Some(anabranch_lab::store::read(&dir).unwrap_or_default()));
-        }
-        let experiment = experiment::named(name, self.data.as_deref());
-        let mut experiment = experiment.map_err(|error| Failure::new(Exit::Usage, error))?;
-        experiment.repetitions = self.repetitions.unwrap_or(experiment.repetitions);
-        let exists = |point: &&u64| experiment.points.iter().any(|one| one.run == **point);
-        let points: Option<Vec<u64>> =
-            self.points.as_ref().map(|points| points.iter().filter(exists).copied().collect());
-        if points.as_ref().is_some_and(Vec::is_empty) {
-            return Ok(None);
-        }
-        let options = SweepOptions {
-            dir,
-            run: version(),
-            force: self.force,
-            threads: self.threads.map_or(0, usize::from),
-            variants: Some(variants),
-            points,
-            ..SweepOptions::default()
-        };
-        watch.sweep(&experiment, &options).map(Some)
-    }
 }
 
-fn as_json(claim: &Claim, verdict: &Verdict) -> serde_json::Value {
+fn as_json(claim: &Claim, verdict: &Verdict, ablations: &[Changed]) -> serde_json::Value {
+    let turning = ablations.iter().filter(|changed| changed.turns(verdict));
+    let changed = |changed: &Changed| {
+        json!({
+            "setting": changed.ablation.set,
+            "variants": changed.ablation.of,
+            "figure": changed.verdict.figure,
+            "verdict": changed.verdict.ruling().name(),
+        })
+    };
     json!({
         "id": claim.id,
         "claim": claim.text,
@@ -176,49 +165,57 @@ fn as_json(claim: &Claim, verdict: &Verdict) -> serde_json::Value {
         "figure": verdict.figure,
         "threshold": claim.threshold,
         "holds": verdict.holds,
+        "verdict": verdict.ruling().name(),
+        "interval": verdict.intervals,
+        "agreement": verdict.agreement,
+        "hangs_on": turning.map(changed).collect::<Vec<_>>(),
+        "tried": ablations.iter().map(changed).collect::<Vec<_>>(),
         "why": verdict.why,
     })
 }
 
-fn described(claim: &Claim, verdict: &Verdict) -> String {
-    let holds = match verdict.holds {
-        Some(true) => "holds",
-        Some(false) => "does not hold",
-        None => "cannot be decided here",
-    };
+fn described(claim: &Claim, verdict: &Verdict, ablations: &[Changed]) -> String {
+    let holds = verdict.ruling().name();
     let mut text = format!("{:<4}{holds}: {} ({})\n", claim.id, claim.text, claim.shown);
     let mut line = |name: &str, what: &str| text += &format!("    {name:<10} {what}\n");
     if !verdict.figure.is_empty() {
         line("found", &verdict.figure);
     }
+    if let Some(agreement) = verdict.agreement {
+        let intervals = verdict.intervals.iter().map(|[low, high]| format!("{low:.3} to {high:.3}"));
+        let intervals = intervals.collect::<Vec<_>>().join("; ");
+        line(
+            "95 %",
+            &format!("{intervals}; {:.1} % of 1000 resampled sets of points agree", agreement * 100.0),
+        );
+    }
     line("threshold", claim.threshold);
     if let Some(why) = &verdict.why {
         line("but", why);
     }
-    text + "\n"
+    for changed in ablations.iter().filter(|changed| changed.turns(verdict)) {
+        let Changed { ablation, verdict } = changed;
+        line("hangs on", &format!("{}: {}, {}", ablation.set, verdict.ruling().name(), verdict.figure));
+    }
+    if !ablations.is_empty() {
+        let others =
+            ablations.iter().filter(|changed| !changed.turns(verdict)).map(|changed| changed.ablation.set);
+        line("not on", &others.collect::<Vec<_>>().join(", "));
+    }
+    text.trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use anabranch_lab::claim::Results;
 
-    #[test]
-    fn each_variant_is_run_once() {
-        let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).collect();
-        for (name, variants) in needed(&claims) {
-            let known = experiment::named(name, None).unwrap();
-            for variant in &variants {
-                assert_eq!(variants.iter().filter(|other| *other == variant).count(), 1);
-                assert!(known.variants.iter().any(|known| known.name == *variant), "{name} has no {variant}");
-            }
-        }
-    }
+    use super::*;
 
     #[test]
     fn a_verdict_is_said_in_words() {
         let claim = claim::paper("conext17").unwrap().claims[0];
-        let text = described(&claim, &claim.verdict(&Results::default()));
-        assert!(text.starts_with("Q1  cannot be decided here: ") && text.contains("but        needs TCP"));
+        let text = described(&claim, &claim.verdict(&Results::default()), &[]);
+        assert!(text.starts_with("Q1  not judged: ") && text.contains("but        needs TCP"));
         assert!(wanted("ccr23").unwrap_err().contains("ccr22, conext17, reverso, D1, "));
     }
 

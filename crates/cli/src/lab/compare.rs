@@ -1,76 +1,97 @@
-//! Variants side by side, point by point: in the mean over all points a difference at one of them is lost.
+//! `anabranch lab compare`: two results side by side, pair by pair.
 
-use anabranch_lab::record::Row;
-use anabranch_lab::stats::Sample;
+use std::path::PathBuf;
 
-/// Columns that a table has room for, besides the variants' names.
-const MAX_POINTS: usize = 8;
+use anabranch_lab::difference::{Difference, differences};
+use anabranch_lab::figure::{self, svg};
+use anabranch_lab::store;
+use clap::Args;
+use serde_json::json;
 
-/// Returns a table of `rows`, a line for each variant and a column for each point: the time of transfers, or
-/// median and 95th percentile of the delays of answers. None if there are too many points for one.
-pub(super) fn table(rows: &[Row]) -> Option<String> {
-    let (variants, points) = (distinct(rows, |row| row.variant.clone()), distinct(rows, |row| row.point));
-    if points.len() > MAX_POINTS {
-        return None;
-    }
-    let asks = rows.iter().any(|row| !row.request_delays_s.is_empty());
-    let unit = if asks { "ms, median/p95" } else { "s, median" };
-    let heads: Vec<String> = points.iter().map(|point| format!("point {point}")).collect();
-    let header: Vec<&str> = std::iter::once("variant").chain(heads.iter().map(String::as_str)).collect();
-    let lines = variants.iter().map(|variant| {
-        let of = |point: &u64| {
-            cell(rows.iter().filter(|row| row.variant == *variant && row.point == *point), asks)
-        };
-        std::iter::once(variant.clone()).chain(points.iter().map(of)).collect::<Vec<_>>()
-    });
-    Some(format!("{unit}:\n{}", crate::table::table(&header, &[0], lines)))
+use super::run::STANDARD;
+use crate::exit::{Exit, Failure, Result, say};
+
+/// Compare two results: each run beside the run of the same variant, point and repetition
+///
+/// Ratios are transfer times of B over those of A, so that numbers below 1 say that B is faster. The interval holds 95 % of
+/// the medians of pairs drawn with replacement.
+#[derive(Args, Debug)]
+pub(crate) struct Compare {
+    /// Directory of results, before
+    #[arg(value_name = "A")]
+    before: PathBuf,
+    /// Directory of results, after
+    #[arg(value_name = "B")]
+    after: PathBuf,
+    /// Write the distribution of the ratios as a picture
+    #[arg(long, value_name = "FILE.svg")]
+    figure: Option<PathBuf>,
+    /// Fail if a variant's median time has moved by more than this many percent
+    #[arg(long, value_name = "PERCENT")]
+    limit: Option<f64>,
+    /// Write the comparison as JSON to standard output
+    #[arg(long, value_name = "-", value_parser = [STANDARD])]
+    json: Option<String>,
 }
 
-fn cell<'a>(rows: impl Iterator<Item = &'a Row> + Clone, asks: bool) -> String {
-    let ended = rows.filter(|row| row.failure.is_empty());
-    let shown = |value: Option<f64>, digits: usize| {
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-    };
-    if !asks {
-        let times: Sample = ended.filter_map(|row| row.transfer_time_s).collect();
-        return format!("{} (n {})", shown(times.median(), 3), times.n());
+pub(super) fn run(options: &Compare) -> Result {
+    let found = differences(&store::read(&options.before)?, &store::read(&options.after)?);
+    if found.is_empty() {
+        let said =
+            format!("{} and {} have no run in common", options.before.display(), options.after.display());
+        return Err(
+            Failure::new(Exit::Usage, said).or("give results of the same experiment, variants and points")
+        );
     }
-    let delays: Sample = ended.flat_map(|row| &row.request_delays_s).map(|delay| delay * 1e3).collect();
-    format!("{}/{} (n {})", shown(delays.median(), 1), shown(delays.percentile(0.95), 1), delays.n())
-}
-
-/// Returns the values of `of`, each once, in the order in which they come first.
-fn distinct<T: PartialEq>(rows: &[Row], of: impl Fn(&Row) -> T) -> Vec<T> {
-    let mut found = Vec::new();
-    for value in rows.iter().map(of) {
-        if !found.contains(&value) {
-            found.push(value);
+    if let Some(file) = &options.figure {
+        let io =
+            |error: &dyn std::fmt::Display| Failure::new(Exit::Io, format!("{}: {error}", file.display()));
+        if let Some(chart) = figure::difference::chart(&found) {
+            let picture = svg::draw(&chart).map_err(|fault| io(&fault))?;
+            std::fs::write(file, picture).map_err(|error| io(&error))?;
         }
     }
-    found
+    match options.json {
+        Some(_) => say(json!({ "variants": found.iter().map(as_json).collect::<Vec<_>>() }))?,
+        None => {
+            let header = ["variant", "pairs", "median", "95 %", "faster", "slower", "worst point", "failed"];
+            say(crate::table::table(&header, &[0], found.iter().map(cells)))?;
+        }
+    }
+    let moved = |one: &&Difference| {
+        let limit = options.limit.unwrap_or(f64::INFINITY) / 100.0;
+        one.median().is_some_and(|median| (median - 1.0).abs() > limit)
+    };
+    match found.iter().find(moved) {
+        Some(one) => {
+            Err(Failure::new(Exit::Incomplete, format!("{}: transfer times have moved", one.variant))
+                .or("see the table; results that are meant become the new A"))
+        }
+        None => Ok(()),
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn cells(one: &Difference) -> Vec<String> {
+    let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+    let interval = one.interval().map_or_else(|| "-".to_owned(), |[low, high]| format!("{low:.4}–{high:.4}"));
+    let worst = one.worst().map_or_else(|| "-".to_owned(), |(point, ratio)| format!("{point}: {ratio:.3}"));
+    let (faster, slower) = one.moved();
+    let counts = [one.ratios.len(), faster, slower, one.failed].map(|count| count.to_string());
+    let [pairs, faster, slower, failed] = counts;
+    vec![one.variant.clone(), pairs, ratio(one.median()), interval, faster, slower, worst, failed]
+}
 
-    #[test]
-    fn every_point_is_told_by_itself() {
-        let row = |variant: &str, point, time: f64, delays: Vec<f64>| Row {
-            variant: variant.to_owned(),
-            point,
-            transfer_time_s: Some(time),
-            request_delays_s: delays,
-            ..Row::default()
-        };
-        let rows = [row("a", 2, 1.5, vec![]), row("a", 10, 3.0, vec![]), row("b", 2, 1.25, vec![])];
-        let shown = table(&rows).unwrap();
-        let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[2], ["a", "1.500", "(n", "1)", "3.000", "(n", "1)"]);
-        assert_eq!(lines[3], ["b", "1.250", "(n", "1)", "-", "(n", "0)"]);
-        let asked = table(&[row("a", 2, 1.5, vec![0.010; 40])]).unwrap();
-        assert!(asked.contains("10.0/10.0 (n 40)"), "{asked}");
-        let many: Vec<Row> = (0..9).map(|point| row("a", point, 1.0, vec![])).collect();
-        assert_eq!(table(&many), None);
-    }
+fn as_json(one: &Difference) -> serde_json::Value {
+    let (faster, slower) = one.moved();
+    json!({
+        "experiment": one.experiment,
+        "variant": one.variant,
+        "pairs": one.ratios.len(),
+        "median": one.median(),
+        "interval": one.interval(),
+        "faster": faster,
+        "slower": slower,
+        "worst": one.worst().map(|(point, ratio)| json!({ "point": point, "ratio": ratio })),
+        "failed": one.failed,
+    })
 }

@@ -3,10 +3,12 @@
 mod claims;
 mod compare;
 mod figures;
+mod judged;
 mod list;
 mod measured;
 mod merge;
 mod run;
+mod side_by_side;
 mod summary;
 mod watch;
 
@@ -25,6 +27,7 @@ use crate::exit::{Exit, Failure, Result};
 pub(crate) enum Lab {
     Run(run::Run),
     Claims(claims::Claims),
+    Compare(compare::Compare),
     Figures(figures::Figures),
     List(list::List),
     Merge(merge::Merge),
@@ -49,6 +52,7 @@ pub(crate) fn run(command: Lab) -> Result {
     match command {
         Lab::Run(options) => run::run(options),
         Lab::Claims(options) => claims::run(&options),
+        Lab::Compare(options) => compare::run(&options),
         Lab::Figures(options) => figures::run(&options),
         Lab::List(options) => list::run(&options),
         Lab::Merge(options) => merge::run(&options),

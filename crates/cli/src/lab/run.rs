@@ -12,7 +12,7 @@ use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
 
 use super::watch::SweepProgress;
-use super::{compare, figures, summary, version};
+use super::{figures, side_by_side, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
 /// Folder of results without `--out`; each experiment has a folder of its name there.
@@ -83,7 +83,7 @@ pub(super) fn run(options: Run) -> Result {
     }
     for plan in options.plans()? {
         let rows = one(plan.clone())?;
-        match compare::table(&rows) {
+        match side_by_side::table(&rows) {
             Some(table) if plan.json.is_none() => say(format_args!("{table}\n"))?,
             _ => {}
         }
@@ -109,6 +109,7 @@ fn one(options: Run) -> Result<Vec<Row>> {
         shard: options.shard.unwrap_or_default(),
         variants,
         points: options.points,
+        ..SweepOptions::default()
     };
     let rows = SweepProgress::new()?.sweep(&experiment, &sweep_options)?;
     let summaries = summary::of(&rows);

@@ -12,6 +12,7 @@ use crate::sweep::aggregation_benefit;
 pub(super) const PAPER: Paper = Paper {
     name: "conext17",
     title: "Multipath QUIC: Design and Evaluation (CoNEXT 2017)",
+    ablations: &[],
     claims: &[Q1, Q2, Q3, Q4, Q5, Q6, Q7],
 };
 
@@ -43,6 +44,7 @@ const Q2: Claim = Claim {
         let benefit = Benefit::of(results, "conext17-low-bdp-no-loss")?;
         Some(Finding {
             figure: benefit.to_string(),
+            values: benefit.values(),
             holds: benefit.positive >= 0.7 && (benefit.best_first - benefit.worst_first).abs() <= 0.15,
         })
     },
@@ -72,7 +74,11 @@ const Q4: Claim = Claim {
     }],
     judge: |results| {
         let benefit = Benefit::of(results, "conext17-high-bdp-no-loss")?;
-        Some(Finding { figure: benefit.to_string(), holds: benefit.positive >= 0.52 })
+        Some(Finding {
+            figure: benefit.to_string(),
+            values: benefit.values(),
+            holds: benefit.positive >= 0.52,
+        })
     },
     beyond: Some(TCP_HALF),
 };
@@ -102,6 +108,7 @@ const Q6: Claim = Claim {
         let benefit = Benefit::of(results, "conext17-low-bdp-no-loss-256kb")?;
         Some(Finding {
             figure: benefit.to_string(),
+            values: benefit.values(),
             holds: benefit.median <= 0.25 && benefit.worst_first < benefit.best_first,
         })
     },
@@ -133,6 +140,7 @@ const Q7: Claim = Claim {
                 told * 1e3,
                 untold * 1e3
             ),
+            values: vec![late as f64, told * 1e3, untold * 1e3],
             holds: late == 1 && told <= 0.2 && untold > told,
         })
     },
@@ -165,6 +173,13 @@ impl Benefit {
             best_first: median(&best_first)?,
             worst_first: median(&worst_first)?,
         })
+    }
+}
+
+impl Benefit {
+    /// Returns the figures in the order in which they are shown.
+    fn values(&self) -> Vec<f64> {
+        vec![self.positive * 100.0, self.median, self.best_first, self.worst_first]
     }
 }
 

@@ -4,10 +4,13 @@
 //! A claim names the runs that it needs, and judging it reads only rows. Adding the claims of another paper
 //! takes one file and one line in `registry!`.
 
+mod ablation;
+mod bootstrap;
 mod results;
 
 use crate::registry::registry;
 
+pub use ablation::Ablation;
 pub use results::{Metric, Results};
 pub use reverso::Measured;
 
@@ -18,6 +21,8 @@ pub struct Paper {
     pub name: &'static str,
     /// Its title.
     pub title: &'static str,
+    /// Settings to change alone, one after the other, where a claim does not hold.
+    pub ablations: &'static [Ablation],
     /// Claims of the paper.
     pub claims: &'static [Claim],
 }
@@ -61,29 +66,77 @@ pub struct Need {
 }
 
 /// Result of judging a claim.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finding {
     /// The figures, in one line.
     pub figure: String,
+    /// The numbers of `figure`, in the order in which it has them.
+    pub values: Vec<f64>,
     /// `true` if the figures reach the threshold.
     pub holds: bool,
 }
 
-/// A claim and what became of it.
-#[derive(Clone, Debug, PartialEq)]
+/// A claim's verdict, with the figures that it rests on.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// The figures, in one line; empty if there are none.
     pub figure: String,
-    /// `true` if the claim holds; `None` if that cannot be decided here.
+    /// `true` if the figures reach the threshold; `None` if the claim cannot be judged here.
     pub holds: Option<bool>,
-    /// Reason that the claim cannot be decided, or the part of it that was left out.
+    /// 95 % intervals of the figure's numbers, in their order; empty if there are too few points to resample.
+    pub intervals: Vec<[f64; 2]>,
+    /// Share of the resampled sets of points, 0 to 1, that give the same answer as all points; `None` if there are too few
+    /// points to resample.
+    pub agreement: Option<f64>,
+    /// Reason that the claim cannot be judged, or the part of it that was left out.
     pub why: Option<String>,
+}
+
+/// Answer to the question whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ruling {
+    /// The claim holds, also for other points of the same kind.
+    Holds,
+    /// The claim does not hold, nor for other points of the same kind.
+    DoesNotHold,
+    /// Other points of the same kind may give the other answer.
+    CannotBeTold,
+    /// The runs that the claim needs do not exist.
+    NotJudged,
+}
+
+impl Ruling {
+    /// Returns the ruling in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::DoesNotHold => "does not hold",
+            Self::CannotBeTold => "cannot be told",
+            Self::NotJudged => "not judged",
+        }
+    }
+}
+
+/// Minimum share of the resampled sets of points that must give an answer for it to count.
+const CERTAIN: f64 = 0.975;
+
+impl Verdict {
+    /// Returns the answer: that of all points, if resampling the points hardly ever gives another one.
+    pub fn ruling(&self) -> Ruling {
+        match (self.holds, self.agreement) {
+            (None, _) => Ruling::NotJudged,
+            (Some(_), Some(agreement)) if agreement < CERTAIN => Ruling::CannotBeTold,
+            (Some(true), _) => Ruling::Holds,
+            (Some(false), _) => Ruling::DoesNotHold,
+        }
+    }
 }
 
 impl Claim {
     /// Judges the claim by `results`.
     pub fn verdict(&self, results: &Results) -> Verdict {
-        let undecided = |why| Verdict { figure: String::new(), holds: None, why: Some(why) };
+        let undecided = |why| Verdict { why: Some(why), ..Verdict::default() };
         if self.needs.is_empty() {
             return undecided(self.beyond.unwrap_or("there is nothing to judge it by").to_owned());
         }
@@ -94,12 +147,21 @@ impl Claim {
             }
         }
         match (self.judge)(results) {
-            Some(Finding { figure, holds }) => {
-                Verdict { figure, holds: Some(holds), why: self.beyond.map(str::to_owned) }
+            Some(finding) => {
+                let spread = bootstrap::spread(self, results, &finding);
+                let (intervals, agreement) =
+                    spread.map_or((Vec::new(), None), |of| (of.intervals, Some(of.agreement)));
+                let (figure, holds) = (finding.figure, Some(finding.holds));
+                Verdict { figure, holds, intervals, agreement, why: self.beyond.map(str::to_owned) }
             }
             None => undecided("too few runs ended as they should".to_owned()),
         }
     }
+}
+
+/// Returns the paper that makes the claim with this short name.
+pub fn paper_of(id: &str) -> Option<&'static Paper> {
+    PAPERS.iter().find(|paper| paper.claims.iter().any(|claim| claim.id == id))
 }
 
 /// Returns the paper called `name`.

@@ -1,25 +1,30 @@
 //! Rows of finished runs as claims look at them: the median over repetitions, point by point.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
+use crate::random::Rng;
 use crate::record::Row;
 use crate::stats::median;
 
-/// Something that a row tells.
+/// A value of a row; `None` if the row does not have it.
 pub type Metric = fn(&Row) -> Option<f64>;
 
-/// Rows by experiment and variant; those that failed count as runs but tell nothing.
+/// Rows by experiment and variant. Rows of failed runs are counted, and have no values.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    rows: BTreeMap<(String, String), BTreeMap<u64, Vec<Row>>>,
+    rows: BTreeMap<(String, String), Points>,
 }
+
+/// Rows of a variant by the number of their point. Resampling gives a point several numbers.
+type Points = BTreeMap<u64, Rc<Vec<Row>>>;
 
 impl FromIterator<Row> for Results {
     fn from_iter<I: IntoIterator<Item = Row>>(rows: I) -> Self {
         let mut results = Self::default();
         for row in rows {
             let points = results.rows.entry((row.experiment.clone(), row.variant.clone())).or_default();
-            points.entry(row.point).or_default().push(row);
+            Rc::make_mut(points.entry(row.point).or_default()).push(row);
         }
         results
     }
@@ -31,26 +36,57 @@ impl Results {
         self.rows.contains_key(&(experiment.to_owned(), variant.to_owned()))
     }
 
-    /// Returns all rows of the variant that did not fail.
-    pub fn rows(&self, experiment: &str, variant: &str) -> impl Iterator<Item = &Row> + Clone {
+    fn of(&self, experiment: &str, variant: &str) -> impl Iterator<Item = (u64, &Row)> + Clone {
         let points = self.rows.get(&(experiment.to_owned(), variant.to_owned()));
-        points.into_iter().flat_map(BTreeMap::values).flatten().filter(|row| row.failure.is_empty())
+        points.into_iter().flatten().flat_map(|(point, rows)| rows.iter().map(|row| (*point, row)))
     }
 
-    /// Runs of the variant that failed, of how many.
+    /// Returns all rows of the variant that did not fail.
+    pub fn rows(&self, experiment: &str, variant: &str) -> impl Iterator<Item = &Row> + Clone {
+        self.of(experiment, variant).map(|(_, row)| row).filter(|row| row.failure.is_empty())
+    }
+
+    /// Returns the numbers of the variant's failed runs and of all its runs.
     pub fn failures(&self, experiment: &str, variant: &str) -> (usize, usize) {
-        let points = self.rows.get(&(experiment.to_owned(), variant.to_owned()));
-        let rows = || points.into_iter().flat_map(BTreeMap::values).flatten();
-        (rows().filter(|row| !row.failure.is_empty()).count(), rows().count())
+        let rows = || self.of(experiment, variant);
+        (rows().filter(|(_, row)| !row.failure.is_empty()).count(), rows().count())
+    }
+
+    /// Returns the points of the experiment that any variant was run at.
+    pub(super) fn points(&self, experiment: &str) -> BTreeSet<u64> {
+        self.variants(experiment).flat_map(|points| points.keys().copied()).collect()
+    }
+
+    fn variants(&self, experiment: &str) -> impl Iterator<Item = &Points> {
+        self.rows.iter().filter(move |((name, _), _)| name == experiment).map(|(_, points)| points)
+    }
+
+    /// Returns as many points of each experiment as there are, drawn with replacement; all variants of an experiment get
+    /// the same ones.
+    pub(super) fn resampled(&self, rng: &mut Rng) -> Self {
+        let experiments: BTreeSet<&String> = self.rows.keys().map(|(experiment, _)| experiment).collect();
+        let mut drawn = BTreeMap::new();
+        for experiment in experiments {
+            let points: Vec<u64> = self.points(experiment).into_iter().collect();
+            let of_all = |rng: &mut Rng| points[rng.below(points.len() as u64) as usize];
+            drawn.insert(experiment, points.iter().map(|_| of_all(rng)).collect::<Vec<_>>());
+        }
+        let rows = self.rows.iter().map(|(name, points)| {
+            let numbered = (0..).zip(drawn.get(&name.0).into_iter().flatten());
+            let again = numbered.filter_map(|(number, point)| Some((number, Rc::clone(points.get(point)?))));
+            (name.clone(), again.collect())
+        });
+        Self { rows: rows.collect() }
     }
 
     /// Returns the metric's median over the repetitions at each point.
     pub fn by_point(&self, experiment: &str, variant: &str, metric: Metric) -> BTreeMap<u64, f64> {
-        let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for row in self.rows(experiment, variant) {
-            values.entry(row.point).or_default().extend(metric(row));
-        }
-        values.into_iter().filter_map(|(point, values)| Some((point, median(&values)?))).collect()
+        let points = self.rows.get(&(experiment.to_owned(), variant.to_owned()));
+        let medians = points.into_iter().flatten().filter_map(|(point, rows)| {
+            let ended = rows.iter().filter(|row| row.failure.is_empty());
+            Some((*point, median(&ended.filter_map(metric).collect::<Vec<_>>())?))
+        });
+        medians.collect()
     }
 
     /// Returns the metric at each point, without the points.

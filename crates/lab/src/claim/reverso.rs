@@ -12,6 +12,7 @@ use crate::stats::median;
 pub(super) const PAPER: Paper = Paper {
     name: "reverso",
     title: "Improving Encrypted Transport Protocol Designs: Deep Dive on the QUIC Case",
+    ablations: &[],
     claims: &[R1, R2, R3, R4, R5],
 };
 
@@ -120,13 +121,17 @@ impl Measured {
         match judge.and_then(|(_, judge)| judge(self)) {
             Some((figure, holds)) => {
                 let load = self.load.map_or(String::new(), |load| format!("; load average {load:.1}"));
-                Verdict { figure: figure + &load, holds: holds.ok(), why: holds.err().map(str::to_owned) }
+                let figure = figure + &load;
+                Verdict {
+                    figure,
+                    holds: holds.ok(),
+                    why: holds.err().map(str::to_owned),
+                    ..Verdict::default()
+                }
             }
-            None => Verdict {
-                figure: String::new(),
-                holds: None,
-                why: Some("what was measured does not have it".to_owned()),
-            },
+            None => {
+                Verdict { why: Some("the measurements do not include it".to_owned()), ..Verdict::default() }
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{Claim, PAPERS, Results, paper};
+use super::{Claim, PAPERS, Results, Ruling, paper};
 use crate::record::Row;
 
 fn claim(id: &str) -> &'static Claim {
@@ -102,9 +102,9 @@ fn equal_numberings_make_the_first_claim() {
 }
 
 #[test]
-fn far_apart_delays_are_told_from_the_others() {
+fn pairs_at_far_apart_delays_are_compared_with_the_other_pairs() {
     let experiment = "ccr22-heterogeneous-2path";
-    let judged = |single_far: f64| {
+    let judged = |single_far: f64, single_near: f64| {
         let set = |row: &mut Row, (owd, time): (f64, f64)| {
             row.path_owd_ms = vec![owd, 10.0];
             row.transfer_time_s = Some(time);
@@ -112,15 +112,41 @@ fn far_apart_delays_are_told_from_the_others() {
         let single = rows(
             experiment,
             "single-cubic-original",
-            vec![(40.0, single_far), (39.0, 5.0), (20.0, 5.0)],
+            vec![(40.0, single_far), (39.0, single_near), (20.0, 5.0)],
             set,
         );
         let multiple =
-            rows(experiment, "multiple-cubic-original", vec![(40.0, 5.1), (39.0, 5.0), (20.0, 5.0)], set);
+            rows(experiment, "multiple-cubic-original", vec![(40.0, 9.0), (39.0, 5.0), (20.0, 5.0)], set);
         holds("D15", vec![single, multiple])
     };
-    assert_eq!(judged(5.5), Some(true));
-    assert_eq!(judged(5.15), Some(false));
+    assert_eq!(judged(9.9, 5.0), Some(true));
+    assert_eq!(judged(9.1, 5.0), Some(false));
+    assert_eq!(judged(9.9, 6.0), Some(true), "one of the others in the middle is as it was");
+}
+
+/// Rows of both variants of the thirteenth claim's comparison: `slower` of 40 points are slower with one number space.
+fn pairs(slower: usize) -> Results {
+    let experiment = "ccr22-heterogeneous-3path";
+    let set = |row: &mut Row, time| row.transfer_time_s = Some(time);
+    let single = (0..40).map(|point| if point < slower { 1.10 } else { 1.0 }).collect();
+    let all = [
+        rows(experiment, "single-cubic-ar64-fixed", single, set),
+        rows(experiment, "multiple-cubic-fixed", vec![1.0; 40], set),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+#[test]
+fn a_verdict_that_other_points_could_turn_is_none() {
+    let ruling = |slower| claim("D14").verdict(&pairs(slower)).ruling();
+    assert_eq!(
+        [ruling(4), ruling(19), ruling(36)],
+        [Ruling::Holds, Ruling::CannotBeTold, Ruling::DoesNotHold]
+    );
+    let verdict = claim("D14").verdict(&pairs(19));
+    let [low, high] = verdict.intervals[0];
+    assert!(low < 1.01 && high > 1.09 && verdict.agreement.unwrap() < 0.9, "{verdict:?}");
+    assert_eq!(claim("D14").verdict(&pairs(19)), verdict, "resampling is seeded");
 }
 
 #[test]

@@ -2,16 +2,17 @@
 //! families.
 
 use core::time::Duration;
-use std::path::Path;
 
 use super::variant::{single_path, variants};
-use super::{End, Experiment, ExperimentError, Workload};
-use crate::design::{self, Factor, PathDesign, Point, Wsp};
+use super::{End, Experiment, ExperimentError, Source, Workload};
+use crate::design::{self, Coordinates, Factor, PathDesign, Point, Wsp};
 use crate::random::Seed;
 
-/// Seed of the generated designs: the first one from 0 on with which WSP leaves as many points as the study
-/// has, 95.
+/// Seed of the first generated design: the first one from 0 on with which WSP leaves as many points as the study
+/// has.
 const SEED: Seed = Seed(16);
+/// Points of a design of the study.
+const POINTS: usize = 95;
 /// Of the heterogeneous families: megabits per second of all paths together.
 const TOTAL_RATE: f64 = 100.0;
 /// Simulated time after which a run has failed; the slowest path alone needs 160 s.
@@ -19,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(1000);
 
 /// Creates the experiment with two equal paths: rate 2.5 to 100 Mbit/s, round-trip time 5 to 100 ms (figure
 /// 2).
-pub(super) fn homogeneous_2path(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+pub(super) fn homogeneous_2path(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let (rate, rtt) = (Factor::Range(2.5, 100.0), Factor::Range(5.0, 100.0));
     let paths = |at: &[f64]| vec![path(rate.at(at[0]), rtt.at(at[1]) / 2.0); 2];
     let mut names = Vec::new();
@@ -30,12 +31,12 @@ pub(super) fn homogeneous_2path(name: &str, data: Option<&Path>) -> Result<Exper
         );
     }
     names.push("pquic".to_owned());
-    experiment(name, "CCR 2022, two paths alike, 50 MB", data, [names, Vec::new()], paths)
+    experiment(name, "CCR 2022, two paths alike, 50 MB", source, [names, Vec::new()], paths)
 }
 
 /// Creates the networks with 100 Mbit/s and 200 ms of round-trip time shared between two paths (figures 3 to
 /// 6).
-pub(super) fn heterogeneous_2path(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+pub(super) fn heterogeneous_2path(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let balance = Factor::Range(0.1, 0.9);
     let paths = |at: &[f64]| {
         let [bandwidth, delay] = [balance.at(at[0]), balance.at(at[1])];
@@ -72,12 +73,12 @@ pub(super) fn heterogeneous_2path(name: &str, data: Option<&Path>) -> Result<Exp
         }
     }
     others.retain(|name| !plotted.contains(name));
-    experiment(name, "CCR 2022, two different paths, 50 MB", data, [plotted, others], paths)
+    experiment(name, "CCR 2022, two different paths, 50 MB", source, [plotted, others], paths)
 }
 
 /// Creates the networks with 100 Mbit/s and 300 ms of round-trip time shared between three paths by weights
 /// (figure 7).
-pub(super) fn heterogeneous_3path(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+pub(super) fn heterogeneous_3path(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let weight = Factor::Range(0.1, 0.9);
     let paths = |at: &[f64]| {
         let shares = |at: &[f64]| {
@@ -96,7 +97,7 @@ pub(super) fn heterogeneous_3path(name: &str, data: Option<&Path>) -> Result<Exp
             others.push(format!("{numbering}-{congestion}{limit}-noaf-fixed"));
         }
     }
-    experiment(name, "CCR 2022, three different paths, 50 MB", data, [plotted, others], paths)
+    experiment(name, "CCR 2022, three different paths, 50 MB", source, [plotted, others], paths)
 }
 
 /// Creates a path with the queue of the study: 1.5 times what a round trip carries, counted as the study's
@@ -108,25 +109,32 @@ fn path(rate_mbps: f64, owd_ms: f64) -> PathDesign {
     PathDesign { rate_mbps, owd_ms, queue_packets, ..PathDesign::default() }
 }
 
+/// Returns the seeds with which WSP leaves as many points as the study has, and those points.
+fn draws() -> impl Iterator<Item = (Seed, Vec<Coordinates>)> {
+    let all = (SEED.0..).map(|seed| (Seed(seed), Wsp::CCR22.points(Seed(seed))));
+    all.filter(|(_, points)| points.len() == POINTS)
+}
+
 /// Creates an experiment with the published points, or with as many generated ones; parameters take
 /// coordinates in alphabetical order. Usual variants are those that the study plots or makes claims about.
 /// The others, and single paths, are for questions of one's own.
 fn experiment(
     name: &str,
     about: &str,
-    data: Option<&Path>,
+    source: Source<'_>,
     [plotted, others]: [Vec<String>; 2],
     paths: impl Fn(&[f64]) -> Vec<PathDesign>,
 ) -> Result<Experiment, ExperimentError> {
-    let (points, source) = match data {
-        Some(data) => {
+    let (points, source) = match source {
+        Source::Published(data) => {
             let file = data.join(format!("{}.csv", name.replace('-', "_")));
             (design::read(&file)?, "published".to_owned())
         }
-        None => {
-            let points = (0..).zip(Wsp::CCR22.points(SEED));
+        Source::Drawn(draw) => {
+            let (seed, drawn) = draws().nth(draw as usize).unwrap_or((SEED, Vec::new()));
+            let points = (source.first_point()..).zip(drawn);
             let points = points.map(|(run, at)| Point { run, paths: paths(&at) }).collect();
-            (points, format!("generated with WSP, seed {}", SEED.0))
+            (points, format!("generated with WSP, seed {}", seed.0))
         }
     };
     let paths = points.first().map_or(0, |point| point.paths.len());

@@ -1,10 +1,9 @@
 //! "Multipath QUIC: Design and Evaluation" (CoNEXT 2017): downloads over four classes of two-path networks.
 
 use core::time::Duration;
-use std::path::Path;
 
 use super::variant::variants;
-use super::{ALL_VARIANTS, End, Experiment, ExperimentError, Workload};
+use super::{ALL_VARIANTS, End, Experiment, ExperimentError, Source, Workload};
 use crate::design::{self, Factor, PathDesign, Point, QueueRule, Wsp};
 use crate::random::Seed;
 
@@ -61,22 +60,28 @@ impl Class {
 
     /// Generates the points. All classes use the same coordinates, as the published ones do; rows 2k and 2k +
     /// 1 swap the paths.
-    fn generated(&self) -> Vec<Point> {
-        let coordinates = Wsp::of_count(DESIGNS, CANDIDATES, 8, SEED);
+    fn generated(&self, seed: Seed, first: u64) -> Vec<Point> {
+        let coordinates = Wsp::of_count(DESIGNS, CANDIDATES, 8, seed);
         let orders = coordinates.iter().flat_map(|at| {
             let [first, second] = self.paths(at);
             [vec![first.clone(), second.clone()], vec![second, first]]
         });
-        (0..).zip(orders).map(|(run, paths)| Point { run, paths }).collect()
+        (first..).zip(orders).map(|(run, paths)| Point { run, paths }).collect()
     }
 }
 
 /// Figures 3 to 10: 20 MB or 256 KB over one class, with what the aggregation benefit compares.
-pub(super) fn download(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+pub(super) fn download(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let class = Class::of(name);
-    let (points, source) = match data {
-        Some(data) => (design::read_with(&data.join(class.file()), class.rule)?, "published".to_owned()),
-        None => (class.generated(), format!("generated with WSP, seed {}", SEED.0)),
+    let (points, source) = match source {
+        Source::Published(data) => {
+            (design::read_with(&data.join(class.file()), class.rule)?, "published".to_owned())
+        }
+        Source::Drawn(draw) => {
+            let seed = Seed(SEED.0 + u64::from(draw));
+            let points = class.generated(seed, source.first_point());
+            (points, format!("generated with WSP, seed {}", seed.0))
+        }
     };
     let queues = match class.rule {
         QueueRule::Intended => "queues as the paper means them",

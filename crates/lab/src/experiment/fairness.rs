@@ -1,11 +1,10 @@
 //! A bottleneck that is shared: what a connection with two paths through it takes from connections with one.
 
 use core::time::Duration;
-use std::path::Path;
 
 use anabranch_transport::recovery::Algorithm;
 
-use super::{ALL_VARIANTS, Experiment, ExperimentError, Workload};
+use super::{ALL_VARIANTS, Experiment, ExperimentError, Source, Workload};
 use crate::design::{PathDesign, Point, factorial};
 use crate::profile::{Settings, Variant};
 
@@ -21,7 +20,7 @@ const OTHERS: u32 = 3;
 /// Creates the experiment in which both paths of a client and three other clients share one link, with every
 /// congestion controller. Coupled controllers should take one share of four, uncoupled ones take two of five.
 /// The others run the same controller on one path; for the coupled ones of the TCP kind, that is NewReno.
-pub(super) fn shared_bottleneck(name: &str, _data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+pub(super) fn shared_bottleneck(name: &str, _source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let all = factorial(&[RATES.len(), DELAYS.len(), QUEUES.len()]).unwrap_or_default();
     let points = (0..).zip(all).map(|(run, at)| {
         let path = bottleneck(pick(&RATES, at[0]), pick(&DELAYS, at[1]), pick(&QUEUES, at[2]));

@@ -2,10 +2,9 @@
 //! everything.
 
 use core::time::Duration;
-use std::path::Path;
 
 use super::variant::variants;
-use super::{ALL_VARIANTS, Experiment, ExperimentError, Workload};
+use super::{ALL_VARIANTS, Experiment, ExperimentError, Source, Workload};
 use crate::design::{Change, PathDesign, Point};
 
 /// Time at which the first path begins to lose packets.
@@ -17,7 +16,7 @@ const COUNT: u32 = 40;
 
 /// Creates the experiment with two paths of 10 Mbit/s, with 15 and 25 ms of round-trip time. The number of a
 /// point is the percentage of packets that the first path loses.
-pub(super) fn handover(name: &str, _data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+pub(super) fn handover(name: &str, _source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let points = [0_u8, 5, 25, 50, 100].map(|percent| {
         let loss = Change { at: LOSS_BEGINS, loss_percent: Some(f64::from(percent)), ..Change::default() };
         let changes = if percent == 0 { Vec::new() } else { vec![loss] };

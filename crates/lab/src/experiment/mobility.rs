@@ -6,12 +6,11 @@
 //! short pause.
 
 use core::time::Duration;
-use std::path::Path;
 
 use anabranch_transport::schedule::Algorithm;
 
 use super::variant::single_path;
-use super::{ALL_VARIANTS, End, Experiment, ExperimentError, Workload};
+use super::{ALL_VARIANTS, End, Experiment, ExperimentError, Source, Workload};
 use crate::design::{Change, PathDesign, Point};
 use crate::profile::{Settings, Variant};
 use crate::random::{Rng, Seed};
@@ -28,7 +27,7 @@ const WIFI_RATE: f64 = 80.0;
 const WIFI_SILENT: f64 = 2.0;
 
 /// Creates twenty walks of two minutes; 40 MB are downloaded on each.
-pub(super) fn mobility(name: &str, _data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+pub(super) fn mobility(name: &str, _source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let walk = |run| {
         let seed = Seed(run);
         Point { run, paths: vec![wifi(&mut seed.rng("mobility/wifi")), lte(&mut seed.rng("mobility/lte"))] }

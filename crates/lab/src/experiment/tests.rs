@@ -115,3 +115,16 @@ fn names_of_variants_say_what_they_are() {
         assert!(variant(name).unwrap_err().to_string().starts_with("unknown profile `"), "{name}");
     }
 }
+
+#[test]
+fn draws_are_different_points_with_numbers_of_their_own() {
+    for name in ["ccr22-heterogeneous-3path", "conext17-low-bdp-losses"] {
+        let draws = [0, 1, 4].map(|draw| over(name, Source::Drawn(draw)).unwrap());
+        assert_eq!(draws[0].points, named(name, None).unwrap().points);
+        assert!(draws.iter().all(|draw| draw.points.len() == draws[0].points.len()));
+        assert_eq!(draws.each_ref().map(|draw| draw.points[0].run), [0, 1000, 4000]);
+        let paths = draws.each_ref().map(|draw| draw.points[0].paths.clone());
+        assert!(paths[0] != paths[1] && paths[1] != paths[2]);
+        assert_ne!(draws[0].about, draws[1].about);
+    }
+}

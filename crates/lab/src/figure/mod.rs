@@ -5,6 +5,7 @@
 //! add the figures of another paper, add a file and a line in `registry!`.
 
 pub mod chart;
+pub mod difference;
 pub mod own;
 pub mod pdf;
 pub mod png;

@@ -4,6 +4,7 @@
 //! continued: it runs only those jobs that the journal does not contain.
 
 mod benefit;
+mod elsewhere;
 mod journal;
 mod manifest;
 mod merge;
@@ -29,6 +30,7 @@ use self::journal::{Done, Header, Journal};
 use self::manifest::Manifest;
 
 pub(crate) use self::benefit::aggregation_benefit;
+pub use self::elsewhere::find;
 pub use self::manifest::Missing;
 pub use self::merge::{Merged, merge};
 
@@ -52,6 +54,8 @@ pub struct SweepOptions {
     pub variants: Option<Vec<String>>,
     /// Numbers of the points to run; `None` for all.
     pub points: Option<Vec<u64>>,
+    /// Other directories, from which runs of the same experiment and version are copied instead of being repeated.
+    pub also: Vec<PathBuf>,
 }
 
 /// One of `of` equal parts of the runs.
@@ -157,8 +161,10 @@ pub fn sweep(
     let asked = Manifest::of(experiment, options)?;
     let jobs: Vec<Job> = asked.jobs().collect();
     let _lock = lock(&options.dir)?;
-    let (journal, found) = Journal::open(&options.dir, &Header::of(experiment, &options.run), options.force)?;
-    let done = found.done;
+    let header = Header::of(experiment, &options.run);
+    let (journal, found) = Journal::open(&options.dir, &header, options.force)?;
+    let mut done = found.done;
+    elsewhere::take_over(&options.also, &header, &jobs, &journal, &mut done)?;
     if !found.asked.contains(&asked) {
         journal.ask(&asked)?;
     }

@@ -265,3 +265,19 @@ fn a_line_that_cannot_be_written_is_one_clear_error() {
     assert!(fault.contains(journal::NAME) && fault.lines().count() == 1, "{fault}");
     assert_eq!(fs::read(dir.path().join(journal::NAME)).unwrap(), before);
 }
+
+#[test]
+fn runs_of_other_directories_are_copied_and_not_repeated() {
+    let experiment = download(300_000);
+    let root = tempfile::tempdir().unwrap();
+    let [there, here] = ["a/b", "here"].map(|name| root.path().join(name));
+    let rows = sweep(&experiment, &options(&there, 1), &()).unwrap();
+    let found = find(&[root.path().to_owned()], &experiment, &options(&here, 1).run);
+    assert_eq!(found, [there.clone()]);
+    let other = RunOptions { commit: "other".into(), ..RunOptions::default() };
+    assert!(find(&[root.path().to_owned()], &experiment, &other).is_empty(), "another version");
+    let runs = StopAfter::new(1);
+    let copied = sweep(&experiment, &SweepOptions { also: found, ..options(&here, 1) }, &runs).unwrap();
+    assert_eq!((copied, runs.done.into_inner()), (rows, 0));
+    assert_eq!(results(&here), results(&there));
+}

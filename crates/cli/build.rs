@@ -1,5 +1,5 @@
-//! Tells the program which version of the lab it has, which results name: the commit, and a hash of the
-//! sources.
+//! Passes the version of the lab to the program: the commit, and a hash of the sources. Results name this
+//! version.
 
 #[path = "build/version.rs"]
 mod version;
@@ -12,7 +12,7 @@ fn main() {
     let version = version::of(Path::new("../.."), "git");
     println!("cargo::rustc-env=ANABRANCH_COMMIT={}", version.commit);
     println!("cargo::rustc-env=ANABRANCH_SOURCES={}", version.sources);
-    // A file that is not there would have this run every time.
+    // A nonexistent file would make Cargo run this script every time.
     let watched = version.watched.iter().filter(|path| path.exists());
     watched.for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
 }

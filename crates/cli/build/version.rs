@@ -1,5 +1,5 @@
-//! The version of everything that a run of the lab depends on. Two builds from the same commit may differ: by
-//! changes that are not committed, or without git at all. A hash of the sources tells them apart.
+//! Version of all code that a run of the lab depends on. Two builds of the same commit may differ by
+//! uncommitted changes, or git may be missing; a hash of the sources distinguishes them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,27 +9,27 @@ use std::process::Command;
 
 use siphasher::sip::SipHasher13;
 
-/// The crate whose results the version names; it and those that it uses are hashed.
+/// Crate whose results the version names. It and its dependencies in the workspace are hashed.
 const ROOT: &str = "lab";
 /// Prefix of the names of the workspace's crates.
 const PREFIX: &str = "anabranch-";
-/// Folders of a crate that no program is built from.
+/// Folders of a crate that are not part of any program.
 const ASIDE: &[&str] = &["tests", "benches", "examples", "target"];
-/// Files of the workspace that say what is built.
+/// Files of the workspace that affect every build.
 const SHARED: &[&str] = &["Cargo.lock", "Cargo.toml"];
 
 /// Version of the sources that a program is built from.
 #[derive(Debug)]
 pub(crate) struct Version {
-    /// The commit, with the hash of the sources if they are not those of the commit or nobody knows of any.
+    /// The commit. The hash of the sources is added if they differ from the commit or the commit is unknown.
     pub(crate) commit: String,
-    /// Hash of the sources, 16 hexadecimal digits.
+    /// Hash of the sources, as 16 hexadecimal digits.
     pub(crate) sources: String,
-    /// Files and folders whose change makes another version.
+    /// Files and folders whose change changes the version.
     pub(crate) watched: Vec<PathBuf>,
 }
 
-/// Returns the version of the workspace in `root`; `git` is the program to ask for the commit.
+/// Returns the version of the workspace in `root`; `git` is the command that reports the commit.
 pub(crate) fn of(root: &Path, git: &str) -> Version {
     let mut watched: Vec<PathBuf> = SHARED.iter().map(|name| root.join(name)).collect();
     watched.extend(crates(root).iter().flat_map(|name| parts(&root.join("crates").join(name))));
@@ -46,13 +46,13 @@ pub(crate) fn of(root: &Path, git: &str) -> Version {
             }
         }
     };
-    // The log of HEAD grows with each commit.
+    // The log of HEAD grows with each commit, so Cargo notices a new one.
     let log = ask(&["rev-parse", "--git-path", "logs/HEAD"]);
     watched.extend(log.map(|log| root.join(log)));
     Version { commit, sources, watched }
 }
 
-/// Returns the crates of the workspace that results depend on, by their folders' names.
+/// Returns the folder names of the workspace's crates that results depend on.
 fn crates(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut next = vec![ROOT.to_owned()];
@@ -94,7 +94,7 @@ fn hash(root: &Path, parts: &[PathBuf]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Returns the files in a folder and the folders in it, in a fixed order; of a file, itself.
+/// Returns the files and subfolders of a folder in a fixed order; for a file, the file itself.
 fn files(part: &Path) -> Vec<PathBuf> {
     if !part.is_dir() {
         return if part.is_file() { vec![part.to_owned()] } else { Vec::new() };

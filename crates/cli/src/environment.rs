@@ -1,4 +1,5 @@
-//! Environment variables that ask for files: what cannot be written is told once, before anything begins.
+//! Environment variables that name output files. A file that cannot be written is reported once, at the
+//! start.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -10,15 +11,15 @@ use crate::exit::note;
 /// Help on the environment variables.
 pub(crate) const HELP: &str = "Environment: SSLKEYLOGFILE names a file for TLS secrets, QLOGDIR a directory for traces of connections,\nANABRANCH_LOG says what is told on standard error, as in anabranch::path=debug (see -v).";
 
-/// Says on standard error which of them name something that cannot be written. Connections are made all the
-/// same.
+/// Warns on standard error about each variable that names a file or directory that cannot be written. The
+/// command continues without it.
 pub(crate) fn check() {
     for warning in warnings(|name| std::env::var_os(name)) {
         note(format_args!("anabranch: {warning}"));
     }
 }
 
-/// Returns a line for each variable that cannot be honoured.
+/// Returns one warning for each variable whose file or directory cannot be written.
 fn warnings(get: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     let said = |name: &str, tried: fn(&Path) -> io::Result<()>, lost: &str| {
         let path = get(name).filter(|path| !path.is_empty())?;
@@ -34,7 +35,7 @@ fn can_append(path: &Path) -> io::Result<()> {
     File::options().append(true).create(true).open(path).map(drop)
 }
 
-/// Checks that files can be made in `dir`, and makes the directory if need be, as the first trace would.
+/// Checks that files can be created in `dir`. Creates the directory if necessary, as the first trace would.
 fn can_create_in(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     tempfile::tempfile_in(dir).map(drop)

@@ -1,5 +1,5 @@
-//! `hq-interop`: HTTP/0.9 over QUIC, as interoperability tests speak it. A request is `GET /path\r\n` on a
-//! stream of its own; the answer is the file, or a reset.
+//! `hq-interop`: HTTP/0.9 over QUIC, the protocol of interoperability tests. A request is `GET /path\r\n` on
+//! a stream of its own; the response is the file, or a stream reset.
 
 use anabranch::{Connection, RecvStream, SendStream, VarInt};
 use std::convert::Infallible;
@@ -12,18 +12,19 @@ use tower_service::Service;
 
 use crate::exit::{Exit, Failure, Result};
 
-/// Name of the application protocol.
+/// Protocol name in ALPN (RFC 7301).
 pub(crate) const ALPN: &str = "hq-interop";
 
-/// Longest request that a server reads, in bytes.
+/// Maximum length of a request that a server reads, in bytes.
 const MAX_REQUEST: usize = 4_096;
-/// Most bytes of an answer that are passed on at a time.
+/// Maximum number of bytes of a response that are passed on at a time.
 const ANSWER_PIECE: usize = 64 * 1024;
-/// Code of the reset that ends an answer which cannot be finished; before it has begun, the code is HTTP's
+/// Code that resets the stream if a response fails after its first byte. Before that, the code is the HTTP
 /// status.
 const BROKEN: VarInt = VarInt::from_u32(500);
 
-/// Answers one request with what `service` has; ends silently when the client has lost interest.
+/// Sends the response of `service` to one request. Returns `None` if the client has stopped reading or closed
+/// the connection.
 pub(crate) async fn answer<S, B>(mut service: S, mut send: SendStream, mut receive: RecvStream) -> Option<()>
 where
     S: Service<Request<()>, Response = Response<B>, Error = Infallible>,
@@ -40,16 +41,16 @@ where
     while let Some(frame) = body.frame().await {
         match frame.map(Frame::into_data) {
             Ok(Ok(piece)) => send.write_chunk(piece).await.ok()?,
-            // There are no trailers, so the file cannot be read on.
+            // A read error: files have no trailers.
             _ => return send.reset(BROKEN).ok(),
         }
     }
     send.finish().ok()?;
-    // When it has arrived, and not only been handed on, the request is over.
+    // The request is over when the client has acknowledged the response, not when the response was queued.
     send.stopped().await.ok().map(|_| ())
 }
 
-/// Answers a request with a status, of which only the number gets through.
+/// Refuses a request: resets the stream with the number of `status`.
 pub(crate) fn refuse(mut send: SendStream, status: StatusCode) -> Option<()> {
     send.reset(u32::from(status.as_u16()).into()).ok()
 }
@@ -61,7 +62,7 @@ fn parse(line: &[u8]) -> Option<Request<()>> {
     Request::get(path).body(()).ok()
 }
 
-/// Asks for `path`.
+/// Requests `path`.
 pub(crate) async fn ask(connection: &Connection, path: &str) -> Result<Answer> {
     let (mut send, receive) = connection.open_bi().await?;
     send.write_all(format!("GET /{}\r\n", path.trim_start_matches('/')).as_bytes()).await?;
@@ -69,14 +70,14 @@ pub(crate) async fn ask(connection: &Connection, path: &str) -> Result<Answer> {
     Ok(Answer { receive, path: path.to_owned() })
 }
 
-/// A file on its way.
+/// Response that is being received.
 pub(crate) struct Answer {
     receive: RecvStream,
     path: String,
 }
 
 impl Answer {
-    /// Reads the next piece that has arrived; `None` at its end.
+    /// Reads the next contiguous bytes; `None` at the end of the file.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>> {
         self.receive.read_chunk(ANSWER_PIECE).await.map_err(|error| match error {
             anabranch::ReadError::Reset(code) => {

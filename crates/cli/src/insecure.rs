@@ -1,4 +1,4 @@
-//! `--insecure`: a client that trusts whoever answers.
+//! `--insecure`: a client that accepts any certificate.
 
 use anabranch::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use anabranch::rustls::crypto::{
@@ -7,7 +7,8 @@ use anabranch::rustls::crypto::{
 use anabranch::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use anabranch::rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Asks only that the server has the key of the certificate that it shows.
+/// Certificate verifier that accepts any certificate. It checks only that the server holds the certificate's
+/// private key.
 #[derive(Debug)]
 pub(crate) struct AcceptAnyCertificate {
     algorithms: WebPkiSupportedAlgorithms,

@@ -1,4 +1,4 @@
-//! Answer of `anabranch lab` in a program that was built without it.
+//! `anabranch lab` in a program that was built without the lab.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ pub(crate) struct Lab {
     _arguments: Vec<OsString>,
 }
 
-/// Fails and names the command that builds a program with the lab.
+/// Fails with an error that names the command to build a program with the lab.
 pub(crate) fn run(_: Lab) -> Result {
     Err(Failure::new(Exit::Usage, "this program was built without the lab")
         .or("cargo install --path crates/cli builds one that has it"))

@@ -1,5 +1,5 @@
-//! Lines that are written on a thread of their own, so that whoever reads them holds nothing up. Those that
-//! it cannot keep up with are counted and dropped.
+//! Lines written by a separate thread, so that a blocked reader does not delay the program. Lines that exceed
+//! the queue are dropped and counted.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Lines that may wait to be written.
+/// Maximum number of lines that wait to be written.
 const MAX_WAITING: usize = 4_096;
-/// Maximum time that the last lines may take at the end.
+/// Maximum time that [`Lines::flush`] waits.
 const FLUSH: Duration = Duration::from_millis(500);
 
-/// Sender of lines to a file. Cloning it is cheap.
+/// Queue of lines for the writing thread. Cloning it is cheap.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     queue: SyncSender<Message<T>>,
@@ -28,35 +28,35 @@ impl<T> Clone for Lines<T> {
 #[derive(Debug)]
 enum Message<T> {
     Line(T),
-    /// Tells when all before it is written.
+    /// Request to flush. The sender is notified when all earlier lines are written.
     Flush(SyncSender<()>),
 }
 
-/// Form of lines: of an entry, and of the number of entries that were lost.
+/// Formats of an entry, and of the number of dropped entries.
 pub(crate) struct Form<T> {
     pub(crate) line: fn(&T) -> String,
     pub(crate) lost: fn(u64) -> String,
 }
 
 impl<T: Send + 'static> Lines<T> {
-    /// Begins to write to `out`.
+    /// Starts the thread that writes to `out`.
     pub(crate) fn start(out: impl Write + Send + 'static, form: Form<T>) -> Self {
         let lost = Arc::new(AtomicU64::new(0));
         let (queue, lines) = sync_channel(MAX_WAITING);
         let counter = Arc::clone(&lost);
-        // If it cannot be written, there is nobody to tell.
+        // A write error cannot be reported anywhere.
         std::thread::spawn(move || _ = write_all(&lines, out, &form, &counter));
         Self { queue, lost }
     }
 
-    /// Hands a line in, without waiting.
+    /// Queues a line without waiting. Drops the line if the queue is full.
     pub(crate) fn push(&self, line: T) {
         if self.queue.try_send(Message::Line(line)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until what was handed in is written, but not for long.
+    /// Waits until all queued lines are written, but at most [`FLUSH`].
     pub(crate) fn flush(&self) {
         let (tell, told) = sync_channel(1);
         if self.queue.try_send(Message::Flush(tell)).is_ok() {
@@ -65,7 +65,7 @@ impl<T: Send + 'static> Lines<T> {
     }
 }
 
-/// Writes what there is, and leaves no line unwritten while there is nothing more.
+/// Writes queued lines until all senders are gone. Flushes `out` whenever the queue is empty.
 fn write_all<T>(
     lines: &Receiver<Message<T>>,
     out: impl Write,

@@ -1,4 +1,4 @@
-//! Addresses that servers listen on and that clients of `perf` connect to: `HOST:PORT` as people write it.
+//! Addresses that servers listen on and that clients of `perf` connect to, written as `HOST:PORT`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,16 +9,16 @@ use tokio::net::lookup_host;
 
 use crate::exit::{Exit, Failure, Result};
 
-/// The port of servers and clients that are told of none.
+/// Default port of servers and clients.
 pub(crate) const PORT: u16 = 4433;
 
-/// A host and a port, each of which may be left out.
+/// A host and a port; either may be omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostPort {
-    /// A name or an address without brackets; `None` for every address of this host.
+    /// Name, or address without brackets; `None` for every address of this host.
     pub(crate) host: Option<String>,
     pub(crate) port: u16,
-    /// `true` if the port was said, and is not [`PORT`] for want of another.
+    /// `true` if the text contained a port, so that the port is not the default [`PORT`].
     pub(crate) has_port: bool,
 }
 
@@ -67,8 +67,8 @@ impl fmt::Display for HostPort {
 }
 
 impl HostPort {
-    /// Returns the host's addresses, in the order in which the system prefers them; none for every address of
-    /// this host.
+    /// Returns the host's addresses, in the order in which the system prefers them. The list is empty if the
+    /// host was omitted.
     pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>> {
         let Some(host) = &self.host else { return Ok(Vec::new()) };
         let failure = |what: &dyn fmt::Display| {
@@ -83,14 +83,14 @@ impl HostPort {
         if addresses.is_empty() { Err(failure(&"no address")) } else { Ok(addresses) }
     }
 
-    /// Returns whether the host is an address, and not a name.
+    /// Returns whether the host is an IP address, not a name.
     pub(crate) fn is_address(&self) -> bool {
         self.host.as_deref().is_some_and(|host| host.parse::<IpAddr>().is_ok())
     }
 }
 
-/// Takes a directory off the end of a list of places to listen on: a list that takes as many words as there
-/// are takes that of `--listen :4433 DIR`, too.
+/// Removes a trailing directory from a list of listen addresses. An option with several values, as in
+/// `--listen :4433 DIR`, takes the directory for an address.
 pub(crate) fn take_directory(places: &mut Vec<String>) -> Option<String> {
     let last = places.last().filter(|last| places.len() > 1 && !last.contains(':'))?;
     let named = last.parse::<IpAddr>().is_err() && last.parse::<u16>().is_err();

@@ -44,7 +44,8 @@ use tokio::runtime::Builder;
 use crate::exit::{Failure, Result};
 use crate::verbose::Verbosity;
 
-/// Requests come and go in small pieces of memory; the system's allocator makes a busy server a tenth slower.
+/// Allocator of the command. Requests allocate many small blocks, and the system's allocator makes a busy
+/// server a tenth slower.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -73,7 +74,7 @@ enum Command {
 }
 
 impl Command {
-    /// Says how much is told of connections; `None` if it makes none.
+    /// Returns the command's logging options; `None` if it makes no connections.
     fn verbosity(&self) -> Option<Verbosity> {
         match self {
             Self::Get(options) => Some(options.verbosity),
@@ -120,13 +121,13 @@ fn run(command: Command) -> Result {
     }
 }
 
-/// Runs on one thread, or, for 0, on as many as there are CPUs.
+/// Runs `command` on one thread, or on as many threads as there are CPUs if `threads` is 0.
 fn block_on(threads: usize, command: impl Future<Output = Result>) -> Result {
     let mut builder = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     let runtime =
         builder.enable_all().build().map_err(|error| Failure::io("cannot start the runtime", &error))?;
     let result = runtime.block_on(command);
-    // A name that is still being looked up, or a disk that does not answer, is not waited for.
+    // Does not wait for name lookups or file operations that have not returned.
     runtime.shutdown_background();
     result
 }

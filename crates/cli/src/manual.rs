@@ -1,4 +1,5 @@
-//! `anabranch completions` and `anabranch man`: what shells and readers need, made from the parser itself.
+//! `anabranch completions` and `anabranch man`: shell completions and manual pages, generated from the
+//! parser.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,14 +14,14 @@ use crate::exit::{Failure, Result, say};
 /// Print the completion script of a shell
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell to complete for
     shell: Shell,
 }
 
 /// Print the manual page, or write one for each command into a directory
 #[derive(Args, Debug)]
 pub(crate) struct Manual {
-    /// Directory for the pages anabranch.1, anabranch-serve.1 and so on; it is made if need be
+    /// Directory for the pages anabranch.1, anabranch-serve.1 and so on; it is created if necessary
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -43,14 +44,14 @@ pub(crate) fn manual(options: &Manual, command: Command) -> Result {
     written.map_err(|error| Failure::io(format_args!("cannot write pages to {}", dir.display()), &error))
 }
 
-/// Writes the page of a command, and those of its subcommands.
+/// Writes the manual page of a command, and those of its subcommands.
 fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
     fs::write(dir.join(format!("{}.1", name(command))), page(command)?)?;
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     shown.into_iter().try_for_each(|command| write_pages(command, dir))
 }
 
-/// Returns the command's name after those of its parent commands: `anabranch-perf-client`.
+/// Returns the command's name with those of its parent commands: `anabranch-perf-client`.
 fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
@@ -72,8 +73,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Writes the call of the command: every option with the name of its value, which `clap_mangen` leaves out
-/// here.
+/// Returns the synopsis of the command: every option with the name of its value, which `clap_mangen` omits.
 fn synopsis(command: &Command) -> String {
     let called = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let mut words = vec![format!("\\fB{}\\fR", escape(called))];
@@ -89,7 +89,7 @@ fn synopsis(command: &Command) -> String {
     format!(".SH SYNOPSIS\n{}\n", words.join("\n"))
 }
 
-/// Options without values.
+/// Returns the options without values.
 fn flags(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_positional() && !takes_value(arg))
 }
@@ -113,13 +113,13 @@ fn values(arg: &Arg) -> String {
     if names.is_empty() { arg.get_id().as_str().to_uppercase() } else { names.join(" ") }
 }
 
-/// Returns whether it may be given more than once.
+/// Returns `...` if the argument may be repeated, otherwise nothing.
 fn dots(arg: &Arg) -> &'static str {
     let several = arg.get_num_args().is_some_and(|number| number.max_values() > 1);
     if several || matches!(arg.get_action(), ArgAction::Append) { "..." } else { "" }
 }
 
-/// Returns a text in which roff sees nothing of its own.
+/// Escapes roff's special characters in `text`.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }

@@ -1,4 +1,4 @@
-//! Options about several paths at once (RFC 10069), and what is said about paths.
+//! Options for several paths at once (RFC 10069), and output about paths.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,20 +13,21 @@ use serde_json::{Value, json};
 
 use crate::exit::{self, Exit, Failure, Result};
 
-/// Interval at which an interface that is down is checked while nothing else can be used.
+/// Interval between checks of interfaces that are down, while no other interface can be used.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Options for the use of several paths.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Sharing {
-    /// Paths that may be open at the same time; by itself it lets a client offer several and open none
+    /// Maximum number of open paths; alone, it lets a client offer several paths but open only one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
     max_paths: Option<u32>,
-    /// Scheduler: it chooses the path of the next packet
+    /// Scheduler, which chooses the path of the next packet
     #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
     scheduler: schedule::Algorithm,
-    /// Packet number spaces: `multiple` or `single`. A client that is told so insists on it, a server prefers
-    /// it; unless told, a client offers both and a server prefers `multiple`
+    /// Packet number spaces: `multiple` (one for each path, RFC 10069) or `single`. With this option a client
+    /// accepts nothing else, and a server prefers it. By default a client offers both and a server prefers
+    /// `multiple`
     #[arg(long, value_name = "NAME")]
     numbering: Option<Numbering>,
 }
@@ -40,15 +41,15 @@ impl Sharing {
     }
 }
 
-/// A client's paths: one unless it is told otherwise.
+/// A client's paths; one path by default.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClientPaths {
-    /// Use every network that this host is in, if the server uses several paths, too; `anabranch paths` shows
-    /// which
+    /// Use every network of this host, if the server supports several paths at once; `anabranch paths` shows
+    /// them
     #[arg(long)]
     multipath: bool,
-    /// Use these interfaces or addresses and no others, in order of preference; may be repeated, and means
-    /// --multipath. One that does not exist is an error, one that is down is used once it is up
+    /// Use these interfaces or addresses and no others, in order of preference; may be repeated, and implies
+    /// --multipath. One that does not exist is an error; one that is down is used once it is up
     #[arg(long = "path", value_name = "IF|ADDR[,backup][,weight=N][,count=N]")]
     rules: Vec<PathRule>,
     #[command(flatten)]
@@ -56,7 +57,8 @@ pub(crate) struct ClientPaths {
 }
 
 impl ClientPaths {
-    /// Creates options for one path; with `max_paths` the client tells the server that there could be more.
+    /// Creates options for one path. With `max_paths` the client announces to the server that it supports
+    /// several.
     pub(crate) fn offering(max_paths: Option<u32>) -> Self {
         let scheduler = MultipathConfig::default().scheduler();
         Self {
@@ -66,7 +68,7 @@ impl ClientPaths {
         }
     }
 
-    /// Creates options for every interface, or for those that these rules name.
+    /// Creates options for every interface, or only for those in `rules` if there are any.
     pub(crate) fn naming(rules: Vec<PathRule>) -> Self {
         Self { multipath: true, rules, ..Self::offering(None) }
     }
@@ -85,9 +87,9 @@ impl ClientPaths {
         PathPolicy::default().allowing(self.rules.clone()).with_max_paths(max_paths as usize)
     }
 
-    /// Returns the candidates for a server with these addresses, in the order in which they are to be tried.
-    /// Interfaces that are named have to exist; if all of them are down, waits for one of them, for as long
-    /// as `patience`.
+    /// Returns the candidates for a server with the addresses `remotes`, in the order of the attempts.
+    /// Interfaces that rules name must exist. If all of them are down, waits up to `patience` for one of
+    /// them.
     pub(crate) async fn candidates(
         &self,
         remotes: &[SocketAddr],
@@ -105,7 +107,7 @@ impl ClientPaths {
         let found = async {
             loop {
                 let candidates = policy.candidates(remotes).await;
-                // Something is up, and does not lead there: that will not change by waiting.
+                // An interface is up but does not lead to the server: waiting would not help.
                 let up = policy.survey().await.invalid.len() < self.rules.len().max(1);
                 if up || !candidates.is_empty() {
                     return candidates;
@@ -129,17 +131,17 @@ impl ClientPaths {
         }
     }
 
-    /// Has paths opened on a connection, and followed as interfaces come and go until it ends, if several are
-    /// wanted.
+    /// Starts a path manager for the connection if the options ask for several paths. It opens paths, and
+    /// adds and removes them as interfaces change.
     pub(crate) fn manage(&self, connection: &Connection) -> Managed {
-        // Who names one path wants one.
+        // A single rule for a single path asks for no second path.
         let wants_one = !self.multipath && matches!(&self.rules[..], [one] if one.count == 1);
         let manager = self.is_managed().then(|| connection.manage_paths(self.policy()));
         Managed { manager, wants_one }
     }
 }
 
-/// Returns an error if a rule names an interface or address that this host does not have.
+/// Fails if a rule names an interface or address that this host does not have.
 pub(crate) fn check(survey: &Survey) -> Result {
     match survey.invalid.iter().find(|invalid| matches!(invalid, InvalidPath::Missing(_))) {
         Some(missing) => {
@@ -149,7 +151,7 @@ pub(crate) fn check(survey: &Survey) -> Result {
     }
 }
 
-/// The paths that were asked for on a connection.
+/// Path manager of a connection, if the options ask for one.
 #[derive(Debug)]
 pub(crate) struct Managed {
     manager: Option<PathManager>,
@@ -157,8 +159,8 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
-    /// Returns the reason that the connection has had one path although several were wanted; `None` if it has
-    /// had several, or none were wanted.
+    /// Returns the reason why the connection had only one path although the options asked for several.
+    /// Returns `None` if it had several, or if one was asked for.
     pub(crate) fn why_single(&self, connection: &Connection) -> Option<String> {
         let manager = self.manager.as_ref()?;
         let stats = connection.stats();
@@ -196,7 +198,7 @@ impl Managed {
     }
 }
 
-/// A server's paths: as many as its clients want, up to a limit.
+/// A server's paths: as many as its clients open, up to a limit.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerPaths {
     /// Do not let clients use several paths at once
@@ -212,7 +214,7 @@ impl ServerPaths {
     }
 }
 
-/// Returns a path of a connection, with what it has carried so far.
+/// Returns a path of a connection and its counters, as JSON.
 pub(crate) fn facts(path: &PathInfo) -> Value {
     json!({
         "id": path.id.0,
@@ -234,8 +236,8 @@ pub(crate) fn facts(path: &PathInfo) -> Value {
     })
 }
 
-/// Returns all paths that a connection has had, those that are gone first. Paths that ended too long ago to
-/// be known one by one are one entry.
+/// Returns all paths of a connection, closed ones first. The oldest closed paths, of which only totals are
+/// stored, form one entry.
 pub(crate) fn all_facts(stats: &ConnectionStats) -> Vec<Value> {
     let merged = (stats.merged.paths > 0).then(|| {
         json!({
@@ -250,8 +252,8 @@ pub(crate) fn all_facts(stats: &ConnectionStats) -> Vec<Value> {
     merged.into_iter().chain(stats.all_paths().map(facts)).collect()
 }
 
-/// Returns a smoothed round-trip time, and on which path its acknowledgments came back; a dash before the
-/// first sample.
+/// Formats a smoothed round-trip time, and the path on which its acknowledgments returned. Returns a dash
+/// before the first sample.
 pub(crate) fn round_trip(rtt: Duration, via: Option<u32>) -> String {
     via.map_or_else(
         || "RTT –".to_owned(),
@@ -259,7 +261,7 @@ pub(crate) fn round_trip(rtt: Duration, via: Option<u32>) -> String {
     )
 }
 
-/// Returns a path in a few words for people.
+/// Returns a short description of a path for people.
 pub(crate) fn words(path: &PathInfo) -> String {
     let state = match path.closure {
         Some(closure) => format!(

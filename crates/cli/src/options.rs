@@ -1,4 +1,4 @@
-//! Options that several commands have, and the configurations that follow from them.
+//! Options that several commands share, and the configurations that they produce.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,34 +16,34 @@ use crate::pin::{Pin, PinnedKey};
 use crate::size;
 use crate::wire::Wire;
 
-/// Longest idle timeout, in milliseconds: 49 days.
+/// Maximum idle timeout, in milliseconds: 49 days.
 const MAX_IDLE_MS: u64 = u32::MAX as u64;
-/// Largest window of a stream, in bytes: that of the connection, twice as large, is a variable-length
-/// integer.
+/// Maximum window of a stream, in bytes. The connection's window is twice as large and must fit in a
+/// variable-length integer (RFC 9000 §16).
 const MAX_WINDOW: u64 = (1 << 61) - 1;
 
 /// Settings of the transport.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Tuning {
-    /// Give up a silent connection after this many milliseconds
+    /// Close a silent connection after this many milliseconds
     #[arg(long, value_name = "N", default_value_t = 30_000,
           value_parser = clap::value_parser!(u64).range(..=MAX_IDLE_MS))]
     pub(crate) idle_ms: u64,
-    /// Bytes that a peer may send on a stream ahead of its reader; a connection gets twice as many
+    /// Bytes that a peer may send on a stream ahead of its reader; a connection gets twice this amount
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = window)]
     pub(crate) window: u64,
     /// Congestion controller
     #[arg(long, value_name = "NAME", default_value_t = Algorithm::Bbr)]
     pub(crate) congestion: Algorithm,
     /// Wire image of packets: a client uses it from the first packet on, and no other; a server prefers it to
-    /// version 1. Servers have VReverso for whoever asks for it unless this says otherwise
+    /// version 1. Without this option a server also accepts VReverso
     #[arg(long, value_name = "WIRE", value_enum, conflicts_with = "v2")]
     pub(crate) wire: Option<Wire>,
-    /// Stay at one address: a client does not follow its host's routing table when addresses or routes change
-    /// or its network falls silent, a server does not let its clients move
+    /// Stay at one address: a client does not migrate when addresses or routes change or its network falls
+    /// silent; a server does not let its clients migrate
     #[arg(long)]
     pub(crate) no_migration: bool,
-    /// Speak QUIC version 2 (RFC 9369) too, and rather
+    /// Support QUIC version 2 (RFC 9369) too, and prefer it
     #[arg(long)]
     pub(crate) v2: bool,
 }
@@ -61,7 +61,7 @@ impl Tuning {
             None => vec![Version::V1],
         };
         let defaults = TransportConfig::default();
-        // Who waits longer for a silent peer also waits longer for its first word.
+        // A longer idle timeout also means a longer handshake timeout.
         let patience = defaults.handshake_timeout().max(Duration::from_millis(self.idle_ms));
         let recovery = defaults.recovery().clone().with_congestion(self.congestion);
         defaults
@@ -73,7 +73,7 @@ impl Tuning {
             .with_versions(versions)
     }
 
-    /// Returns the same for a server.
+    /// Returns the configuration for a server.
     pub(crate) fn served(&self) -> TransportConfig {
         let versions = match self.wire {
             Some(wire) => wire.served(),
@@ -83,13 +83,13 @@ impl Tuning {
         self.transport().with_versions(versions)
     }
 
-    /// Returns the version of a client's first packets.
+    /// Returns the QUIC version of a client's first packets.
     pub(crate) fn first_version(&self) -> Version {
         self.wire.map_or(Version::V1, Wire::version)
     }
 }
 
-/// Returns a stream's window: a size that leaves room for that of the connection.
+/// Parses a stream's window, at most [`MAX_WINDOW`].
 fn window(text: &str) -> std::result::Result<u64, String> {
     match size::parse(text)? {
         window @ 1..=MAX_WINDOW => Ok(window),
@@ -97,17 +97,17 @@ fn window(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// Options for the trust in servers.
+/// Options that decide which servers are trusted.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Trust {
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "PEM", conflicts_with_all = ["insecure", "pin"])]
     pub(crate) ca: Option<PathBuf>,
-    /// Trust the server that has this key, and no other, whatever its certificate says; `anabranch serve`
+    /// Trust the server that has this key, and no other, regardless of its certificate; `anabranch serve`
     /// prints it
     #[arg(long, value_name = "sha256:DIGEST", conflicts_with = "insecure")]
     pub(crate) pin: Option<Pin>,
-    /// Trust whoever answers
+    /// Trust any server
     #[arg(long)]
     pub(crate) insecure: bool,
 }
@@ -117,11 +117,11 @@ pub(crate) struct ClientPlan<'a> {
     pub(crate) trust: &'a Trust,
     pub(crate) alpn: &'a str,
     pub(crate) transport: TransportConfig,
-    /// The version of the first packets.
+    /// QUIC version of the first packets.
     pub(crate) first: Version,
-    /// Offer only TLS_CHACHA20_POLY1305_SHA256.
+    /// `true` if the client offers only TLS_CHACHA20_POLY1305_SHA256.
     pub(crate) chacha20: bool,
-    /// Remember sessions, to resume them.
+    /// `true` if the client stores sessions to resume them.
     pub(crate) resume: bool,
 }
 
@@ -144,7 +144,7 @@ impl ClientPlan<'_> {
     }
 }
 
-/// Returns the usual cryptography with TLS_CHACHA20_POLY1305_SHA256 as its only cipher suite.
+/// Returns the default cryptography, with TLS_CHACHA20_POLY1305_SHA256 as its only cipher suite.
 pub(crate) fn only_chacha20() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     let wanted = rustls::CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;
@@ -152,7 +152,7 @@ pub(crate) fn only_chacha20() -> CryptoProvider {
     provider
 }
 
-/// Parses the secret from which stateless resets are derived: 64 hexadecimal digits.
+/// Parses the static key of stateless resets (RFC 9000 §10.3.2): 64 hexadecimal digits.
 pub(crate) fn reset_key(digits: &str) -> std::result::Result<[u8; 32], String> {
     let mut key = [0; 32];
     if digits.len() != 2 * key.len() || !digits.is_ascii() {
@@ -164,7 +164,7 @@ pub(crate) fn reset_key(digits: &str) -> std::result::Result<[u8; 32], String> {
     Ok(key)
 }
 
-/// Binds a server's endpoint; says so if the port is taken.
+/// Binds a server's endpoint. The error names the port if it is in use.
 pub(crate) fn listen(
     config: ServerConfig,
     address: SocketAddr,
@@ -188,7 +188,7 @@ pub(crate) fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Fail
     }
 }
 
-/// Returns an existing directory as an absolute path without links.
+/// Returns the absolute path of an existing directory, with symbolic links resolved.
 pub(crate) fn directory(path: &Path) -> Result<PathBuf> {
     match path.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),

@@ -1,4 +1,4 @@
-//! Output of fetched content. A thread of its own writes it, so that a reader who pauses holds up neither the
+//! Output of fetched content. A separate thread writes it, so that a blocked reader delays neither the
 //! connection nor the end of the program.
 
 use std::ffi::OsStr;
@@ -17,29 +17,29 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::exit::{Exit, Failure, Result};
 
-/// Pieces that may wait to be written.
+/// Maximum number of pieces that wait to be written.
 const QUEUE: usize = 64;
-/// Most bytes of a file's name that its part has in its own, which may be no longer than 255 with what is
-/// added.
+/// Maximum number of bytes of the file's name in the name of the partial file. File names are limited to 255
+/// bytes, including the suffix.
 const MAX_PREFIX: usize = 200;
 /// Mode of a new file, less the process's umask.
 const MODE: u32 = 0o666;
 
-/// A place for what is fetched.
+/// Destination of fetched content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// It is counted, and dropped.
+    /// Content is counted and discarded.
     Nowhere,
     /// Standard output.
     Standard,
-    /// A file, which gets its name only once it is whole.
+    /// A file that appears under its name only when it is complete.
     File(PathBuf),
-    /// A file that is there in part and gets the rest.
+    /// A partial file, to which the rest is appended.
     Rest(PathBuf),
 }
 
 impl Destination {
-    /// Returns the number of bytes that are there already.
+    /// Returns the number of bytes that the file has already.
     pub(crate) fn begun(&self) -> u64 {
         match self {
             Self::Rest(name) => fs::metadata(name).map_or(0, |found| found.len()),
@@ -47,7 +47,7 @@ impl Destination {
         }
     }
 
-    /// Returns the last bytes that are there already, at most `max`.
+    /// Returns the last bytes of the partial file, at most `max`.
     pub(crate) fn tail(&self, max: usize) -> Result<Vec<u8>> {
         let Self::Rest(name) = self else { return Ok(Vec::new()) };
         let begun = self.begun();
@@ -61,19 +61,19 @@ impl Destination {
     }
 }
 
-/// An open destination. Nothing of a file's name is touched until [`Output::keep`].
+/// An open destination. The named file is unchanged until [`Output::keep`].
 pub(crate) struct Output {
-    /// For messages.
+    /// Name for error messages.
     name: PathBuf,
-    /// Removed when dropped.
+    /// Temporary file, removed when dropped.
     part: Option<TempPath>,
-    /// Nobody has seen what was written.
+    /// `true` if nobody has seen the content, so that it can be discarded.
     unseen: bool,
     writer: Writer,
 }
 
 impl Output {
-    /// Opens `destination`. `digest` asks for the SHA-256 of all that is there in the end.
+    /// Opens `destination`. With `digest`, [`Output::keep`] returns the SHA-256 of the complete content.
     pub(crate) fn open(destination: &Destination, digest: bool) -> Result<Self> {
         let at_once =
             |name: &Path, writer| Ok(Self { name: name.to_owned(), part: None, unseen: false, writer });
@@ -88,23 +88,23 @@ impl Output {
         }
     }
 
-    /// Pipes and devices are written to as they are, and so is what a dangling link leads to.
+    /// Opens a file. Pipes, devices and the targets of dangling links are written directly.
     fn file(name: &Path, digest: bool) -> Result<Self> {
         let direct = fs::metadata(name).map_or(name.is_symlink(), |found| !found.is_file());
         if direct {
-            // A pipe may have to wait for its reader until it opens, which is up to the thread.
+            // Opening a pipe may block until it has a reader, so the thread opens it.
             let target = name.to_owned();
             let open = || File::options().write(true).create(true).truncate(true).open(target);
             let writer = Writer::new(digest, open);
             return Ok(Self { name: name.to_owned(), part: None, unseen: false, writer });
         }
-        // A link stays, and the file that it leads to is replaced.
+        // A link is kept, and its target is replaced.
         let name = name.canonicalize().unwrap_or_else(|_| name.to_owned());
         let (file, part) = part_of(&name)?;
         Ok(Self { name, part: Some(part), unseen: true, writer: Writer::new(digest, || Ok(file)) })
     }
 
-    /// Returns whether dropping it takes back all that was written.
+    /// Returns whether dropping the output discards all its content.
     pub(crate) fn can_be_taken_back(&self) -> bool {
         self.unseen
     }
@@ -113,7 +113,7 @@ impl Output {
         self.writer.write(piece).await.map_err(|error| failed(&self.name, &error))
     }
 
-    /// Completes the output, which is whole now. Returns its SHA-256 if that was asked for.
+    /// Completes the output and gives the file its name. Returns the SHA-256 if it was requested.
     pub(crate) async fn keep(self) -> Result<Option<Digest>> {
         let Self { name, part, writer, .. } = self;
         let written = writer.finish().await;
@@ -129,18 +129,18 @@ fn failed(name: &Path, error: &io::Error) -> Failure {
     Failure::io(format_args!("cannot write {}", name.display()), error)
 }
 
-/// Creates a temporary file beside `name`, so that it can take its place.
+/// Creates a temporary file beside `name`, to be renamed to it later.
 fn part_of(name: &Path) -> Result<(File, TempPath)> {
     let Some(last) = name.file_name() else {
         return Err(Failure::new(Exit::Usage, format!("{} names no file", name.display())));
     };
-    // The part's own name, which a temporary file's errors have, is nobody's business.
+    // Errors of `tempfile` contain the temporary name; report the file's own name instead.
     let failed = |error: io::Error| {
         let inner = error.get_ref().and_then(std::error::Error::source);
         let cause = inner.and_then(|inner| inner.downcast_ref::<io::Error>()).unwrap_or(&error);
         Failure::io(format_args!("cannot create {}", name.display()), cause)
     };
-    // A name that no file can have would be found out only when everything is there.
+    // Reports an impossible name now; otherwise the rename would fail after the download.
     if let Err(error) = fs::symlink_metadata(name)
         && error.kind() == io::ErrorKind::InvalidFilename
     {
@@ -154,8 +154,8 @@ fn part_of(name: &Path) -> Result<(File, TempPath)> {
     made.map(tempfile::NamedTempFile::into_parts).map_err(failed)
 }
 
-/// The thread that writes. It opens what it writes to with the first piece, so that what never begins leaves
-/// no empty file, and ends with its queue.
+/// Thread that writes content. It opens the destination with the first piece, so a download that never starts
+/// leaves no empty file. The thread ends with its queue.
 struct Writer {
     pieces: mpsc::Sender<Bytes>,
     result: oneshot::Receiver<io::Result<Option<Digest>>>,
@@ -166,7 +166,7 @@ impl Writer {
         Self::spawn(move || Ok((open()?, digest.then(|| Context::new(&SHA256)))))
     }
 
-    /// Adds to a file. Its digest is that of the whole file.
+    /// Creates a writer that appends to a file. The digest covers the whole file.
     fn append(name: PathBuf, digest: bool) -> Self {
         Self::spawn(move || {
             let mut file = File::options().read(digest).append(true).create(true).open(name)?;
@@ -199,13 +199,13 @@ impl Writer {
                 out.flush()?;
                 Ok(digest.map(Context::finish))
             };
-            // Nobody waits for it when the command has failed otherwise.
+            // The receiver is gone if the command has already failed.
             let _ = tell.send(write());
         });
         Self { pieces, result }
     }
 
-    /// Waits while the queue is full. A failure may show only with a later piece.
+    /// Queues a piece; waits while the queue is full. A write error may be returned only with a later piece.
     async fn write(&mut self, piece: Bytes) -> io::Result<()> {
         match self.pieces.send(piece).await {
             Ok(()) => Ok(()),
@@ -213,7 +213,7 @@ impl Writer {
         }
     }
 
-    /// Ends the output. Empty content makes a file, too.
+    /// Ends the output. Empty content creates an empty file, too.
     async fn finish(mut self) -> io::Result<Option<Digest>> {
         self.write(Bytes::new()).await?;
         drop(self.pieces);
@@ -221,12 +221,12 @@ impl Writer {
     }
 }
 
-/// Opens standard output without a buffer, in which everything would be copied once more.
+/// Opens standard output without a buffer, which would copy all content once more.
 fn standard() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// Writes all pieces from where they lie, in as few system calls as it takes.
+/// Writes all pieces without copying them, in as few system calls as possible.
 fn write_together(out: &mut impl Write, pieces: &[Bytes]) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> =
         pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| IoSlice::new(piece)).collect();
@@ -246,7 +246,7 @@ fn told<T>(result: std::result::Result<io::Result<T>, oneshot::error::RecvError>
     result.unwrap_or_else(|_| Err(io::Error::other("nobody writes any longer")))
 }
 
-/// Digests what is written to it.
+/// Writer that adds to a digest.
 struct Digesting<'a>(&'a mut Context);
 
 impl Write for Digesting<'_> {
@@ -260,7 +260,7 @@ impl Write for Digesting<'_> {
     }
 }
 
-/// Returns a digest in hexadecimal digits.
+/// Formats a digest as hexadecimal digits.
 pub(crate) fn hex(digest: &Digest) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! `anabranch paths`: which interfaces of this host count.
+//! `anabranch paths`: the interfaces of this host that --multipath uses.
 
 use anabranch::PathRule;
 use anabranch::paths::SurveyedInterface;
@@ -11,13 +11,13 @@ use crate::table::table;
 
 /// Show which interfaces of this host --multipath uses, and why it leaves out others
 ///
-/// An interface counts if it is up, has an address that is neither loopback nor link-local, and does not by
-/// its name lead to containers, virtual machines or a private overlay (docker*, br-*, veth*, virbr*, tap*,
-/// tailscale* and the like). Point-to-point interfaces (ppp0, wg1, tun0) and mobile ones (wwan0) count. With
-/// --path those that are named count, and no others.
+/// An interface is used if it is up, has an address that is neither loopback nor link-local, and its name
+/// does not belong to containers, virtual machines or a private overlay (docker*, br-*, veth*, virbr*, tap*,
+/// tailscale* and the like). Point-to-point interfaces (ppp0, wg1, tun0) and mobile ones (wwan0) are used.
+/// With --path only the named ones are used
 #[derive(Args, Debug)]
 pub(crate) struct Paths {
-    /// Show what these rules choose
+    /// Show the interfaces that these rules choose
     #[arg(long = "path", value_name = "IF|ADDR[,backup][,weight=N][,count=N]")]
     rules: Vec<PathRule>,
     /// Write JSON

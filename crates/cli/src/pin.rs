@@ -1,4 +1,4 @@
-//! `--pin`: a client that trusts one key, whoever has signed its certificate and whatever names are in it.
+//! `--pin`: a client that trusts one key, regardless of the names and signatures in its certificate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use anabranch::rustls::{CertificateError, DigitallySignedStruct, Error, OtherErr
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 
-/// Length of the digest in bytes.
+/// Length of the digest, in bytes.
 const LEN: usize = 32;
 
 /// SHA-256 of a key's SubjectPublicKeyInfo (RFC 7469 §2.4).
@@ -29,7 +29,7 @@ impl Pin {
         Self(pin)
     }
 
-    /// Returns the digest alone in base64, as browsers take it.
+    /// Returns the digest in base64 without a prefix, as browsers expect it.
     pub(crate) fn base64(&self) -> String {
         BASE64.encode(&self.0)
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Pin {
 impl FromStr for Pin {
     type Err = String;
 
-    /// Parses `sha256:` or curl's `sha256//`, and the digest in base64 or 64 hexadecimal digits.
+    /// Parses a pin: `sha256:` or curl's `sha256//`, then the digest in base64 or as 64 hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, String> {
         let digest = text.strip_prefix("sha256:").or_else(|| text.strip_prefix("sha256//"));
         let bytes = digest.and_then(|digest| match digest.len() {
@@ -58,7 +58,8 @@ impl FromStr for Pin {
     }
 }
 
-/// Accepts the certificate of one key, of which the server has to prove that it has it.
+/// Certificate verifier that accepts one pinned public key. The handshake signature proves that the server
+/// holds the private key.
 #[derive(Debug)]
 pub(crate) struct PinnedKey {
     pin: Pin,
@@ -71,7 +72,7 @@ impl PinnedKey {
     }
 }
 
-/// Another key than the pinned one.
+/// Error for a key other than the pinned one.
 struct Mismatch {
     pinned: Pin,
     shown: Pin,
@@ -83,7 +84,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Text for people: rustls shows errors that are not its own in this form.
+/// Writes the text of `Display`: rustls formats errors of others with `Debug`.
 impl fmt::Debug for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

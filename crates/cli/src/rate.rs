@@ -1,28 +1,28 @@
-//! Current rate: over the last moments, so that a change shows at once and a single burst does not.
+//! Current rate, averaged over a short window: a change shows at once and a single burst does not.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Time over which a rate is taken: what was before does not count any longer.
+/// Length of the window; older bytes do not count.
 const WINDOW: Duration = Duration::from_millis(1500);
-/// Time between two samples that are kept.
+/// Minimum time between two stored samples.
 const STEP: Duration = Duration::from_millis(100);
 
-/// A meter of bytes.
+/// Meter of a byte rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
-    /// Times and totals: one that is as old as the window or older, and newer ones.
+    /// Times and byte totals. At most one sample is older than the window.
     samples: VecDeque<(Instant, u64)>,
     newest: (Instant, u64),
 }
 
 impl Meter {
-    /// Begins to measure at `now`, when there were `total` bytes.
+    /// Starts to measure at `now`, with `total` bytes so far.
     pub(crate) fn new(now: Instant, total: u64) -> Self {
         Self { samples: [(now, total)].into(), newest: (now, total) }
     }
 
-    /// Takes the total at `now`. One that is smaller than before begins anew.
+    /// Records the total at `now`. A total below the previous one restarts the meter.
     pub(crate) fn sample(&mut self, now: Instant, total: u64) {
         if total < self.newest.1 {
             *self = Self::new(now, total);
@@ -37,7 +37,7 @@ impl Meter {
         }
     }
 
-    /// Gives bytes per second as they are now.
+    /// Returns the current rate in bytes per second.
     pub(crate) fn rate(&self) -> f64 {
         let (now, total) = self.newest;
         let Some((then, before)) = self.samples.front() else { return 0.0 };
@@ -46,13 +46,13 @@ impl Meter {
     }
 }
 
-/// Writes a rate in bytes per second as people read it.
+/// Formats a rate in bytes per second for people.
 pub(crate) fn words(rate: f64) -> String {
     let mbps = rate * 8.0 / 1e6;
     if mbps < 1_000.0 { format!("{mbps:.1} Mbit/s") } else { format!("{:.2} Gbit/s", mbps / 1e3) }
 }
 
-/// Writes the time that `bytes` take at this rate; a dash if nothing moves.
+/// Formats the time that `bytes` take at this rate; a dash if the rate is 0.
 pub(crate) fn left(bytes: u64, rate: f64) -> String {
     let seconds = (bytes as f64 / rate).ceil();
     if !seconds.is_finite() || seconds >= 360_000.0 {
@@ -69,8 +69,8 @@ pub(crate) fn left(bytes: u64, rate: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Returns the rate shown `wait` after a link changes its rate, which it does after ten seconds. Bytes
-    /// are sampled every 200 ms, as the display does.
+    /// Returns the displayed rate `wait` after a link changed its rate. The change is after ten seconds, and
+    /// bytes are sampled every 200 ms, as for the display.
     fn after_a_step(before: f64, after: f64, wait: Duration) -> f64 {
         let begin = Instant::now();
         let mut meter = Meter::new(begin, 0);
@@ -93,13 +93,13 @@ mod tests {
         assert_eq!(after_a_step(6e6, 0.0, Duration::from_secs(2)), 0.0);
     }
 
-    /// Time in which nothing arrives belongs to it, and so does what arrives at once.
+    /// Bursts and the pauses between them give the average rate.
     #[test]
     fn bursts_are_spread() {
         let begin = Instant::now();
         let mut meter = Meter::new(begin, 0);
         for n in 1..=40_u64 {
-            // Half a second's bytes at a time.
+            // Half a second's bytes arrive at once.
             meter.sample(begin + Duration::from_millis(n * 100), n / 5 * 500_000);
         }
         assert!((meter.rate() / 1e6 - 1.0).abs() <= 0.4, "{}", meter.rate());

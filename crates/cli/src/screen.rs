@@ -1,19 +1,19 @@
-//! Standard error, where lines go above the bars that are shown there.
+//! Output to standard error, printed above the progress bars.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use indicatif::MultiProgress;
 
-/// The bars that are shown; hidden ones unless standard error is a terminal.
+/// The visible bars; hidden bars if standard error is not a terminal.
 static BARS: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// Has lines go above these bars from now on.
+/// Prints lines above `bars` from now on.
 pub(crate) fn show(bars: &MultiProgress) {
     *BARS.lock().unwrap_or_else(PoisonError::into_inner) = Some(bars.clone());
 }
 
-/// Takes the bars away while `write` writes to standard error.
+/// Hides the bars while `write` writes to standard error.
 pub(crate) fn above<R>(write: impl FnOnce() -> R) -> R {
     let bars = BARS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match bars.filter(|bars| !bars.is_hidden()) {
@@ -22,7 +22,7 @@ pub(crate) fn above<R>(write: impl FnOnce() -> R) -> R {
     }
 }
 
-/// A writer to standard error. Whoever writes whole lines to it breaks no bars.
+/// Writer to standard error that prints above the bars. Each write should be of whole lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Above;
 

@@ -1,5 +1,4 @@
-//! The server behind several commands: it speaks `perf`, `hq-interop` and HTTP/3, whichever the client asks
-//! for.
+//! Server of several commands. It supports `perf`, `hq-interop` and HTTP/3; the client's ALPN chooses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,14 +15,14 @@ use crate::{hq, perf};
 /// Services of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Services {
-    /// For `hq-interop` and HTTP/3.
+    /// Files for `hq-interop` and HTTP/3.
     files: Option<Files>,
     /// Destination of events.
     events: Events,
 }
 
 impl Services {
-    /// Returns the files of a directory; without one there are none.
+    /// Creates the services, with the files of the directory `root` if there is one.
     pub(crate) fn new(root: Option<&Path>, events: Events) -> Result<Self> {
         let open = |root: &Path| {
             Files::open(root, false)
@@ -41,8 +40,8 @@ pub(crate) async fn accept(endpoint: Endpoint, services: Arc<Services>) {
 }
 
 async fn serve(incoming: Incoming, services: Arc<Services>) {
-    // Early data is served before the handshake is complete; whatever is asked for here may be asked for
-    // twice.
+    // Early data is served before the handshake is complete. It may be replayed, which is harmless for these
+    // services.
     let Ok(connecting) = incoming.accept() else { return };
     if connecting.handshake_data().await.is_err() {
         return;

@@ -6,11 +6,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{Failure, Result};
 
-/// SIGINT and SIGTERM, caught from the moment that this is made, and SIGHUP unless it is ignored.
+/// SIGINT and SIGTERM, caught from its creation on, and SIGHUP unless the process ignores it.
 pub(crate) struct Stop {
     terminate: Signal,
     interrupt: Signal,
-    /// The terminal is gone.
+    /// SIGHUP: the terminal was closed.
     hangup: Option<Signal>,
 }
 
@@ -39,17 +39,16 @@ impl Stop {
     }
 }
 
-/// Returns whether this process is to outlive its terminal, as under `nohup`. Where nobody can tell, it may
-/// be so.
+/// Returns whether the process ignores SIGHUP, as under `nohup`. Returns `true` if that cannot be determined.
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // The first bit is that of the first signal, which SIGHUP is.
+    // SIGHUP is signal 1, so its bit is the first one.
     ignored.is_none_or(|mask| mask & 1 == 1)
 }
 
-/// Waits for the end of standard input, so that a server does not outlive the runner that started it.
+/// Waits until standard input ends, so that a server ends with the runner that started it.
 pub(crate) async fn end_of_input() {
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -57,6 +56,6 @@ pub(crate) async fn end_of_input() {
         while matches!(std::io::stdin().lock().read(&mut ignored), Ok(1..)) {}
         let _ = tell.send(());
     });
-    // The thread only ends by telling.
+    // The thread ends only after it has notified us.
     let _ = told.await;
 }

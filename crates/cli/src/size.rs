@@ -1,17 +1,17 @@
-//! Numbers of bytes, as people write and read them: MB is 10^6, MiB is 2^20.
+//! Numbers of bytes as people write and read them: MB is 10^6, MiB is 2^20.
 
-/// Prefixes of units and how many thousands, or 1024s, they stand for.
+/// Unit prefixes with their powers of 1000 or 1024.
 const PREFIXES: [(char, u32); 5] = [('k', 1), ('m', 2), ('g', 3), ('t', 4), ('p', 5)];
-/// Largest number of bytes (RFC 9000 §4.5).
+/// Maximum number of bytes (RFC 9000 §4.5).
 pub(crate) const MAX: u64 = (1 << 62) - 1;
 
-/// Reads a number with or without a unit: `10M` and `10MB` are ten million, `1GiB` is 2^30. Without one it
-/// counts bytes.
+/// Parses a size with or without a unit: `10M` and `10MB` are ten million, `1GiB` is 2^30. The default unit
+/// is one byte.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     parse_in(text, 1)
 }
 
-/// Reads a number that counts in `unit` bytes unless it has a unit of its own.
+/// Parses a size; a number without a unit counts `unit` bytes.
 pub(crate) fn parse_in(text: &str, unit: u64) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no number of bytes; write it as 5000000, 5M or 4.5MiB");
     let text = text.trim();
@@ -20,7 +20,7 @@ pub(crate) fn parse_in(text: &str, unit: u64) -> Result<u64, String> {
     let factor = factor(suffix.trim(), unit).ok_or_else(wrong)?;
     let bytes = match number.parse::<u64>() {
         Ok(number) => number.checked_mul(factor),
-        // Fractions are for people, who do not count every byte.
+        // A fraction need not be exact to the byte.
         Err(_) => number.parse::<f64>().ok().map(|number| (number * factor as f64) as u64),
     };
     match bytes {
@@ -33,7 +33,7 @@ pub(crate) fn parse_in(text: &str, unit: u64) -> Result<u64, String> {
     }
 }
 
-/// Returns the number of bytes in a unit.
+/// Returns the number of bytes in the unit `suffix`, or `unit` if `suffix` is empty.
 fn factor(suffix: &str, unit: u64) -> Option<u64> {
     let lower = suffix.to_ascii_lowercase();
     if lower.is_empty() {
@@ -48,7 +48,7 @@ fn factor(suffix: &str, unit: u64) -> Option<u64> {
     Some(base.pow(*power))
 }
 
-/// Returns a number of bytes in decimal units, with three digits or more: `12 B`, `1.50 kB`, `100 MB`.
+/// Formats a number of bytes in decimal units, with three or more digits: `12 B`, `1.50 kB`, `100 MB`.
 pub(crate) fn words(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 1_000 {
@@ -56,7 +56,7 @@ pub(crate) fn words(bytes: u64) -> String {
     }
     let mut value = bytes as f64 / 1e3;
     let mut unit = 0;
-    // What would be rounded to four digits belongs to the next unit.
+    // A value that would round to four digits is shown in the next unit.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1e3;
         unit += 1;

@@ -2,8 +2,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// Columns two spaces apart, each as wide as it has to be: words in the columns of these indices, figures in
-/// the others.
+/// Creates a table with columns two spaces apart, each as wide as its content. Columns whose indices are in
+/// `words` are left-aligned; the others hold figures.
 pub(crate) fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.iter().copied());

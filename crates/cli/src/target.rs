@@ -17,9 +17,9 @@ use crate::multipath::ClientPaths;
 
 /// Port of URLs without one.
 const HTTPS_PORT: u16 = 443;
-/// The name of what a directory's URL leads to, as servers and other clients have it.
+/// Name of the file that a directory's URL stands for, as in other clients and servers.
 const INDEX: &str = "index.html";
-/// Maximum time that a full socket may hold up the last packets.
+/// Maximum time to wait until the last packets are sent.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// A server and a path on it.
@@ -28,7 +28,7 @@ pub(crate) struct Target {
     /// Name or address, without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Begins with a slash; has the query, if there is one.
+    /// Path and query; begins with a slash.
     pub(crate) path: String,
     url: Url,
 }
@@ -67,14 +67,14 @@ impl Target {
         Ok(Self { host, port: url.port().unwrap_or(HTTPS_PORT), path, url })
     }
 
-    /// Returns host and port as they stand in a URL.
+    /// Returns host and port as in the URL.
     pub(crate) fn authority(&self) -> &str {
         self.url.authority()
     }
 
-    /// Returns the last part of the path, as the name of a file: without percent-encoding, unless that would
-    /// give something that is no name, or hides what it is. That of an index where the path names a
-    /// directory.
+    /// Returns the last part of the path as a file name, or that of an index if the path is a directory.
+    /// Percent-encoding is removed unless the result could not be a file name, or would hide some of its
+    /// characters.
     pub(crate) fn file_name(&self) -> Cow<'_, str> {
         let last = self.url.path_segments().and_then(|mut segments| segments.next_back());
         let encoded = last.filter(|name| !name.is_empty()).unwrap_or(INDEX);
@@ -96,7 +96,7 @@ impl Target {
     }
 }
 
-/// Returns whether a file may have this name, and a person sees all of it.
+/// Returns whether the name is valid for a file and all its characters are visible.
 fn is_plain(name: &str) -> bool {
     let hides = |c: char| {
         c == '/'
@@ -117,32 +117,32 @@ impl fmt::Display for Target {
     }
 }
 
-/// The endpoint of all connections, made when it is needed.
+/// Endpoint of all connections, created when it is first needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LazyEndpoint(Arc<Mutex<Made>>);
 
 #[derive(Debug, Default)]
 struct Made {
     endpoint: Option<Endpoint>,
-    /// For the endpoint from its beginning.
+    /// Tokens for the endpoint when it is created.
     tokens: Vec<AddressToken>,
 }
 
 impl LazyEndpoint {
-    /// Returns an endpoint that shows these tokens to servers.
+    /// Creates an endpoint that sends these address validation tokens to servers.
     pub(crate) fn with_tokens(tokens: Vec<AddressToken>) -> Self {
         Self(Arc::new(Mutex::new(Made { endpoint: None, tokens })))
     }
 
-    /// Returns the tokens that are left, and those that servers have sent.
+    /// Returns the unused tokens, including those that servers have sent.
     pub(crate) fn tokens(&self) -> Vec<AddressToken> {
         let made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // An endpoint that was never needed has used none.
+        // Without an endpoint, no token has been used.
         made.endpoint.as_ref().map_or_else(|| made.tokens.clone(), Endpoint::address_tokens)
     }
 
-    /// Returns an endpoint that reaches the first address of a family that this host has; sockets for others
-    /// are bound when they are needed.
+    /// Returns an endpoint bound for the first of these addresses whose family this host supports. It binds
+    /// sockets for other families when they are needed.
     fn reaching(&self, remotes: &[SocketAddr]) -> Result<Endpoint> {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = &made.endpoint {
@@ -156,27 +156,27 @@ impl LazyEndpoint {
         Ok(endpoint)
     }
 
-    /// Waits, but not for long, until each server has been sent a CONNECTION_CLOSE. Nobody waits for the
-    /// closing period to pass (RFC 9000 §10.2).
+    /// Waits up to [`FAREWELL`] until a CONNECTION_CLOSE is sent on each connection. The closing period is
+    /// not awaited (RFC 9000 §10.2).
     pub(crate) async fn farewell(&self) {
         let endpoint = self.0.lock().unwrap_or_else(PoisonError::into_inner).endpoint.clone();
         if let Some(endpoint) = endpoint {
-            // Who misses it will find out by its idle timeout.
+            // A server that does not receive it detects the end by its idle timeout.
             let _ = tokio::time::timeout(FAREWELL, endpoint.wait_close_sent()).await;
         }
     }
 }
 
-/// A connection, and the way in which it was made.
+/// A connection, and whether it may use early data.
 pub(crate) struct Reached {
     pub(crate) connection: Connection,
-    /// Tells whether the server took early data; `None` if none can be offered.
+    /// Future of the server's decision on early data; `None` if the client could not offer any.
     pub(crate) early_data: Option<ZeroRttAccepted>,
 }
 
-/// Connects to a server on the first way where it answers: the host's addresses are tried one after the other
-/// (RFC 8305), from one of the interfaces that are to be used after the other. With early data, only the
-/// first one is tried: data that is sent twice would be served twice.
+/// Connects to a server. The host's addresses are tried in turn (RFC 8305), from each of the interfaces in
+/// turn, until the server responds. With early data only the first attempt is made, because data that is sent
+/// twice might be served twice.
 pub(crate) async fn connect(
     target: &Target,
     endpoint: &LazyEndpoint,
@@ -199,8 +199,8 @@ pub(crate) async fn connect(
     within(target, timeout, None, reached).await
 }
 
-/// Gives up when `target` takes longer than `timeout`; with a connection, says until when the server answered
-/// on it at all.
+/// Fails if `answer` takes longer than `timeout`. If there is a connection, the error states until when the
+/// server responded on it.
 pub(crate) async fn within<T>(
     target: &Target,
     timeout: Duration,
@@ -218,7 +218,7 @@ pub(crate) async fn within<T>(
     })
 }
 
-/// Returns an endpoint that reaches `remote`.
+/// Creates an endpoint with a socket for the address family of `remote`.
 pub(crate) fn client_endpoint(remote: SocketAddr) -> Result<Endpoint> {
     Endpoint::client(unspecified_for(remote)).map_err(|error| Failure::io("cannot bind a UDP socket", &error))
 }

@@ -1,4 +1,4 @@
-//! `-v` and `ANABRANCH_LOG`: what the library tells, on standard error.
+//! `-v` and `ANABRANCH_LOG`: the library's log, on standard error.
 
 use std::env::{self, VarError};
 use std::io::{self, Write};
@@ -13,32 +13,32 @@ use crate::exit::{Exit, Failure, Result, one_line};
 use crate::lines::{Form, Lines};
 use crate::screen::Above;
 
-/// Says more precisely what is to be told.
+/// Environment variable with the log filter.
 const VARIABLE: &str = "ANABRANCH_LOG";
-/// Syntax of filters.
+/// Help on the syntax of filters.
 const SYNTAX: &str = "write error, warn, info, debug, trace or off, or TARGET=LEVEL, separated by commas";
 
-/// Filter without options: only the warning that traces, which somebody wants, end because the disk is full.
+/// Default filter: only the warning that a trace ended, for instance because the disk is full.
 const UNASKED: &str = "anabranch::trace=warn";
 
-/// The lines of this process, once there is one.
+/// Queue of log lines, created with the first line.
 static LOG: OnceLock<Lines<String>> = OnceLock::new();
 
 /// Amount of logging.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Verbosity {
-    /// Tell on standard error what happens to connections and paths; twice for the steps in between, three
-    /// times for each packet. ANABRANCH_LOG says it more precisely, as in anabranch::path=debug, and decides
-    /// alone if it is set
+    /// Log events of connections and paths to standard error; twice for the steps in between, three times for
+    /// each packet. ANABRANCH_LOG selects levels by target, as in anabranch::path=debug, and overrides this
+    /// option
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
 }
 
 impl Verbosity {
-    /// Begins to tell what is wanted.
+    /// Starts logging.
     ///
     /// # Errors
-    /// If the environment has a filter that cannot be understood.
+    /// Fails if `ANABRANCH_LOG` contains an invalid filter.
     pub(crate) fn begin(self) -> Result {
         let said = match env::var(VARIABLE) {
             Ok(said) => Some(said),
@@ -47,12 +47,12 @@ impl Verbosity {
         };
         let filter = self.filter(said.as_deref())?;
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Log).finish();
-        // There is no other one in this process.
+        // This process installs no other subscriber.
         let _ = tracing::subscriber::set_global_default(subscriber);
         Ok(())
     }
 
-    /// Returns the filter that follows from the command line and the environment.
+    /// Returns the filter of the environment (`said`) or else of the command line.
     fn filter(self, said: Option<&str>) -> Result<EnvFilter> {
         let usual = match self.verbose {
             0 => UNASKED,
@@ -62,7 +62,7 @@ impl Verbosity {
         };
         let said = said.map(str::trim).filter(|said| !said.is_empty());
         let directives = said.unwrap_or(usual);
-        // A word alone would be a target, and a level that is misspelled as well.
+        // A misspelled level, or any other word, would be taken for a target.
         for word in directives.split(',').map(str::trim).filter(|word| !word.contains(['=', '['])) {
             let is_level = word.parse::<Level>().is_ok() || word.eq_ignore_ascii_case("off");
             if !is_level && !word.starts_with("anabranch") {
@@ -78,14 +78,14 @@ fn bad(what: &dyn std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, format!("{VARIABLE}: {what}")).or(SYNTAX)
 }
 
-/// Waits until everything that was told is written, but not for long.
+/// Waits a short time until all log lines are written.
 pub(crate) fn flush() {
     if let Some(lines) = LOG.get() {
         lines.flush();
     }
 }
 
-/// A place for what is told, one event at a time.
+/// Writer that queues one log event at a time.
 #[derive(Clone, Copy, Debug)]
 struct Log;
 

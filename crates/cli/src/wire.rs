@@ -1,4 +1,4 @@
-//! Choice of QUIC's version.
+//! Choice of the QUIC version.
 
 use anabranch::Version;
 use clap::ValueEnum;
@@ -10,12 +10,12 @@ pub(crate) enum Wire {
     V1,
     /// QUIC version 2 (RFC 9369)
     V2,
-    /// QUIC VReverso, which decrypts data to where it is read
+    /// QUIC VReverso, which decrypts data into the buffers that the application reads
     Reverso,
 }
 
 impl Wire {
-    /// Returns the version's number.
+    /// Returns the version.
     pub(crate) const fn version(self) -> Version {
         match self {
             Self::V1 => Version::V1,
@@ -24,7 +24,7 @@ impl Wire {
         }
     }
 
-    /// Returns the versions of a server that prefers this one; it speaks version 1 with everybody.
+    /// Returns the versions of a server that prefers this one. Version 1 is always supported.
     pub(crate) fn served(self) -> Vec<Version> {
         match self {
             Self::V1 => vec![Version::V1],

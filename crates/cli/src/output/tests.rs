@@ -24,7 +24,7 @@ async fn digests_are_of_what_is_there() {
     assert_eq!(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-/// Takes a few bytes at a time, and knows where they lay.
+/// Writer that accepts a few bytes at a time and records their addresses.
 #[derive(Default)]
 struct Reluctant {
     written: Vec<u8>,

@@ -1,6 +1,6 @@
-//! The content of an answer. A file is read piece by piece on threads that may wait for a disk; while a piece
-//! is being sent, the next one is read, and no more than that is in memory. The more answers there are, the
-//! smaller are the pieces: clients that take nothing of what they ask for cannot fill the memory.
+//! Content of a response. Blocking threads read files piece by piece. While one piece is sent, the next one
+//! is read; no more is held in memory. Pieces shrink as responses increase, so clients that do not read their
+//! responses cannot fill the memory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ use super::memory::{Claim, MAX_PIECE, Memory};
 /// Content of known length.
 #[derive(Debug)]
 pub(crate) struct FileBody {
-    /// Bytes that are still to come.
+    /// Number of bytes that are still to be sent.
     left: u64,
     next: Next,
 }
@@ -27,7 +27,7 @@ pub(crate) struct FileBody {
 #[derive(Debug)]
 enum Next {
     Nothing,
-    /// Content that is in memory, and the room that it takes.
+    /// Content in memory, and the permit for its memory.
     Text(Bytes, Option<OwnedSemaphorePermit>),
     Ready(Bytes, Source),
     Reading(JoinHandle<io::Result<(Bytes, Source)>>),
@@ -45,13 +45,13 @@ impl FileBody {
         Self { left: 0, next: Next::Nothing }
     }
 
-    /// Returns a text; it gives `room` back once it is sent or dropped.
+    /// Creates a body from a text. It releases `room` when it is sent or dropped.
     pub(super) fn text(text: impl Into<Bytes>, room: Option<OwnedSemaphorePermit>) -> Self {
         let text = text.into();
         Self { left: text.len() as u64, next: Next::Text(text, room) }
     }
 
-    /// Returns the next `len` bytes of a file. Reads the first piece at once.
+    /// Creates a body from the next `len` bytes of a file. Reads the first piece at once.
     pub(super) fn file(file: File, len: u64, memory: &Memory) -> io::Result<Self> {
         if len == 0 {
             return Ok(Self::empty());
@@ -84,7 +84,7 @@ impl FileBody {
         Poll::Ready(Some(Ok(piece)))
     }
 
-    /// Returns the next piece of a text, no larger than those of files.
+    /// Removes the next piece of a text, no larger than a piece of a file.
     fn cut(&mut self, mut text: Bytes, room: Option<OwnedSemaphorePermit>) -> Bytes {
         let piece = text.split_to(text.len().min(MAX_PIECE as usize));
         self.left -= piece.len() as u64;
@@ -95,8 +95,7 @@ impl FileBody {
     }
 }
 
-/// Returns the next piece, of at most `left` bytes. A file that has become shorter cannot be sent as
-/// promised.
+/// Reads the next piece, of at most `left` bytes. Fails if the file has become shorter than announced.
 fn read(mut source: Source, left: u64) -> io::Result<(Bytes, Source)> {
     let len = left.min(source.claim.piece());
     let mut piece = source.claim.memory().piece(len);

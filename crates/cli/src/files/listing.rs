@@ -1,4 +1,4 @@
-//! The page that lists a directory. Whatever names hold, they are text in it: maud escapes them.
+//! The page that lists a directory. maud escapes names, so that no name can inject HTML.
 
 use std::time::SystemTime;
 
@@ -45,7 +45,7 @@ pub(super) fn page(wanted: &Wanted, found: &Entries) -> Markup {
 
 fn row(entry: &Entry) -> Markup {
     let slash = if entry.size.is_none() { "/" } else { "" };
-    // Names are relative to this page, and begin with no scheme.
+    // Links are relative to this page; `./` prevents a name from being read as a scheme.
     let link = format!("./{}{slash}", encode(&entry.name));
     html! {
         tr {

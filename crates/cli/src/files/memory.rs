@@ -1,56 +1,56 @@
-//! The memory that pieces of files are read into: it is counted, shared by all answers, and used again.
+//! Memory that files are read into. It is counted, shared by all responses, and reused.
 //!
-//! Pieces are read on one thread and dropped on another, whenever the client has acknowledged them. An
-//! allocator that gives each thread memory of its own keeps them for the thread that made them, so that many
-//! threads keep many times what is in use; here, whatever thread needs a piece takes one that is free.
+//! A piece is read on one thread and dropped on another, when the client has acknowledged it. An allocator
+//! with per-thread memory returns a piece to the thread that allocated it, so many threads retain several
+//! times the memory in use. Here any thread reuses any free piece.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Most bytes of a file that are read at a time. An answer holds one piece that is being sent, and one that
-/// is ready.
+/// Maximum number of bytes of a file that are read at a time. A response holds one piece that is being sent,
+/// and one that is ready.
 pub(super) const MAX_PIECE: u64 = 128 * 1024;
-/// Fewest bytes that are read at a time, however many answers there are.
+/// Minimum number of bytes that are read at a time, regardless of the number of responses.
 pub(super) const MIN_PIECE: u64 = 4 * 1024;
-/// Bytes that all answers share for reading ahead.
+/// Number of bytes that all responses share for reading ahead.
 pub(super) const MAX_READ_AHEAD: u64 = 256 << 20;
-/// Free pieces that are kept to be used again.
+/// Maximum number of free pieces that are kept for reuse.
 const MAX_SPARE: usize = 64;
 
-/// The memory that all answers of a service share.
+/// Memory that all responses of a service share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     answers: AtomicU64,
-    /// Bytes of pieces that are in use, wherever they are.
+    /// Bytes of all pieces in use.
     held: AtomicU64,
-    /// The most that ever were.
+    /// Maximum value that `held` has had.
     most: AtomicU64,
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Memory {
-    /// Returns the bytes of pieces in use: read ahead, waiting to be sent, or sent and not acknowledged yet.
+    /// Returns the bytes of pieces in use: read ahead, waiting to be sent, or sent and not acknowledged.
     pub(crate) fn held(&self) -> u64 {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// Returns the most that [`Self::held`] has been.
+    /// Returns the maximum that [`Self::held`] has returned.
     pub(crate) fn most(&self) -> u64 {
         self.0.most.load(Ordering::Relaxed)
     }
 
-    /// Claims room for one more answer.
+    /// Claims a share of the memory for one more response.
     pub(super) fn claim(&self) -> Claim {
         self.0.answers.fetch_add(1, Ordering::Relaxed);
         Claim(self.clone())
     }
 
-    /// Returns empty memory for `len` bytes. Large pieces have one size, so that they can be used again.
+    /// Returns an empty buffer for `len` bytes. Large pieces have one size, so that they can be reused.
     pub(super) fn piece(&self, len: u64) -> Piece {
         let is_large = 2 * len >= MAX_PIECE;
         let free = if is_large { self.spare().pop() } else { None };
@@ -67,7 +67,7 @@ impl Memory {
     }
 }
 
-/// An answer's part of the memory.
+/// A response's share of the memory.
 #[derive(Debug)]
 pub(super) struct Claim(Memory);
 
@@ -89,10 +89,10 @@ impl Drop for Claim {
     }
 }
 
-/// A part of a file in memory that goes back when nobody refers to it any longer.
+/// Part of a file in memory. The buffer is freed for reuse with its last reference.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Never grows beyond its first capacity.
+    /// Content; never grows beyond its initial capacity.
     pub(super) bytes: Vec<u8>,
     memory: Memory,
 }
@@ -127,8 +127,7 @@ impl Drop for Piece {
 mod tests {
     use super::*;
 
-    /// However many answers there are, what they hold stays near the bound, and room comes back with their
-    /// end.
+    /// The memory of many responses stays near the bound, and is free again when they end.
     #[test]
     fn many_answers_share_the_memory() {
         let memory = Memory::default();
@@ -157,7 +156,7 @@ mod tests {
             .collect();
         let all = 2 * MAX_SPARE as u64 * MAX_PIECE;
         assert_eq!((memory.held(), memory.most()), (all, all));
-        // A slice of a piece holds all of it.
+        // A slice of a piece keeps the whole piece in use.
         let slices: Vec<_> = pieces.iter().map(|piece| piece.slice(..1)).collect();
         drop(pieces);
         assert_eq!(memory.held(), all);

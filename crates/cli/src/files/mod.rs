@@ -1,10 +1,9 @@
-//! The file service: GET and HEAD on the files of a directory (RFC 9110), whichever protocol a request came
-//! over.
+//! The file service: GET and HEAD on the files of a directory (RFC 9110), for every protocol.
 //!
-//! Everything that touches the disk happens on threads that may wait for it. Paths are resolved beneath an
-//! open directory, without a moment at which a link could be put in their way (`openat2` where the system has
-//! it): what is served is below the root, links that stay inside of it included. Absolute links are refused,
-//! wherever they lead to.
+//! Disk operations run on blocking threads. Paths are resolved below an open directory (with `openat2` where
+//! the system has it), so no link can be swapped in between check and use. Only content below the root is
+//! served; relative links that stay inside are followed. Absolute links are refused, regardless of their
+//! target.
 
 mod body;
 mod listing;
@@ -35,39 +34,38 @@ pub(crate) use self::memory::Memory;
 use self::path::Wanted;
 use self::root::{Found, Root};
 
-/// The file that stands for its directory.
+/// File that is served for its directory.
 const INDEX: &str = "index.html";
 
-/// Listings that are being made or sent at a time: a large one takes megabytes.
+/// Maximum number of listings that are created or sent at a time. A large one takes megabytes.
 const MAX_LISTINGS: usize = 32;
 
-/// The files of a directory as a service. Cloning it is cheap.
+/// Service for the files of a directory. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     root: Arc<Root>,
     listing: bool,
     memory: Memory,
-    /// Room for listings.
+    /// Permits for listings.
     listings: Arc<Semaphore>,
 }
 
 impl Files {
-    /// Opens a directory; `listing` tells whether directories without an index are listed.
+    /// Opens a directory. With `listing`, directories without an index are listed.
     ///
     /// # Errors
-    /// If the directory cannot be opened.
+    /// Fails if the directory cannot be opened.
     pub(crate) fn open(directory: &Path, listing: bool) -> io::Result<Self> {
         let (root, listings) = (Arc::new(Root::open(directory)?), Arc::new(Semaphore::new(MAX_LISTINGS)));
         Ok(Self { root, listing, memory: Memory::default(), listings })
     }
 
-    /// Returns the memory that the answers share.
+    /// Returns the memory that the responses share.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Creates the whole answer, except for content after the first piece of a file. It may wait for the
-    /// disk.
+    /// Creates the response, with content up to the first piece of a file. May block on the disk.
     fn answer(&self, request: &Parts) -> Response<FileBody> {
         if !matches!(request.method, Method::GET | Method::HEAD) {
             return response::not_allowed();
@@ -112,7 +110,7 @@ impl Files {
     }
 }
 
-/// Bodies of requests are not read.
+/// The service ignores the content of requests.
 impl<B> Service<Request<B>> for Files {
     type Response = Response<FileBody>;
     type Error = Infallible;

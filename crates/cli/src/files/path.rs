@@ -1,4 +1,4 @@
-//! The path of a request, as the name of something below the root.
+//! The path of a request, as a name below the root.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
-/// Longest path of a request, in bytes.
+/// Maximum length of a request's path, in bytes.
 pub(super) const MAX_PATH: usize = 4_096;
 
-/// All but the unreserved characters (RFC 3986 §2.3): what is left has no meaning in a URL, nor in HTML.
+/// All but the unreserved characters (RFC 3986 §2.3). Unescaped characters thus have no meaning in a URL or
+/// in HTML.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// File and form that a request asks for.
@@ -21,8 +22,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Decodes a path once (RFC 3986 §2.4). Names that no file can have are not found. Dot segments are bad
-    /// requests: removing them is up to clients (RFC 3986 §5.2.4), and who sends them is up to no good.
+    /// Decodes a path once (RFC 3986 §2.4). Names that are impossible for files give 404. Dot segments give
+    /// 400: clients must remove them (RFC 3986 §5.2.4), so only attackers send them.
     pub(super) fn parse(path: &str) -> Result<Self, StatusCode> {
         if path.len() > MAX_PATH {
             return Err(StatusCode::URI_TOO_LONG);
@@ -39,22 +40,22 @@ impl Wanted {
         Ok(Self { path, directory })
     }
 
-    /// Returns the path relative to the root, without dot segments unless it is the root itself.
+    /// Returns the path relative to the root; `.` for the root itself.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns whether it ends with a slash.
+    /// Returns whether the path ends with a slash.
     pub(super) fn names_directory(&self) -> bool {
         self.directory
     }
 
-    /// Returns whether it is the root itself.
+    /// Returns whether the path is the root.
     pub(super) fn is_root(&self) -> bool {
         self.path == Path::new(".")
     }
 
-    /// Returns the same path as it stands in a URL, with a slash at its end.
+    /// Returns the path for a URL, with a final slash.
     pub(super) fn as_directory(&self) -> String {
         if self.is_root() {
             return "/".to_owned();
@@ -63,7 +64,7 @@ impl Wanted {
     }
 }
 
-/// Encodes a name as it stands in a URL.
+/// Encodes a name for a URL.
 pub(super) fn encode(name: &OsStr) -> String {
     percent_encode(name.as_bytes(), ESCAPED).to_string()
 }

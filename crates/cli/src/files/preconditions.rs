@@ -1,4 +1,4 @@
-//! Validators, and the requests that depend on them (RFC 9110 §8.8, §13).
+//! Validators, and conditional requests (RFC 9110 §8.8, §13).
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -8,10 +8,10 @@ use headers::{ETag, HeaderMapExt, IfMatch, IfModifiedSince, IfNoneMatch, IfUnmod
 use http::HeaderMap;
 use http::header::IF_RANGE;
 
-/// Validators that tell one state of a file from the next.
+/// Validators that distinguish versions of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Validators {
-    /// Strong: it changes with the length and with the nanosecond of the last modification.
+    /// Strong entity tag of the length and the time of the last modification, in nanoseconds.
     etag: ETag,
     modified: SystemTime,
 }
@@ -28,19 +28,18 @@ impl Validators {
     pub(super) fn of(file: &Metadata, now: SystemTime) -> Option<Self> {
         let tag = format!("\"{:x}-{:x}-{:x}\"", file.len(), file.mtime(), file.mtime_nsec());
         let modified = file.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        // Dates in header fields begin in 1970, and none may lie in the future (§8.8.2.1).
+        // Dates in header fields begin in 1970 and must not lie in the future (§8.8.2.1).
         let modified = whole_seconds(modified.clamp(SystemTime::UNIX_EPOCH, now.max(SystemTime::UNIX_EPOCH)));
         Some(Self { etag: tag.parse().ok()?, modified })
     }
 
-    /// Says them in an answer.
+    /// Adds the validators to a response's header.
     pub(super) fn tell(&self, headers: &mut HeaderMap) {
         headers.typed_insert(self.etag.clone());
         headers.typed_insert(LastModified::from(self.modified));
     }
 
-    /// Evaluates preconditions in their order of precedence (§13.2.2). A field that makes no sense is
-    /// ignored.
+    /// Evaluates preconditions in their order of precedence (§13.2.2). Invalid fields are ignored.
     pub(super) fn judge(&self, headers: &HeaderMap) -> Verdict {
         let kept = match headers.typed_get::<IfMatch>() {
             Some(wanted) => wanted.precondition_passes(&self.etag),
@@ -60,20 +59,20 @@ impl Validators {
         if changed { Verdict::Proceed } else { Verdict::NotModified }
     }
 
-    /// Returns whether ranges are of the file that the client knows (§13.1.5): it names the same entity tag,
-    /// or exactly the same date.
+    /// Returns whether the file is the version that If-Range names (§13.1.5), by the same entity tag or
+    /// exactly the same date.
     pub(super) fn allow_range(&self, headers: &HeaderMap) -> bool {
         let Some(known) = headers.get(IF_RANGE) else { return true };
         let Ok(known) = known.to_str() else { return false };
         match known.parse::<ETag>() {
-            // Weak tags never match here.
+            // A weak tag never matches here.
             Ok(known) => known == self.etag,
             Err(_) => httpdate::parse_http_date(known).is_ok_and(|known| known == self.modified),
         }
     }
 }
 
-/// Dates in header fields know no fractions.
+/// Removes fractions of a second, which dates in header fields cannot express.
 fn whole_seconds(time: SystemTime) -> SystemTime {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())

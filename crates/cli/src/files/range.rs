@@ -1,10 +1,10 @@
-//! Ranges of bytes (RFC 9110 §14).
+//! Byte ranges (RFC 9110 §14).
 
 use http::HeaderMap;
 use http::header::RANGE;
 use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange, parse_range_header};
 
-/// The part of a file that an answer holds.
+/// Part of a file that a response contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
@@ -12,13 +12,12 @@ pub(super) enum Part {
         start: u64,
         len: u64,
     },
-    /// No byte of the file is in the range.
+    /// The range contains no byte of the file.
     Unsatisfiable,
 }
 
-/// Returns the part of a file of `size` bytes that `headers` ask for. Fields that make no sense are ignored,
-/// and so are those that ask for several ranges, as §14.2 allows: nobody but an attacker is known to need
-/// those.
+/// Returns the part of a file of `size` bytes that `headers` request. Invalid fields are ignored. Requests
+/// for several ranges are ignored too, as §14.2 permits: only attackers are known to need them.
 pub(super) fn wanted(headers: &HeaderMap, size: u64) -> Part {
     let mut fields = headers.get_all(RANGE).iter();
     let (Some(field), None) = (fields.next(), fields.next()) else { return Part::Whole };
@@ -30,13 +29,13 @@ pub(super) fn wanted(headers: &HeaderMap, size: u64) -> Part {
 }
 
 fn satisfy(range: &SyntacticallyCorrectRange, size: u64) -> Part {
-    // The byte after the last one.
+    // Offset after the last byte.
     let end = match range.end {
         EndPosition::Index(last) => size.min(last.saturating_add(1)),
         EndPosition::LastByte => size,
     };
     match (range.start, range.end) {
-        // Not a range at all (§14.1.1).
+        // An invalid range (§14.1.1).
         (StartPosition::Index(start), EndPosition::Index(last)) if last < start => Part::Whole,
         (StartPosition::Index(start), _) if start < end => Part::Range { start, len: end - start },
         (StartPosition::FromLast(len), _) if len.min(size) > 0 => {
@@ -89,7 +88,7 @@ mod tests {
     }
 
     proptest! {
-        /// Counting bytes one by one comes to the same.
+        /// The result agrees with a count byte by byte.
         #[test]
         fn as_counted(size in 0_u64..20, first in 0_u64..25, last in 0_u64..25, kind in 0..3) {
             let (field, inside): (_, Vec<u64>) = match kind {

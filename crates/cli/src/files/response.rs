@@ -1,4 +1,4 @@
-//! Answers.
+//! Responses.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -20,10 +20,10 @@ use super::memory::Memory;
 use super::preconditions::{Validators, Verdict};
 use super::range::{self, Part};
 
-/// Content Security Policy of listings: they may use their own style and nothing else.
+/// Content Security Policy of listings: only their own style is allowed.
 const LISTING_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
 
-/// Answers with the file at `path`, or with the part of it that the request wants.
+/// Creates the response with the file at `path`, or with the part that the request asks for.
 pub(super) fn file(
     mut file: File,
     path: &Path,
@@ -65,14 +65,14 @@ pub(super) fn file(
     Ok(response)
 }
 
-/// Answers with a page that was made here; its body returns `room` at its end.
+/// Creates the response with a generated page. Its body releases `room` at its end.
 pub(super) fn page(page: Markup, room: OwnedSemaphorePermit) -> Response<FileBody> {
     let mut response = text(StatusCode::OK, page.into_string(), "text/html; charset=utf-8", Some(room));
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, LISTING_POLICY);
     response
 }
 
-/// Redirects a request that names a directory without its final slash.
+/// Creates the redirection of a request for a directory without the final slash.
 pub(super) fn moved(to: &str, query: Option<&str>) -> Response<FileBody> {
     let mut response = refusal(StatusCode::MOVED_PERMANENTLY);
     let location = query.map_or_else(|| to.to_owned(), |query| format!("{to}?{query}"));
@@ -92,18 +92,18 @@ fn unsatisfiable(size: u64) -> Response<FileBody> {
     response
 }
 
-/// Answers with a status and its text.
+/// Creates the response with a status and its text.
 pub(super) fn refusal(status: StatusCode) -> Response<FileBody> {
     text(status, format!("{status}\n"), "text/plain; charset=utf-8", None)
 }
 
-/// Returns the status for a failure to find or read something.
+/// Returns the status for an error of finding or reading a file.
 pub(super) fn status_of(error: &io::Error) -> StatusCode {
     use io::ErrorKind::{
         InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
     };
     match (error.kind(), error.raw_os_error()) {
-        // Links that lead out are among these.
+        // Links that lead outside the root also give this error.
         (PermissionDenied, _) => StatusCode::FORBIDDEN,
         (NotFound | NotADirectory | IsADirectory | InvalidFilename | InvalidInput, _)
         | (_, Some(libc::ELOOP)) => StatusCode::NOT_FOUND,
@@ -133,14 +133,14 @@ fn answer(status: StatusCode, body: FileBody) -> Response<FileBody> {
     response
 }
 
-/// Derives the content type from the name's extension; text is assumed to be UTF-8.
+/// Derives the content type from the file name extension; text is assumed to be UTF-8.
 fn content_type(path: &Path) -> String {
     let guess = mime_guess::from_path(path).first_or_octet_stream();
     let textual = guess.type_() == mime_guess::mime::TEXT || guess.subtype() == mime_guess::mime::JAVASCRIPT;
     if textual { format!("{guess}; charset=utf-8") } else { guess.to_string() }
 }
 
-/// Sets a header field. All values set here are visible ASCII; another value would be left out.
+/// Sets a header field. All values here are visible ASCII; any other value is omitted.
 fn set(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);

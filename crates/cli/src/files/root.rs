@@ -1,4 +1,4 @@
-//! The directory that is served, and nothing outside of it.
+//! Access to the served directory, and to nothing outside it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,14 +10,14 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry, OpenOptions, OpenOptionsExt};
 use nix::libc;
 
-/// Most entries of a directory that are listed.
+/// Maximum number of entries of a directory that are listed.
 pub(super) const MAX_LISTED: usize = 10_000;
 
 /// An open directory.
 #[derive(Debug)]
 pub(super) struct Root(Dir);
 
-/// File or folder that a path leads to. Pipes, sockets and devices are not found.
+/// File or folder at a path. Pipes, sockets and devices count as not found.
 pub(super) enum Found {
     File(File),
     Directory,
@@ -34,9 +34,9 @@ pub(super) struct Entry {
 
 /// The entries of a directory.
 pub(super) struct Entries {
-    /// Directories first, each kind by name.
+    /// Directories first; within each kind ordered by name.
     pub(super) entries: Vec<Entry>,
-    /// There are more than were looked at.
+    /// `true` if the directory has more entries than the limit.
     pub(super) more: bool,
 }
 
@@ -45,8 +45,8 @@ impl Root {
         Dir::open_ambient_dir(directory, ambient_authority()).map(Self)
     }
 
-    /// Finds the file or directory at `path`. Anything else is not even opened: a pipe would have to wait for
-    /// its other end, and a device may do anything.
+    /// Finds the file or directory at `path`. Other kinds are not opened: a pipe would block until its other
+    /// end opens, and a device may have side effects.
     pub(super) fn find(&self, path: &Path) -> io::Result<Found> {
         let seen = self.0.metadata(path)?;
         if seen.is_dir() {
@@ -55,15 +55,15 @@ impl Root {
         if !seen.is_file() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        // By now the name may mean something else.
+        // The name may refer to another file by now.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
         let file = self.0.open_with(path, &options)?.into_std();
         if file.metadata()?.is_file() { Ok(Found::File(file)) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
-    /// Lists the entries of a directory that can be requested: neither links that lead nowhere or outside,
-    /// nor devices.
+    /// Lists the entries of a directory that can be requested. Dangling links, links that lead outside and
+    /// devices are omitted.
     pub(super) fn list(&self, path: &Path) -> io::Result<Entries> {
         let directory = self.0.open_dir(path)?;
         let mut found = directory.entries()?;
@@ -77,7 +77,7 @@ impl Root {
 
 fn describe(directory: &Dir, entry: &DirEntry) -> Option<Entry> {
     let name = entry.file_name();
-    // Of what a link leads to.
+    // Metadata of a link's target.
     let seen = directory.metadata(&name).ok().filter(|seen| seen.is_dir() || seen.is_file())?;
     let size = seen.is_file().then_some(seen.len());
     Some(Entry { name, size, modified: seen.modified().ok().map(cap_std::time::SystemTime::into_std) })

@@ -1,4 +1,4 @@
-//! The service as a whole, without a network.
+//! The whole service, without a network.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::root::MAX_LISTED;
 use super::*;
 
-/// Creates a root with a neighbouring directory that must stay hidden.
+/// Creates a root beside a directory that must stay hidden.
 fn tree() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
@@ -209,7 +209,7 @@ fn what_may_not_be_read_is_forbidden() {
     let dir = tree();
     let file = dir.path().join("root/file.txt");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
-    // Root may read everything.
+    // The superuser may read every file.
     let expected = if fs::File::open(&file).is_ok() { 200 } else { 403 };
     assert_eq!(get(&files(&dir), "/file.txt").status(), expected);
 }
@@ -251,7 +251,7 @@ async fn ranges_and_conditions() {
     assert_eq!(ask(&[("if-none-match", &etag)]).status(), 200, "another state has another tag");
 }
 
-/// Clients that take nothing of what they ask for cannot fill the memory with listings, either.
+/// Clients that do not read their responses cannot fill the memory with listings.
 #[tokio::test]
 async fn listings_at_a_time_are_bounded() {
     let dir = tree();
@@ -260,7 +260,7 @@ async fn listings_at_a_time_are_bounded() {
     }
     let files = files(&dir);
     let mut waiting: Vec<_> = (0..MAX_LISTINGS).map(|_| get(&files, "/sub/").into_body()).collect();
-    // Not all of it is handed over at once.
+    // The body is handed over in pieces.
     let first = waiting[0].frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(first.len() < waiting[0].size_hint().exact().unwrap() as usize);
     assert_eq!(get(&files, "/").status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -1,4 +1,4 @@
-//! A server's answer.
+//! A server's response.
 
 use anabranch::http3::RecvHalf;
 use bytes::Bytes;
@@ -8,17 +8,17 @@ use tokio::task::JoinHandle;
 use crate::exit::{Exit, Failure, Result};
 use crate::hq;
 
-/// Most bytes of an answer that are passed on at a time.
+/// Maximum number of bytes of a response that are passed on at a time.
 const PIECE: usize = 64 * 1024;
-/// Interim answers (1xx) that a server may send before the real one.
+/// Maximum number of interim responses (1xx) before the final one.
 const MAX_INTERIM: usize = 32;
 
-/// An answer on its way.
+/// A response that is being received.
 pub(super) struct Answer {
     source: Source,
-    /// The request's content while it is being sent.
+    /// Task that sends the request's content, until it has ended.
     sending: Option<Sending>,
-    /// hq-interop has none.
+    /// Status and header; `None` for hq-interop, which has neither.
     head: Option<Response<()>>,
 }
 
@@ -36,12 +36,12 @@ impl Answer {
         Self { source: Source::Http3(receive), sending: None, head: None }
     }
 
-    /// Returns the same, while something is still sent.
+    /// Sets the future that sends the request's content meanwhile.
     pub(super) fn during(self, sending: impl Future<Output = Result> + Send + 'static) -> Self {
         Self { sending: Some(Sending(tokio::spawn(sending))), ..self }
     }
 
-    /// Waits until the answer begins.
+    /// Waits for the final response's header.
     pub(super) async fn begin(&mut self) -> Result {
         let Source::Http3(receive) = &mut self.source else { return Ok(()) };
         for _ in 0..MAX_INTERIM {
@@ -61,12 +61,12 @@ impl Answer {
         self.head.as_ref()
     }
 
-    /// Returns the text of a header field.
+    /// Returns the value of a header field as text.
     pub(super) fn field(&self, name: header::HeaderName) -> Option<&str> {
         self.head.as_ref()?.headers().get(name)?.to_str().ok()
     }
 
-    /// Reads the next piece of content that has arrived; `None` at its end.
+    /// Reads the next contiguous bytes of the content; `None` at its end.
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>> {
         match &mut self.source {
             Source::Hq(answer) => answer.piece().await,
@@ -75,11 +75,11 @@ impl Answer {
     }
 }
 
-/// A task that ends when nobody wants its result.
+/// Task that is aborted when it is dropped.
 struct Sending(JoinHandle<Result>);
 
 impl Sending {
-    /// Waits for it to fail, which may never happen.
+    /// Waits until sending fails. If it succeeds, this never returns.
     async fn failed(sending: &mut Option<Self>) -> Failure {
         if let Some(Self(task)) = sending {
             let result = task.await;
@@ -100,7 +100,7 @@ impl Drop for Sending {
     }
 }
 
-/// Formats a response's status and header fields as people know them from HTTP/1.1.
+/// Formats a response's status and header fields in the style of HTTP/1.1.
 pub(super) fn text(head: &Response<()>) -> Bytes {
     let status = head.status();
     let mut text = format!("HTTP/3 {}", status.as_str()).into_bytes();

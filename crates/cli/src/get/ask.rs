@@ -1,4 +1,4 @@
-//! Requests: options, and the requests that follow from them.
+//! Request options, and the requests that they produce.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,41 +14,42 @@ use tokio::task::spawn_blocking;
 use crate::exit::{Exit, Failure, Result};
 use crate::target::Target;
 
-/// Bytes of a file that are read at a time.
+/// Number of bytes of a file that are read at a time.
 const PIECE: usize = 256 * 1024;
-/// The client's name in requests.
+/// Value of User-Agent.
 const USER_AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
-/// Content type of `--data` unless a header names another, as other clients do.
+/// Default content type of `--data`, as in other clients.
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
-/// Fields that only the server they were meant for may see.
+/// Header fields that are not forwarded to another server on a redirection.
 const PRIVATE: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
 
-/// Options of requests, which HTTP/3 has and hq-interop has not.
+/// Options of HTTP requests, which hq-interop does not support.
 #[derive(Args, Clone, Debug)]
 #[group(multiple = true, conflicts_with = "hq")]
 pub(super) struct Ask {
-    /// Method of the request; GET unless --head or --data say otherwise
+    /// Method of the request [default: GET, or HEAD with --head, or POST with --data]
     #[arg(short = 'X', long = "request", value_name = "METHOD")]
     method: Option<Method>,
-    /// Send DATA, or what FILE holds, with POST
+    /// Send DATA, or the content of FILE, with POST
     #[arg(short = 'd', long, value_name = "DATA|@FILE")]
     data: Option<String>,
-    /// Ask for the header only, and print it
+    /// Request the header only, and print it
     #[arg(short = 'I', long, conflicts_with_all = ["data", "include", "range", "rest"])]
     pub(super) head: bool,
-    /// A header field to send; may be repeated
+    /// Header field to send; may be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE", value_parser = field)]
     fields: Vec<(HeaderName, HeaderValue)>,
-    /// Ask for these bytes only, as 0-99, 100- or -50
+    /// Request these bytes only, as 0-99, 100- or -50
     #[arg(short = 'r', long, value_name = "FROM-TO", value_parser = range, conflicts_with = "rest")]
     range: Option<HeaderValue>,
-    /// Write the header in front of the content
+    /// Write the header before the content
     #[arg(short = 'i', long)]
     pub(super) include: bool,
-    /// Go where the server says that something has moved to, as long as that is https, too
+    /// Follow redirections to https URLs
     #[arg(short = 'L', long = "location")]
     pub(super) follow: bool,
-    /// Ask for what FILE lacks and write it there; what arrives stays even if the rest does not
+    /// Request the missing rest of FILE and append it; bytes that were received are kept even if the rest
+    /// fails
     #[arg(short = 'C', long = "continue", conflicts_with = "include")]
     pub(super) rest: bool,
 }
@@ -74,18 +75,18 @@ fn range(ranges: &str) -> std::result::Result<HeaderValue, String> {
     HeaderValue::try_from(format!("bytes={}", ranges.trim())).map_err(|error| error.to_string())
 }
 
-/// A request that goes from server to server until it is answered.
+/// A request, which redirections may send to another server.
 #[derive(Clone, Debug)]
 pub(super) struct Errand {
     method: Method,
     fields: HeaderMap,
     payload: Option<Payload>,
-    /// `true` if only a part is wanted.
+    /// `true` if only a part of the content is requested.
     pub(super) partial: bool,
 }
 
 impl Ask {
-    /// Creates the request; with `from`, only for the content that begins at that offset.
+    /// Creates the request. With `from`, only the content from that offset on is requested.
     pub(super) fn errand(&self, from: Option<u64>) -> Result<Errand> {
         let payload = self.data.as_deref().map(Payload::open).transpose()?;
         let method = match (&self.method, self.head, &payload) {
@@ -105,7 +106,7 @@ impl Ask {
         let range = self.range.clone().or(rest);
         let partial = range.is_some();
         range.map(|range| fields.insert(header::RANGE, range));
-        // A field that is given replaces ours, and may be given more than once.
+        // Fields of the command line replace ours, and may be repeated.
         for (name, _) in &self.fields {
             fields.remove(name);
         }
@@ -117,18 +118,18 @@ impl Ask {
 }
 
 impl Errand {
-    /// Returns a plain GET.
+    /// Creates a plain GET request.
     pub(super) fn plain() -> Self {
         Self { method: Method::GET, fields: HeaderMap::new(), payload: None, partial: false }
     }
 
-    /// Returns the same with other values of some fields.
+    /// Returns the request with these header fields set.
     pub(super) fn with(mut self, fields: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> Self {
         self.fields.extend(fields);
         self
     }
 
-    /// Returns whether asking twice does no harm, so that it may go in early data (RFC 8470 §3).
+    /// Returns whether the method is safe, so that the request may be sent in early data (RFC 8470 §3).
     pub(super) fn is_safe(&self) -> bool {
         self.method.is_safe()
     }
@@ -141,7 +142,7 @@ impl Errand {
         self.payload.as_ref()
     }
 
-    /// Returns the request's header for a server.
+    /// Returns the request's header for the server of `target`.
     pub(super) fn request(&self, target: &Target) -> Result<Request<()>> {
         let uri = http::Uri::builder().scheme("https").authority(target.authority());
         let uri = uri.path_and_query(target.path.as_str()).build();
@@ -153,8 +154,8 @@ impl Errand {
         Ok(request)
     }
 
-    /// Adapts the request to a redirection (RFC 9110 §15.4). Credentials for one server are not sent to
-    /// another.
+    /// Adapts the request to a redirection (RFC 9110 §15.4). Credentials are removed if the new server is a
+    /// `foreign` one.
     pub(super) fn redirect(&mut self, status: StatusCode, foreign: bool) {
         let becomes_get = match status {
             StatusCode::SEE_OTHER => !self.is_head(),
@@ -203,7 +204,7 @@ impl Payload {
         }
     }
 
-    /// Sends it. A server that does not want it is not to blame: it has answered.
+    /// Sends the content. It is no error if the server stops reading it: the server has responded already.
     pub(super) async fn send(self, mut to: SendHalf) -> Result {
         let (name, len) = match self {
             Self::Text(text) => {

@@ -1,4 +1,4 @@
-//! One URL, from the question to the file.
+//! Download of one URL, from the request to the complete file.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::exit::{self, Exit, Failure, Passing, Result};
 use crate::output::Output;
 use crate::target::Target;
 
-/// Redirections that are followed for one URL.
+/// Maximum number of redirections for one URL.
 const MAX_REDIRECTS: usize = 10;
 
 /// Settings and connections that all jobs of a round share.
@@ -32,37 +32,37 @@ pub(super) struct Round {
     pub(super) origins: Origins,
     pub(super) ask: Ask,
     pub(super) hq: bool,
-    /// Maximum time that the output may hold a connection up.
+    /// Maximum time that a blocked output may delay reading before the connection sends a PING.
     pub(super) pause: Duration,
-    /// `true` if anybody wants to know the content's SHA-256.
+    /// `true` if the content's SHA-256 is reported.
     pub(super) digest: bool,
-    /// Maximum number of tries without progress.
+    /// Maximum number of retries without progress.
     pub(super) retries: u32,
-    /// `true` if nobody wants to know what happens.
+    /// `true` if nothing is reported on standard error.
     pub(super) quiet: bool,
-    /// `true` if people read of each file that is there.
+    /// `true` if each complete file is reported on a line.
     pub(super) lines: bool,
     /// Observer of the progress.
     pub(super) monitor: Arc<Monitor>,
 }
 
-/// One file on its way, over as many answers as it takes.
+/// State of one file's download, over one or more responses.
 struct Transfer {
     errand: Errand,
     output: Output,
-    /// The last bytes of the file that was there before; the answer begins with them.
+    /// Last bytes of the file from an earlier command. The response must begin with them.
     tail: Vec<u8>,
-    /// Offset at which the answer has to begin, if a part was there before.
+    /// Offset at which the response must begin, if an earlier command left a partial file.
     from: Option<u64>,
-    /// Once there was an answer.
+    /// State of the received part; `None` before the first response.
     arrived: Option<Arrived>,
-    /// `true` if there was a connection to the server.
+    /// `true` if a connection to the server was established.
     connected: bool,
     head_written: bool,
     continued: u32,
 }
 
-/// The end of an answer.
+/// Facts about a response that has ended.
 struct Ended {
     origin: Arc<Origin>,
     status: Option<StatusCode>,
@@ -74,12 +74,12 @@ impl Transfer {
         self.arrived.as_ref().map_or(0, Arrived::bytes)
     }
 
-    /// Returns whether trying again may lead to the whole file.
+    /// Returns whether a retry may complete the file.
     fn may_go_on(&self, failure: &Failure) -> bool {
         let passes = match failure.may_pass() {
             Passing::Never => false,
             Passing::Lost => self.connected,
-            // Whoever has not answered yet may never do.
+            // A server that has never responded may not exist.
             Passing::Unanswered => self.arrived.is_some(),
         };
         let joins = self.arrived.as_ref().is_some_and(|arrived| arrived.rest().is_some());
@@ -94,7 +94,7 @@ impl Transfer {
         }
     }
 
-    /// Takes back what was written.
+    /// Discards the received part. Fails if it was already passed on.
     fn begin_anew(&mut self, job: &Job, digest: bool, bar: &ProgressBar) -> Result {
         if self.bytes() > 0 && !self.output.can_be_taken_back() {
             let what = format!(
@@ -164,7 +164,7 @@ impl Round {
         Ok(Done { bytes, took, digest, status, early_data, continued, origin })
     }
 
-    /// Fetches what is missing, in one answer.
+    /// Fetches the missing part, with one response.
     async fn attempt(&self, job: &Job, transfer: &mut Transfer, bar: &ProgressBar) -> Result<Ended> {
         let (origin, mut answer, early_data, mut again) = self.answer_that_fits(job, transfer, bar).await?;
         if let Some(head) = answer.head().filter(|_| self.ask.include || self.ask.head)
@@ -208,8 +208,8 @@ impl Round {
         Ok(Ended { origin, status, early_data })
     }
 
-    /// Asks for what is missing. Gives an answer that goes on where the last one ended, after as many bytes
-    /// as the number says; or else one that begins anew.
+    /// Requests the missing part. Returns a response that continues the received part, with the number of
+    /// bytes that it repeats first; or else a response with the whole file.
     async fn answer_that_fits(
         &self,
         job: &Job,
@@ -249,8 +249,7 @@ impl Round {
         Ok((origin, answer, early_data, 0))
     }
 
-    /// Returns the final answer after all redirections. If it is `checked`, it has to be the one that was
-    /// asked for.
+    /// Returns the final response, after all redirections. If `checked`, fails unless it matches the request.
     async fn answered(
         &self,
         target: &Target,
@@ -282,20 +281,20 @@ impl Round {
         ))
     }
 
-    /// Prints a line for people who wait.
+    /// Prints a message for people unless `--quiet` is set.
     fn say(&self, what: &str) {
         if !self.quiet {
             exit::note(format_args!("anabranch: {what}"));
         }
     }
 
-    /// Returns an event for programs.
+    /// Emits an event.
     fn tell(&self, name: &'static str, fields: impl FnOnce() -> Value) {
         self.monitor.events.tell(name, fields);
     }
 }
 
-/// Returns the head of an answer; hq-interop has none.
+/// Returns a response's status and header; hq-interop has none.
 fn head_of(answer: &Answer) -> http::Response<()> {
     let mut head = http::Response::new(());
     if let Some(known) = answer.head() {
@@ -305,7 +304,7 @@ fn head_of(answer: &Answer) -> http::Response<()> {
     head
 }
 
-/// Returns the status of a redirection.
+/// Returns the response's status if it is a redirection.
 fn moved(answer: &Answer) -> Option<StatusCode> {
     use StatusCode as S;
     let status = answer.head()?.status();
@@ -313,7 +312,7 @@ fn moved(answer: &Answer) -> Option<StatusCode> {
     (moves.contains(&status) && answer.field(header::LOCATION).is_some()).then_some(status)
 }
 
-/// Returns whether an answer is what was asked for. With `from`, only what begins there is.
+/// Fails unless the response has what was requested. With `from`, a partial response must begin there.
 fn check(target: &Target, answer: &Answer, partial: bool, from: Option<u64>) -> Result {
     let Some(status) = answer.head().map(http::Response::status) else { return Ok(()) };
     let failure = |what: &str| Err(Failure::new(Exit::Http, format!("{target}: {what}")));
@@ -340,14 +339,14 @@ fn check(target: &Target, answer: &Answer, partial: bool, from: Option<u64>) -> 
     }
 }
 
-/// Writes a piece. A connection that has to wait for that is kept alive.
-/// A random number; none is no reason to fail.
+/// Returns a random number, or 0 if there is no randomness, which is no reason to fail.
 fn jitter() -> u16 {
     let mut bytes = [0; 2];
     let _ = aws_lc_rs::rand::fill(&mut bytes);
     u16::from_ne_bytes(bytes)
 }
 
+/// Writes a piece. While the output is blocked, sends a PING after every `pause`.
 async fn pass_on(piece: Bytes, output: &mut Output, connection: &Connection, pause: Duration) -> Result {
     let mut written = pin!(output.write(piece));
     loop {

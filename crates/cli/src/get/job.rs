@@ -1,4 +1,4 @@
-//! Jobs: a URL and where its content goes, and what a job that is done has brought.
+//! Jobs: a URL with its destination, and the outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::exit::Result;
 use crate::output::Destination;
 use crate::target::Target;
 
-/// Something to fetch.
+/// A file to fetch.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    /// As it was given.
+    /// URL as on the command line.
     pub(super) url: String,
     pub(super) target: Target,
     pub(super) destination: Destination,
 }
 
 impl Job {
-    /// Writes the event of its end.
+    /// Emits the event of the job's end.
     pub(super) fn write_end(&self, done: &Result<Done>, events: &Events) {
         match done {
             Ok(done) => events.tell("file_done", || {
@@ -43,14 +43,14 @@ impl Job {
     }
 }
 
-/// Something that was fetched.
+/// A fetched file.
 pub(super) struct Done {
     pub(super) bytes: u64,
     pub(super) took: Duration,
     pub(super) digest: Option<Digest>,
     pub(super) status: Option<StatusCode>,
     pub(super) early_data: bool,
-    /// Number of times that it went on after a failure.
+    /// Number of times that the download continued after a failure.
     pub(super) continued: u32,
     pub(super) origin: Arc<Origin>,
 }

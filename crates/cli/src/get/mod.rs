@@ -1,4 +1,4 @@
-//! `anabranch get`: files from servers.
+//! `anabranch get`: downloads from servers.
 
 mod answer;
 mod ask;
@@ -40,7 +40,7 @@ use crate::signal;
 use crate::target::{LazyEndpoint, Target};
 use crate::verbose::Verbosity;
 
-/// Files that are on their way at the same time.
+/// Maximum number of concurrent downloads.
 const MAX_AT_ONCE: usize = 16;
 /// Application protocol of HTTP/3.
 const H3: &str = "h3";
@@ -49,10 +49,9 @@ const STANDARD: &str = "-";
 
 /// Fetch files over HTTP/3
 ///
-/// Each file is named by the last part of its URL's path, or index.html. It gets its name only once it is
-/// whole, so that nothing is left behind by a failure. Files of one server come over one connection; what
-/// cannot be had does not keep the others from coming, and what is lost on the way is asked for again
-/// (--retry).
+/// Each file is named by the last part of its URL's path, or index.html. It gets its name only when it is
+/// complete, so a failure leaves nothing behind. Files of one server share a connection. A file that cannot
+/// be fetched does not stop the others, and lost parts are requested again (--retry)
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Get {
@@ -64,32 +63,32 @@ pub(crate) struct Get {
     output: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
-    /// Speak HTTP/3, which is the default
+    /// Use HTTP/3, which is the default
     #[arg(long, conflicts_with = "hq")]
     http3: bool,
-    /// Speak hq-interop, HTTP/0.9 over QUIC, as interoperability tests do
+    /// Use hq-interop, HTTP/0.9 over QUIC, as interoperability tests do
     #[arg(long)]
     hq: bool,
     #[command(flatten)]
     ask: Ask,
-    /// Write JSON to a file or, as `-`, to standard output: an object, or an array if several things are
-    /// fetched; the content goes nowhere unless --output says so
+    /// Write JSON to a file or, as `-`, to standard output: an object, or an array for several files; the
+    /// content is discarded unless --output is set
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Fetch everything this many times, each time over new connections that resume those before (0-RTT)
+    /// Fetch everything this many times, each time over new connections that resume the previous ones (0-RTT)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Keep address tokens of servers in a file: a later run spares itself the round trip that a busy server
-    /// asks for. TLS sessions are not kept, as there is no way to store them; those last for one run
-    /// (--repeat)
+    /// Store address tokens of servers in a file: a later run saves the round trip of address validation that
+    /// a busy server asks for. TLS sessions are not stored, as there is no way to serialize them; they last
+    /// for one run (--repeat)
     #[arg(long, value_name = "FILE")]
     session_file: Option<PathBuf>,
-    /// Seconds to wait for a server's first answer
+    /// Seconds to wait for a server's first response
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     timeout: f64,
-    /// Try this many times more, after growing pauses, when a connection or an answer that was there is lost:
-    /// what is missing is asked for, of the same file (Range, If-Range), and has to fit what is there; who
-    /// comes further begins to count anew. 0 gives up at once
+    /// Retry this many times, after growing pauses, when a connection or a response is lost: `get` requests
+    /// the missing part of the same file (Range, If-Range) and checks that it fits. Progress resets the
+    /// count. 0 disables retries
     #[arg(long, value_name = "N", default_value_t = 8)]
     retry: u32,
     /// Show neither progress nor figures
@@ -119,15 +118,15 @@ pub(crate) async fn run(options: Get) -> Result {
     let result = tokio::select! {
         done = fetch_all(options, jobs, endpoint.clone(), &monitor) => done,
         () = monitor.run() => Ok(()),
-        // What was begun is dropped, and no part of a file remains.
+        // Dropping the jobs removes their partial files.
         () = stop.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
     };
     if result.is_err() {
-        // Servers stop sending what nobody wants any longer.
+        // CONNECTION_CLOSE makes the servers stop sending.
         endpoint.farewell().await;
     }
     monitor.end(&result, begin.elapsed());
-    // Tokens that were used are gone, however it ended.
+    // Used tokens are gone, even after a failure.
     let stored = session.map_or(Ok(()), |session| session.store(&endpoint.tokens()));
     result.and(stored)
 }
@@ -171,8 +170,8 @@ async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor
     report.finish(begin.elapsed())
 }
 
-/// Fetches everything, so many at once; gives what became of each job, in their order. People read of each
-/// file when it is there, and of failures of several as they happen.
+/// Runs the jobs, at most `at_once` concurrently, and returns their results in order. Each complete file is
+/// reported at once, and with several jobs so is each failure.
 async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Vec<Result<Done>>> {
     let mut waiting = jobs.iter().cloned().enumerate();
     let mut running = JoinSet::new();
@@ -204,7 +203,7 @@ async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Ve
     }
 }
 
-/// Returns the files to fetch, with their destinations.
+/// Returns the jobs: files to fetch and their destinations.
 fn jobs(options: &Get) -> Result<Vec<Job>> {
     let mut jobs: Vec<Job> = Vec::with_capacity(options.urls.len());
     for url in &options.urls {

@@ -1,4 +1,4 @@
-//! Looks at what is under way several times a second: for bars, for lines, for events.
+//! Periodic observation of downloads and connections, for bars, log lines and events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,11 +15,11 @@ use crate::events::{self, Events};
 use crate::exit::{self, Result};
 use crate::rate::{self, Meter};
 
-/// Interval at which the monitor looks.
+/// Interval between observations.
 const TICK: Duration = Duration::from_millis(200);
-/// Ticks between two lines, or two events.
+/// Number of ticks between two log lines, or two events.
 const EVERY: u32 = 5;
-/// Target of lines about progress.
+/// Target of log lines about progress.
 const TARGET: &str = "anabranch::get";
 
 /// Downloads in progress, and the observers of them.
@@ -29,13 +29,13 @@ pub(super) struct Monitor {
     pub(super) events: Events,
     /// `true` if progress is logged by `tracing` because there are no bars.
     lines: bool,
-    /// Content that has arrived, whatever became of it.
+    /// Content bytes received, including those that were discarded later.
     bytes: AtomicU64,
     files: Mutex<Vec<File>>,
     origins: Mutex<Vec<(Weak<Origin>, Paths)>>,
 }
 
-/// A file on its way.
+/// A file that is being fetched.
 #[derive(Debug)]
 struct File {
     url: String,
@@ -50,7 +50,7 @@ impl Monitor {
         Arc::new(Self { progress, events, lines, bytes, files, origins })
     }
 
-    /// Begins to look at a file, which has this bar until it is finished.
+    /// Adds a file and returns its bar.
     pub(super) fn file(&self, url: &str, name: &str) -> ProgressBar {
         let bar = self.progress.bar(name);
         let meter = Meter::new(Instant::now(), 0);
@@ -59,23 +59,23 @@ impl Monitor {
         bar
     }
 
-    /// Begins to look at a connection, for as long as somebody uses it.
+    /// Adds a connection, which is observed as long as it is in use.
     pub(super) fn origin(&self, origin: &Arc<Origin>) {
         let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
         origins.push((Arc::downgrade(origin), Paths::new(events::id(origin.connection()))));
     }
 
-    /// Counts content that has arrived.
+    /// Counts received content bytes.
     pub(super) fn count(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Gives the content that has arrived so far, in bytes.
+    /// Returns the number of content bytes received so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Looks until it is dropped; not at all if nobody wants to know.
+    /// Observes until it is dropped; does nothing if there are no bars, lines or events.
     pub(super) async fn run(&self) {
         if !self.progress.is_visible() && !self.lines && !self.events.are_wanted() {
             return std::future::pending().await;
@@ -94,7 +94,7 @@ impl Monitor {
         }
     }
 
-    /// Tells that it is over, and how.
+    /// Emits the event of the command's end and its result.
     pub(super) fn end(&self, result: &Result, took: Duration) {
         self.progress.end();
         self.events.tell("end", || {
@@ -131,7 +131,7 @@ impl Monitor {
         }
     }
 
-    /// Tells how it goes.
+    /// Emits the event of the current progress.
     fn tell(&self, total: f64) {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! One server: its connection, and what is asked of it.
+//! One server: its connection, and requests to it.
 
 use anabranch::{ClientConfig, Connection, VarInt, ZeroRttAccepted};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +16,7 @@ use crate::hq;
 use crate::multipath::{ClientPaths, Managed};
 use crate::target::{self, LazyEndpoint, Reached, Target};
 
-/// Interval at which a connection that nobody reads from sends a sign of life: well within the time that
-/// peers take for silence.
+/// Interval of PINGs on a connection that is not being read from. It is well below usual idle timeouts.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Settings of every connection.
@@ -25,18 +24,18 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 pub(super) struct Terms {
     pub(super) endpoint: LazyEndpoint,
     pub(super) config: ClientConfig,
-    /// Speak hq-interop rather than HTTP/3.
+    /// `true` for hq-interop, `false` for HTTP/3.
     pub(super) hq: bool,
     /// Paths that connections use.
     pub(super) paths: ClientPaths,
-    /// Maximum time that a server may take to answer.
+    /// Maximum time until a server's first response.
     pub(super) timeout: Duration,
     /// Destination of events.
     pub(super) events: Events,
 }
 
 impl Terms {
-    /// Returns the time that the output may hold a connection up until it needs a sign of life.
+    /// Returns the time that a blocked output may delay reading before a PING is due.
     pub(super) fn pause(&self) -> Duration {
         self.config.transport().max_idle_timeout().map_or(KEEP_ALIVE, |idle| KEEP_ALIVE.min(idle / 2))
     }
@@ -47,7 +46,7 @@ impl Terms {
 pub(super) struct Origin {
     protocol: Protocol,
     timeout: Duration,
-    /// Taken by who waits for it first.
+    /// Future of the server's decision on early data; the first waiter takes it.
     early_data: Mutex<Option<ZeroRttAccepted>>,
     accepted: OnceCell<bool>,
     paths: Managed,
@@ -83,7 +82,7 @@ impl Origin {
         Ok(Arc::new(Self { protocol, timeout, early_data, accepted, paths, watch }))
     }
 
-    /// Returns the reason that there has been one path only, if several were wanted.
+    /// Returns the reason why the connection had only one path, if several were requested.
     pub(super) fn why_single(&self) -> Option<String> {
         self.paths.why_single(self.connection())
     }
@@ -93,7 +92,7 @@ impl Origin {
         self.connection().close_reason().is_some()
     }
 
-    /// Closes the connection: nothing more is wanted.
+    /// Closes the connection without an error.
     pub(super) fn close(&self) {
         match &self.protocol {
             Protocol::Hq(connection) => connection.close(VarInt::from_u32(0), b""),
@@ -108,7 +107,7 @@ impl Origin {
         }
     }
 
-    /// Asks for something, and waits for the beginning of the answer.
+    /// Sends a request and waits for the beginning of the response.
     pub(super) async fn ask(&self, target: &Target, errand: &Errand) -> Result<Answer> {
         if !errand.is_safe() {
             self.early_data_accepted(target).await?;
@@ -127,15 +126,15 @@ impl Origin {
             }
         };
         self.early_data_accepted(target).await?;
-        // How long an upload takes is not up to the server.
+        // The timeout does not apply while content is being sent: its duration is not up to the server.
         let patient = errand.payload().is_some();
         let timeout = if patient { Duration::MAX } else { self.timeout };
         target::within(target, timeout, Some(self.connection()), answer.begin()).await?;
         Ok(answer)
     }
 
-    /// Waits for a handshake that early data has run ahead of, which fails like any other; says whether the
-    /// server took the early data.
+    /// Waits for the handshake if early data was sent before it was complete. Returns whether the server
+    /// accepted the early data, or the handshake's failure.
     pub(super) async fn early_data_accepted(&self, target: &Target) -> Result<bool> {
         let accept = || async {
             let early_data = self.early_data.lock().unwrap_or_else(PoisonError::into_inner).take();

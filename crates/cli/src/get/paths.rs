@@ -1,4 +1,4 @@
-//! The paths of one connection as people see them while it goes on.
+//! The paths of one connection, as shown to people during a transfer.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::multipath;
 use crate::rate::{self, Meter};
 
-/// Paths of a connection that are shown: those in use before those that are closed.
+/// Maximum number of paths shown for a connection; paths in use come before closed ones.
 const MAX_SHOWN: usize = 8;
 
 /// Observations of a connection's paths.
@@ -21,7 +21,7 @@ pub(super) struct Paths {
     known: BTreeMap<PathId, Seen>,
 }
 
-/// A path.
+/// Observations of one path.
 #[derive(Debug)]
 struct Seen {
     info: PathInfo,
@@ -33,7 +33,7 @@ impl Paths {
         Self { connection, known: BTreeMap::new() }
     }
 
-    /// Takes the newest state. Gives a line for each path that began to fail, works again or was closed.
+    /// Records the newest state. Returns a line for each path that began to fail, recovered or was closed.
     pub(super) fn look(&mut self, now: Instant, stats: &ConnectionStats) -> Vec<String> {
         let mut news = Vec::new();
         for path in stats.all_paths() {
@@ -55,7 +55,7 @@ impl Paths {
         news
     }
 
-    /// Returns those that are shown, in the order of their identifiers.
+    /// Returns the paths that are shown, ordered by path ID.
     fn shown(&self) -> Vec<&Seen> {
         let mut shown: Vec<&Seen> = self.known.values().collect();
         shown.sort_by_key(|seen| (is_closed(&seen.info), std::cmp::Reverse(seen.info.id)));
@@ -69,7 +69,7 @@ impl Paths {
         self.shown().into_iter().map(Seen::line).collect()
     }
 
-    /// Returns the facts about each open path, for programs.
+    /// Returns a JSON value for each open path.
     pub(super) fn facts(&self) -> Vec<Value> {
         let open = self.known.values().filter(|seen| !is_closed(&seen.info));
         open.map(|seen| {
@@ -96,7 +96,7 @@ fn is_closed(path: &PathInfo) -> bool {
     path.closure.is_some() || path.state == PathState::Abandoned
 }
 
-/// Describes the state of a path in a word or a few.
+/// Describes the state of a path in a few words.
 fn state(path: &PathInfo) -> String {
     if let Some(closure) = path.closure {
         let by = if closure.by_peer { " by the peer" } else { "" };

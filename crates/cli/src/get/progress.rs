@@ -1,4 +1,4 @@
-//! Bars for people who watch: one for each file, and below them a line for each path.
+//! Progress bars: one for each file, and below them one line for each path.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,20 +6,20 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{rate, screen};
 
-/// Columns of a name.
+/// Width of a file's name, in columns.
 const NAME: usize = 24;
-/// While nobody knows how long a file is.
+/// Template for a file of unknown length.
 const OPEN: &str = "{prefix} {spinner} {decimal_bytes:>10} {msg} {elapsed:>6}";
-/// With its length, there is also a time that is left.
+/// Template for a file of known length, with the remaining time.
 const KNOWN: &str = "{prefix} {wide_bar} {decimal_bytes:>10}/{decimal_total_bytes:<10} {msg}";
-/// A path, as far as the terminal has room.
+/// Template for a path: as much as fits the terminal's width.
 const PATH: &str = "{wide_msg}";
 
-/// Bars on the terminal; none unless standard error is one.
+/// Progress bars on the terminal; hidden if standard error is not a terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
     bars: MultiProgress,
-    /// The lines of paths.
+    /// One line for each path.
     paths: Mutex<Vec<ProgressBar>>,
 }
 
@@ -31,12 +31,12 @@ impl Progress {
         Self { bars, paths: Mutex::default() }
     }
 
-    /// Returns whether anybody sees it.
+    /// Returns whether the bars are visible.
     pub(super) fn is_visible(&self) -> bool {
         !self.bars.is_hidden()
     }
 
-    /// Returns a bar for a file of unknown length.
+    /// Adds a bar for a file of unknown length.
     pub(super) fn bar(&self, name: &str) -> ProgressBar {
         let bar = ProgressBar::no_length().with_style(style(OPEN));
         let paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ impl Progress {
         bar
     }
 
-    /// Shows these lines below the bars, and no others.
+    /// Shows these lines below the bars, instead of the previous ones.
     pub(super) fn show_paths(&self, lines: Vec<String>) {
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = lines.len().min(paths.len());
@@ -59,27 +59,27 @@ impl Progress {
         paths.iter().zip(lines).for_each(|(line, text)| line.set_message(text));
     }
 
-    /// Takes everything away.
+    /// Removes the bars and the lines of paths from the terminal.
     pub(super) fn clear(&self) {
         self.show_paths(Vec::new());
-        // Fails if the terminal is gone, and then there is nothing to clear.
+        // Fails only if the terminal is gone, with nothing left to clear.
         let _ = self.bars.clear();
     }
 
-    /// Takes everything away for good, bars that were not finished included.
+    /// Removes everything for good, including unfinished bars.
     pub(super) fn end(&self) {
         self.clear();
         self.bars.set_draw_target(ProgressDrawTarget::hidden());
     }
 }
 
-/// Sets the file's length, once it is known.
+/// Sets the file's length when it becomes known.
 pub(super) fn set_length(bar: &ProgressBar, len: u64) {
     bar.set_style(style(KNOWN));
     bar.set_length(len);
 }
 
-/// Shows how fast the file comes, in bytes per second, and how long the rest takes.
+/// Shows the download rate, in bytes per second, and the remaining time.
 pub(super) fn set_rate(bar: &ProgressBar, now: f64) {
     let left = bar.length().map(|len| rate::left(len.saturating_sub(bar.position()), now));
     bar.set_message(format!("{:>12} {:>7}", rate::words(now), left.unwrap_or_default()));
@@ -89,7 +89,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Fits a name into its columns; of a long one the end is kept, which says more than the beginning.
+/// Fits a name into its columns. A long name is cut at its beginning, because its end is more distinctive.
 fn short(name: &str) -> String {
     let printable: Vec<char> = name.chars().filter(|c| !c.is_control()).collect();
     match printable.len().checked_sub(NAME) {

@@ -14,16 +14,16 @@ use crate::exit::{self, Failure, Result};
 use crate::multipath;
 use crate::output::hex;
 
-/// Facts about everything that was fetched, in the order of the command line.
+/// Results of all downloads, in the order of the command line.
 pub(super) struct Report {
-    /// File for JSON, if it is wanted; `-` is standard output.
+    /// File for JSON, if requested; `-` is standard output.
     json: Option<PathBuf>,
     quiet: bool,
     facts: Vec<Value>,
     bytes: u64,
     files: usize,
     failures: Vec<Failure>,
-    /// Servers over whose connections files were fetched.
+    /// Servers whose connections fetched files.
     origins: Vec<Arc<Origin>>,
 }
 
@@ -32,7 +32,7 @@ impl Report {
         Self { json, quiet, facts: Vec::new(), bytes: 0, files: 0, failures: Vec::new(), origins: Vec::new() }
     }
 
-    /// Adds what became of a file.
+    /// Adds the result of a job.
     pub(super) fn add(&mut self, job: &Job, done: Result<Done>) {
         self.files += 1;
         let done = match done {
@@ -51,12 +51,12 @@ impl Report {
         }
     }
 
-    /// Returns whether something could not be had.
+    /// Returns whether a download has failed.
     pub(super) fn has_failed(&self) -> bool {
         !self.failures.is_empty()
     }
 
-    /// Says the rest. If something could not be had, that has the status of the first thing that could not.
+    /// Prints the rest of the report. Fails with the status of the first failed download, if any.
     pub(super) fn finish(mut self, took: Duration) -> Result {
         let failures = std::mem::take(&mut self.failures);
         let (files, failed) = (self.files, failures.len());
@@ -68,7 +68,7 @@ impl Report {
         Err(Failure::new(first.exit(), format!("{failed} of {files} files could not be had")))
     }
 
-    /// Concludes the report. JSON is one object, or an array if there was more than one thing to fetch.
+    /// Concludes the report. JSON is one object, or an array for several downloads.
     fn conclude(self, took: Duration, failed: usize) -> Result {
         let files = self.files;
         let Some(path) = &self.json else {
@@ -92,7 +92,7 @@ impl Report {
     }
 }
 
-/// Says for people that a file is there, with its size, time and rate.
+/// Reports a complete file to people, with its size, time and rate.
 pub(super) fn tell_file(job: &Job, done: &Done) {
     let how = match (done.early_data, done.origin.connection().handshake_data().resumed) {
         (true, _) => ", 0-RTT",
@@ -107,7 +107,7 @@ pub(super) fn tell_file(job: &Job, done: &Done) {
     exit::note(format_args!("{}: {}{how}{continued}", job.url, measured(done.bytes, done.took)));
 }
 
-/// Says for people what each of a connection's paths carried, or why there was only one.
+/// Reports to people the bytes of each path of a connection, or the reason why it had only one.
 fn tell_paths(origin: &Origin) {
     let stats = origin.connection().stats();
     let several = stats.all_paths().nth(1).is_some();
@@ -121,7 +121,7 @@ fn tell_paths(origin: &Origin) {
 
 fn measured(bytes: u64, took: Duration) -> String {
     let rate = mbps(bytes, took);
-    // A rate that would be shown as nothing says nothing.
+    // A rate that rounds to 0.0 is omitted.
     let rate = if rate < 0.05 { String::new() } else { format!(" ({rate:.1} Mbit/s)") };
     format!("{bytes} bytes in {:.3} s{rate}", took.as_secs_f64())
 }

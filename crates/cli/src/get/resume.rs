@@ -1,4 +1,5 @@
-//! State of a file that has begun to arrive, so that after a failure only the rest is fetched, and fits.
+//! State of a partly received file, so that after a failure only the rest is requested, and is checked to
+//! fit.
 
 use std::time::Duration;
 
@@ -8,20 +9,20 @@ use http::{HeaderMap, Response, StatusCode};
 
 use crate::exit::{Exit, Failure, Result};
 
-/// Bytes before the rest that are fetched once more, to compare them with those that are there.
+/// Maximum number of received bytes that are requested again, to compare them with the new response.
 pub(super) const MAX_OVERLAP: usize = 4 * 1024;
-/// The first pause before another try; each one is twice as long as the one before.
+/// Pause before the first retry; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest one.
+/// Maximum pause before a retry.
 const MAX_PAUSE: Duration = Duration::from_secs(16);
 
-/// Range of bytes of a file that an answer has (RFC 9110 §14.4).
+/// Byte range in a response (RFC 9110 §14.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     start: u64,
-    /// Behind the last byte, if that is known.
+    /// Offset after the last byte, if known.
     end: Option<u64>,
-    /// Of the whole file, if that is known.
+    /// Size of the whole file, if known.
     total: Option<u64>,
 }
 
@@ -43,37 +44,37 @@ impl Part {
 #[derive(Debug)]
 pub(super) struct Arrived {
     part: Part,
-    /// `true` if an answer had less than the whole file.
+    /// `true` if the response contained less than the whole file.
     is_partial: bool,
-    /// Validator that an answer must have to be of the same file: a strong entity tag, or else a date that is
-    /// strong enough.
+    /// Validator that identifies the file: a strong entity tag, or else a strong modification date. Later
+    /// responses must have the same one.
     validator: Option<HeaderValue>,
     bytes: u64,
-    /// The last of them.
+    /// Last received bytes.
     tail: Vec<u8>,
 }
 
-/// Relation of another answer to the part that has arrived.
+/// Relation of a new response to the received part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It goes on behind what is there, after as many bytes that are there already.
+    /// The response continues the received part, after this many repeated bytes.
     GoesOn(usize),
-    /// It begins anew: the file is another one, or the server has no parts of it.
+    /// The response begins anew: the file has changed, or the server does not support ranges.
     Anew,
 }
 
 impl Arrived {
-    /// Creates the state before the first byte of an answer with this head.
+    /// Creates the state before the first content byte of a response with this header.
     pub(super) fn begin(head: &Response<()>) -> Self {
         let part = Part::of(head);
         let is_partial = head.status() == StatusCode::PARTIAL_CONTENT;
-        // Several parts in one answer have no rest that could be asked for.
+        // A response with several ranges cannot be continued.
         let validator = part.and_then(|_| validator(head.headers()));
         let part = part.unwrap_or(Part { start: 0, end: None, total: None });
         Self { part, is_partial, validator, bytes: 0, tail: Vec::new() }
     }
 
-    /// Creates the state for an answer that repeats `tail`, the last bytes of a file that was there before.
+    /// Creates the state for a response that repeats `tail`, the last bytes of an existing file.
     pub(super) fn behind(head: &Response<()>, tail: Vec<u8>) -> Self {
         let mut arrived = Self::begin(head);
         arrived.part.start += tail.len() as u64;
@@ -85,7 +86,7 @@ impl Arrived {
         self.bytes
     }
 
-    /// Returns the size of the whole part, if that is known.
+    /// Returns the size of the requested part, if known.
     pub(super) fn wanted(&self) -> Option<u64> {
         self.part.end.map(|end| end.saturating_sub(self.part.start))
     }
@@ -98,8 +99,8 @@ impl Arrived {
         self.tail.extend_from_slice(kept);
     }
 
-    /// Returns the header fields that ask for the rest, and for a little of the part that is there. `None` if
-    /// nothing shows whether that would be of the same file.
+    /// Returns the header fields that request the rest and a short overlap. `None` if no validator could show
+    /// that the rest is of the same file.
     pub(super) fn rest(&self) -> Option<[(header::HeaderName, HeaderValue); 2]> {
         let validator = self.validator.clone().filter(|_| self.bytes > 0)?;
         let from = self.part.start + self.bytes - self.tail.len() as u64;
@@ -108,10 +109,10 @@ impl Arrived {
         Some([(header::RANGE, range.try_into().ok()?), (header::IF_RANGE, validator)])
     }
 
-    /// Returns the relation of an answer to the request for the rest.
+    /// Compares a response with the request for the rest.
     ///
     /// # Errors
-    /// If it is neither the rest nor the whole.
+    /// Fails if the response has neither the rest nor the whole file.
     pub(super) fn fit(&self, head: &Response<()>) -> Result<Fit> {
         match head.status() {
             StatusCode::PARTIAL_CONTENT => {
@@ -121,7 +122,7 @@ impl Arrived {
                     (part.start, part.end, part.total) == (from, self.part.end.or(part.end), self.part.total)
                 };
                 match part {
-                    // A server that ignores If-Range says which file it is nevertheless.
+                    // A server that ignores If-Range still sends the validator.
                     Some(part) if same(&part) && self.has_same_validator(head.headers()) => {
                         Ok(Fit::GoesOn(self.tail.len()))
                     }
@@ -144,11 +145,11 @@ impl Arrived {
         }
     }
 
-    /// Compares what came once more with what is there, and takes it off the front of `piece`; `left` bytes
-    /// of it are to come.
+    /// Compares the repeated bytes with those already received, and removes them from the front of `piece`.
+    /// `left` is the number of repeated bytes that have not been compared.
     ///
     /// # Errors
-    /// If they differ.
+    /// Fails if the bytes differ.
     pub(super) fn compare(&self, piece: &mut Bytes, left: &mut usize) -> Result {
         let n = piece.len().min(*left);
         let there = &self.tail[self.tail.len() - *left..][..n];
@@ -165,9 +166,9 @@ fn is_tag(validator: &HeaderValue) -> bool {
     validator.as_bytes().starts_with(b"\"")
 }
 
-/// Returns the validator that If-Range may name (RFC 9110 §13.1.5): a strong entity tag, or a date of
-/// modification that lies so long before the answer that the file cannot have changed twice in that second
-/// (§8.8.2.2).
+/// Returns the validator for If-Range (RFC 9110 §13.1.5): a strong entity tag, or else a strong modification
+/// date. The date is strong if it lies so long before the response that the file cannot have changed twice in
+/// that second (§8.8.2.2).
 fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     if let Some(tag) = headers.get(header::ETAG) {
         return Some(tag.clone()).filter(is_tag);
@@ -178,12 +179,12 @@ fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     (age >= Duration::from_secs(1)).then(|| modified.clone())
 }
 
-/// Number of tries and the pauses between them.
+/// Count of retries, and the pauses between them.
 #[derive(Debug)]
 pub(super) struct Tries {
     allowed: u32,
     made: u32,
-    /// Bytes that had arrived at the last failure.
+    /// Number of bytes that had arrived at the last failure.
     bytes: u64,
 }
 
@@ -192,11 +193,11 @@ impl Tries {
         Self { allowed, made: 0, bytes: 0 }
     }
 
-    /// Returns the number of the next try after a failure with `bytes` present, and the pause before it;
-    /// `None` if there are no more. Progress since the last failure starts the count anew.
+    /// Returns the number of the next retry after a failure with `bytes` received, and the pause before it.
+    /// `None` if no retries are left. Progress since the last failure resets the count.
     ///
-    /// `random`, any number, shortens the pause by up to a half. This way the clients of a server that was
-    /// away do not all come back at the same time.
+    /// `random`, any number, shortens the pause by up to a half, so that a server that was down does not get
+    /// all its clients back at once.
     pub(super) fn next(&mut self, bytes: u64, random: u16) -> Option<(u32, Duration)> {
         if bytes > self.bytes {
             (self.made, self.bytes) = (0, bytes);

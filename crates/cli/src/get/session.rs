@@ -1,7 +1,7 @@
-//! `--session-file`: what a later run can show to servers that this one has met.
+//! `--session-file`: state of this run that a later run can present to the same servers.
 //!
-//! These are address tokens (NEW_TOKEN, RFC 9000 §8.1.3). TLS sessions are not among them: rustls has no way
-//! to store one outside of the process.
+//! The file contains address tokens (NEW_TOKEN, RFC 9000 §8.1.3). It contains no TLS sessions, because rustls
+//! cannot serialize them.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure, Result};
 
-/// Longest file that is read, in bytes: several times what is ever written.
+/// Maximum length of a file that is read, in bytes: several times what this program writes.
 const MAX_FILE: u64 = 1 << 20;
-/// Only for its owner: a token tells who somebody is.
+/// Mode of the file: readable by its owner only, because a token identifies the client.
 const MODE: u32 = 0o600;
 
-/// A file of tokens.
+/// File of address tokens.
 pub(super) struct SessionFile(PathBuf);
 
 impl SessionFile {
@@ -27,7 +27,7 @@ impl SessionFile {
         Self(path)
     }
 
-    /// Returns the tokens in it. A file that is not there yet has none.
+    /// Returns the tokens in the file, or none if it does not exist.
     pub(super) fn load(&self) -> Result<Vec<AddressToken>> {
         let name = self.0.display();
         let mut text = String::new();
@@ -44,7 +44,7 @@ impl SessionFile {
         })
     }
 
-    /// Puts `tokens` in the place of what was there.
+    /// Replaces the content of the file with `tokens`.
     pub(super) fn store(&self, tokens: &[AddressToken]) -> Result {
         let line = |token: &AddressToken| {
             json!({
@@ -74,7 +74,7 @@ fn token(value: &Value) -> Option<AddressToken> {
     Some(AddressToken { server_name, version, token: token.into() })
 }
 
-/// Readers see either the old content or the new one.
+/// Replaces a file atomically: readers see either the old content or the new one.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));

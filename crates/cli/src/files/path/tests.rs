@@ -51,7 +51,7 @@ fn bad_paths_have_their_status() {
 }
 
 proptest! {
-    /// Whatever is parsed has ordinary components only, and means the same when it is written down again.
+    /// A parsed path has only ordinary components, and parses to itself when it is encoded again.
     #[test]
     fn what_is_parsed_stays_below(path in "/[a./%02eEfF\\\\ü-]{0,30}") {
         if let Ok(wanted) = Wanted::parse(&path) {

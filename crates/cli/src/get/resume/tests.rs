@@ -22,7 +22,7 @@ fn the_rest_is_asked_for_with_an_overlap() {
     assert_eq!(fields(&arrived).unwrap(), ["bytes=0-", "\"a\""]);
     arrived.push(&[7; 3 * MAX_OVERLAP / 2]);
     assert_eq!(fields(&arrived).unwrap()[0], format!("bytes={}-", 10 + MAX_OVERLAP / 2));
-    // Of a part, the rest of the part.
+    // The response has a part; the rest is that of the part.
     let part = [("content-range", "bytes 100-299/5000"), ("etag", "\"a\"")];
     let mut arrived = Arrived::begin(&head(206, &part));
     arrived.push(&[0; 50]);
@@ -94,7 +94,7 @@ fn pauses_grow_and_progress_counts_anew() {
     assert_eq!(Tries::new(0).next(5, 0), None);
 }
 
-/// Clients that lost the same server at the same time come back spread over half of the pause.
+/// The pauses of clients that lost the same server differ by up to a half.
 #[test]
 fn pauses_differ_by_what_is_random() {
     let pause = |random| {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Events;
 use crate::multipath;
 
-/// Tells of a connection until it is dropped, which is the connection's end as far as events go.
+/// Emitter of a connection's events. Dropping it emits the end of the connection.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionEvents(Option<Arc<Watched>>);
 
@@ -19,13 +19,13 @@ struct Watched {
     connection: Connection,
     id: String,
     events: Events,
-    /// Events that were reported.
+    /// `true` once the event of the complete handshake was emitted.
     established: AtomicBool,
     closed: AtomicBool,
 }
 
 impl ConnectionEvents {
-    /// Begins to watch, if somebody wants events.
+    /// Starts to watch a connection, if events are requested.
     pub(crate) fn new(connection: &Connection, events: &Events) -> Self {
         if !events.are_wanted() {
             return Self(None);
@@ -41,7 +41,7 @@ impl ConnectionEvents {
         Self(Some(watched))
     }
 
-    /// Tells that the handshake is complete; once, however often it is called.
+    /// Emits the event of the complete handshake, but only at the first call.
     pub(crate) fn established(&self) {
         if let Some(watched) = self.0.as_ref().filter(|one| !one.established.swap(true, Ordering::Relaxed)) {
             watched.tell_established();
@@ -49,12 +49,12 @@ impl ConnectionEvents {
     }
 }
 
-/// Returns the name by which both ends know a connection.
+/// Returns the ID by which both ends' events name a connection.
 pub(crate) fn id(connection: &Connection) -> String {
     connection.original_dcid().to_string()
 }
 
-/// Tells of paths until there is nothing more to be told.
+/// Emits events of paths until the connection has ended.
 async fn follow(watched: Weak<Watched>, mut paths: anabranch::PathEvents) {
     while let Some(event) = paths.next().await {
         let Some(watched) = watched.upgrade() else { return };
@@ -156,7 +156,7 @@ impl Watched {
         self.connection.stats().all_paths().find(|path| path.id == id).cloned()
     }
 
-    /// Tells of a path, with further fields.
+    /// Emits an event of a path, with additional fields.
     fn tell_of(&self, path: PathId, name: &'static str, mut fields: Value) {
         fields["connection"] = self.id.clone().into();
         fields["path"] = path.0.into();

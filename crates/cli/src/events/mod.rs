@@ -1,4 +1,4 @@
-//! `--events`: what happens, as it happens, one JSON object on each line. `docs/get.md` has the list.
+//! `--events`: events as they happen, one JSON object on each line. `docs/get.md` lists them.
 
 mod connection;
 
@@ -17,26 +17,26 @@ pub(crate) use self::connection::{ConnectionEvents, id};
 use crate::exit::{Exit, Failure, Result};
 use crate::lines::{Form, Lines};
 
-/// RFC 3339 in UTC, with microseconds.
+/// Format of times: RFC 3339 in UTC, with microseconds.
 const TIME: StaticFormatDescription =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
 
 /// Destination of events.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct EventsTo {
-    /// Write what happens to connections and paths as it happens, a JSON object on each line, to FILE or, as
-    /// `-`, to standard output
+    /// Write events of connections and paths as they happen, a JSON object on each line, to FILE or, as `-`,
+    /// to standard output
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
 }
 
 impl EventsTo {
-    /// Returns whether they go to standard output, where nothing else may go then.
+    /// Returns whether events go to standard output, which then must have no other content.
     pub(crate) fn is_standard(&self) -> bool {
         self.events.as_deref() == Some(Path::new("-"))
     }
 
-    /// Refuses to mix events with `other` on standard output, if that `goes` there.
+    /// Fails if events and `other` would both go to standard output; `goes` states whether `other` does.
     pub(crate) fn check(&self, goes: bool, other: &str) -> Result {
         if !goes || !self.is_standard() {
             return Ok(());
@@ -46,7 +46,7 @@ impl EventsTo {
         Err(failure.or("name a file for one of them"))
     }
 
-    /// Makes the file.
+    /// Opens the destination.
     pub(crate) fn open(&self) -> Result<Events> {
         let Some(path) = &self.events else { return Ok(Events::default()) };
         let form =
@@ -60,12 +60,12 @@ impl EventsTo {
     }
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug)]
 struct Event {
     time: SystemTime,
     name: &'static str,
-    /// An object.
+    /// Fields, as a JSON object.
     fields: Value,
 }
 
@@ -74,7 +74,7 @@ impl Event {
         Self { time: SystemTime::now(), name, fields }
     }
 
-    /// Writes it with time and name in front.
+    /// Formats the event as a line that begins with time and name.
     fn line(&self) -> String {
         let time = OffsetDateTime::from(self.time).format(&TIME).unwrap_or_default();
         let fields = self.fields.to_string();
@@ -84,24 +84,24 @@ impl Event {
     }
 }
 
-/// Sender of events; it drops them if nobody wants them. Cloning it is cheap.
+/// Queue of events. It discards them if they were not requested. Cloning it is cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Events(Option<Lines<Event>>);
 
 impl Events {
-    /// Returns whether somebody wants them.
+    /// Returns whether events are requested.
     pub(crate) fn are_wanted(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells of `name` with the fields of an object, which are made only if somebody wants them.
+    /// Emits the event `name`. `fields` returns a JSON object, and is called only if events are requested.
     pub(crate) fn tell(&self, name: &'static str, fields: impl FnOnce() -> Value) {
         if let Some(lines) = &self.0 {
             lines.push(Event::new(name, fields()));
         }
     }
 
-    /// Waits until everything is written, but not for long.
+    /// Waits a short time until all events are written.
     pub(crate) fn flush(&self) {
         self.0.iter().for_each(Lines::flush);
     }

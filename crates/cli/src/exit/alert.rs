@@ -1,13 +1,13 @@
-//! TLS alerts in words, with what to do about them.
+//! Explanations of TLS alerts, with remedies.
 
 use anabranch::{ConnectionError, alert_name};
 
 use super::{Exit, Failure};
 
-/// Remedy for a client whose server has a certificate that nobody trusted vouches for.
+/// Remedy for a client that does not trust the server's certificate.
 const TRUST: &str = "trust it with --ca FILE or its key with --pin sha256:…, or use --insecure if it does not matter who answers";
 
-/// Explains an error that is a TLS alert (RFC 8446 §6); `None` if it is something else.
+/// Explains an error that is a TLS alert (RFC 8446 §6); `None` for other errors.
 pub(crate) fn explain(error: &ConnectionError) -> Option<Failure> {
     match error {
         ConnectionError::Transport(error) => Some(ours(error.code.alert()?, &error.reason)),
@@ -16,7 +16,7 @@ pub(crate) fn explain(error: &ConnectionError) -> Option<Failure> {
     }
 }
 
-/// Explains an alert that this end sent: it did not accept the peer's part of the handshake.
+/// Explains an alert that this end sent, because it rejected the peer's part of the handshake.
 fn ours(alert: u8, reason: &str) -> Failure {
     let (what, remedy) = match alert {
         48 => ("the peer's certificate is not trusted: nobody who is trusted here has signed it", TRUST),
@@ -45,7 +45,7 @@ fn ours(alert: u8, reason: &str) -> Failure {
     failure(alert, what, reason).or(remedy)
 }
 
-/// Returns an alert of the peer: what this end showed was not accepted.
+/// Explains an alert that the peer sent, because it rejected this end's part of the handshake.
 fn theirs(alert: u8, reason: &str) -> Failure {
     let (what, remedy) = match alert {
         120 => (
@@ -74,7 +74,7 @@ fn theirs(alert: u8, reason: &str) -> Failure {
 fn failure(alert: u8, what: &str, reason: &str) -> Failure {
     let exit = if matches!(alert, 42..=46 | 48 | 49 | 116) { Exit::Certificate } else { Exit::Handshake };
     let name = alert_name(alert).map(|name| format!(" {name}")).unwrap_or_default();
-    // How rustls wraps what is not its own says nothing to people.
+    // Removes rustls's wrapper around errors of others, which means nothing to people.
     let reason = reason.split_once("OtherError(").map_or(reason, |(_, own)| own.trim_end_matches(')'));
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Failure::new(exit, format!("{what}{reason} (TLS alert {alert}{name})"))

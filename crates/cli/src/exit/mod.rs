@@ -1,4 +1,4 @@
-//! Ends of commands: one line on standard error, and a status that scripts can tell apart.
+//! Ends of commands: one line on standard error, and an exit status for scripts.
 
 mod alert;
 
@@ -17,56 +17,56 @@ use crate::screen;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// The command line or a file named there cannot be used.
+    /// The command line, or a file that it names, is invalid.
     Usage = 2,
     /// A host name could not be resolved.
     Resolution = 3,
-    /// The handshake failed for another reason than the certificate.
+    /// The handshake failed for a reason other than the certificate.
     Handshake = 4,
     /// A certificate is not trusted.
     Certificate = 5,
-    /// The peer did not do what the protocol, or the request, asked for.
+    /// The peer violated the protocol, or did not do what the request asked for.
     Protocol = 6,
-    /// The peer did not answer in time.
+    /// The peer did not respond in time.
     Timeout = 7,
     /// Reading or writing a file or a socket failed.
     Io = 8,
     /// The address to listen on is in use.
     BusyPort = 9,
-    /// A signal ended it before it was done.
+    /// A signal ended the command early.
     Interrupted = 10,
-    /// The server answered, but not with what was asked for: an HTTP status of 300 or more.
+    /// The server responded with an HTTP status of 300 or more.
     Http = 11,
-    /// Results are not whole.
+    /// Results are incomplete.
     #[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "only the lab has results"))]
     Incomplete = 12,
-    /// A network path that was named does not exist, or cannot be used.
+    /// A network path that the command line names does not exist or cannot be used.
     NoPath = 13,
-    /// A test case of the interop runner failed, for whatever reason.
+    /// A test case of the interop runner failed, for any reason.
     Failed = 1,
     /// The interop runner's test case is unknown.
     UnknownCase = 127,
 }
 
-/// Meaning of the statuses, at the end of the help of the commands that use them.
+/// Explanation of the statuses, for the help of the commands that use them.
 pub(crate) const STATUSES: &str = "\
 Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
 8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more,
 12 results of the lab that are not whole, 13 a network path that was named and cannot be used.";
 
-/// Prospect that trying again after a failure is of use.
+/// Chance that a retry helps after a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Passing {
-    /// It will be the same the next time.
+    /// The failure would occur again.
     #[default]
     Never,
-    /// A connection or a stream was lost that was there.
+    /// An existing connection or stream was lost.
     Lost,
-    /// There was no answer, or no way to ask.
+    /// The peer did not respond, or could not be reached.
     Unanswered,
 }
 
-/// A command's failure: the fault and the remedy.
+/// A command's failure: the fault and its remedy.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -87,7 +87,7 @@ impl Failure {
         self
     }
 
-    /// Returns the same failure, said of `subject` unless that is what it speaks of already.
+    /// Returns the failure with `subject` in front, unless the text names it already.
     pub(crate) fn about(mut self, subject: &str) -> Self {
         if !self.what.contains(subject) {
             self.what = format!("{subject}: {}", self.what);
@@ -99,7 +99,7 @@ impl Failure {
         Self::new(Exit::Io, format!("{what}: {error}"))
     }
 
-    /// Returns the same failure, which may pass.
+    /// Returns the failure with this chance that a retry helps.
     pub(crate) fn passing(self, passing: Passing) -> Self {
         Self { passing, ..self }
     }
@@ -108,7 +108,7 @@ impl Failure {
         self.passing
     }
 
-    /// Returns the same failure, with the number of times that it was tried again.
+    /// Returns the failure with the number of retries.
     pub(crate) fn after(self, tries: u32) -> Self {
         let what = match tries {
             0 => self.what,
@@ -123,7 +123,7 @@ impl Failure {
         &self.what
     }
 
-    /// Returns the same failure, with another status.
+    /// Returns the failure with another status.
     pub(crate) fn with_exit(self, exit: Exit) -> Self {
         Self { exit, ..self }
     }
@@ -132,20 +132,20 @@ impl Failure {
         self.exit
     }
 
-    /// Says it on standard error, on one line.
+    /// Prints the failure on standard error, on one line, and returns its status.
     pub(crate) fn report(&self) -> ExitCode {
         self.say();
         ExitCode::from(self.exit as u8)
     }
 
-    /// Says the same where the command goes on.
+    /// Prints the failure; the command continues.
     pub(crate) fn say(&self) {
         note(format_args!("anabranch: {}", one_line(&self.to_string())));
     }
 }
 
-/// Returns a text without its line breaks, and with escapes for whatever else could act on a terminal: peers
-/// have a say in it.
+/// Replaces line breaks, and escapes characters that could control a terminal: peers determine part of the
+/// text.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -165,8 +165,7 @@ pub(crate) fn say(line: impl fmt::Display) -> Result {
     said.map_err(|error| Failure::io("cannot write to standard output", &error))
 }
 
-/// Writes a line to standard error, above the bars that are shown there. If that fails, there is nobody to
-/// tell.
+/// Writes a line to standard error, above the progress bars. An error cannot be reported and is ignored.
 pub(crate) fn note(line: impl fmt::Display) {
     let _ = screen::above(|| writeln!(io::stderr(), "{line}"));
 }
@@ -196,7 +195,8 @@ impl From<ConnectError> for Failure {
 }
 
 impl From<ConnectionError> for Failure {
-    /// Converts the error; `Handshake` is up to callers that know that the handshake was not over yet.
+    /// Converts the error. Only the caller knows whether the handshake was complete, so `Handshake` is set by
+    /// [`handshake`].
     fn from(error: ConnectionError) -> Self {
         if let Some(alert) = alert::explain(&error) {
             return alert;
@@ -224,7 +224,7 @@ impl From<ConnectionError> for Failure {
             ConnectionError::Reset | ConnectionError::PeerApplication { .. } => {
                 Self::new(Exit::Protocol, error).passing(Passing::Lost)
             }
-            // A server that ends, or has no room now, says so with these.
+            // A server that stops, or is overloaded at present, sends these codes.
             ConnectionError::PeerTransport(ref closed) if PASSING_CODES.contains(&closed.code) => {
                 Self::new(Exit::Protocol, error).passing(Passing::Lost)
             }
@@ -234,14 +234,14 @@ impl From<ConnectionError> for Failure {
     }
 }
 
-/// Codes with which servers close connections that may be made again.
+/// Codes of a server's CONNECTION_CLOSE after which a new connection may succeed.
 const PASSING_CODES: [TransportErrorCode; 3] = [
     TransportErrorCode::NO_ERROR,
     TransportErrorCode::INTERNAL_ERROR,
     TransportErrorCode::CONNECTION_REFUSED,
 ];
 
-/// Remedy for a peer that never answers.
+/// Remedy for a peer that never responds.
 const UNANSWERED: &str = "check address, port and firewalls for UDP";
 
 /// Converts the failure of all attempts to connect.
@@ -253,7 +253,7 @@ pub(crate) fn attempt(error: AttemptError) -> Failure {
     }
 }
 
-/// Converts a failure before the end of the handshake.
+/// Converts a failure of the handshake.
 pub(crate) fn handshake(error: ConnectionError) -> Failure {
     match Failure::from(error) {
         failure if failure.exit == Exit::Protocol => failure.with_exit(Exit::Handshake),

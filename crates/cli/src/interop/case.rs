@@ -1,38 +1,38 @@
-//! The test cases by what an endpoint does differently in them.
+//! Test cases, by the behaviour that they require of an endpoint.
 
 use crate::hq;
 use crate::perf::http3;
 
-/// Behaviour that a test case asks of an endpoint.
+/// Behaviour that a test case requires of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TestCase {
     /// One connection, one small file, no Retry.
     Handshake,
-    /// One connection, all files at once, through windows that have to be widened on the way.
+    /// One connection, all files at once, with small flow control windows that must be extended.
     Transfer,
-    /// A connection for each file.
+    /// One connection for each file.
     MultiConnect,
-    /// Both ends have only TLS_CHACHA20_POLY1305_SHA256.
+    /// Both ends support only TLS_CHACHA20_POLY1305_SHA256.
     ChaCha20,
-    /// The client updates keys early.
+    /// The client initiates a key update early.
     KeyUpdate,
-    /// The server has every client prove its address.
+    /// The server validates every client's address with Retry.
     Retry,
-    /// The first file on one connection, the others on a second one that resumes it.
+    /// The first file on one connection, the others on a second one that resumes the session.
     Resumption,
-    /// The same, and the second connection asks in 0-RTT.
+    /// As `Resumption`, with the second connection's requests in 0-RTT.
     ZeroRtt,
-    /// The client begins with version 1, the server chooses version 2 (RFC 9368).
+    /// The client begins with version 1 and the server chooses version 2 (RFC 9368).
     V2,
-    /// Marks are watched.
+    /// The runner checks ECN marks.
     Ecn,
-    /// The server has a preferred address, and the client moves.
+    /// The server has a preferred address, to which the client migrates.
     ConnectionMigration,
     /// All files at once, over HTTP/3.
     Http3,
 }
 
-/// The runner's names, in TESTCASE and in its lists: several names may mean the same to an endpoint.
+/// Names of the runner, in TESTCASE and in its lists. Several names may require the same behaviour.
 const NAMES: &[(&str, TestCase)] = &[
     ("handshake", TestCase::Handshake),
     ("longrtt", TestCase::Handshake),
@@ -61,13 +61,13 @@ const NAMES: &[(&str, TestCase)] = &[
     ("http3", TestCase::Http3),
 ];
 
-/// Idle timeout of most cases, and of those in which a third of all packets gets lost: until a round trip
-/// succeeds, probes come at intervals that double from one second.
+/// Idle timeout of most cases, and of those in which a third of all packets is lost. Until a round trip
+/// succeeds, the probe timeout doubles, from one second on.
 const IDLE_MS: u64 = 30_000;
 const PERSISTENT_IDLE_MS: u64 = 120_000;
 
 impl TestCase {
-    /// Returns the case of this name; `None` if there is none.
+    /// Returns the case with this name; `None` if it is unknown.
     pub(super) fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, case)| *case)
     }

@@ -1,4 +1,4 @@
-//! The client: it fetches what REQUESTS names.
+//! The client: it fetches the URLs in REQUESTS.
 
 use std::net::SocketAddr;
 
@@ -12,11 +12,11 @@ use crate::target::Target;
 use anabranch::congestion::Algorithm;
 use tokio::task::JoinSet;
 
-/// Window of a stream, in bytes: small, so that a transfer depends on its being widened.
+/// Window of a stream, in bytes. It is small, so that a transfer depends on MAX_STREAM_DATA.
 const WINDOW: u64 = 256 * 1024;
-/// Paths that a client offers, to servers that mostly want but one.
+/// Number of paths that a client supports; most servers support one only.
 const PATHS: u32 = 4;
-/// Connections at once where each fetches one file.
+/// Maximum number of concurrent connections that fetch one file each.
 const CONCURRENCY: usize = 10;
 
 pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
@@ -28,7 +28,7 @@ pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
     work.fetch(paths).await
 }
 
-/// A server, and what to fetch there.
+/// A server and the files to fetch from it.
 #[derive(Clone)]
 struct Work {
     server: SocketAddr,
@@ -55,7 +55,7 @@ impl Work {
         Ok(Self { server, name: host, case, paths, downloads: contract.downloads.clone() })
     }
 
-    /// Fetches `paths` as the case wants it and reports on standard output.
+    /// Fetches `paths` as the test case requires, and reports on standard output.
     async fn fetch(&self, paths: Vec<String>) -> Result {
         let tuning = Tuning {
             no_migration: false,
@@ -84,7 +84,7 @@ impl Work {
     }
 }
 
-/// Fetches each file over a connection of its own.
+/// Fetches each file over its own connection.
 async fn one_by_one(work: Work) -> Result {
     let mut waiting = work.paths.clone().into_iter();
     let mut running = JoinSet::new();

@@ -1,38 +1,38 @@
-//! The runner's contract: environment variables and folders.
+//! The contract with the runner: environment variables and folders.
 
 use std::path::PathBuf;
 
 use super::case::TestCase;
 use crate::exit::{Exit, Failure, Result};
 
-/// A server's default port.
+/// Default port of the server.
 const PORT: u16 = 443;
 
-/// The end to be.
+/// Role of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Client,
     Server,
 }
 
-/// The environment of an endpoint.
+/// Parsed environment of an endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Contract {
     pub(super) role: Role,
     /// URLs that a client fetches.
     pub(super) requests: Vec<String>,
-    /// Folder that a server serves.
+    /// Folder whose files the server serves.
     pub(super) www: PathBuf,
-    /// Folder of `cert.pem` and `priv.key`.
+    /// Folder with `cert.pem` and `priv.key`.
     pub(super) certs: PathBuf,
-    /// Folder that a client writes to, and nothing else.
+    /// Folder for the client's downloads, and nothing else.
     pub(super) downloads: PathBuf,
     /// Port that a server listens on.
     pub(super) port: u16,
 }
 
 impl Contract {
-    /// Reads the environment; whether the case is known is decided first.
+    /// Reads the environment. An unknown test case is reported before any other error.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<(Self, TestCase)> {
         let of = |name: &str| variable(name).filter(|value| !value.is_empty());
         let name = of("TESTCASE").unwrap_or_default();
@@ -63,7 +63,7 @@ impl Contract {
     }
 }
 
-/// Sets the exit status of a failure to the only one that the runner knows for failures.
+/// Sets the exit status to the only one that the runner accepts for failures.
 pub(super) fn failed(failure: Failure) -> Failure {
     failure.with_exit(Exit::Failed)
 }

@@ -1,5 +1,5 @@
-//! `anabranch interop`: an endpoint of the public interop runner (quic-interop-runner). The runner speaks
-//! through environment variables, folders and exit statuses; `interop/run_endpoint.sh` passes them on.
+//! `anabranch interop`: an endpoint of the public interop runner (quic-interop-runner). Its interface
+//! consists of environment variables, folders and exit statuses; `interop/run_endpoint.sh` passes them on.
 
 mod case;
 mod client;
@@ -12,11 +12,11 @@ use clap::{Args, Subcommand};
 use self::contract::{Contract, Role};
 use crate::exit::Result;
 
-/// Be an endpoint of the QUIC interop runner
+/// Run an endpoint of the QUIC interop runner
 #[derive(Args, Debug)]
 #[command(after_help = ENVIRONMENT)]
 pub(crate) struct Interop {
-    /// Only say, by the exit status, whether TESTCASE is known
+    /// Only report, by the exit status, whether TESTCASE is known
     #[arg(long)]
     pub(crate) check: bool,
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub(crate) struct Interop {
 /// Cases that the public runner does not have.
 #[derive(Subcommand, Debug)]
 enum Own {
-    /// Be an end of a multipath case of this project (see peers/README.md)
+    /// Run an endpoint of a multipath case of this project (see peers/README.md)
     #[command(subcommand)]
     Multipath(multipath::Multipath),
 }

@@ -1,4 +1,4 @@
-//! The server: it serves `/www` until it is told to stop.
+//! The server: it serves `/www` until it is stopped.
 
 use anabranch::{
     Endpoint, MultipathConfig, PreferredAddresses, RetryPolicy, ServerConfig, TransportConfig, VarInt,
@@ -21,7 +21,7 @@ use crate::signal::Stop;
 
 /// Port of the preferred address.
 const PREFERRED_PORT: u16 = 4443;
-/// Time that clients get to learn that the server stops.
+/// Time for clients to receive CONNECTION_CLOSE when the server stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
@@ -39,7 +39,7 @@ pub(super) async fn run(contract: &Contract, case: TestCase) -> Result {
     Ok(())
 }
 
-/// Listens on all addresses, on those of version 6 as well if the host has any.
+/// Binds all addresses, including IPv6 if the host has it.
 fn start(contract: &Contract, case: TestCase) -> Result<Endpoint> {
     let preferred =
         if case == TestCase::ConnectionMigration { preferred_addresses()? } else { Default::default() };
@@ -67,11 +67,11 @@ fn configuration(contract: &Contract, case: TestCase) -> Result<ServerConfig> {
     }
     let tls = builder.key_log_from_environment().build().map_err(|error| Failure::new(Exit::Usage, error))?;
     let idle = Duration::from_millis(case.idle_ms());
-    // In other cases the runner wants to see version 1, whatever else a client offers.
+    // In all other cases the runner expects version 1, whatever versions a client offers.
     let versions = if case == TestCase::V2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] };
     let defaults = TransportConfig::default();
     let patience = defaults.handshake_timeout().max(idle);
-    // Several paths for clients that want them; most want but one.
+    // Multipath for clients that support it; most do not.
     let multipath = MultipathConfig::default();
     let transport = defaults
         .with_handshake_timeout(patience)
@@ -82,7 +82,7 @@ fn configuration(contract: &Contract, case: TestCase) -> Result<ServerConfig> {
     Ok(if case == TestCase::Retry { config.with_retry(RetryPolicy::Always) } else { config })
 }
 
-/// Returns the host's first address of each IP version that others can reach, with another port.
+/// Returns the host's first reachable address of each IP version, with the preferred port.
 fn preferred_addresses() -> Result<PreferredAddresses> {
     let interfaces =
         getifaddrs().map_err(|error| Failure::new(Exit::Io, format!("no addresses: {error}")))?;

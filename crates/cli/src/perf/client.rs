@@ -1,4 +1,4 @@
-//! `anabranch perf client`: the interoperability cases.
+//! `anabranch perf client`: measurements and interoperability cases.
 
 use anabranch::{
     Candidate, ClientConfig, Connection, Endpoint, RacePolicy, TransportConfig, VarInt, Version,
@@ -28,31 +28,31 @@ use crate::multipath::{self, ClientPaths, Managed};
 use crate::options::{ClientPlan, Trust, Tuning};
 use crate::verbose::Verbosity;
 
-/// Time that `--case datagram` waits for the last echo.
+/// Maximum time that `--case datagram` waits for the last echo.
 const ECHO_WAIT: Duration = Duration::from_secs(2);
-/// Interval at which a rebound client sends packets, so that the server notices.
+/// Interval of PINGs after a rebinding, so that the server notices the new port.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
-/// Time that a migration may take beyond the work, and the interval at which it is checked.
+/// Maximum time of a migration after the work, and the interval at which it is checked.
 const MOVE_WAIT: Duration = Duration::from_secs(2);
 const MOVE_CHECK: Duration = Duration::from_millis(10);
-/// Time that the server gets to learn that the client is done.
+/// Time for the server to receive CONNECTION_CLOSE.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// Default duration of a measurement, and the interval of its lines for people.
+/// Default duration of a measurement, and the interval of its progress lines.
 const TIME: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Measure a server, or show what it can do
+/// Measure a server, or show its capabilities
 ///
-/// As iperf3 does, it sends for ten seconds unless it is told otherwise: `perf client -c HOST`, `-R` to
-/// receive, `-t` for another time, `--download` and `--upload` for so many bytes. The server is `perf
-/// server`, or another one that speaks `perf`, `hq-interop` or HTTP/3.
+/// By default it sends for ten seconds, as iperf3 does: `perf client -c HOST`, `-R` to receive, `-t` for
+/// another duration, `--download` and `--upload` for a number of bytes. The server is `perf server`, or
+/// another server of `perf`, `hq-interop` or HTTP/3
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Client {
-    /// The server, a name or an address; its port is 4433 unless said
+    /// Name or address of the server [default port: 4433]
     #[arg(short, long, value_name = "HOST[:PORT]")]
     connect: HostPort,
-    /// Its name in the certificate; unless said, that of --connect, or localhost for an address
+    /// The server's name in the certificate [default: that of --connect, or localhost for an address]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -74,8 +74,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates a client that fetches `paths` into `out` and trusts any server; `alpn` is the protocol of
-    /// files.
+    /// Creates a client that fetches `paths` into `out` and trusts any server. `alpn` is the application
+    /// protocol.
     pub(crate) fn fetching(
         (connect, name): (SocketAddr, String),
         case: Case,
@@ -116,7 +116,7 @@ impl Client {
         }
     }
 
-    /// Returns the same, which tells the server that there could be several paths.
+    /// Returns the client, which announces that it supports `max_paths` paths.
     pub(crate) fn offering(self, max_paths: u32) -> Self {
         Self { multipath: ClientPaths::offering(Some(max_paths)), ..self }
     }
@@ -144,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Returns the duration of the work, if that and not a number of bytes ends it.
+    /// Returns the duration of the work; `None` if a number of bytes ends it.
     fn time(&self) -> Option<Duration> {
         let said =
             self.load.download.is_some() || self.load.upload.is_some() || self.load.handshakes.is_some();
@@ -152,7 +152,7 @@ impl Client {
         self.load.time.or((idle || self.load.reverse).then_some(TIME))
     }
 
-    /// Returns the interval of lines for people.
+    /// Returns the interval of progress lines for people.
     fn interval(&self, work: &Work) -> Option<Duration> {
         let usual = matches!(work, Work::Timed { .. }).then_some(INTERVAL);
         self.load.interval.or(usual).filter(|every| !every.is_zero() && !self.form.json)
@@ -167,7 +167,7 @@ impl Client {
         if matches!(self.load.case, Case::V2 | Case::VersionNegotiation) {
             transport = transport.with_versions([Version::V2, Version::V1]);
         }
-        // The interop runner counts what comes in 1-RTT packets, and a probe for larger packets is one.
+        // The interop runner counts packets in 1-RTT, so the client sends no probes for larger packets.
         let recovery = transport.recovery().clone();
         let mtu = recovery.mtu().clone().with_discovery(self.load.case != Case::ZeroRtt);
         transport = transport.with_recovery(recovery.with_mtu(mtu));
@@ -185,23 +185,23 @@ impl Client {
     }
 }
 
-/// An endpoint that knows where to connect.
+/// An endpoint, and the server that it connects to.
 struct Caller {
     endpoint: Endpoint,
     config: ClientConfig,
     /// Possible addresses of the server.
     addresses: Vec<SocketAddr>,
-    /// Address at which the server has answered.
+    /// Address at which the server responded.
     server: OnceLock<SocketAddr>,
     name: String,
     paths: ClientPaths,
     form: Form,
-    /// Of the first connection.
+    /// Path manager of the first connection.
     managed: OnceLock<Managed>,
     events: Events,
 }
 
-/// Time that it waits for an interface that is down if no other may be used.
+/// Maximum time to wait for an interface that is down if no other may be used.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Caller {
@@ -221,7 +221,7 @@ impl Caller {
         Ok(Self { endpoint, config, addresses, server, name, paths, form, managed, events })
     }
 
-    /// Connects to the server's address, or to the first of several that answers.
+    /// Connects to the first of the server's addresses that responds.
     async fn connect(&self) -> Result<Connection> {
         let connection = match (self.server.get(), &self.addresses[..]) {
             _ if self.paths.is_managed() => {
@@ -243,12 +243,12 @@ impl Caller {
             }
         };
         self.server.get_or_init(|| connection.remote_address());
-        // The first one speaks for all.
+        // The paths of the first connection are reported.
         _ = self.managed.set(self.paths.manage(&connection));
         Ok(connection)
     }
 
-    /// Returns the server's address, once it has answered.
+    /// Returns the address at which the server responded.
     fn server(&self) -> SocketAddr {
         self.server.get().copied().unwrap_or(self.addresses[0])
     }
@@ -256,12 +256,12 @@ impl Caller {
     async fn close(&self, connection: Connection) {
         let http3 = connection.handshake_data().protocol.as_deref() == Some(http3::ALPN.as_bytes());
         connection.close(if http3 { http3::no_error() } else { VarInt::from_u32(0) }, b"");
-        // Kept until the packet that says so has left.
+        // Keeps the endpoint until the CONNECTION_CLOSE is sent.
         self.farewell().await;
     }
 
     async fn farewell(&self) {
-        // A server that misses it finds out by its idle timeout.
+        // A server that does not receive it detects the end by its idle timeout.
         let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_close_sent()).await;
     }
 }
@@ -305,7 +305,7 @@ fn report(case: Case, connection: &Connection) -> Report {
     Report::default().with("case", name).with("version", version)
 }
 
-/// Makes one connection, with an action in the middle of the work for some cases.
+/// Runs the work on one connection; some cases act in the middle of it.
 async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>) -> Result {
     let ecn = EcnWatch::default();
     if case == Case::Ecn {
@@ -369,8 +369,8 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
     }
 }
 
-/// Returns whether the connection has left the endpoint's first socket. Short work may be over before the
-/// server has answered on the new path, so it gets some time.
+/// Returns whether the connection has left the endpoint's first socket. Short work may end before the server
+/// has responded on the new path, so this waits up to [`MOVE_WAIT`].
 async fn has_moved(caller: &Caller, connection: &Connection) -> bool {
     let first = caller.endpoint.local_addr().ok().map(|address| address.port());
     let moved = async {
@@ -381,7 +381,7 @@ async fn has_moved(caller: &Caller, connection: &Connection) -> bool {
     tokio::time::timeout(MOVE_WAIT, moved).await.is_ok()
 }
 
-/// Acts in the middle of a case's work; `acted` counts the actions that could be begun.
+/// Returns the action in the middle of a case's work. `acted` counts the actions that could be started.
 fn in_the_middle(
     caller: &Caller,
     case: Case,
@@ -408,12 +408,12 @@ fn in_the_middle(
     }
 }
 
-/// Makes two connections; the second uses the session ticket of the first.
+/// Runs the work on two connections. The second one uses the session ticket of the first.
 async fn again(caller: &Caller, case: Case, work: &Work) -> Result {
     let (first, second) = work.halves();
     let connection = caller.connect().await?;
     first.run(&connection, Arc::default(), || {}).await?;
-    // The ticket comes with or after the server's first data.
+    // The ticket arrives with the server's first data or later.
     connection.confirmed().await?;
     caller.close(connection).await;
 
@@ -466,7 +466,7 @@ async fn datagrams(caller: &Caller, count: u64) -> Result {
     if echoed == 0 && count > 0 { Err(Failure::new(Exit::Protocol, "no datagram came back")) } else { Ok(()) }
 }
 
-/// Makes many small requests: the handshakes are over before the clock starts.
+/// Makes many small requests. The handshakes are not part of the measured time.
 async fn requests(options: &Client, caller: &Caller, count: u64) -> Result {
     let [path] = &options.load.paths[..] else {
         return Err(Failure::new(Exit::Usage, "--requests needs one path"));
@@ -490,7 +490,7 @@ async fn requests(options: &Client, caller: &Caller, count: u64) -> Result {
     Ok(())
 }
 
-/// Makes full handshakes: the configuration of these cases remembers no sessions.
+/// Makes full handshakes; the configuration of these cases stores no sessions.
 async fn handshakes(caller: Caller, count: u64, concurrency: u64) -> Result {
     let caller = Arc::new(caller);
     let left = Arc::new(AtomicU64::new(count));

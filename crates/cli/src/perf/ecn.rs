@@ -1,4 +1,4 @@
-//! ECN as `--json` of `perf client` reports it.
+//! ECN results for `--json` of `perf client`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ pub(super) struct EcnWatch {
 }
 
 impl EcnWatch {
-    /// Tells if the path carries ECN marks: some were counted, and validation has not failed.
+    /// Returns whether the path supports ECN: the server counted marks, and validation has not failed.
     pub(super) fn is_capable(&self) -> bool {
         self.counted.load(Ordering::Relaxed) && !self.failed.load(Ordering::Relaxed)
     }

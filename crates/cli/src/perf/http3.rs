@@ -1,5 +1,5 @@
-//! `anabranch perf` over HTTP/3: `/bytes/N` from memory, anything else from the root; files, and many small
-//! requests.
+//! `anabranch perf` over HTTP/3: `/bytes/N` from memory, other paths from the root directory; downloads of
+//! files, and many small requests.
 
 use anabranch::VarInt;
 use std::convert::Infallible;
@@ -22,15 +22,15 @@ use super::pattern::PATTERN;
 use crate::exit::{Exit, Failure, Result};
 use crate::files::{FileBody, Files};
 
-/// Name of the application protocol (RFC 9114 §3.1).
+/// Protocol name in ALPN (RFC 9114 §3.1).
 pub(crate) const ALPN: &str = "h3";
-/// Prefix of the paths of answers from memory.
+/// Prefix of the paths of responses from memory.
 const MEMORY: &str = "/bytes/";
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve(connection: anabranch::Connection, files: Option<Files>) {
     let options = ServeOptions::default().with_date(false);
-    // Its end is the client's affair.
+    // Errors are not reported: they concern the client.
     let _ = http3::serve_connection(connection, Answers { files }, options, Shutdown::new()).await;
 }
 
@@ -39,13 +39,13 @@ struct Answers {
     files: Option<Files>,
 }
 
-/// Bytes from memory, or a file.
+/// Content from memory or from a file.
 enum Content {
     Memory { left: u64 },
     File(FileBody),
 }
 
-/// An answer that is there, or on its way from the disk.
+/// A response that is complete, or is being read from the disk.
 enum Answer {
     Now(Ready<std::result::Result<Response<Content>, Infallible>>),
     File(<Files as Service<Request<Body>>>::Future),
@@ -70,7 +70,7 @@ impl Service<Request<Body>> for Answers {
     }
 }
 
-/// Returns an answer from memory, with the header that every peer's program sends.
+/// Creates a response from memory, with the header that the `perf` servers of all peers send.
 fn memory(status: StatusCode, count: u64) -> Response<Content> {
     let mut response = Response::new(Content::Memory { left: count });
     *response.status_mut() = status;
@@ -127,7 +127,7 @@ impl http_body::Body for Content {
     }
 }
 
-/// Asks for `path`; the answer's content is still to be read.
+/// Requests `path`. The content of the response is not read yet.
 pub(super) async fn ask(connection: &Connection, authority: &str, path: &str) -> Result<RecvHalf> {
     let uri = format!("https://{authority}{path}");
     let request = Request::get(uri).body(()).map_err(|error| Failure::new(Exit::Usage, error))?;
@@ -139,7 +139,7 @@ pub(super) async fn ask(connection: &Connection, authority: &str, path: &str) ->
     Ok(answer)
 }
 
-/// Reads the next piece of an answer's content that has arrived; `None` at its end.
+/// Reads the next contiguous bytes of a response's content; `None` at its end.
 pub(super) async fn piece(answer: &mut RecvHalf) -> Result<Option<Bytes>> {
     answer.read_chunk(PATTERN.len()).await.map_err(failed)
 }
@@ -148,8 +148,7 @@ fn failed(error: http3::Error) -> Failure {
     Failure::new(Exit::Protocol, error)
 }
 
-/// Asks for `path` and has `take` look at each piece of the answer; the connection is locked as long as it
-/// looks.
+/// Requests `path` and passes each piece of the response to `take`. The connection is locked during the call.
 async fn get(
     connection: &Connection,
     authority: &str,
@@ -171,17 +170,17 @@ async fn get(
     }
 }
 
-/// Begins HTTP/3 on a QUIC connection.
+/// Starts HTTP/3 on a QUIC connection.
 pub(super) fn begin(connection: &anabranch::Connection) -> Connection {
     Connection::new(connection.clone(), Config::default())
 }
 
-/// Returns the error code with which HTTP/3 closes a connection without an error.
+/// Returns the code H3_NO_ERROR, with which HTTP/3 closes a connection.
 pub(super) fn no_error() -> VarInt {
     Code::NO_ERROR.into()
 }
 
-/// Makes `count` requests for `path`, `concurrency` at once on each connection.
+/// Makes `count` requests for `path`, with `concurrency` of them in parallel on each connection.
 pub(super) async fn requests(
     connections: &[Connection],
     authority: &str,

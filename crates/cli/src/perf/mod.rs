@@ -1,9 +1,9 @@
-//! `anabranch perf`: bulk transfers, handshakes and interoperability cases, with the flags that all peers
-//! share.
+//! `anabranch perf`: bulk transfers, handshakes and interoperability cases, with the options that all peers
+//! have in common.
 //!
-//! The protocol is draft-banks-quic-performance: a stream begins with eight bytes, big endian, that say how
-//! many to send back; whatever follows is dropped. DATAGRAM frames are echoed. Over HTTP/3, `/bytes/N` is
-//! answered with N bytes.
+//! The protocol is draft-banks-quic-performance: a stream begins with the length of the response, as eight
+//! bytes, big endian; further content is discarded. DATAGRAM frames are echoed. Over HTTP/3, the response to
+//! `/bytes/N` has N bytes of content.
 
 pub(crate) mod client;
 mod ecn;
@@ -22,7 +22,7 @@ use crate::exit::{self, Exit, Failure, Result};
 use crate::size;
 use crate::verbose::Verbosity;
 
-/// Name of the application protocol.
+/// Protocol name in ALPN.
 pub(crate) const ALPN: &str = "perf";
 
 /// Measure transfers and handshakes
@@ -32,7 +32,7 @@ pub(crate) enum Perf {
     Client(client::Client),
 }
 
-/// CPU and threads that it runs on.
+/// CPU and threads of the process.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CpuOptions {
     /// Run on this CPU only, on one thread
@@ -57,7 +57,7 @@ impl Perf {
 }
 
 impl CpuOptions {
-    /// Pins the process, before it has threads.
+    /// Pins the process to the CPU. Must be called before other threads start.
     pub(crate) fn pin(&self) -> Result {
         let Some(cpu) = self.one_core else { return Ok(()) };
         let mut cpus = nix::sched::CpuSet::new();
@@ -67,7 +67,7 @@ impl CpuOptions {
     }
 }
 
-/// Returns user and system time of this process so far.
+/// Returns the user and system time of this process so far.
 fn cpu_seconds() -> f64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0.0 };
@@ -75,7 +75,7 @@ fn cpu_seconds() -> f64 {
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// Form of the results.
+/// Format of the results.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
     /// Show results as one line of JSON
@@ -83,11 +83,11 @@ pub(crate) struct Form {
     pub(crate) json: bool,
 }
 
-/// Observations, on standard output: a few lines, or one line of JSON.
+/// Results on standard output: a few lines, or one line of JSON.
 #[derive(Debug, Default)]
 struct Report {
     facts: Map<String, Value>,
-    /// For people only, in the place of lists.
+    /// Lines for people, in place of lists.
     lines: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ impl Report {
         self
     }
 
-    /// Adds `goodput_mbps`, in 10^6 bits of application data per second.
+    /// Adds `goodput_mbps`: application data in 10^6 bits per second.
     fn goodput(self, bytes: u64, seconds: f64) -> Self {
         let mbps = bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
         self.with("bytes", bytes).with("seconds", seconds).with("goodput_mbps", mbps)
@@ -116,7 +116,7 @@ impl Report {
         }
     }
 
-    /// Returns the lines for people, without zeros and without figures that nobody asked for.
+    /// Returns the lines for people, without zeros and other figures that nobody needs.
     fn text(&self) -> String {
         let number = |name: &str| self.facts.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         let mut lines = Vec::new();
@@ -144,7 +144,7 @@ impl Report {
     }
 }
 
-/// Formats application data per second for people.
+/// Formats a rate of application data for people.
 fn rate(bytes: u64, seconds: f64) -> String {
     crate::rate::words(bytes as f64 / seconds.max(1e-9))
 }

@@ -1,6 +1,6 @@
-//! The content of what is sent: the same byte, over and over.
+//! Content that is sent: one byte, repeated.
 
-/// Bytes that are written at a time.
+/// Number of bytes of one write.
 pub(super) const PIECE: usize = 64 * 1024;
-/// Content of the pieces.
+/// Content of one write.
 pub(super) static PATTERN: [u8; PIECE] = [0x5a; PIECE];

@@ -12,10 +12,10 @@ use crate::exit::{self, Result};
 use crate::rate::Meter;
 use crate::{multipath, size};
 
-/// Interval of the lines for programs.
+/// Interval of events.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells people how much has arrived every so often, until it is dropped.
+/// Prints the received amount every `every` until it is dropped.
 pub(super) async fn tell(connection: &Connection, moved: &Moved, every: Option<Duration>) -> Result<u64> {
     let Some(every) = every else { return std::future::pending().await };
     let begin = Instant::now();
@@ -30,7 +30,7 @@ pub(super) async fn tell(connection: &Connection, moved: &Moved, every: Option<D
     }
 }
 
-/// Tells how much has arrived every second, until it is dropped.
+/// Emits an event with the received amount every second until it is dropped.
 pub(super) async fn tell_events(events: &Events, connection: &Connection, moved: &Moved) {
     let mut meter = Meter::new(Instant::now(), 0);
     let mut ticks = tokio::time::interval_at((Instant::now() + INTERVAL).into(), INTERVAL);

@@ -1,4 +1,4 @@
-//! Ways of a client to take datagrams from its socket, to measure the cost of each.
+//! Ways for a client to receive datagrams from its socket, to measure the cost of each.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -7,18 +7,18 @@ use clap::ValueEnum;
 
 use crate::exit::{Failure, Result};
 
-/// Amount that one system call receives.
+/// Number of datagrams that one system call receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Recv {
     /// One datagram
     One,
-    /// Several datagrams, one by one (recvmmsg)
+    /// Several datagrams, not coalesced (recvmmsg)
     Mmsg,
-    /// Several groups of datagrams that the kernel has put together (recvmmsg and GRO), as usual
+    /// Several groups of datagrams that the kernel has coalesced (recvmmsg and GRO), the default
     Many,
 }
 
-/// Returns an endpoint that reaches `remote` and receives in this way.
+/// Creates an endpoint for `remote` that receives in the way `recv`.
 pub(super) fn endpoint(remote: SocketAddr, recv: Recv) -> Result<Endpoint> {
     let bound = || {
         let socket = UdpSocket::bind(unspecified_for(remote))?;
@@ -35,14 +35,14 @@ pub(super) fn endpoint(remote: SocketAddr, recv: Recv) -> Result<Endpoint> {
     bound().map_err(|error| Failure::io("cannot bind a UDP socket", &error))
 }
 
-/// Has the kernel hand out each datagram by itself.
+/// Disables GRO, so that the kernel returns each datagram separately.
 #[cfg(target_os = "linux")]
 fn separate(socket: &UdpSocket) -> std::io::Result<()> {
     use nix::sys::socket::{setsockopt, sockopt::UdpGroSegment};
     Ok(setsockopt(socket, UdpGroSegment, &false)?)
 }
 
-/// Does nothing: other kernels hand out each datagram by itself anyway.
+/// Does nothing: other kernels return each datagram separately anyway.
 #[cfg(not(target_os = "linux"))]
 fn separate(_: &UdpSocket) -> std::io::Result<()> {
     Ok(())

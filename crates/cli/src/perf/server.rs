@@ -25,10 +25,10 @@ use crate::server::{self, Services};
 use crate::signal::{Stop, end_of_input};
 use crate::verbose::Verbosity;
 
-/// Time that clients get to learn that the server stops.
+/// Time for clients to receive CONNECTION_CLOSE when the server stops.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Answer perf, hq-interop and HTTP/3 clients until standard input ends or SIGTERM arrives
+/// Serve perf, hq-interop and HTTP/3 clients until standard input ends or SIGTERM arrives
 #[derive(Args, Debug)]
 pub(crate) struct Server {
     /// Address, or name of this host, and port to listen on, or :PORT for every address; port 0 lets the
@@ -40,13 +40,13 @@ pub(crate) struct Server {
     /// Directory of files for hq-interop and HTTP/3
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Have every client prove its address first
+    /// Validate every client's address with Retry
     #[arg(long)]
     retry: bool,
-    /// Ask clients to move to this address
+    /// Ask clients to migrate to this address
     #[arg(long, value_name = "IP:PORT")]
     preferred: Option<SocketAddr>,
-    /// Key of stateless resets, so that a restarted server ends its former connections
+    /// Static key of stateless resets, so that a restarted server resets its earlier connections
     #[arg(long, value_name = "HEX", value_parser = reset_key)]
     reset_key: Option<[u8; 32]>,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub(crate) async fn run(options: Server) -> Result {
         endpoint.add_socket(address).map_err(failed)?;
     }
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
-    // Before anybody can know that there is something to stop.
+    // Catches signals before anybody can know that the server runs.
     let mut stop = Stop::catch()?;
     exit::say(format_args!("listening {address}"))?;
     let services = Arc::new(Services::new(root.as_deref(), events.clone())?);
@@ -99,7 +99,7 @@ pub(crate) async fn run(options: Server) -> Result {
     Report::default().print(options.form)
 }
 
-/// Binds to the first address that this host has, or to all of them.
+/// Binds the first of the place's addresses that this host has, or every address.
 async fn bind(place: &HostPort, config: ServerConfig, reset_key: Option<[u8; 32]>) -> Result<Endpoint> {
     let mut addresses = place.resolve().await?;
     if addresses.is_empty() {
@@ -118,7 +118,7 @@ async fn bind(place: &HostPort, config: ServerConfig, reset_key: Option<[u8; 32]
 pub(crate) async fn serve(connection: Connection) {
     let echoing = async {
         while let Ok(message) = connection.read_datagram().await {
-            // A client that takes no datagrams back has none echoed.
+            // Datagrams are not echoed to a client that does not support them.
             let _ = connection.send_datagram_wait(message).await;
         }
     };
@@ -130,7 +130,7 @@ pub(crate) async fn serve(connection: Connection) {
     tokio::join!(echoing, answering);
 }
 
-/// Answers one stream; ends silently when the client has lost interest.
+/// Responds on one stream. Returns `None` if the client has stopped reading or closed the connection.
 async fn answer(mut send: SendStream, mut receive: RecvStream) -> Option<()> {
     let mut count = [0; 8];
     receive.read_exact(&mut count).await.ok()?;

@@ -18,14 +18,14 @@ use super::server::write_pattern;
 use crate::exit::{Exit, Failure, Result};
 use crate::{hq, size};
 
-/// Something to do, on either protocol.
+/// Work of a client, with either protocol.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// Bytes in all, in each direction, split over streams.
+    /// A number of bytes in each direction, split over streams.
     Bulk { download: u64, upload: u64, streams: u64 },
-    /// As much as goes in this time, in one direction, over so many streams.
+    /// As many bytes as possible within a time, in one direction, over this many streams.
     Timed { time: Duration, reverse: bool, streams: u64 },
-    /// One stream for each path; answers go to files in a directory, or are dropped.
+    /// One stream for each path. Responses are written to files in a directory, or discarded.
     Files { http3: bool, out: Option<PathBuf>, paths: Vec<String> },
 }
 
@@ -38,7 +38,7 @@ impl Work {
         }
     }
 
-    /// Returns whether every answer has a file of its own: they are written at the same time.
+    /// Fails unless each response has its own file name, because they are written concurrently.
     pub(super) fn check(&self) -> Result {
         let Self::Files { out: Some(_), paths, .. } = self else { return Ok(()) };
         let mut names = BTreeSet::new();
@@ -52,8 +52,8 @@ impl Work {
         Ok(())
     }
 
-    /// Returns the work of two connections: the first path on one and the others on the next; other work on
-    /// both.
+    /// Returns the work of two connections: for files, the first path and the remaining ones; for other work,
+    /// the same on both.
     pub(super) fn halves(&self) -> (Self, Self) {
         match self {
             Self::Files { http3, out, paths } if paths.len() > 1 => {
@@ -65,8 +65,8 @@ impl Work {
         }
     }
 
-    /// Returns the number of bytes after which the middle is reached. The length of a file is unknown, so its
-    /// middle is its first byte; the same is true of timed work.
+    /// Returns the number of bytes at which half of the work is done. The length of files and of timed work
+    /// is unknown, so their middle is the first byte.
     fn middle(&self) -> u64 {
         match self {
             Self::Bulk { download, upload, .. } => ((download + upload) / 2).max(1),
@@ -74,8 +74,8 @@ impl Work {
         }
     }
 
-    /// Does it. `in_the_middle` is called once, when half of it is done; `moved` counts along. Says how many
-    /// bytes were moved.
+    /// Does the work and returns the number of bytes transferred. `in_the_middle` is called once, when half
+    /// of the work is done; `moved` counts the bytes.
     pub(super) async fn run(
         &self,
         connection: &Connection,
@@ -135,11 +135,11 @@ fn share(total: u64, i: u64, streams: u64) -> u64 {
     total / streams + u64::from(i < total % streams)
 }
 
-/// Bytes of a measurement, counted as they move.
+/// Byte counters of a measurement.
 #[derive(Debug, Default)]
 pub(super) struct Moved {
     received: AtomicU64,
-    /// Handed over to be sent, which is not to have arrived.
+    /// Bytes handed over to be sent; they may not have arrived.
     written: AtomicU64,
 }
 
@@ -157,10 +157,10 @@ impl Moved {
     }
 }
 
-/// Counts bytes and notices the middle.
+/// Byte counters with an action in the middle.
 struct Progress {
     moved: Arc<Moved>,
-    /// All of them.
+    /// Total number of bytes so far.
     noticed: AtomicU64,
     middle: u64,
     act: Box<dyn Fn() + Send + Sync>,
@@ -177,7 +177,7 @@ impl Progress {
         self.notice(bytes);
     }
 
-    /// Acts once, when the middle is passed.
+    /// Calls the action once, when the middle is passed.
     fn notice(&self, bytes: u64) {
         let before = self.noticed.fetch_add(bytes, Ordering::Relaxed);
         if before < self.middle && before + bytes >= self.middle {
@@ -203,19 +203,19 @@ async fn bulk(connection: &Connection, download: u64, upload: u64, progress: &Pr
     Ok(())
 }
 
-/// Sends or receives until a time. What has not arrived by then is given up.
+/// Sends or receives until a time. Data that has not arrived by then is abandoned.
 async fn timed(connection: &Connection, until: Instant, reverse: bool, progress: &Progress) -> Result {
     let (mut send, mut receive) = connection.open_bi().await?;
     let asked = if reverse { size::MAX } else { 0 };
     send.write_all(&asked.to_be_bytes()).await?;
     if !reverse {
         let writing = write_pattern(&mut send, size::MAX, |bytes| progress.add_written(bytes));
-        // Being late is how it ends. A link may need longer for what waits to be sent than it was to be
-        // measured for.
+        // The timeout is the normal end. A slow link may need longer for the queued data than the measurement
+        // lasts, so the stream is reset.
         if let Ok(written) = timeout_at(until, writing).await {
             written?;
         }
-        // Fails if the server has stopped the stream, and then there is nothing to give up.
+        // Fails if the server has stopped the stream, which then needs no reset.
         let _ = send.reset(VarInt::from_u32(0));
         return Ok(());
     }
@@ -228,24 +228,24 @@ async fn timed(connection: &Connection, until: Instant, reverse: bool, progress:
     };
     match timeout_at(until, reading).await {
         Ok(read) => read,
-        // The server is told when the handle goes.
+        // Dropping the handle sends STOP_SENDING to the server.
         Err(_) => Ok(()),
     }
 }
 
-/// Returns the last part of a path, as the name of a file.
+/// Returns the last part of a path as a file name.
 fn file_name(path: &str) -> Result<&OsStr> {
     let name = Path::new(path).file_name();
     name.ok_or_else(|| Failure::new(Exit::Usage, format!("{path} names no file")))
 }
 
-/// Returns the destination of the answer.
+/// Returns the destination of a response.
 fn sink(out: Option<&Path>, path: &str) -> Result<Sink> {
     let Some(dir) = out else { return Ok(Sink::Nowhere) };
     Ok(Sink::File(dir.join(file_name(path)?), None))
 }
 
-/// A file that is made when the answer begins, so that no more files are open than streams.
+/// A file that is created with the first bytes of the response, so that no more files are open than streams.
 enum Sink {
     Nowhere,
     File(PathBuf, Option<io::BufWriter<File>>),
@@ -264,7 +264,7 @@ impl Sink {
         file.write_all(bytes).map_err(|error| Failure::io("cannot write", &error))
     }
 
-    /// Ends the output of a whole answer; an empty one makes a file, too.
+    /// Ends the output of a complete response. An empty response creates an empty file, too.
     fn finish(mut self) -> Result {
         self.write(b"")?;
         let Self::File(_, Some(mut file)) = self else { return Ok(()) };
@@ -277,7 +277,8 @@ async fn resource(session: &http3::Connection, mut sink: Sink, path: &str, progr
     let mut answer = http3::ask(session, &authority, path).await?;
     while let Some(piece) = http3::piece(&mut answer).await? {
         sink.write(&piece)?;
-        // What is done in the middle may need the connection, so nothing of it is on loan.
+        // The action in the middle may use the connection, so it must not be called while the connection is
+        // locked.
         progress.add(piece.len() as u64);
     }
     sink.finish()

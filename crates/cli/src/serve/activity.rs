@@ -1,4 +1,4 @@
-//! Activity of connections, by which those are found that nobody uses any longer.
+//! Activity of connections, to find those that nobody uses any longer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,31 +6,31 @@ use std::time::Duration;
 /// Activity on a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// Requests that were begun, and bytes of content that were taken to be sent.
+    /// Requests that have begun, plus bytes of content that were handed over to be sent.
     steps: AtomicU64,
-    /// Requests that are being answered.
+    /// Number of requests with an unfinished response.
     running: AtomicU64,
 }
 
 impl Activity {
-    /// Counts a request that begins, or content that was taken to be sent, in bytes.
+    /// Counts a new request, or `size` bytes of content that were handed over to be sent.
     pub(super) fn step(&self, size: u64) {
         self.steps.fetch_add(size, Ordering::Relaxed);
     }
 
-    /// Counts a request that is being answered.
+    /// Counts a request whose response begins.
     pub(super) fn begin(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one less.
+    /// Counts a request whose response has ended.
     pub(super) fn end(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Waits until nothing has gone on for `quiet`, or up to twice as long: no request was begun, and of
-    /// those that are being answered nothing was taken. While there are such, it takes `stall` in all; for
-    /// ever if that is `None`.
+    /// Waits until the connection has been idle for `quiet`, or up to twice as long. Idle means that no
+    /// request began and no content was handed over. While responses are unfinished, the idle time must be
+    /// `stall` in total; if `stall` is `None`, the wait never ends.
     pub(super) async fn idle_for(&self, quiet: Duration, stall: Option<Duration>) {
         let mut before = self.steps.load(Ordering::Relaxed);
         let mut since = tokio::time::Instant::now();

@@ -1,4 +1,4 @@
-//! The end of a server: running answers are finished, up to a time.
+//! Shutdown of a server: running responses are completed within a time limit.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use anabranch::http3::Code;
 use super::shared::Shared;
 use crate::signal::Stop;
 
-/// Maximum time that the packets that close connections may take to leave. Their arrival is not waited for
+/// Maximum time until the packets that close connections are sent. The server does not wait for their arrival
 /// (RFC 9000 §10.2).
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Closes every connection, whatever it carries, and says why.
+/// Closes every connection of the endpoint, and gives the shutdown as reason.
 fn close(endpoint: &Endpoint) {
     endpoint.close(Code::NO_ERROR.into(), b"the server is shutting down");
 }
 
-/// Lets nothing new begin; returns when everything has ended, when `patience` is over, or at the next signal.
+/// Refuses new work, and returns when all connections have ended, after `patience`, or at the next signal.
 pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Duration, stop: &mut Stop) {
     shared.stopping.cancel();
     shared.http3.begin(patience);
     for endpoint in endpoints {
-        // No configuration has no invalid setting.
+        // Without a configuration the call cannot fail.
         let _ = endpoint.set_server_config(None);
     }
     shared.connections.close();
     let orderly = async {
-        // What is not done by then is cut off.
+        // Responses that are unfinished after `patience` are aborted.
         let _ = tokio::time::timeout(patience, shared.connections.wait()).await;
         endpoints.iter().for_each(close);
         let sent = async {

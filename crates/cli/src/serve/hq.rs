@@ -1,4 +1,4 @@
-//! `hq-interop` over the file service: HTTP/0.9, as interoperability tests speak it.
+//! `hq-interop` over the file service: HTTP/0.9, the protocol of interoperability tests.
 
 use anabranch::{Connection, VarInt};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use super::protocol::Protocol;
 use super::shared::Shared;
 use crate::hq;
 
-/// Answers requests until the connection ends, or until the server stops and running answers have arrived.
-/// The transport bounds how many there are at a time.
+/// Serves requests until the connection ends, or until the server stops and running responses have been
+/// acknowledged. The transport's stream limit bounds the number of concurrent requests.
 pub(super) async fn serve(connection: Connection, shared: Arc<Shared>) {
     let service = shared.service(Protocol::Hq, connection.remote_address(), Arc::default());
     let mut answers = JoinSet::new();

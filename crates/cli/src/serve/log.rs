@@ -1,4 +1,4 @@
-//! The access log: one line on standard error for each request, which holds up no answer.
+//! The access log: one line on standard error for each request. Logging never delays a response.
 
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
@@ -14,18 +14,18 @@ use time::macros::format_description;
 use crate::lines::{Form, Lines};
 use crate::screen::Above;
 
-/// Most bytes of anything that a client says which are kept for the log.
+/// Maximum number of bytes of a field of the client that the log stores.
 const MAX_FIELD: usize = 1_024;
 
-/// The time in the common log format.
+/// Time format of the common log format.
 const TIME: StaticFormatDescription =
     format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000");
 
-/// Format of the lines.
+/// Format of the access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// The combined log format, with the protocol in the place of the version, and the seconds that it took
-    /// at the end; behind them `aborted` if the answer was given up, by whichever side
+    /// The combined log format, with the protocol in place of the HTTP version, and the duration in seconds
+    /// at the end, followed by `aborted` if either side aborted the response
     #[default]
     Text,
     /// One object on each line
@@ -34,7 +34,7 @@ pub(super) enum Format {
     None,
 }
 
-/// A request and what became of it.
+/// A request and its outcome.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) time: SystemTime,
@@ -42,24 +42,24 @@ pub(super) struct Entry {
     pub(super) protocol: &'static str,
     pub(super) method: String,
     pub(super) target: String,
-    /// `None` if the client was gone before there was an answer.
+    /// HTTP status; `None` if the client had gone before there was a response.
     pub(super) status: Option<u16>,
-    /// Content that was sent, without the protocol's own bytes.
+    /// Bytes of content sent, without the protocol's overhead.
     pub(super) bytes: u64,
     pub(super) duration: Duration,
-    /// `true` if all of the answer was handed over to be sent, rather than given up by either side.
+    /// `true` if the whole response was handed over to be sent, and neither side aborted it.
     pub(super) complete: bool,
     pub(super) referer: Option<String>,
     pub(super) agent: Option<String>,
 }
 
-/// Returns the part of a field that the log keeps.
+/// Returns the beginning of a field, as much as the log stores.
 pub(super) fn clip(field: &str) -> String {
     let end = (0..=MAX_FIELD.min(field.len())).rev().find(|at| field.is_char_boundary(*at));
     field[..end.unwrap_or(0)].to_owned()
 }
 
-/// Sender of entries to the log. Cloning it is cheap.
+/// Queue of entries for the log. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(super) struct AccessLog(Option<Lines<Entry>>);
 
@@ -79,7 +79,7 @@ impl AccessLog {
         }
     }
 
-    /// Waits until what was handed in is written, but not for long.
+    /// Waits a short time until the queued entries are written.
     pub(super) fn flush(&self) {
         self.0.iter().for_each(Lines::flush);
     }
@@ -90,7 +90,7 @@ fn lost(lines: u64) -> String {
 }
 
 impl Entry {
-    /// Returns the combined log format.
+    /// Formats the entry in the combined log format.
     fn combined(&self) -> String {
         let time = OffsetDateTime::from(self.time).format(&TIME).unwrap_or_default();
         let status = self.status.map_or("-".to_owned(), |status| status.to_string());
@@ -122,7 +122,7 @@ impl Entry {
     }
 }
 
-/// Text that neither ends its quotes nor does anything to a terminal.
+/// Text that is escaped so that it can neither end its quotes nor control a terminal.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {

@@ -1,7 +1,7 @@
 //! `anabranch serve`: files of a directory over HTTP/3, HTTP/2 and HTTP/1.1.
 //!
-//! One [`Files`] service answers whatever a request came over; [`shared::Shared`] is what all connections
-//! have in common, and each protocol has a file of its own that carries requests to the service.
+//! One [`Files`] service serves the requests of all protocols. [`shared::Shared`] is the state that all
+//! connections share, and the module of each protocol passes requests to the service.
 
 mod activity;
 mod drain;
@@ -47,27 +47,29 @@ use crate::verbose::Verbosity;
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Serve {
-    /// Directory whose files are served, this one unless said; nothing outside of it is, not by links either
+    /// Directory whose files are served [default: the current directory]; nothing outside it is served, not
+    /// even by links
     #[arg(value_name = "DIR", conflicts_with = "root")]
     directory: Option<PathBuf>,
-    /// The same, for those who rather name it
+    /// Same as DIR, as an option
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Addresses, or names of this host, and ports to listen on, for UDP and TCP alike: 192.0.2.1:443,
-    /// localhost:4433, or :4433 for every address; port 0 lets the system choose. Unless said, the sockets
-    /// that systemd passes, or else :4433
+    /// localhost:4433, or :4433 for every address; port 0 lets the system choose [default: the sockets that
+    /// systemd passes, or else :4433]
     #[arg(long, value_name = "HOST:PORT", num_args = 1..)]
     listen: Vec<String>,
-    /// Another address of this server, of which clients that use several paths are told; may be repeated. Its
-    /// port is that of the first address that is listened on, unless said
+    /// Further address of this server, announced to clients that use several paths; may be repeated. The
+    /// default port is that of the first listen address
     #[arg(long, value_name = "IP[:PORT]")]
     announce: Vec<HostPort>,
     #[command(flatten)]
     identity: Identity,
-    /// Protect session tickets with the keys in FILE, so that clients resume after a restart, and at every
-    /// server that has the same file; it is made if it is missing. A line is a key of 64 hexadecimal digits:
-    /// the first one protects, all are understood. Connections of before a restart are reset, so that clients
-    /// come back at once. Such a server takes no early data (0-RTT), because such tickets can be used twice
+    /// Protect session tickets with the keys in FILE, so that clients can resume sessions after a restart,
+    /// and at every server with the same file; it is created if it is missing. Each line is a key of 64
+    /// hexadecimal digits: the first one protects new tickets, all are accepted. Connections from before a
+    /// restart are reset, so that clients reconnect at once. Such a server accepts no early data (0-RTT),
+    /// because these tickets can be used twice
     #[arg(long, value_name = "FILE")]
     ticket_key: Option<PathBuf>,
     /// Do not list directories that have no index.html
@@ -76,18 +78,18 @@ pub(crate) struct Serve {
     /// Do not serve HTTP/2 and HTTP/1.1 over TCP
     #[arg(long)]
     no_tcp: bool,
-    /// Form of the access log on standard error, a line for each request
+    /// Format of the access log on standard error, a line for each request
     #[arg(long, value_enum, value_name = "FORM", default_value_t)]
     log: Format,
-    /// Show figures to Prometheus at http://IP:PORT/metrics
+    /// Serve metrics for Prometheus at http://IP:PORT/metrics
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
-    /// Seconds that running answers get after SIGTERM; a second signal ends them at once
+    /// Seconds that running responses get after SIGTERM; a second signal aborts them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u32,
-    /// Seconds that a client may take nothing at all of an answer until that is given up, however long it has
-    /// been paused before; 0 waits as long as the connection lives. If memory runs short, the answers that
-    /// have waited longest go first
+    /// Seconds after which a response is aborted if its client reads nothing at all of it meanwhile; earlier
+    /// pauses do not count. 0 waits as long as the connection lives. If memory runs short, the responses that
+    /// have stalled longest are aborted first
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     stall_timeout: u32,
     #[command(flatten)]
@@ -112,7 +114,7 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let certified = certified.with_tickets(kept.as_ref().map(|kept| Arc::clone(&kept.tickets)));
     let sockets = Sockets::open(&places, !options.no_tcp).await?;
     let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
-    // Before anybody can know that there is something to stop.
+    // Catches signals before anybody can know that the server runs.
     let mut stop = Stop::catch()?;
     raise_descriptors();
 
@@ -152,7 +154,7 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     Ok(())
 }
 
-/// Begins to accept on every socket.
+/// Starts to accept connections on every socket.
 fn listen(
     options: &Serve,
     certified: &Certified,
@@ -179,14 +181,14 @@ fn listen(
     Ok(endpoints)
 }
 
-/// Returns the addresses to listen on, from the command line's words.
+/// Parses the listen addresses of the command line.
 fn places(words: &[String]) -> Result<Vec<HostPort>> {
     let parse =
         |word: &String| word.parse().map_err(|what| Failure::new(Exit::Usage, format!("--listen: {what}")));
     words.iter().map(parse).collect()
 }
 
-/// Returns names and addresses by which clients find the server, as far as the command line tells them.
+/// Returns the host names and addresses of the command line, for the certificate.
 fn names(places: &[HostPort]) -> Vec<String> {
     let usual = ["localhost", "127.0.0.1", "::1"];
     let is_particular = |host: &&String| {
@@ -208,7 +210,7 @@ fn announced(places: &[HostPort], port: u16) -> Result<Vec<SocketAddr>> {
     places.iter().map(address).collect()
 }
 
-/// Returns instructions for clients to trust a certificate that was made here.
+/// Returns instructions for clients to trust a generated certificate.
 fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
     let pin = certified.pin();
     let mut lines = vec![
@@ -219,8 +221,8 @@ fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
     lines
 }
 
-/// Has as many files and connections open as the system allows, and not only as many as programs that use
-/// `select` can bear. If it allows no more, there are fewer at a time.
+/// Raises the limit of open files and connections to the system's maximum. The default limit exists for
+/// programs that use `select`. If that fails, the server has fewer connections at a time.
 fn raise_descriptors() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
@@ -232,8 +234,8 @@ fn addresses(endpoints: &[Endpoint]) -> Result<Vec<SocketAddr>> {
     addresses.map_err(|error| Failure::io("no local address", &error))
 }
 
-/// Returns the lines printed at the start. Programs that start this one read the first lines, which precede
-/// those for people.
+/// Returns the lines that are printed at the start. The first lines are for programs that start this one;
+/// lines for people follow.
 fn announcement(
     addresses: &[SocketAddr],
     root: &Path,
@@ -253,8 +255,8 @@ fn announcement(
     lines.join("\n")
 }
 
-/// Returns the URL for a browser on this host. `localhost` is `::1` to some browsers over QUIC, so it is
-/// named only where both of its addresses are listened on.
+/// Returns the URL for a browser on this host. Some browsers resolve `localhost` to `::1` for QUIC, so the
+/// name is used only if the server listens on every IPv6 and IPv4 address.
 fn url(address: SocketAddr) -> String {
     let port = address.port();
     match address.ip() {

@@ -1,4 +1,4 @@
-//! Observation of each request for the access log and the metrics: a service around a service.
+//! Observation of each request for the access log and the metrics: a service that wraps another one.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,10 +19,10 @@ use super::protocol::Protocol;
 use super::shared::Shared;
 use crate::files::Files;
 
-/// Longest answer that HTTP/3 may take over in one go, without asking for its end.
+/// Maximum length of a response that HTTP/3 may take in one piece, without polling for the end of the body.
 const SMALL: u64 = 4 * 1024;
 
-/// A service whose answers are observed until their end.
+/// Service whose responses are observed until their end.
 #[derive(Clone, Debug)]
 pub(super) struct Observed<S> {
     service: S,
@@ -33,7 +33,7 @@ pub(super) struct Observed<S> {
 }
 
 impl Shared {
-    /// Gives the service that answers the requests of one connection.
+    /// Creates the service that handles the requests of one connection.
     pub(super) fn service(
         self: &Arc<Self>,
         protocol: Protocol,
@@ -101,7 +101,7 @@ where
             let answer = answer.await?;
             if let Some(entry) = &mut observation.entry {
                 entry.status = Some(answer.status().as_u16());
-                // Content that is not there is not asked for.
+                // A body without content is never polled.
                 entry.complete = answer.body().is_end_stream();
             }
             Ok(answer.map(|body| ObservedBody { body, observation }))
@@ -109,10 +109,10 @@ where
     }
 }
 
-/// One request until its answer is dropped, be it sent or given up.
+/// Observation of one request; it ends when the response is dropped, sent or aborted.
 #[derive(Debug)]
 struct Observation {
-    /// Taken when it ends.
+    /// Entry for the log; taken at the end.
     entry: Option<Entry>,
     begin: Instant,
     protocol: Protocol,
@@ -130,7 +130,7 @@ impl Drop for Observation {
     }
 }
 
-/// The content of an answer, counted as it is taken to be sent.
+/// Content of a response. Counts bytes as they are handed over to be sent.
 #[derive(Debug)]
 pub(super) struct ObservedBody<C> {
     body: C,
@@ -153,7 +153,7 @@ impl<C: Body<Data = Bytes> + Unpin> Body for ObservedBody<C> {
             entry.bytes += piece.remaining() as u64;
             observation.activity.step(piece.remaining() as u64);
         }
-        // HTTP/3 and hq ask for the end once the last piece has been sent; the others never do.
+        // HTTP/3 and hq poll for the end after the last piece was sent; the other protocols never do.
         let asks = [Protocol::Hq, Protocol::Http3].contains(&observation.protocol) && entry.bytes > SMALL;
         entry.complete = frame.is_none() || is_last && !asks && !matches!(frame, Some(Err(_)));
         Poll::Ready(frame)

@@ -8,10 +8,10 @@ use serde_json::json;
 use super::shared::Shared;
 use crate::rate::Meter;
 
-/// Interval of these events while there are connections.
+/// Interval of these events while connections are open.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Tells every second, if somebody wants to know, until the server ends.
+/// Emits a progress event every second until the server ends; returns at once if events are not requested.
 pub(super) async fn tell(shared: Arc<Shared>) {
     let mut meter = Meter::new(Instant::now(), 0);
     let mut ticks = tokio::time::interval(EVERY);
@@ -29,7 +29,7 @@ pub(super) async fn tell(shared: Arc<Shared>) {
     std::future::pending::<()>().await;
 }
 
-/// Tells what was moved in all.
+/// Emits the event with the total traffic.
 pub(super) fn tell_end(shared: &Shared) {
     shared.events.tell("end", || {
         let (_, sent, received) = shared.metrics.moved();

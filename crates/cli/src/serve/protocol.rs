@@ -1,6 +1,6 @@
-//! Protocols that requests come over.
+//! Protocols of requests.
 
-/// A protocol that requests come over.
+/// Protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Protocol {
     Hq,
@@ -10,7 +10,7 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// Returns its name in TLS (RFC 7301).
+    /// Returns its ALPN protocol name (RFC 7301).
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Hq => "hq",

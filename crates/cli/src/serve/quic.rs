@@ -1,4 +1,4 @@
-//! QUIC connections, each with the application protocol that its client chose.
+//! QUIC connections, each with the application protocol that the client negotiated.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::events::ConnectionEvents;
 use crate::exit::{Failure, Result};
 use crate::options::cannot_listen;
 
-/// Application protocols, most preferred first.
+/// Application protocols in ALPN, most preferred first.
 pub(super) const PROTOCOLS: &[&str] = &[HTTP3, crate::hq::ALPN];
-/// Name of HTTP/3 (RFC 9114 §3.1).
+/// Protocol name of HTTP/3 in ALPN (RFC 9114 §3.1).
 const HTTP3: &str = "h3";
 
-/// Creates an endpoint on a bound socket. Its clients learn those `announced` addresses that lead to the same
-/// endpoint. These are all of them if the socket has every address of this host; else the `first` endpoint
-/// has them beside its own.
+/// Creates an endpoint on a bound socket. It announces to clients those `announced` addresses that lead to
+/// the same endpoint: all of them if the socket is bound to every address of this host. Otherwise only the
+/// `first` endpoint announces them, as additions to its own address.
 pub(super) fn endpoint(
     mut config: ServerConfig,
     kept: Option<&KeptKeys>,
@@ -47,7 +47,7 @@ pub(super) fn endpoint(
     Ok(endpoint)
 }
 
-/// Accepts connections until the endpoint is closed; refuses them once the server is to stop.
+/// Accepts connections until the endpoint is closed. Refuses them once the server is stopping.
 pub(super) async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
     while let Some(incoming) = endpoint.accept().await {
         if shared.stopping.is_cancelled() {
@@ -62,8 +62,8 @@ async fn serve(incoming: Incoming, shared: Arc<Shared>) {
     let metrics = &shared.metrics;
     let _open = metrics.connection(Transport::Quic);
     let failed = || metrics.handshake(Transport::Quic, Handshake::Failed);
-    // Early data is served before the handshake is complete; whatever is asked for here may be asked for
-    // twice.
+    // Early data is served before the handshake is complete. It may be replayed, which is harmless because
+    // requests only read.
     let Ok(connecting) = incoming.accept() else { return failed() };
     if connecting.handshake_data().await.is_err() {
         return failed();
@@ -83,12 +83,12 @@ async fn serve(incoming: Incoming, shared: Arc<Shared>) {
     tokio::join!(handshake, speak(connection.clone(), &shared));
 }
 
-/// Serves a connection in the protocol that was agreed on, until its end.
+/// Serves a connection with the negotiated protocol until it ends.
 async fn speak(connection: Connection, shared: &Arc<Shared>) {
     if connection.handshake_data().protocol.as_deref() != Some(HTTP3.as_bytes()) {
         return hq::serve(connection, Arc::clone(shared)).await;
     }
     let service = shared.service(Protocol::Http3, connection.remote_address(), Arc::default());
-    // Errors are the client's affair: it is gone, or does not speak HTTP/3.
+    // Errors are not reported: the client is gone, or violated HTTP/3.
     let _ = http3::serve_connection(connection, service, shared.options.clone(), shared.http3.clone()).await;
 }

@@ -12,7 +12,7 @@ use super::metrics::Metrics;
 use crate::events::Events;
 use crate::files::Files;
 
-/// One for each server.
+/// State of one server, shared by its connections.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) files: Files,
@@ -20,15 +20,15 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<Metrics>,
     /// Destination of events.
     pub(super) events: Events,
-    /// Cancelled when the server is to stop: nothing new begins, and what runs comes to its end.
+    /// Cancelled when the server stops: no new requests are accepted, and running ones are completed.
     pub(super) stopping: CancellationToken,
-    /// The same for HTTP/3, which tells its clients.
+    /// Shutdown of HTTP/3, which sends GOAWAY to clients.
     pub(super) http3: Shutdown,
     /// Options of HTTP/3.
     pub(super) options: ServeOptions,
-    /// Maximum time that a client may take nothing of an answer; `None` as long as its connection lives.
+    /// Maximum time without progress of a response; `None` as long as its connection lives.
     pub(super) stall: Option<Duration>,
-    /// The tasks of connections.
+    /// Tasks of the open connections.
     pub(super) connections: TaskTracker,
 }
 

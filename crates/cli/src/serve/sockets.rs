@@ -10,10 +10,10 @@ use crate::exit::{Exit, Failure, Result};
 use crate::listen::{HostPort, PORT};
 use crate::options::cannot_listen;
 
-/// Maximum number of times that the system chooses a UDP port whose TCP port is taken.
+/// Maximum number of attempts to find a free UDP port whose TCP port is free too.
 const MAX_PORT_CHOICES: usize = 32;
 
-/// Sockets that are bound, UDP for QUIC and TCP for TLS.
+/// Bound sockets: UDP for QUIC, and TCP for TLS.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     pub(super) udp: Vec<UdpSocket>,
@@ -21,8 +21,8 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the sockets for these addresses. Without addresses, takes those that systemd passes; without
-    /// these either, binds every address of the host.
+    /// Opens the sockets for the addresses in `places`. Without addresses, takes those that systemd passes;
+    /// if there are none either, binds every address of the host.
     pub(super) async fn open(places: &[HostPort], tcp: bool) -> Result<Self> {
         let (udp, tcp_listeners) = systemd::sockets()?;
         let mut sockets = Self { udp, tcp: tcp_listeners };
@@ -46,7 +46,8 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// Binds all addresses of a name that this host has: `localhost` may be `::1` where there is no IPv6.
+    /// Binds the addresses of a name that this host has: `localhost` may resolve to `::1` on a host without
+    /// IPv6.
     fn bind_any(&mut self, addresses: &[SocketAddr], tcp: bool) -> Result {
         let mut missing = None;
         let mut bound = false;
@@ -62,12 +63,12 @@ impl Sockets {
         missing.filter(|_| !bound).map_or(Ok(()), Err)
     }
 
-    /// Returns the ports where QUIC is spoken.
+    /// Returns the ports of QUIC.
     pub(super) fn udp_ports(&self) -> Vec<u16> {
         self.udp.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect()
     }
 
-    /// Binds every address of the host; one without IPv6 has IPv4.
+    /// Binds every address of the host, or only IPv4 addresses on a host without IPv6.
     fn bind_everywhere(&mut self, port: u16, tcp: bool) -> Result {
         let (v6, v4) = ((Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into());
         match self.bind(v6, tcp) {
@@ -84,7 +85,7 @@ impl Sockets {
         for _ in 0..choices {
             let udp = UdpSocket::bind(address)?;
             if tcp {
-                // The same port, whoever chose it.
+                // TCP uses the same port as UDP, even if the system chose it.
                 match TcpListener::bind(udp.local_addr()?) {
                     Ok(listener) => self.tcp.push(listener),
                     Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -101,7 +102,7 @@ impl Sockets {
     }
 }
 
-/// Returns whether this host does not have the address.
+/// Returns whether the error means that this host does not have the address.
 fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
@@ -110,7 +111,7 @@ pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| cannot_listen(address, &error))
 }
 
-/// Returns a listener of the runtime.
+/// Converts a listener for the async runtime.
 pub(super) fn listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
     let made = listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(listener));
     made.map_err(|error| Failure::io("cannot use a TCP socket", &error))

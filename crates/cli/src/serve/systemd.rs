@@ -1,4 +1,4 @@
-//! systemd: the sockets that it passes (`LISTEN_FDS`), and what it wants to know (`NOTIFY_SOCKET`).
+//! systemd: the sockets that it passes (`LISTEN_FDS`), and notifications to it (`NOTIFY_SOCKET`).
 
 use std::net::{TcpListener, UdpSocket};
 
@@ -7,10 +7,10 @@ use sd_notify::NotifyState;
 
 use crate::exit::{Exit, Failure, Result, note};
 
-/// Most sockets that are taken.
+/// Maximum number of sockets that are taken.
 const MAX_PASSED: usize = 64;
 
-/// Takes the sockets that systemd passes to this process, if any: those for UDP and those for TCP.
+/// Returns the UDP and TCP sockets that systemd passed to this process, if any.
 pub(super) fn sockets() -> Result<(Vec<UdpSocket>, Vec<TcpListener>)> {
     let mut passed = ListenFd::from_env();
     let (mut for_udp, mut for_tcp) = (Vec::new(), Vec::new());
@@ -18,7 +18,7 @@ pub(super) fn sockets() -> Result<(Vec<UdpSocket>, Vec<TcpListener>)> {
         return Err(Failure::new(Exit::Usage, format!("systemd passes more than {MAX_PASSED} sockets")));
     }
     for at in 0..passed.len() {
-        // What is of another kind stays where it is.
+        // A socket of another kind is not taken.
         match (passed.take_udp_socket(at), passed.take_tcp_listener(at)) {
             (Ok(Some(udp)), _) => for_udp.push(udp),
             (_, Ok(Some(tcp))) => for_tcp.push(tcp),
@@ -31,12 +31,12 @@ pub(super) fn sockets() -> Result<(Vec<UdpSocket>, Vec<TcpListener>)> {
     Ok((for_udp, for_tcp))
 }
 
-/// Tells systemd that connections are accepted.
+/// Notifies systemd that the server accepts connections.
 pub(super) fn ready() {
     tell(NotifyState::Ready);
 }
 
-/// Tells systemd that connections are no longer accepted.
+/// Notifies systemd that the server is stopping.
 pub(super) fn stopping() {
     tell(NotifyState::Stopping);
 }

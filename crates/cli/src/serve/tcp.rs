@@ -1,4 +1,4 @@
-//! HTTP/2 and HTTP/1.1 over TLS, for clients that do not speak QUIC, or do not know yet that this server
+//! HTTP/2 and HTTP/1.1 over TLS, for clients that do not support QUIC, or do not know yet that this server
 //! does.
 
 use std::convert::Infallible;
@@ -29,39 +29,40 @@ use super::shared::Shared;
 use super::sockets;
 use crate::exit::Result;
 
-/// Application protocols, most preferred first.
+/// Application protocols in ALPN, most preferred first.
 pub(super) const PROTOCOLS: &[&str] = &["h2", "http/1.1"];
 
-/// Connections of one listener at a time; others wait in the kernel's queue.
+/// Maximum number of connections of one listener; others wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 512;
-/// Requests at a time on an HTTP/2 connection.
+/// Maximum number of concurrent requests on an HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
-/// Header fields of a request: how many, and bytes.
+/// Maximum number of header fields of a request, and their maximum size in bytes.
 const MAX_FIELDS: usize = 100;
 const MAX_HEADER: u32 = 32 * 1024;
-/// Bytes that wait to be sent on an HTTP/2 stream, or were read ahead on an HTTP/1.1 connection.
+/// Maximum number of bytes that wait to be sent on an HTTP/2 stream, or were read ahead on an HTTP/1.1
+/// connection.
 const MAX_BUFFER: usize = 256 * 1024;
-/// Maximum time that a client may take for the TLS handshake, and for the header of a request.
+/// Maximum duration of the TLS handshake, and of reading the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// Maximum time without a request, up to twice this; then the client is told to end, and gets as long for
-/// that. With answers that are being sent, it is `--stall-timeout` if that is longer.
+/// Maximum time without activity, up to twice this. Then a graceful shutdown begins, which may take as long
+/// again. While responses are unfinished, the limit is `--stall-timeout` if that is longer.
 const MAX_IDLE: Duration = Duration::from_secs(60);
-/// Pause of accepting when the process has no more descriptors.
+/// Pause before accepting again when the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
-/// Time that clients remember other protocols (RFC 7838 §3.1), in seconds.
+/// Time that clients store the alternative service (RFC 7838 §3.1), in seconds.
 const REMEMBERED: u32 = 86_400;
 
-/// A socket that connections are accepted on.
+/// Socket that accepts connections.
 pub(super) struct Listener {
     socket: tokio::net::TcpListener,
     tls: TlsAcceptor,
-    /// Alternative service: address of HTTP/3.
+    /// Value of Alt-Svc: the address of HTTP/3.
     alternative: Option<HeaderValue>,
 }
 
 impl Listener {
-    /// Creates the server; `udp_ports` are those of QUIC, and clients are sent to the one with this socket's
-    /// own number, if there is one.
+    /// Creates the listener. `udp_ports` are the ports of QUIC. The one with this socket's number, or else the
+    /// first one, is announced as alternative service.
     pub(super) fn new(
         listener: std::net::TcpListener,
         tls: Arc<rustls::ServerConfig>,
@@ -89,7 +90,7 @@ pub(super) async fn accept(listener: Listener, shared: Arc<Shared>) {
             (permit, listener.socket.accept().await)
         };
         let (permit, accepted) = tokio::select! {
-            // The server waits for its connections, not for this.
+            // The server waits for its connections, not for this task.
             () = shared.stopping.cancelled() => std::future::pending().await,
             next = next => next,
         };
@@ -99,7 +100,7 @@ pub(super) async fn accept(listener: Listener, shared: Arc<Shared>) {
                 let (listener, connection) = (Arc::clone(&listener), Arc::clone(&shared));
                 shared.connections.spawn(serve(stream, client, listener, connection, permit));
             }
-            // A client that is gone already, or no more descriptors.
+            // The client is gone already, or the process has no free descriptors.
             Err(_) => tokio::time::sleep(REST).await,
         }
     }
@@ -113,7 +114,7 @@ async fn serve(
     _permit: Option<OwnedSemaphorePermit>,
 ) {
     let _open = shared.metrics.connection(Transport::Tcp);
-    // Delays that the kernel would add for small answers; without it they are only slower.
+    // Disables Nagle's algorithm, which delays small responses. A failure only makes them slower.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(shared.stall);
@@ -131,7 +132,7 @@ async fn serve(
 
 type Stream = TlsStream<Pin<Box<TimeoutStream<TcpStream>>>>;
 
-/// Serves a connection in the protocol that was agreed on, until the client ends it, is idle, or the server
+/// Serves a connection with the negotiated protocol until the client ends it, it is idle, or the server
 /// stops.
 async fn speak(stream: Stream, client: SocketAddr, listener: &Listener, shared: &Arc<Shared>) {
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -153,7 +154,7 @@ async fn speak(stream: Stream, client: SocketAddr, listener: &Listener, shared: 
     run(connection, shared, &activity).await;
 }
 
-/// Errors are the client's affair: it is gone, or does not speak HTTP.
+/// Runs a connection. Errors are not reported: the client is gone, or violated HTTP.
 async fn run(
     connection: impl Graceful + Future<Output = std::result::Result<(), anabranch::Error>>,
     shared: &Shared,
@@ -166,7 +167,7 @@ async fn run(
             _ = connection.as_mut() => return,
             () = shared.stopping.cancelled(), if !ending => {}
             () = activity.idle_for(MAX_IDLE, shared.stall) => {
-                // It was asked to end before, or has not even begun.
+                // A graceful shutdown is already running, or no request has begun.
                 if ending {
                     return;
                 }
@@ -177,7 +178,7 @@ async fn run(
     }
 }
 
-/// Operation that hyper-util's connections share.
+/// Graceful shutdown, which hyper-util's connection types share.
 trait Graceful {
     fn graceful_shutdown(self: Pin<&mut Self>);
 }
@@ -196,7 +197,7 @@ where
     }
 }
 
-/// Creates the builder for the protocol that TLS has negotiated.
+/// Creates the builder for the protocol that TLS negotiated.
 fn builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
     let builder = auto::Builder::new(TokioExecutor::new());
     let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };

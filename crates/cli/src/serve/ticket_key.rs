@@ -1,4 +1,4 @@
-//! The file with keys that outlive the server: those of session tickets, and what is derived from the first
+//! The file of keys that outlive the server process: keys of session tickets, and keys derived from the first
 //! of them.
 
 use std::fs::File;
@@ -15,9 +15,9 @@ use aws_lc_rs::hmac;
 
 use crate::exit::{self, Exit, Failure, Result};
 
-/// Keys are for the server only.
+/// Mode of the file: readable by its owner only.
 const MODE: u32 = 0o600;
-/// Bits of a mode that let others read.
+/// Mode bits that let others read the file.
 const OTHERS: u32 = 0o077;
 
 /// Keys that are the same after a restart.
@@ -27,8 +27,8 @@ pub(super) struct KeptKeys {
 }
 
 impl KeptKeys {
-    /// Lets the server end connections of before its restart by stateless resets (RFC 9000 §10.3), and
-    /// recognize the address tokens that it issued then (§8.1.3).
+    /// Sets the keys with which the server, after a restart, sends stateless resets for its earlier
+    /// connections (RFC 9000 §10.3) and recognizes its earlier address tokens (§8.1.3).
     pub(super) fn apply(&self, config: EndpointConfig) -> EndpointConfig {
         config.with_reset_key(self.derive(b"stateless reset")).with_token_key(self.derive(b"address token"))
     }
@@ -41,7 +41,7 @@ impl KeptKeys {
     }
 }
 
-/// Reads the keys of `file`, or writes one there if there is no such file.
+/// Reads the keys in `file`. Creates the file with a new key if it does not exist.
 pub(super) fn load(file: &Path) -> Result<KeptKeys> {
     let unreadable = |error| Failure::io(format_args!("cannot read {}", file.display()), &error);
     let text = match std::fs::read_to_string(file) {
@@ -69,7 +69,7 @@ pub(super) fn load(file: &Path) -> Result<KeptKeys> {
     Ok(KeptKeys { tickets, first })
 }
 
-/// Lines that are not empty, with their numbers.
+/// Returns the lines that are not empty, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     numbered.filter(|(_, line)| !line.is_empty())
@@ -87,7 +87,7 @@ fn key(line: &str) -> Option<[u8; TICKET_KEY_LEN]> {
     Some(key)
 }
 
-/// Writes a file with one new key; gives its text.
+/// Creates the file with one new key. Returns its content.
 fn make(file: &Path) -> Result<String> {
     let mut key = [0; TICKET_KEY_LEN];
     let random = default_provider().secure_random.fill(&mut key);

@@ -1,4 +1,4 @@
-//! The client's side.
+//! The client of multipath cases.
 
 use anabranch::{Connection, VarInt, Version};
 use std::net::SocketAddr;
@@ -19,10 +19,10 @@ use crate::target::client_endpoint;
 
 #[derive(Args, Debug)]
 pub(in crate::interop) struct Client {
-    /// The server
+    /// Address of the server
     #[arg(long, value_name = "IP:PORT")]
     connect: SocketAddr,
-    /// Its name in the certificate
+    /// The server's name in the certificate
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     name: String,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(in crate::interop) struct Client {
 }
 
 impl Client {
-    /// Returns the bytes that each stream has to download and to upload.
+    /// Returns for each stream the number of bytes to download and to upload.
     fn shares(&self) -> Vec<[u64; 2]> {
         let share = |total, index| total / self.streams + u64::from(index < total % self.streams);
         (0..self.streams).map(|index| [share(self.download, index), share(self.upload, index)]).collect()
@@ -82,12 +82,12 @@ pub(super) async fn run(options: Client) -> Result {
         "key_updates": connection.stats().key_updates,
     }))?;
     connection.close(VarInt::from_u32(0), b"");
-    // A server that misses it finds out by its idle timeout.
+    // A server that does not receive the CONNECTION_CLOSE detects the end by its idle timeout.
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
     Ok(())
 }
 
-/// Moves the bytes that each stream has to download and to upload, once it is to begin.
+/// Transfers each stream's bytes in both directions, once the plan starts the work.
 async fn work(
     connection: Connection,
     shares: Vec<[u64; 2]>,

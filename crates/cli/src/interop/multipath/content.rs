@@ -1,6 +1,6 @@
-//! Content of the streams of multipath cases: every eight bytes name their position, and SHA-256 shows
-//! whether all of them arrived there. A stream begins with eight bytes, big endian, that say how much to send
-//! back; content follows. The answer is as much content, and then the SHA-256 of the received bytes.
+//! Content of the streams of multipath cases. Every eight bytes encode their position, and SHA-256 verifies
+//! the whole. A client's stream begins with the length of the response, as eight bytes, big endian; content
+//! follows. The response is that amount of content, and then the SHA-256 of the received bytes.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use super::words::{expected, pieces};
 use crate::exit::{Exit, Failure, Result};
 
-/// Most bytes of one read.
+/// Maximum number of bytes of one read.
 const READ: usize = 256 * 1024;
 
-/// Number of bytes that have moved, in both directions.
+/// Number of bytes transferred in both directions.
 pub(super) type Moved = watch::Sender<u64>;
 
 async fn send(stream: &mut SendStream, count: u64, moved: &Moved) -> Result {
@@ -27,7 +27,7 @@ async fn send(stream: &mut SendStream, count: u64, moved: &Moved) -> Result {
     Ok(())
 }
 
-/// Reads to the end: the SHA-256 of all but the last `kept` bytes, and those.
+/// Reads a stream to its end. Returns the SHA-256 of all but the last `kept` bytes, and those bytes.
 async fn receive(stream: &mut RecvStream, kept: usize, moved: &Moved) -> Result<(Digest, Vec<u8>)> {
     let (mut context, mut tail) = (Context::new(&SHA256), Vec::new());
     while let Some(bytes) = stream.read_chunk(READ).await? {
@@ -40,7 +40,7 @@ async fn receive(stream: &mut RecvStream, kept: usize, moved: &Moved) -> Result<
     Ok((context.finish(), tail))
 }
 
-/// Returns the client's side of one stream.
+/// Runs the client's side of one stream.
 pub(super) async fn ask(connection: Connection, download: u64, upload: u64, moved: Arc<Moved>) -> Result {
     let (mut to, mut from) = connection.open_bi().await?;
     to.write_all(&download.to_be_bytes()).await?;
@@ -58,7 +58,7 @@ pub(super) async fn ask(connection: Connection, download: u64, upload: u64, move
     Ok(())
 }
 
-/// Returns the server's side of one stream.
+/// Runs the server's side of one stream.
 pub(super) async fn answer(mut to: SendStream, mut from: RecvStream, moved: Arc<Moved>) -> Result {
     let mut count = [0; 8];
     from.read_exact(&mut count).await?;

@@ -1,5 +1,5 @@
-//! `anabranch interop multipath`: an end that opens, closes and marks paths after a plan while content moves.
-//! The cases of `cargo xtask interop --multipath` are such plans.
+//! `anabranch interop multipath`: an endpoint that follows a plan of opening and closing paths and setting
+//! their status during a transfer. The cases of `cargo xtask interop --multipath` are such plans.
 
 mod client;
 mod content;
@@ -17,21 +17,21 @@ use self::plan::Plan;
 use crate::exit::Result;
 use crate::options::Tuning;
 
-/// The protocol of [`content`].
+/// Protocol name in ALPN of [`content`].
 const ALPN: &str = "checked";
-/// Time that the other end gets to learn that this one is done.
+/// Time for the other end to receive CONNECTION_CLOSE.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Be an end of a multipath case (see peers/README.md)
+/// Run an endpoint of a multipath case (see peers/README.md)
 #[derive(Subcommand, Debug)]
 pub(super) enum Multipath {
-    /// Answer until standard input ends
+    /// Serve until standard input ends
     Server(server::Server),
     /// Do the work and report
     Client(client::Client),
 }
 
-/// Options that both ends have.
+/// Options of both endpoints.
 #[derive(Args, Clone, Debug)]
 struct Common {
     /// Maximum number of paths at once; 0 turns multipath off

@@ -1,4 +1,4 @@
-//! Goes through a plan.
+//! Execution of a plan.
 
 use anabranch::{Connection, OpenPathError, PathEvent, PathEvents, PathId, PathStatus, VarInt};
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use super::content::Moved;
 use super::plan::{Plan, Step};
 use crate::exit::{Exit, Failure, Result};
 
-/// Maximum time of a step that waits for the other end.
+/// Maximum duration of a step that waits for the peer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which conditions without an event are checked.
 const LOOK: Duration = Duration::from_millis(5);
 /// APPLICATION_ABANDON_PATH (RFC 10069 §5).
 const ABANDON: VarInt = VarInt::from_u32(0x3e);
 
-/// The paths of a connection, and the plan for them.
+/// The paths of a connection, and the execution of its plan.
 pub(super) struct Paths {
     connection: Connection,
     gone: watch::Receiver<Vec<PathId>>,
@@ -30,19 +30,19 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Watches the paths of `connection`; `moved` counts the bytes of its work.
+    /// Creates the state for `connection`; `moved` counts the transferred bytes.
     pub(super) fn new(connection: Connection, moved: Arc<Moved>) -> Self {
         let (tell, gone) = watch::channel(Vec::new());
         tokio::spawn(follow(connection.path_events(), tell));
         Self { connection, gone, moved, started: watch::Sender::new(false), done: Mutex::default() }
     }
 
-    /// Turns to `true` when the work is to begin.
+    /// Returns a receiver that turns `true` when the work is to begin.
     pub(super) fn started(&self) -> watch::Receiver<bool> {
         self.started.subscribe()
     }
 
-    /// Goes through `plan`; at its end the work begins, if it has not before.
+    /// Executes `plan`. The work begins at its end, unless a step has started it.
     pub(super) async fn follow(&self, plan: &Plan) -> Result {
         for (text, step) in &plan.0 {
             let late = |_| Failure::new(Exit::Failed, "nothing has come of it");
@@ -56,7 +56,7 @@ impl Paths {
         Ok(())
     }
 
-    /// Returns the steps so far, and when they were done.
+    /// Returns the steps that were executed, with their times.
     pub(super) fn report(&self) -> Value {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).clone().into()
     }
@@ -66,7 +66,7 @@ impl Paths {
             Step::Start => _ = self.started.send_replace(true),
             Step::At(bytes) => {
                 let mut moved = self.moved.subscribe();
-                // This end keeps the other one of the channel.
+                // `self` holds a sender, so the channel cannot close.
                 let _ = moved.wait_for(|moved| *moved >= bytes).await;
             }
             Step::Wait(time) => sleep(time).await,
@@ -85,7 +85,7 @@ impl Paths {
                 .abandon_path(PathId(path), ABANDON)
                 .map_err(|error| Failure::new(Exit::Failed, error))?,
             Step::Gone(path) => {
-                // Without a sender the connection has ended, and its paths with it.
+                // The channel closes when the connection has ended, and all its paths with it.
                 let _ = self.gone.clone().wait_for(|gone| gone.contains(&PathId(path))).await;
             }
             Step::Status { path, backup } => self.set(PathId(path), backup)?,
@@ -98,10 +98,10 @@ impl Paths {
         self.connection.set_path_status(path, status).map_err(|error| Failure::new(Exit::Failed, error))
     }
 
-    /// Opens a path as soon as the other end allows it, and waits for its answer there.
+    /// Opens a path as soon as the peer's limits permit, and waits for its validation.
     async fn open(&self, remote: SocketAddr, backup: bool) -> Result {
         let path = loop {
-            // From the loopback address that belongs to the other end's.
+            // Connects from the loopback address that is also the peer's.
             match self.connection.open_path(remote.ip(), Some(remote)).await {
                 Ok(path) => break path,
                 Err(OpenPathError::Refused(_)) => sleep(LOOK).await,
@@ -116,7 +116,7 @@ impl Step {
     fn patience(self) -> Duration {
         match self {
             Self::Wait(time) => time + PATIENCE,
-            // The whole of a case has its limit, too.
+            // The case as a whole has its own time limit.
             Self::At(_) => Duration::MAX,
             _ => PATIENCE,
         }
@@ -127,7 +127,7 @@ fn no_path(error: OpenPathError) -> Failure {
     Failure::new(Exit::Failed, error)
 }
 
-/// Tells of paths that are gone.
+/// Adds paths that are gone to the list of `tell`.
 async fn follow(mut events: PathEvents, tell: watch::Sender<Vec<PathId>>) {
     while let Some(event) = events.next().await {
         if let PathEvent::Abandoned { path, .. } = event {

@@ -1,4 +1,4 @@
-//! Plan of an end's paths, as text: steps, separated by `;` (`peers/README.md` lists them).
+//! Plan of an endpoint's paths, as text: steps, separated by `;` (`peers/README.md` lists them).
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -7,25 +7,25 @@ use std::time::Duration;
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// `open ADDRESS [backup]`: open a path to there and wait until it is validated.
+    /// `open ADDRESS [backup]`: open a path to this address and wait until it is validated.
     Open { remote: SocketAddr, backup: bool },
-    /// `try ADDRESS`: begin to open a path and do not wait.
+    /// `try ADDRESS`: start to open a path and do not wait.
     Try(SocketAddr),
-    /// `refused ADDRESS`: a path to there cannot be opened.
+    /// `refused ADDRESS`: expect that a path to this address cannot be opened.
     Refused(SocketAddr),
-    /// `start`: begin the work.
+    /// `start`: start the work.
     Start,
-    /// `at BYTES`: wait until so much of the work has moved.
+    /// `at BYTES`: wait until this many bytes of the work have been transferred.
     At(u64),
-    /// `wait MS`: wait so long.
+    /// `wait MS`: wait for this time.
     Wait(Duration),
-    /// `abandon PATH`: abandon it.
+    /// `abandon PATH`: abandon the path.
     Abandon(u32),
-    /// `gone PATH`: wait until it is abandoned.
+    /// `gone PATH`: wait until the path is abandoned.
     Gone(u32),
-    /// `backup PATH`, `available PATH`: set its status.
+    /// `backup PATH`, `available PATH`: set the path's status.
     Status { path: u32, backup: bool },
-    /// `update`: update keys.
+    /// `update`: initiate a key update.
     Update,
 }
 

@@ -1,4 +1,4 @@
-//! The server's side.
+//! The server of multipath cases.
 
 use anabranch::{Incoming, RetryPolicy, VarInt};
 use std::net::SocketAddr;
@@ -23,17 +23,17 @@ pub(in crate::interop) struct Server {
     listen: SocketAddr,
     #[command(flatten)]
     identity: Identity,
-    /// Have every client prove its address first
+    /// Validate every client's address with Retry
     #[arg(long)]
     retry: bool,
     #[command(flatten)]
     common: Common,
 }
 
-/// Outcome of the plan, once it is at its end: its steps and their times.
+/// Outcome of the plan once it has ended: its steps and their times.
 type Went = Arc<Mutex<Option<Result<Value>>>>;
 
-/// Serves until standard input ends; the first connection follows the plan, from its first stream on.
+/// Serves until standard input ends. The first connection executes the plan, from its first stream on.
 pub(super) async fn run(options: Server) -> Result {
     let mut config = options.identity.load(&[])?.quic(&[ALPN], options.common.transport())?;
     if options.retry {

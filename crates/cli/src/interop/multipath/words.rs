@@ -2,16 +2,16 @@
 
 use aws_lc_rs::digest::{Context, Digest, SHA256};
 
-/// Bytes of one write, a multiple of eight.
+/// Number of bytes of one write, a multiple of eight.
 const PIECE: u64 = 64 * 1024;
 
-/// Returns the content from `from` on: one piece, or what is left up to `count`.
+/// Returns the content from offset `from` on: one piece, or less if `count` ends before.
 fn piece(from: u64, count: u64) -> Vec<u8> {
     let len = (count - from).min(PIECE);
     (from / 8..).flat_map(u64::to_le_bytes).take(len as usize).collect()
 }
 
-/// Returns the first `count` bytes of the content, in pieces for one write each.
+/// Returns the first `count` bytes of the content, as pieces of one write each.
 pub(super) fn pieces(count: u64) -> impl Iterator<Item = Vec<u8>> {
     (0..count).step_by(PIECE as usize).map(move |from| piece(from, count))
 }

@@ -69,11 +69,11 @@ struct OfProtocol {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfStatus {
     protocol: &'static str,
-    /// 0 for clients that were gone before there was an answer.
+    /// HTTP status; 0 if the client had gone before there was a response.
     status: u16,
 }
 
-/// Everything that is counted.
+/// All metrics of a server.
 #[derive(Debug)]
 pub(in crate::serve) struct Metrics {
     registry: Registry,
@@ -87,13 +87,13 @@ pub(in crate::serve) struct Metrics {
     paths: Arc<Paths>,
 }
 
-/// Creates a histogram from a hundred microseconds to about 105 seconds.
+/// Creates a histogram with buckets from 100 µs to about 105 s.
 fn durations() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 4.0, 11))
 }
 
 impl Metrics {
-    /// Creates the figures; `memory` is that of the files that are being sent.
+    /// Creates the metrics. `memory` is the memory of files that are being sent.
     pub(in crate::serve) fn new(memory: Memory) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("anabranch"),
@@ -125,7 +125,7 @@ impl Metrics {
         registry.register_collector(Box::new(FileMemory(memory)));
     }
 
-    /// Counts a connection that begins; it ends when the result is dropped.
+    /// Counts an open connection until the returned value is dropped.
     pub(in crate::serve) fn connection(&self, transport: Transport) -> Open {
         let label = OfTransport { transport };
         self.connections.get_or_create(&label).inc();
@@ -138,12 +138,14 @@ impl Metrics {
         self.handshakes.get_or_create(&OfHandshake { transport, result }).inc();
     }
 
-    /// Gives how many QUIC connections are open, and the bytes that all of them have sent and received.
+    /// Returns the number of open QUIC connections, and the bytes that all connections have sent and
+    /// received.
     pub(in crate::serve) fn moved(&self) -> (usize, u64, u64) {
         self.paths.moved()
     }
 
-    /// Shows a connection's paths until the result is dropped, and counts what they moved for good then.
+    /// Includes a connection's paths until the returned value is dropped; then adds their traffic to the
+    /// totals.
     pub(in crate::serve) fn watch(&self, connection: &Connection) -> Watched {
         self.paths.watch(connection.clone())
     }
@@ -159,16 +161,16 @@ impl Metrics {
         self.durations.get_or_create(&label).observe(entry.duration.as_secs_f64());
     }
 
-    /// Returns all metrics as text.
+    /// Returns all metrics in the text format.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
 }
 
-/// A connection that is open.
+/// An open connection.
 #[derive(Debug)]
 pub(in crate::serve) struct Open(Gauge);
 

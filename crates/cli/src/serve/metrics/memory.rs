@@ -1,4 +1,4 @@
-//! The memory of files that are being sent.
+//! Metrics of the memory that files are read into.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use prometheus_client::metrics::MetricType;
 
 use crate::files::Memory;
 
-/// Shows it when somebody asks.
+/// Collector that reads the memory's state for each scrape.
 #[derive(Debug)]
 pub(super) struct FileMemory(pub(super) Memory);
 

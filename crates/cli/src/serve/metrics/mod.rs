@@ -1,4 +1,4 @@
-//! Figures for Prometheus. Each label has few values, whatever clients do.
+//! Metrics for Prometheus. The number of values of each label is bounded, regardless of clients.
 
 mod figures;
 mod memory;

@@ -1,5 +1,5 @@
-//! Traffic of QUIC connections by path: read from open connections when a client asks, and added up when they
-//! end.
+//! Traffic of QUIC connections by path. Each scrape reads open connections; the traffic of a connection that
+//! ends is added to the totals.
 
 use anabranch::{Connection, ConnectionStats};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Path identifiers that have figures of their own; those from this one on are shown as `other`.
+/// Number of path IDs with metrics of their own; higher path IDs are counted as `other`.
 const MAX_PATHS: u32 = 8;
 
 /// The paths of all connections.
@@ -20,35 +20,36 @@ pub(super) struct Paths(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// A handle does not keep a connection open that its peer closes, and is given up with its task.
+    /// Open connections. A handle does not keep a connection open that the peer closes, and it is dropped
+    /// with the connection's task.
     open: BTreeMap<u64, Connection>,
-    /// Traffic of connections that have ended.
+    /// Traffic of ended connections.
     ended: Totals,
-    /// Counters as they were shown last: none may go back.
+    /// Counters as last exported; a counter must never decrease.
     shown: Totals,
-    /// Closed paths of connections that have ended.
+    /// Closed paths of ended connections.
     closed: Closed,
 }
 
-/// By path identifier, at most [`MAX_PATHS`].
+/// Traffic by path ID, at most [`MAX_PATHS`] and `other`.
 type Totals = BTreeMap<u32, Total>;
 
-/// Paths that were closed, by reason.
+/// Number of closed paths, by reason.
 type Closed = BTreeMap<&'static str, u64>;
 
-/// Traffic on paths of one identifier.
+/// Traffic on the paths with one path ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Total {
     sent_bytes: u64,
     received_bytes: u64,
     sent_packets: u64,
     lost_packets: u64,
-    /// Of connections that are open: the sum of their smoothed round-trip times, and how many there are.
+    /// Sum of the smoothed round-trip times over open connections, and their number.
     rtt_seconds: f64,
     paths: u32,
 }
 
-/// Paths of connections that are open, by what they are doing.
+/// Number of paths of open connections, by state.
 type States = BTreeMap<&'static str, u32>;
 
 impl Paths {
@@ -60,7 +61,7 @@ impl Paths {
         Watched { paths: Arc::clone(self), id }
     }
 
-    /// Gives how many connections are open, and the bytes that all of them have sent and received.
+    /// Returns the number of open connections, and the bytes that all connections have sent and received.
     pub(super) fn moved(&self) -> (usize, u64, u64) {
         let mut state = self.lock();
         let totals = state.totals();
@@ -73,7 +74,7 @@ impl Paths {
     }
 }
 
-/// A connection whose paths are shown.
+/// A connection whose paths are included.
 #[derive(Debug)]
 pub(in crate::serve) struct Watched {
     paths: Arc<Paths>,
@@ -119,7 +120,7 @@ impl State {
     }
 }
 
-/// Counts the paths of a connection that were closed before it ended.
+/// Counts the closed paths of a connection that has ended.
 fn count_closed(closed: &mut Closed, stats: &ConnectionStats) {
     for closure in stats.all_paths().filter_map(|path| path.closure) {
         *closed.entry(closure.reason()).or_default() += 1;
@@ -221,7 +222,7 @@ mod tests {
         );
     }
 
-    /// Counters stay when a connection ends, and its round-trip time goes.
+    /// Counters survive the end of a connection; its round-trip time does not.
     #[tokio::test]
     async fn connections_that_end_are_added_up() {
         let identity = SelfSigned::new(["localhost"]).unwrap();

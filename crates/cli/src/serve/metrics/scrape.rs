@@ -22,20 +22,20 @@ use super::super::sockets;
 use super::Metrics;
 use crate::exit::{Failure, Result};
 
-/// Connections at a time; others wait in the kernel's queue.
+/// Maximum number of connections; others wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 16;
-/// Maximum life of a connection, so that nobody can keep others out.
+/// Maximum duration of a connection, so that no client can block others.
 const MAX_LIFE: Duration = Duration::from_secs(60);
-/// Maximum time that a client may take for the header of a request.
+/// Maximum time to read the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(5);
-/// Pause of accepting when the process has no more descriptors.
+/// Pause before accepting again when the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
 
-/// Content type that Prometheus takes for OpenMetrics.
+/// Content type of OpenMetrics, as Prometheus expects it.
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Answers until the process ends, so that a drain can be watched. Says where.
+/// Serves scrapes until the process ends, so that a drain can be observed. Returns the bound address.
 pub(in crate::serve) fn serve(
     listener: std::net::TcpListener,
     shared: &Shared,
@@ -65,7 +65,7 @@ async fn accept(listener: tokio::net::TcpListener, metrics: Arc<Metrics>) {
     }
 }
 
-/// Errors are the client's affair.
+/// Serves one connection. Errors are not reported.
 async fn converse(stream: TcpStream, metrics: Arc<Metrics>) {
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = answer(&request, &metrics);

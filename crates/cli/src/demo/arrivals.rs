@@ -1,5 +1,4 @@
-//! Bytes that have arrived, in order: their number, whether they are those that were sent, and the
-//! application's longest wait.
+//! Bytes received in order: their number, their integrity, and the application's longest wait.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +6,12 @@ use aws_lc_rs::digest::{Context, Digest, SHA256};
 
 use super::source::DIGEST;
 
-/// A wait belongs to a failure if it begins this soon after it.
+/// Maximum time between a failure and the beginning of a wait that is attributed to it.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
-/// Bytes of a stream that ends with the digest of what goes before.
+/// Bytes of a stream that ends with the digest of its content.
 pub(super) struct Arrivals {
-    /// Bytes still to come, without the digest.
+    /// Bytes still to be received, without the digest.
     left: u64,
     digest: Context,
     theirs: Vec<u8>,
@@ -24,25 +23,26 @@ pub(super) struct Arrivals {
 struct Wait {
     /// Time at which the path fails.
     failure: Instant,
-    /// Time at which bytes came last.
+    /// Time at which bytes were last received.
     last: Instant,
     longest: Option<Duration>,
 }
 
-/// Content of a stream that has arrived.
+/// Content received on a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Received {
-    /// SHA-256 of what has arrived.
+    /// SHA-256 of the received content.
     pub(super) digest: Digest,
-    /// `true` if that is what the sender says, and everything has come.
+    /// `true` if the digest is the sender's, and the content is complete.
     pub(super) matches: bool,
-    /// For each failure, the longest wait for new bytes that it can have caused; `None` if it came after the
-    /// end.
+    /// For each failure, the longest wait for new bytes that it may have caused; `None` if the transfer had
+    /// ended before.
     pub(super) gaps: Vec<Option<Duration>>,
 }
 
 impl Arrivals {
-    /// Expects `len` bytes and their digest; paths fail at these times, the first of them after `begin`.
+    /// Expects `len` bytes and their digest. Paths fail at the times `failures`, the first of them after
+    /// `begin`.
     pub(super) fn new(len: u64, begin: Instant, failures: impl IntoIterator<Item = Instant>) -> Self {
         let wait = |failure| Wait { failure, last: begin, longest: None };
         Self {
@@ -53,7 +53,7 @@ impl Arrivals {
         }
     }
 
-    /// Takes what has come at `now`; says how much of it is data.
+    /// Adds bytes that arrived at `now`. Returns how many of them are content.
     pub(super) fn take(&mut self, now: Instant, bytes: &[u8]) -> u64 {
         let data = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.digest.update(&bytes[..data]);
@@ -117,7 +117,8 @@ mod tests {
             let gaps = taken.finish().gaps;
             gaps.iter().map(|gap| gap.map(|gap| gap.as_millis())).collect::<Vec<_>>()
         };
-        // The wait in which it happens, one soon after, and none that begins later or ended before.
+        // The wait during the failure and one soon after it count; waits that ended before or begin later do
+        // not.
         assert_eq!(gaps(&[1_000], &[500, 990, 1_080, 1_090]), [Some(90)]);
         assert_eq!(gaps(&[1_000], &[990, 1_010, 1_900, 2_500, 9_999]), [Some(890)]);
         assert_eq!(gaps(&[1_000], &[700, 999, 1_001, 1_002]), [Some(2)]);

@@ -10,16 +10,16 @@ use super::links::Link;
 use super::timeline::Timeline;
 use crate::screen;
 
-/// A path: how much of its link it uses, in kbit/s, and how it is.
+/// Template for a path: how much of its link it uses, in kbit/s, and its state.
 const PATH: &str = "{prefix} {bar:24.cyan/dim} {msg}";
-/// The whole transfer.
+/// Template for the whole transfer.
 const TOTAL: &str = "{prefix} {bar:24.green/dim} {decimal_bytes:>9} of {decimal_total_bytes:<9} {msg}";
-/// Columns of what a bar is about.
+/// Width of a bar's name, in columns.
 const NAME: usize = 24;
 /// Interval at which the bars of single paths are updated.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A bar for each path and one for the whole; none unless standard error is a terminal.
+/// A bar for each path and one for the whole transfer; hidden if standard error is not a terminal.
 pub(super) struct Bars {
     all: MultiProgress,
     paths: Vec<ProgressBar>,
@@ -28,7 +28,7 @@ pub(super) struct Bars {
 
 impl Bars {
     pub(super) fn new(links: &[Link], size: u64) -> Self {
-        // The default target is standard error, and shows nothing if that is no terminal.
+        // The default target is standard error, and hidden if that is not a terminal.
         let all = MultiProgress::new();
         screen::show(&all);
         let bar = |(index, link): (usize, &Link)| {
@@ -61,7 +61,7 @@ impl Bars {
         self.total.set_message(format!("{:.1} Mbit/s", timeline.rate(last, |sample| sample.bytes) / 1e6));
     }
 
-    /// Shows how each path does alone, from counts of bytes, until it is dropped.
+    /// Shows the measurement of each path alone until it is dropped. `counts` are the received bytes.
     pub(super) async fn alone(&self, counts: Vec<Arc<AtomicU64>>) {
         let mut before = vec![0; counts.len()];
         let mut ticks = tokio::time::interval(TICK);
@@ -78,9 +78,9 @@ impl Bars {
         }
     }
 
-    /// Takes them away.
+    /// Removes the bars.
     pub(super) fn clear(&self) {
-        // Fails if the terminal is gone, and then there is nothing to clear.
+        // Fails only if the terminal is gone, with nothing left to clear.
         let _ = self.all.clear();
     }
 }

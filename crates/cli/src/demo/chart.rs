@@ -1,22 +1,22 @@
 //! Charts as SVG: lines and areas over the time of a transfer. Colours come from the page's style sheet.
-//! Every chart is drawn twice, for wide windows and for narrow ones, of which the style sheet shows one: in a
-//! picture that is only made smaller nobody can read the labels.
+//! Every chart is drawn for wide windows and again for narrow ones, where scaled-down labels would be
+//! illegible; the style sheet shows one of the two.
 
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-/// Margins of every chart, in units of the picture.
+/// Left margin of every chart, in units of the picture; the other margins follow.
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 18.0;
 const BOTTOM: f64 = 20.0;
-/// Points of a line at most; there are no more pixels.
+/// Maximum number of points of a line; a picture has no more pixels.
 const MAX_POINTS: usize = 450;
-/// Labels on an axis, about.
+/// Approximate number of labels on an axis.
 const TICKS: f64 = 4.0;
 
-/// Size of window that a chart is drawn for.
+/// Size of the window that a chart is drawn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
     Wide,
@@ -34,7 +34,7 @@ impl Window {
         }
     }
 
-    /// Returns its class in the style sheet.
+    /// Returns the window's class in the style sheet.
     fn class(self) -> &'static str {
         match self {
             Self::Wide => "wide",
@@ -50,7 +50,7 @@ impl Window {
         }
     }
 
-    /// Labels on the axis of time, about.
+    /// Returns the approximate number of labels on the time axis.
     fn time_ticks(self) -> f64 {
         match self {
             Self::Wide => 10.0,
@@ -62,24 +62,24 @@ impl Window {
 /// An empty chart with its axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chart {
-    /// Size of window that it is drawn for.
+    /// Size of the window that the chart is drawn for.
     pub(super) window: Window,
     /// Height of the picture.
     pub(super) height: f64,
-    /// Length of the axis of time, in seconds.
+    /// Length of the time axis, in seconds.
     pub(super) seconds: f64,
     /// Largest value.
     pub(super) max: f64,
     /// Unit of the values.
     pub(super) unit: &'static str,
-    /// `true` if the axis of time has its labels.
+    /// `true` if the time axis has labels.
     pub(super) has_times: bool,
 }
 
 /// Values over time, in seconds.
 pub(super) type Points = Vec<(f64, f64)>;
 
-/// The side of a label that stays where it is.
+/// Side of a label that is at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Left,
@@ -132,7 +132,7 @@ impl Chart {
         html! { path.area.(class) d=(path) {} }
     }
 
-    /// Returns a level to compare with, whose name is at one end of it.
+    /// Draws a horizontal reference line at `value`, with its name at one end.
     pub(super) fn level(&self, value: f64, name: &str, end: Anchor) -> Markup {
         let (y, right) = (self.y(value), self.window.width() - RIGHT);
         let x = if end == Anchor::Right { right - 4.0 } else { LEFT + 4.0 };
@@ -142,7 +142,7 @@ impl Chart {
         }
     }
 
-    /// Returns a text on a ground of its own, so that it can be read over every colour.
+    /// Draws a text on a background, so that it is legible over every colour.
     fn note(&self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) -> Markup {
         let width = self.window.character() * text.chars().count() as f64 + 8.0;
         let left = if anchor == Anchor::Right { x - width + 4.0 } else { x - 4.0 };
@@ -152,7 +152,7 @@ impl Chart {
         }
     }
 
-    /// Marks a period in which the link was dead.
+    /// Marks a period in which the link was down.
     pub(super) fn dead(&self, from: f64, to: f64, name: &str) -> Markup {
         let (left, right, floor) = (self.x(from), self.x(to), self.y(0.0));
         html! {
@@ -166,21 +166,21 @@ impl Chart {
         }
     }
 
-    /// Returns a period, as a band that fills the chart.
+    /// Draws a period as a band over the height of the chart.
     pub(super) fn band(&self, class: &str, from: f64, to: f64, name: &str) -> Markup {
         let (left, right) = (self.x(from), self.x(to));
         html! {
             rect.band.(class) x=(px(left)) width=(px((right - left).max(1.0))) y="1" height=(self.height - 2.0) {
                 title { (name) }
             }
-            // Only where it fits.
+            // The name is drawn only where it fits.
             @if right - left > (self.window.character() + 1.0) * name.len() as f64 {
                 text.state x=(px(left + 6.0)) y=(px(self.height / 2.0 + 4.0)) { (name) }
             }
         }
     }
 
-    /// Returns a band's frame, without axes.
+    /// Draws the frame of a strip, without axes.
     pub(super) fn strip(&self, content: &Markup) -> Markup {
         html! {
             svg.(self.window.class()) viewBox={ "0 0 " (self.window.width()) " " (self.height) } role="img" {
@@ -202,7 +202,7 @@ impl Chart {
         let mut path = String::new();
         for (index, (second, value)) in points.enumerate() {
             let command = if index == 0 { first } else { 'L' };
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(path, "{command}{} {}", px(self.x(*second)), px(self.y(*value)));
         }
         path
@@ -216,7 +216,7 @@ pub(super) fn drawn(samples: usize) -> impl Iterator<Item = usize> {
     (0..samples).step_by(step).chain(last)
 }
 
-/// Returns round values up to `max`, about as many as wanted.
+/// Returns round values up to `max`, approximately `wanted` of them.
 fn ticks(max: f64, wanted: f64) -> Vec<f64> {
     if !max.is_finite() || max <= 0.0 {
         return Vec::new();
@@ -228,13 +228,13 @@ fn ticks(max: f64, wanted: f64) -> Vec<f64> {
     (0..=(max / step + 1e-9) as u32).map(|index| f64::from(index) * step).collect()
 }
 
-/// Returns a value without needless digits.
+/// Formats a value without needless digits.
 fn label(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Returns a coordinate: a tenth is precise enough.
+/// Formats a coordinate; a precision of a tenth suffices.
 fn px(value: f64) -> String {
     label((value * 10.0).round() / 10.0)
 }

@@ -1,4 +1,4 @@
-//! The demo's network: links that are described on the command line, and what befalls them.
+//! The demo's network: links described on the command line, and their failures.
 
 use std::fmt;
 use std::io;
@@ -10,23 +10,23 @@ use anabranch_lab::link::LinkSpec;
 use anabranch_lab::random::Seed;
 use anabranch_lab::relay::Relay;
 
-/// Most links at a time.
+/// Maximum number of links.
 pub(super) const MAX_LINKS: usize = 8;
-/// Fastest link: what a relay in user space can still do.
+/// Maximum rate of a link, in bits per second: the limit of a relay in user space.
 const MAX_RATE: u64 = 2_000_000_000;
-/// Largest UDP payload on Ethernet over IPv4.
+/// Maximum UDP payload on Ethernet over IPv4, in bytes.
 const MTU: usize = 1472;
 
-/// Links, `RATE/RTT[/LOSS]` each, separated by commas.
+/// Links, each `RATE/RTT[/LOSS]`, separated by commas.
 #[derive(Clone, Debug)]
 pub(super) struct Plan(pub(super) Vec<Link>);
 
-/// One link before anything has travelled over it.
+/// Parameters of a link.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    /// As it was written.
+    /// Text on the command line.
     pub(super) text: String,
-    /// Bits per second.
+    /// Rate in bits per second.
     pub(super) rate: u64,
     spec: LinkSpec,
 }
@@ -44,7 +44,7 @@ impl FromStr for Plan {
 }
 
 impl Plan {
-    /// Returns the rate of all links together, in bits per second.
+    /// Returns the total rate of all links, in bits per second.
     pub(super) fn rate(&self) -> u64 {
         self.0.iter().map(|link| link.rate).sum()
     }
@@ -62,19 +62,19 @@ impl Link {
         }
     }
 
-    /// Returns the link, running on the loopback interface: what is sent to it reaches `server`.
+    /// Starts a relay for the link on the loopback interface. It forwards datagrams to `server`.
     pub(super) fn start(&self, server: SocketAddr, seed: u64) -> io::Result<Relay> {
         Relay::start((Ipv4Addr::LOCALHOST, 0).into(), server, &self.spec, Seed(seed), Instant::now)
     }
 }
 
-/// `PATH@TIME`: a link that goes dead, or `PATH@TIME+TIME` and comes back.
+/// Failure of a link: `PATH@TIME`, or `PATH@TIME+TIME` if the link recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fail {
     pub(super) path: usize,
-    /// Time of the failure, from the transfer's beginning.
+    /// Time of the failure after the start of the transfer.
     pub(super) at: Duration,
-    /// For how long; `None` for good.
+    /// Duration of the failure; `None` if it is permanent.
     pub(super) lasts: Option<Duration>,
 }
 
@@ -98,14 +98,13 @@ impl FromStr for Fail {
 }
 
 impl Fail {
-    /// Returns the beginning and the end of the failure, in seconds, in a transfer that took `length`
-    /// seconds.
+    /// Returns the beginning and the end of the failure, in seconds, in a transfer of `length` seconds.
     pub(super) fn seconds(&self, length: f64) -> (f64, f64) {
         let from = self.at.as_secs_f64().min(length);
         (from, self.lasts.map_or(length, |lasts| (from + lasts.as_secs_f64()).min(length)))
     }
 
-    /// Arranges for it on a link, `elapsed` after the transfer's beginning.
+    /// Schedules the failure on a link, at a time `elapsed` after the start of the transfer.
     pub(super) fn arrange(&self, relay: &Relay, elapsed: Duration) {
         let end = self.lasts.map_or(Duration::MAX, |lasts| self.at.saturating_add(lasts));
         relay.blackout(self.at.saturating_sub(elapsed)..end.saturating_sub(elapsed));
@@ -119,7 +118,7 @@ impl fmt::Display for Fail {
     }
 }
 
-/// Returns a number of seconds or milliseconds.
+/// Parses a time in seconds or milliseconds.
 fn time(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (number, unit) = match text.strip_suffix("ms") {

@@ -1,5 +1,5 @@
-//! `anabranch demo`: one connection over several links between a server and a client in this process, and
-//! what it took.
+//! `anabranch demo`: one connection over several links between a server and a client in this process, with a
+//! summary of the transfer.
 
 mod arrivals;
 mod bars;
@@ -36,36 +36,36 @@ use crate::size;
 use crate::verbose::Verbosity;
 use crate::wire::Wire;
 
-/// Application protocol between the two.
+/// Application protocol of both ends.
 const ALPN: [&str; 1] = ["anabranch-demo"];
 /// Unit of `--size` in bytes.
 const MB: u64 = 1_000_000;
-/// Most that can be moved, in bytes; a stream ends at 2^62 (RFC 9000 §4.5).
+/// Maximum amount to move, in bytes; a stream is limited to 2^62 bytes (RFC 9000 §4.5).
 const MAX_SIZE: u64 = 1_000_000_000_000 * MB;
-/// Windows allow for this much at least, in bytes: links of 2 Gbit/s have long queues.
+/// Minimum flow control window, in bytes: links of 2 Gbit/s have long queues.
 const WINDOW: u64 = 64 << 20;
 /// Standard output.
 const STANDARD: &str = "-";
 
-/// Move data over several links at once and show how it went
+/// Move data over several links at once, and show the result
 ///
-/// A server and a client in this process, with links of the given rate, round-trip time and loss between
-/// them, on the loopback interface. Every link is measured alone first, then all of them are used together.
+/// A server and a client in this process are connected by links of the given rate, round-trip time and loss,
+/// on the loopback interface. Every link is first measured alone, then all of them are used together.
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
-    /// Amount to move, in MB (10^6 bytes) unless it says otherwise: 100, 500kB, 1GiB
+    /// Amount to move, in MB (10^6 bytes) unless it has a unit: 100, 500kB, 1GiB
     #[arg(long, value_name = "MB", default_value = "100", value_parser = bytes)]
     size: u64,
     /// Move this file instead
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     file: Option<PathBuf>,
-    /// Links, RATE/RTT[/LOSS] each; their queues hold one bandwidth-delay product
+    /// Links, each RATE/RTT[/LOSS]; their queues hold one bandwidth-delay product
     #[arg(long, value_name = "LINKS", default_value = "50mbit/20ms,30mbit/60ms/1%")]
     paths: Plan,
-    /// A link that goes dead, and comes back if said so; may be repeated. Paths count from 0
+    /// Failure of a link, and its recovery after the second time; may be repeated. Paths count from 0
     #[arg(long, value_name = "PATH@TIME[+TIME]")]
     fail: Vec<Fail>,
-    /// Scheduler: it chooses the path of the next packet
+    /// Scheduler, which chooses the path of the next packet
     #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
     scheduler: Scheduler,
     /// Congestion controller
@@ -80,7 +80,7 @@ pub(crate) struct Demo {
     /// Write figures as JSON to a file or, as `-`, to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page with the story of each path
+    /// Write a page with the history of each path
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Write traces of both ends of the connection (qlog) into this directory
@@ -90,7 +90,7 @@ pub(crate) struct Demo {
     pub(crate) verbosity: Verbosity,
 }
 
-/// Parses the amount to move, which must not be zero, since nothing could be measured.
+/// Parses the amount to move. It must not be zero, because nothing could be measured.
 fn bytes(text: &str) -> std::result::Result<u64, String> {
     match size::parse_in(text, MB)? {
         0 => Err("there has to be something to move".to_owned()),
@@ -119,7 +119,7 @@ pub(crate) async fn run(options: Demo) -> Result {
 }
 
 impl Demo {
-    /// Checks everything that can be known to be wrong before anything begins.
+    /// Checks the options before anything begins.
     fn check(&self) -> Result {
         let paths = self.paths.0.len();
         if let Some(fail) = self.fail.iter().find(|fail| fail.path >= paths) {
@@ -137,7 +137,7 @@ impl Demo {
         made.map_err(|error| Failure::io("cannot make the directory for qlog", &error))
     }
 
-    /// Measures each link alone, then moves everything over all of them.
+    /// Measures each link alone, then moves all data over all links.
     async fn play(&self, source: Source, bars: &Bars) -> Result<Summary> {
         let identity = SelfSigned::new([NAME])?;
         let alone = self.alone(&identity, &source, bars).await?;
@@ -153,8 +153,8 @@ impl Demo {
         Ok(Summary { plan: self.paths.clone(), fails: self.fail.clone(), settings, size, alone, outcome })
     }
 
-    /// Measures the rate of each link alone, in bits per second: all at the same time, each with links of its
-    /// own.
+    /// Measures the rate of each link alone, in bits per second. The measurements run at the same time, each
+    /// on its own copy of the links.
     async fn alone(&self, identity: &SelfSigned, source: &Source, bars: &Bars) -> Result<Vec<f64>> {
         let mut rates = vec![0.0; self.paths.0.len()];
         let mut measuring = JoinSet::new();
@@ -202,7 +202,7 @@ impl Demo {
         Ok(Ends { client, server, qlog })
     }
 
-    /// Writes the results wherever they are wanted.
+    /// Writes the results in all requested forms.
     fn tell(&self, summary: &Summary) -> Result {
         if let Some(path) = &self.report {
             write(path, &report::page(summary))?;

@@ -1,4 +1,4 @@
-//! The report: one HTML file that needs nothing else, with the story of every path.
+//! The report: one self-contained HTML file with the history of every path.
 
 use anabranch::IdleReason;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -8,16 +8,16 @@ use super::summary::{Summary, mbps};
 use super::timeline::{CLOSED, PathSample, Sample};
 use crate::output::hex;
 
-/// Its style, light or dark as the reader's system is.
+/// Style sheet; light or dark like the reader's system.
 const STYLE: &str = include_str!("report.css");
-/// Heights of charts, in units of the picture.
+/// Height of the first chart, in units of the picture; the heights of others follow.
 const TOGETHER: f64 = 240.0;
 const RATE: f64 = 96.0;
 const SMALL: f64 = 70.0;
 const STRIP: f64 = 24.0;
-/// Reasons that are named, the most frequent ones.
+/// Maximum number of reasons that are named, the most frequent ones.
 const MAX_REASONS: usize = 5;
-/// Room above the largest value.
+/// Factor of a chart's height over its largest value.
 const AIR: f64 = 1.08;
 
 /// Returns the page.
@@ -87,7 +87,7 @@ fn tiles(summary: &Summary) -> Markup {
     }
 }
 
-/// Draws the rate of all paths together.
+/// Draws the total rate of all paths.
 fn together(summary: &Summary) -> Markup {
     let (links, best) = (summary.plan.rate() as f64 / 1e6, summary.best_alone() / 1e6);
     let rates: Vec<Points> = (0..summary.plan.0.len()).map(|index| rate(summary, index)).collect();
@@ -137,7 +137,7 @@ fn comparison(summary: &Summary) -> Markup {
     let most = summary.alone.iter().copied().fold(links.max(summary.goodput()), f64::max);
     let percent = |value: f64| format!("width:{:.2}%", 100.0 * value / most);
     let carried: Vec<f64> = (0..summary.plan.0.len()).map(|index| summary.carried(index)).collect();
-    // The content's share by what each path has carried.
+    // Splits the goodput in proportion to the bytes that each path carried.
     let share = |index: usize| summary.goodput() * carried[index] / carried.iter().sum::<f64>().max(1.0);
     html! {
         section {
@@ -207,7 +207,7 @@ fn path(summary: &Summary, index: usize) -> Markup {
     }
 }
 
-/// Returns the reasons that kept the server from sending on a path, by how often they were seen.
+/// Returns the reasons why the server did not send on a path, most frequent first.
 fn why(summary: &Summary, index: usize) -> String {
     let paths = summary.outcome.timeline.samples.iter().map(|sample| &sample.paths[index]);
     let mut reasons: Vec<(Option<IdleReason>, usize)> = Vec::new();
@@ -224,7 +224,7 @@ fn why(summary: &Summary, index: usize) -> String {
         let name = reason.map_or_else(|| "about to send".to_owned(), |reason| reason.to_string());
         format!("{name} {:.0} %", 100.0 * *count as f64 / f64::from(seen.max(1)))
     };
-    // What would be told as 0 % is not worth a word.
+    // Reasons that would round to 0 % are omitted.
     reasons.retain(|(_, count)| *count as f64 >= 0.005 * f64::from(seen));
     let parts: Vec<String> = reasons.iter().take(MAX_REASONS).map(part).collect();
     format!("The server, whenever it was looked at: {}", parts.join(" · "))
@@ -275,8 +275,8 @@ fn rate(summary: &Summary, index: usize) -> Points {
     series(summary, |at| summary.outcome.timeline.rate(at, |sample| sample.paths[index].received) / 1e6)
 }
 
-/// Returns a value of a path, in a line for each period in which the path answers: what was last known of a
-/// dead one is nothing that it has.
+/// Returns a value of a path over time, as one line for each period in which the path responds. A dead path
+/// has no current values.
 fn alive(samples: &[Sample], index: usize, value: fn(&PathSample) -> f64) -> Vec<Points> {
     let mut parts = vec![Points::new()];
     for at in drawn(samples.len()) {
@@ -297,7 +297,7 @@ fn series(summary: &Summary, value: impl Fn(usize) -> f64) -> Points {
     drawn(samples.len()).map(|at| (samples[at].at.as_secs_f64(), value(at))).collect()
 }
 
-/// Returns the class with a path's colour.
+/// Returns the style sheet's class for the colour of a path.
 fn colour(index: usize) -> String {
     format!("c{index}")
 }

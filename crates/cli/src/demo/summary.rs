@@ -11,7 +11,7 @@ use super::transfer::Outcome;
 use crate::output::hex;
 use crate::table::table;
 
-/// Everything that was measured.
+/// All results of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Summary {
     pub(super) plan: Plan,
@@ -19,12 +19,12 @@ pub(super) struct Summary {
     pub(super) settings: Settings,
     /// Bytes of content.
     pub(super) size: u64,
-    /// By link, bits per second over it alone.
+    /// Rate of each link alone, in bits per second.
     pub(super) alone: Vec<f64>,
     pub(super) outcome: Outcome,
 }
 
-/// Settings of the run.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) scheduler: &'static str,
@@ -37,7 +37,7 @@ impl Summary {
         self.outcome.took.as_secs_f64().max(1e-9)
     }
 
-    /// Returns the goodput in bits of content per second.
+    /// Returns the goodput: bits of content per second.
     pub(super) fn goodput(&self) -> f64 {
         self.size as f64 * 8.0 / self.seconds()
     }
@@ -47,12 +47,12 @@ impl Summary {
         self.alone.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Returns the longest wait for new bytes that a failure can have caused; `None` without one.
+    /// Returns the longest wait for new bytes that a failure may have caused; `None` if no path failed.
     pub(super) fn gap(&self) -> Option<Duration> {
         self.outcome.received.gaps.iter().flatten().max().copied()
     }
 
-    /// Returns the rate that a link's paths received, in bits per second of UDP payload.
+    /// Returns the rate received on a link's paths, in bits per second of UDP payload.
     pub(super) fn carried(&self, link: usize) -> f64 {
         let received = self.outcome.timeline.samples.last().map_or(0, |last| last.paths[link].received);
         received as f64 * 8.0 / self.seconds()
@@ -93,7 +93,7 @@ impl Summary {
         })
     }
 
-    /// Returns the table and the findings below it.
+    /// Returns the table, followed by the findings.
     pub(super) fn text(&self) -> String {
         let last = self.outcome.timeline.samples.last();
         let paths = self.plan.0.iter().enumerate().filter_map(|(index, link)| {
@@ -123,7 +123,7 @@ impl Summary {
         text
     }
 
-    /// Returns the findings, a name and a sentence each.
+    /// Returns the findings, each with a name and a sentence.
     pub(super) fn findings(&self) -> Vec<(&'static str, String)> {
         let total = self.goodput();
         let (links, best) = (self.plan.rate() as f64, self.best_alone().max(1.0));
@@ -158,7 +158,7 @@ pub(super) fn mbps(rate: f64) -> String {
     format!("{:.1} Mbit/s", rate / 1e6)
 }
 
-/// Describes the state of a path, with the reason that it sends nothing if it does not.
+/// Describes the state of a path, with the reason if the server does not send on it.
 fn state(path: &PathSample, refusal: Option<String>) -> String {
     let why = refusal.or_else(|| path.idle.filter(|_| path.state != CLOSED).map(|idle| idle.to_string()));
     why.map_or_else(|| path.state.to_owned(), |why| format!("{}: {why}", path.state))

@@ -7,44 +7,44 @@ use anabranch::{Connection, IdleReason, PathId};
 
 /// Initial interval between two samples.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);
-/// Samples that are kept: a longer transfer is looked at less often.
+/// Maximum number of samples; a longer transfer is sampled less often.
 const MAX_SAMPLES: usize = 2_000;
-/// Events that are kept; there are that many only if paths fail again and again.
+/// Maximum number of events, reached only if paths fail again and again.
 const MAX_EVENTS: usize = 200;
-/// Time over which a rate is averaged.
+/// Period over which a rate is averaged.
 const SMOOTHING: Duration = Duration::from_millis(400);
 
-/// A path of the network at one instant.
+/// A link's path at one instant.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathSample {
-    /// UDP payload bytes that the client has received on it so far.
+    /// UDP payload bytes that the client has received on the path so far.
     pub(super) received: u64,
-    /// Smoothed round-trip time, as the server knows it; `None` before it has measured one.
+    /// Smoothed round-trip time at the server; `None` before the first sample.
     pub(super) rtt: Option<Duration>,
-    /// The path on which the acknowledgments of the newest sample came back.
+    /// Path on which the acknowledgments of the newest sample returned.
     pub(super) rtt_via: Option<u32>,
     /// The server's congestion window in bytes.
     pub(super) window: u64,
-    /// Packets that the server has lost so far.
+    /// Number of packets that the server has declared lost so far.
     pub(super) lost: u64,
-    /// State of the path; `closed` while there is none on this link.
+    /// State of the path; `closed` while the link has none.
     pub(super) state: &'static str,
-    /// Reason that the server does not send on it at this moment.
+    /// Reason why the server does not send on the path at present.
     pub(super) idle: Option<IdleReason>,
 }
 
 impl PathSample {
-    /// Returns whether it answers, as far as its end knows.
+    /// Returns whether the path responds, as far as the server knows.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self.state, "open" | "backup")
     }
 
-    /// Returns the round-trip time in milliseconds, for charts; nothing before the first sample.
+    /// Returns the round-trip time in milliseconds, for charts; 0 before the first sample.
     pub(super) fn rtt_ms(&self) -> f64 {
         self.rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3)
     }
 
-    /// Returns the round-trip time in words, and the path on which its acknowledgments came back.
+    /// Formats the round-trip time, and the path on which its acknowledgments returned.
     pub(super) fn rtt_words(&self) -> String {
         match (self.rtt, self.rtt_via) {
             (Some(rtt), Some(via)) => format!("{:.1} ms (via path {via})", rtt.as_secs_f64() * 1e3),
@@ -56,24 +56,24 @@ impl PathSample {
 /// All paths at one instant.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// Since the transfer's beginning.
+    /// Time since the start of the transfer.
     pub(super) at: Duration,
-    /// Bytes of content that the application has.
+    /// Bytes of content that the application has received.
     pub(super) bytes: u64,
-    /// By link.
+    /// State by link.
     pub(super) paths: Vec<PathSample>,
 }
 
-/// Something that happened.
+/// An event of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at: Duration,
-    /// The link.
+    /// Index of the link.
     pub(super) path: usize,
     pub(super) what: String,
 }
 
-/// The story of a transfer.
+/// History of a transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     interval: Duration,
@@ -81,13 +81,13 @@ pub(super) struct Timeline {
     pub(super) events: Vec<Event>,
 }
 
-/// Looks at both ends of a connection again and again.
+/// Periodic observer of both ends of a connection.
 pub(super) struct Sampler {
     client: Connection,
     server: Connection,
     /// Server's address on each link.
     addresses: Vec<SocketAddr>,
-    /// Every path there has been, in the order of identifiers: its link, and how it was last seen.
+    /// All paths so far, in the order of their IDs, each with its link and its last state.
     known: Vec<(PathId, usize, PathSample)>,
 }
 
@@ -96,7 +96,7 @@ impl Sampler {
         Self { client, server, addresses, known: Vec::new() }
     }
 
-    /// Returns the paths by link, as they are now.
+    /// Returns the current paths by link.
     pub(super) fn look(&mut self) -> Vec<PathSample> {
         self.known.iter_mut().for_each(|(.., path)| path.state = CLOSED);
         for path in self.client.paths() {
@@ -116,7 +116,7 @@ impl Sampler {
         (0..self.addresses.len()).map(|link| self.on(link)).collect()
     }
 
-    /// Returns the newest path on a link, with what those before it have carried.
+    /// Returns the newest path on a link, with counters that include earlier paths on the link.
     fn on(&self, link: usize) -> PathSample {
         let mut all = PathSample { state: CLOSED, ..PathSample::default() };
         for (.., path) in self.known.iter().filter(|(_, its, _)| *its == link) {
@@ -127,7 +127,7 @@ impl Sampler {
     }
 }
 
-/// The state of a link without a path.
+/// State of a link without a path.
 pub(super) const CLOSED: &str = "closed";
 
 fn entry(known: &mut Vec<(PathId, usize, PathSample)>, id: PathId, link: usize) -> &mut PathSample {
@@ -143,12 +143,12 @@ impl Timeline {
         Self { interval: INTERVAL, samples: Vec::new(), events: Vec::new() }
     }
 
-    /// Returns whether it is time for another sample.
+    /// Returns whether another sample is due.
     pub(super) fn is_due(&self, at: Duration) -> bool {
         self.samples.last().is_none_or(|last| at >= last.at + self.interval)
     }
 
-    /// Adds a sample, and the events that it shows.
+    /// Adds a sample, and the events that it implies.
     pub(super) fn add(&mut self, sample: Sample) {
         for (path, now) in sample.paths.iter().enumerate() {
             let before = self.samples.last().map_or(CLOSED, |last| last.paths[path].state);
@@ -174,7 +174,7 @@ impl Timeline {
         }
     }
 
-    /// Bits per second up to sample `index` that `bytes` counts.
+    /// Returns the rate of `bytes` at sample `index`, in bits per second.
     pub(super) fn rate(&self, index: usize, bytes: impl Fn(&Sample) -> u64) -> f64 {
         let Some(now) = self.samples.get(index) else { return 0.0 };
         let from = now.at.saturating_sub(SMOOTHING);

@@ -19,13 +19,13 @@ use crate::exit::{self, Exit, Failure, Result};
 
 /// Name in the server's certificate.
 pub(super) const NAME: &str = "localhost";
-/// Time that a path alone is measured, and the part at the beginning that does not count because the path is
-/// not up to speed yet.
+/// Duration of the measurement of a path alone. Its first part does not count, because the sender is still
+/// increasing its rate.
 const ALONE: Duration = Duration::from_secs(4);
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Time that both ends get to close.
+/// Maximum time that both ends have to close the connection.
 const FAREWELL: Duration = Duration::from_millis(300);
-/// Chance on the links follows from this: the same losses each time, as far as real time allows.
+/// Seed of the links' losses, so that they are the same in each run, as far as real time permits.
 const SEED: u64 = 10_069;
 
 /// Both ends and the links between them, before the first packet.
@@ -34,12 +34,12 @@ pub(super) struct Scene {
     client: Endpoint,
     config: ClientConfig,
     source: Source,
-    /// The server's end of the connection, once there is one.
+    /// Receiver of the server's end of the connection.
     accepted: oneshot::Receiver<Connection>,
     serving: JoinHandle<Result>,
 }
 
-/// Configurations of the ends.
+/// Configurations of both ends.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     pub(super) client: ClientConfig,
@@ -47,14 +47,14 @@ pub(super) struct Ends {
     pub(super) qlog: Option<PathBuf>,
 }
 
-/// A transfer that is over.
+/// A completed transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// From the client's first packet to the last byte.
+    /// Time from the client's first packet to the last byte.
     pub(super) took: Duration,
     pub(super) received: Received,
     pub(super) timeline: Timeline,
-    /// By link, why there was no path, if there was none.
+    /// For each link, the reason why its path could not be opened, if any.
     pub(super) refusals: Vec<Option<String>>,
 }
 
@@ -88,7 +88,7 @@ impl Scene {
         connecting.await.map_err(exit::handshake)
     }
 
-    /// Moves everything; `show` sees the paths several times a second.
+    /// Moves all data. `show` receives the state of the paths several times a second.
     pub(super) async fn play(mut self, fails: &[Fail], mut show: impl FnMut(&Timeline)) -> Result<Outcome> {
         let begin = Instant::now();
         for fail in fails {
@@ -136,8 +136,8 @@ impl Scene {
         Ok(Outcome { took, received: received?, timeline, refusals })
     }
 
-    /// Measures the rate of the links for a while, in bits per second. If all bytes arrive sooner, slow start
-    /// counts, too.
+    /// Measures the rate of the links, in bits per second. If all bytes arrive before the end of the
+    /// measurement, slow start counts, too.
     pub(super) async fn measure(self, bytes: Arc<AtomicU64>) -> Result<f64> {
         let begin = Instant::now();
         let client = self.connect().await?;
@@ -161,27 +161,27 @@ impl Scene {
         Ok((moved - before) as f64 * 8.0 / (end - from).as_secs_f64())
     }
 
-    /// Waits until the client has said that it is over and the server has heard it. A server that fails has
-    /// more to say than a client that misses it.
+    /// Waits until the client has closed the connection and the server has received that. An error of the
+    /// server is more informative than a lost CONNECTION_CLOSE.
     async fn farewell(self) -> Result {
         let _ = tokio::time::timeout(FAREWELL, self.client.wait_close_sent()).await;
         match tokio::time::timeout(FAREWELL, self.serving).await {
             Ok(Ok(served)) => served,
             Ok(Err(error)) => Err(Failure::new(Exit::Protocol, error)),
-            // It waits for packets that the links have lost.
+            // The CONNECTION_CLOSE may have been lost on the links.
             Err(_) => Ok(()),
         }
     }
 }
 
-/// Opens a path over each link but the first; says why where there is none.
+/// Opens a path over each link but the first. Returns for each link the reason if that failed.
 async fn open_paths(connection: Connection, addresses: Vec<SocketAddr>) -> Vec<Option<String>> {
     let mut refusals = vec![None; addresses.len()];
     let mut opening = tokio::task::JoinSet::new();
     for (link, address) in addresses.into_iter().enumerate().skip(1) {
         let connection = connection.clone();
         opening.spawn(async move {
-            // Each path has a socket of its own, as on a host with several interfaces.
+            // Each path has its own socket, as on a host with several interfaces.
             let local: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
             let opened = connection.open_path(local, Some(address)).await;
             (link, opened.err().filter(|_| connection.close_reason().is_none()))
@@ -195,7 +195,7 @@ async fn open_paths(connection: Connection, addresses: Vec<SocketAddr>) -> Vec<O
     refusals
 }
 
-/// Reads a stream to its end; `bytes` counts along.
+/// Reads a stream to its end; `bytes` counts the received bytes.
 async fn receive(connection: &Connection, mut arrivals: Arrivals, bytes: Arc<AtomicU64>) -> Result<Received> {
     let mut stream = connection.accept_uni().await?;
     let mut read = |piece: &[u8]| {
@@ -206,11 +206,11 @@ async fn receive(connection: &Connection, mut arrivals: Arrivals, bytes: Arc<Ato
     Ok(arrivals.finish())
 }
 
-/// Sends everything to the first who connects.
+/// Sends all data to the first client that connects.
 async fn serve(endpoint: Endpoint, source: Source, tell: oneshot::Sender<Connection>) -> Result {
     let gone = || Failure::new(Exit::Protocol, "nobody connected");
     let connection = endpoint.accept().await.ok_or_else(gone)?.await.map_err(exit::handshake)?;
-    // Nobody listens where only a rate is measured.
+    // The receiver is gone if only a rate is measured.
     let _ = tell.send(connection.clone());
     let mut stream = connection.open_uni().await?;
     let mut pieces = source.pieces();
@@ -223,7 +223,7 @@ async fn serve(endpoint: Endpoint, source: Source, tell: oneshot::Sender<Connect
             }
         };
         if stream.write_chunk(piece).await.is_err() {
-            // The client knows why, and tells.
+            // The client knows the reason, and reports it.
             return Ok(());
         }
     }

@@ -1,4 +1,4 @@
-//! `anabranch lab figures`: pictures and a page of results.
+//! `anabranch lab figures`: figures of results, and a page that shows them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use clap::Args;
 
 use crate::exit::{Result, say};
 
-/// Draw the published figures from results, and write a page to look into them
+/// Draw the published figures from results, and write a page for exploring them
 ///
-/// `lab run` does so at its end; this does it again, for results that were merged or gathered elsewhere.
+/// `lab run` does so at its end; this command does it again, for merged or copied results.
 #[derive(Args, Debug)]
 pub(crate) struct Figures {
     /// Directory of results
@@ -23,12 +23,12 @@ pub(super) fn run(options: &Figures) -> Result {
     say(described(&draw(&options.dir, &rows)?))
 }
 
-/// Draws what `dir` has results for.
+/// Draws all figures for which `dir` has results.
 pub(super) fn draw(dir: &Path, rows: &[Row]) -> std::result::Result<Written, StoreError> {
     report::write(dir, rows, &store::timelines(dir)?)
 }
 
-/// Describes in a few lines where to look.
+/// Returns a few lines that name the written files.
 pub(super) fn described(written: &Written) -> String {
     let mut text = format!("report: {}", written.page.display());
     if !written.figures.is_empty() {

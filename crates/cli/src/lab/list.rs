@@ -1,4 +1,4 @@
-//! `anabranch lab list`: what there is to run.
+//! `anabranch lab list`: the experiments, and the layers of variants.
 
 use anabranch_lab::experiment::{self, Experiment};
 use anabranch_lab::profile::LAYERS;
@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure, Result, say};
 /// List experiments and the layers that variants are made of
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// An experiment whose variants are to be listed
+    /// Experiment whose variants are listed
     name: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Claims about the time of a processor: `anabranch-bench`, which lies beside this command, measures what
-//! they need.
+//! Claims about processing time. `anabranch-bench`, in the same directory as this command, makes the
+//! measurements that they need.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use anabranch_lab::claim::Measured;
 
 use crate::exit::{Exit, Failure, Result};
 
-/// The program.
+/// Name of the program.
 const BENCH: &str = "anabranch-bench";
 /// Command that builds it.
 const BUILD: &str = "build it with `cargo build --release -p anabranch-bench`";

@@ -1,4 +1,4 @@
-//! `anabranch lab merge`: results of several directories in one.
+//! `anabranch lab merge`: merges results of several directories.
 
 use std::path::PathBuf;
 
@@ -8,22 +8,22 @@ use clap::Args;
 use super::summary;
 use crate::exit::{Result, note, say};
 
-/// Bring the results of several directories together, as shards leave them
+/// Merge the results of several directories, such as those of shards
 ///
-/// Runs that the shards were told to run must be there; if not, nothing is written, and the exit status is
-/// 12.
+/// All runs that were requested from the shards must be present. Otherwise nothing is written, and the exit
+/// status is 12.
 #[derive(Args, Debug)]
 pub(crate) struct Merge {
     /// Directories with results of the same experiment
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
-    /// Folder for all results
+    /// Directory for the merged results
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Take what is there, even if runs are missing
+    /// Accept results with missing runs
     #[arg(long)]
     partial: bool,
-    /// Bring results of different versions of this program together; each row names its own
+    /// Merge results of different versions of this program; each row names its own
     #[arg(long)]
     force: bool,
 }

@@ -1,4 +1,4 @@
-//! `anabranch lab`: the published experiments, and others, run in simulated time.
+//! `anabranch lab`: experiments in simulated time, published ones and others.
 
 mod claims;
 mod compare;
@@ -33,8 +33,7 @@ pub(crate) enum Lab {
     Merge(merge::Merge),
 }
 
-/// Returns the description of this program in rows and journals: the commit that it was built from, and a
-/// hash of its sources.
+/// Returns the version of this program, which rows and journals state: its commit, and a hash of its sources.
 fn version() -> RunOptions {
     RunOptions {
         commit: env!("ANABRANCH_COMMIT").to_owned(),
@@ -43,7 +42,7 @@ fn version() -> RunOptions {
     }
 }
 
-/// Way in which a stopped sweep goes on.
+/// Hint on how to continue a stopped sweep.
 const RESUME: &str = "the same command goes on where it stopped";
 /// Remedy for missing runs.
 const COMPLETE: &str = "give the commands that ran these shards again, or take what is there with --partial";

@@ -15,37 +15,37 @@ use super::watch::SweepProgress;
 use super::{figures, side_by_side, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
-/// Folder of results without `--out`; each experiment has a folder of its name there.
+/// Default directory of results; each experiment has a subdirectory of its name there.
 pub(super) const RESULTS: &str = "lab-results";
 /// Standard output.
 pub(super) const STANDARD: &str = "-";
 
-/// Stands for all variants, those too that are not run otherwise.
+/// Name that selects all variants, including those that are not run by default.
 const ALL: &str = "all";
 
-/// Run an experiment: all its usual variants at all its points
+/// Run an experiment: all its default variants at all its points
 ///
-/// Results are written as runs finish. A command that was ended early goes on where it was when it is given
-/// again: after Ctrl-C, runs under way have a second and a half to end; a second Ctrl-C drops them at once.
+/// Results are written as runs finish. The same command, given again, continues an interrupted sweep. After
+/// Ctrl-C, active runs have a second and a half to end; a second Ctrl-C drops them at once.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Run {
-    /// An experiment, see `anabranch lab list`, a plan of your own, or a folder of plans, which run one after
-    /// the other
+    /// An experiment (see `anabranch lab list`), a plan of your own, or a folder of plans, which run one
+    /// after the other
     #[arg(value_name = "NAME|PLAN.toml|FOLDER")]
     what: String,
     /// Directory of the results [default: lab-results/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run these variants only, or all of them: `all`
+    /// Run these variants only; `all` selects every variant
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     variants: Option<Vec<String>>,
-    /// Run these points only, by the numbers that their design gives them
+    /// Run these points only, by their numbers in the design
     #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
     points: Option<Vec<u64>>,
     /// Directory with the published designs, if you have them
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Take the points from this file instead
+    /// Read the points from this file instead
     #[arg(long, value_name = "FILE.csv", conflicts_with = "data")]
     design: Option<PathBuf>,
     /// Repetitions of each point
@@ -60,10 +60,10 @@ pub(crate) struct Run {
     /// Congestion controller of all variants
     #[arg(long, value_name = "NAME")]
     congestion: Option<Algorithm>,
-    /// Run only the part with this index of so many parts, from 0 on
+    /// Run only part I of N, counted from 0
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<Shard>,
-    /// Threads; one for each processor without this
+    /// Number of threads [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Add to results of another version of this program; each row names its own
@@ -91,7 +91,7 @@ pub(super) fn run(options: Run) -> Result {
     Ok(())
 }
 
-/// Runs a single experiment, and says what its rows are.
+/// Runs a single experiment and returns its rows. Prints the summary.
 fn one(options: Run) -> Result<Vec<Row>> {
     let experiment = options.experiment()?;
     let dir = options.out.unwrap_or_else(|| Path::new(RESULTS).join(&experiment.name));
@@ -113,7 +113,7 @@ fn one(options: Run) -> Result<Vec<Row>> {
     };
     let rows = SweepProgress::new()?.sweep(&experiment, &sweep_options)?;
     let summaries = summary::of(&rows);
-    // A part of the runs has no figures yet: `lab merge` and `lab figures` make them.
+    // A shard has no figures yet: `lab merge` and `lab figures` draw them.
     let drawn = match sweep_options.shard.of {
         1 => Some(figures::draw(&sweep_options.dir, &rows)?),
         _ => None,
@@ -131,7 +131,7 @@ fn one(options: Run) -> Result<Vec<Row>> {
 }
 
 impl Run {
-    /// Returns the plans of a folder in the order of their names, each with a results directory of its own.
+    /// Returns a run for each plan of a folder, ordered by name, each with its own results directory.
     fn plans(&self) -> Result<Vec<Self>> {
         let usage = |error: String| Failure::new(Exit::Usage, format!("{}: {error}", self.what));
         let folder = Path::new(&self.what);
@@ -154,7 +154,7 @@ impl Run {
         Ok(plans.into_iter().map(one).collect())
     }
 
-    /// Returns the experiment with everything that the command line changes in it.
+    /// Returns the experiment with the changes of the command line.
     fn experiment(&self) -> Result<Experiment> {
         let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error);
         let is_plan = Path::new(&self.what).extension().is_some_and(|ending| ending == "toml");

@@ -1,10 +1,10 @@
-//! Results of a sweep, variant by variant.
+//! Summary of a sweep's results, by variant.
 
 use anabranch_lab::record::Row;
 use anabranch_lab::stats::Sample;
 use serde_json::{Value, json};
 
-/// A variant over all its points.
+/// Summary of one variant over all points.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Summary {
     variant: String,
@@ -15,13 +15,13 @@ pub(super) struct Summary {
     retransmitted_percent: Option<f64>,
     mean_ranges: Option<f64>,
     limit_share: Option<f64>,
-    /// Share of the stream bytes that were decrypted to where they are read.
+    /// Share of the stream bytes that were decrypted into the receive buffer.
     placed_share: Option<f64>,
-    /// Bytes put aside and back, per stream byte.
+    /// Bytes saved and restored around decryption, per stream byte.
     restored_share: Option<f64>,
 }
 
-/// Summaries in the order in which variants come first.
+/// Returns the summaries, in order of the variants' first occurrence.
 pub(super) fn of(rows: &[Row]) -> Vec<Summary> {
     let mut names: Vec<&str> = Vec::new();
     for row in rows {
@@ -32,8 +32,8 @@ pub(super) fn of(rows: &[Row]) -> Vec<Summary> {
     names.iter().map(|name| Summary::of(name, rows)).collect()
 }
 
-/// Returns a table for people. `n` is how many times the median and the percentile are of; a percentile that
-/// so few do not carry is left out.
+/// Returns a table for people. `n` is the number of values behind the median and the percentile. A percentile
+/// is omitted if too few values support it.
 pub(super) fn table(summaries: &[Summary]) -> String {
     let header = [
         "variant", "runs", "failed", "n", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit",
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(b.json()["transfer_time_s"]["n"], 20);
     }
 
-    /// Four runs: pandas says 8.413, and there is no 95th percentile of them.
+    /// Four runs have a median, 8.413 as pandas computes it, but no 95th percentile.
     #[test]
     fn a_few_runs_have_the_median_that_others_compute_and_no_percentile() {
         let mut rows: Vec<_> = [8.606, 8.22, 9.1, 8.0].map(|time| row("v", Some(time), "")).into();

@@ -1,4 +1,4 @@
-//! Progress of a sweep for users, and its end by a signal.
+//! Progress of a sweep for users, and its interruption by signals.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use super::RESUME;
 use crate::exit::{Exit, Failure, Result};
 use crate::signal::Stop;
 
-/// A bar on standard error, if that is a terminal, and an ear for signals. The first one has no other run
-/// begin, and gives those under way [`GRACE`] to end; then, or at the next one, they are dropped. Where no
-/// sweep is under way, the first is enough.
+/// A progress bar on standard error, if that is a terminal, and a handler of signals. The first signal
+/// prevents further runs and gives active ones [`GRACE`] to end; after that, or at the next signal, they are
+/// dropped. If no sweep is running, the first signal ends the command.
 pub(super) struct SweepProgress {
     bar: ProgressBar,
     signals: Arc<Signals>,
@@ -26,17 +26,16 @@ pub(super) struct SweepProgress {
 
 #[derive(Default)]
 struct Signals {
-    /// One has come.
+    /// `true` once a signal was received.
     stop: AtomicBool,
-    /// Runs are under way.
+    /// `true` while a sweep is running.
     sweeping: AtomicBool,
-    /// Runs that are written down, and all that there are to be.
+    /// Number of completed runs in the journal; `runs` is the number of all runs.
     done: AtomicUsize,
     runs: AtomicUsize,
 }
 
-/// Time that runs under way have to end by themselves after a signal; with it, a command is gone within two
-/// seconds.
+/// Time that active runs have to end after a signal, so that the command ends within two seconds.
 const GRACE: Duration = Duration::from_millis(1500);
 
 const STYLE: &str = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} left{msg}";
@@ -53,13 +52,13 @@ impl SweepProgress {
         Ok(Self { bar, signals })
     }
 
-    /// Runs what is to be run, and gives the rows.
+    /// Runs the sweep and returns its rows.
     pub(super) fn sweep(&self, experiment: &Experiment, options: &SweepOptions) -> Result<Vec<Row>> {
         let rows = sweep(experiment, options, self);
         self.signals.sweeping.store(false, Ordering::SeqCst);
         self.bar.finish_and_clear();
         let rows = rows?;
-        // Whoever wanted it to end does not wait for what comes after it.
+        // After a signal, the steps that follow the sweep are skipped.
         if self.signals.stop.load(Ordering::SeqCst) {
             return Err(Failure::new(Exit::Interrupted, "stopped when all runs were done").or(RESUME));
         }
@@ -67,7 +66,7 @@ impl SweepProgress {
     }
 }
 
-/// Waits for signals on a thread of its own.
+/// Waits for signals on a separate thread.
 fn listen(signals: Arc<Signals>, bar: ProgressBar) -> Result {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::io("cannot wait for signals", &error))?;
@@ -81,7 +80,7 @@ fn listen(signals: Arc<Signals>, bar: ProgressBar) -> Result {
             let _ = runtime.block_on(async { timeout(GRACE, caught.wait()).await });
         }
         bar.finish_and_clear();
-        // Each finished run is in the journal, and nothing else is left half written under its own name.
+        // Each finished run is in the journal, and no other file is incomplete under its own name.
         let [done, runs] = [&signals.done, &signals.runs].map(|count| count.load(Ordering::SeqCst));
         let said = match runs {
             0 => "stopped at once".to_owned(),
@@ -101,7 +100,7 @@ impl Progress for SweepProgress {
         self.bar.reset();
         self.bar.set_length(runs as u64);
         self.bar.set_position(done as u64);
-        // What was done before says nothing about the time that is left.
+        // Runs that were completed before do not count towards the estimate of the remaining time.
         self.bar.reset_eta();
         self.bar.enable_steady_tick(Duration::from_millis(500));
     }

@@ -1,4 +1,4 @@
-//! The endpoint of the interop runner as the runner sees it: environment, folders, exit statuses.
+//! The endpoint of the interop runner, as the runner sees it: environment, folders, exit statuses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// Maximum time that a server may take until it listens.
 const START: Duration = Duration::from_secs(20);
 
-/// The folders of both endpoints.
+/// Folders of both endpoints.
 struct Field(TempDir);
 
 impl Field {
@@ -63,7 +63,7 @@ impl Field {
         fs::read_to_string(self.path(role).join(format!("{role}.log"))).unwrap_or_default()
     }
 
-    /// Starts a server; says on which port it listens.
+    /// Starts a server and returns its port.
     fn serve(&self, case: &str) -> (Reaped, u16) {
         let child = Reaped(self.endpoint("server", case).spawn().unwrap());
         let deadline = Instant::now() + START;
@@ -85,11 +85,11 @@ impl Field {
     }
 }
 
-/// A child that does not outlive its test.
+/// Child process that is killed when dropped.
 struct Reaped(Child);
 
 impl Reaped {
-    /// Ends it as a container is ended.
+    /// Terminates the process, as the end of a container does.
     fn terminate(mut self) -> Option<i32> {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! Version of the lab in a build, checked in a workspace made for it.
+//! Version of the lab in a build, computed in a workspace made for the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 #[path = "../build/version.rs"]
@@ -13,7 +13,8 @@ fn write(root: &Path, name: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// A lab that uses a crate which uses another, and a crate that it does not use.
+/// Creates a workspace whose `lab` depends on `transport`, and that on `wire`; `cli` is no dependency of
+/// `lab`.
 fn workspace() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (name, uses) in [("lab", "transport"), ("transport", "wire"), ("wire", "nothing"), ("cli", "lab")] {
@@ -52,29 +53,29 @@ fn builds_of_other_sources_are_other_versions() {
     let clean = now();
     assert_eq!((clean.commit.len(), clean.sources.len()), (12, 16), "{clean:?}");
 
-    // A change that is not committed, at the far end of what the lab uses.
+    // An uncommitted change in an indirect dependency of the lab.
     write(root, "crates/wire/src/lib.rs", "// two\n");
     let dirty = now();
     assert_ne!(dirty.sources, clean.sources);
     assert_eq!(dirty.commit, format!("{}-dirty-{}", clean.commit, dirty.sources));
-    // Another one is another version; the first one again is the first version.
+    // A different change gives another version; the original content gives the first version again.
     write(root, "crates/wire/src/lib.rs", "// three\n");
     assert_ne!(now().sources, dirty.sources);
     write(root, "crates/wire/src/lib.rs", "// one\n");
     assert_eq!((now().commit, now().sources), (clean.commit.clone(), clean.sources.clone()));
-    // A file that git does not know yet, and one under another name.
+    // An untracked file, and the same file under another name.
     write(root, "crates/lab/src/more.rs", "");
     assert!(now().commit.contains("-dirty-") && now().sources != clean.sources);
     std::fs::rename(root.join("crates/lab/src/more.rs"), root.join("crates/lab/src/most.rs")).unwrap();
     let renamed = now();
-    // The same sources committed: the hash stays, the commit is another.
+    // The same sources, committed: the hash is unchanged, the commit differs.
     git(root, &["add", "."]);
     git(root, &["commit", "-q", "-m", "two"]);
     assert_eq!(now().sources, renamed.sources);
     assert!(now().commit.len() == 12 && now().commit != clean.commit);
 }
 
-/// A change of files that no run depends on builds no program again, and sweeps go on with their results.
+/// Changes of files that no run depends on do not rebuild the program, and sweeps continue with its results.
 #[test]
 fn other_files_make_no_other_version() {
     let root = workspace();

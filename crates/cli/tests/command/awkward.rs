@@ -1,4 +1,4 @@
-//! Pipes, links, readers who pause, signals: where commands used to hang or to leave something behind.
+//! Pipes, links, readers that pause, signals: cases in which commands used to hang or leave files behind.
 
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
@@ -8,12 +8,12 @@ use anabranch::{Endpoint, SelfSigned, config};
 
 use super::*;
 
-/// Runs a tool of the system.
+/// Runs a system tool.
 fn tool(name: &str, args: &[&str]) {
     assert!(Command::new(name).args(args).status().unwrap().success(), "{name}");
 }
 
-/// Returns the command, started in `dir` and left alone, with its output in a pipe.
+/// Starts the command in `dir` with its output in a pipe, and does not wait for it.
 fn spawn(dir: &Path, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command.args(args).current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -37,7 +37,7 @@ fn pipes_and_links_stay_what_they_are() {
     let path = |name: &str| here.path().join(name);
     tool("mkfifo", &[path("pipe").to_str().unwrap()]);
     let child = spawn(here.path(), &["get", "--hq", &url, "--ca", &ca, "-o", "pipe"]);
-    // Opened for both directions, which waits for nobody.
+    // Opening a pipe for both directions does not block.
     let mut pipe = std::fs::File::options().read(true).write(true).open(path("pipe")).unwrap();
     assert_eq!(status(&child.wait_with_output().unwrap()), 0);
     assert!(std::fs::metadata(path("pipe")).unwrap().file_type().is_fifo());
@@ -63,7 +63,7 @@ fn an_interrupted_get_leaves_nothing() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}/x", silent.local_addr().unwrap());
         let child = spawn(here.path(), &["get", &url, "--insecure", "--timeout", "60"]);
-        // Once the first packet is there, so is the part of the file.
+        // The partial file is created before the first packet is sent.
         silent.recv(&mut [0; 2_000]).unwrap();
         assert_eq!(names(here.path()).len(), 1);
         tool("kill", &[signal, &child.id().to_string()]);
@@ -101,7 +101,7 @@ fn two_files_of_one_name_are_refused() {
     assert_eq!(status(&server.perf_client(&["--out", ".", "/small", "/sub/small"])), 2);
 }
 
-/// A reader who pauses for longer than the idle timeout gets everything all the same.
+/// A reader that pauses for longer than the idle timeout still receives everything.
 #[test]
 fn a_reader_may_pause() {
     const LEN: usize = 20_000_000;
@@ -145,7 +145,7 @@ fn numbers_that_overflow_are_refused() {
     }
 }
 
-/// A handshake that early data runs ahead of fails like any other.
+/// If the handshake fails after early data was sent, the exit status is that of the handshake's failure.
 #[test]
 fn handshakes_under_early_data_have_their_status() {
     let server = Server::serve();
@@ -166,7 +166,7 @@ fn handshakes_under_early_data_have_their_status() {
     for (address, expected) in [(strange, 4), (silent.local_addr().unwrap(), 7)] {
         let (url, ca) = (format!("https://{address}/x"), server.ca());
         let begin = Instant::now();
-        // To standard output they go one after the other.
+        // With output to standard output, the downloads run one after the other.
         let output = get(here.path(), &[&known, &url, "--ca", &ca, "--timeout", "1", "-o", "-"]);
         assert_eq!(status(&output), expected, "{}", stderr(&output));
         assert!(begin.elapsed() < Duration::from_secs(10));
@@ -174,7 +174,7 @@ fn handshakes_under_early_data_have_their_status() {
     }
 }
 
-/// The end of a stream of `perf` comes only after the client's.
+/// A `perf` server ends its stream only after the client has ended its own.
 #[test]
 fn a_perf_server_reads_to_the_end_first() {
     let server = Server::start(&["perf", "server"], &[]);

@@ -1,11 +1,11 @@
-//! The demo, with little to move.
+//! The demo with little data.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::{anabranch, json, names, status, stderr};
 
-/// Two links that carry the default of these tests in a second or so.
+/// Two links, over which the default size of these tests takes about a second.
 const PATHS: &str = "20mbit/20ms,10mbit/40ms";
 
 #[test]
@@ -37,7 +37,7 @@ fn it_moves_everything_over_two_paths() {
         let charts = story.matches(&format!("<svg class=\"{window}\"")).count();
         assert_eq!(charts, 9, "{window}: a chart for all, and four for each path");
     }
-    // Nothing is loaded from elsewhere.
+    // The page loads nothing from elsewhere.
     assert!(!story.contains("http") && !story.contains("src=") && !story.contains("url("), "{story}");
 }
 
@@ -51,7 +51,7 @@ fn nor_does_it_with_one_packet_number_space() {
     a_path_dies("single");
 }
 
-/// Path 0 dies while 3 MB are moved.
+/// Runs the demo with 3 MB and a failure of path 0.
 fn a_path_dies(numbering: &str) {
     let here = tempfile::tempdir().unwrap();
     let fail = ["--fail", "0@400ms+300ms", "--numbering", numbering, "--json", "-"];

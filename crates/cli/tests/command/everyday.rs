@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::{Server, anabranch, json, names, status, stderr};
 
-/// Most time that a small file may take from beginning to end in the best of many tries, with a program that
-/// is built for tests. A closing period alone takes longer, and so does it to gather jitter.
+/// Maximum duration of fetching a small file, as the best of many attempts, with a test build. Waiting for
+/// the closing period, or gathering jitter entropy, would take longer.
 const SMALL: Duration = Duration::from_millis(75);
 
-/// A file of ten bytes is there at once, and so is the end of the command: it sends CONNECTION_CLOSE and
-/// waits for nothing.
+/// Fetching a file of ten bytes ends at once: the command sends CONNECTION_CLOSE and waits for nothing more.
 #[test]
 fn a_small_file_takes_next_to_no_time() {
     let server = Server::serve();
@@ -84,7 +83,7 @@ fn helps_tell_what_statuses_mean() {
     }
 }
 
-/// A wish of the environment that cannot be granted is reported once, however many connections there are.
+/// An invalid environment variable is reported once, regardless of the number of connections.
 #[test]
 fn traces_that_cannot_be_written_are_told_once() {
     let server = Server::serve();

@@ -1,4 +1,4 @@
-//! The command as scripts see it: its exit statuses, its files, what it prints.
+//! The command, as scripts see it: its exit statuses, its files, its output.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod awkward;
@@ -17,12 +17,12 @@ use anabranch_testkit::certificates::Files;
 use anabranch_testkit::pattern;
 use tempfile::TempDir;
 
-/// Returns the command, started in `dir`.
+/// Runs the command in `dir`.
 fn anabranch(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_anabranch")).args(args).current_dir(dir).output().unwrap()
 }
 
-/// `get` over hq-interop.
+/// Runs `get` over hq-interop.
 fn get(dir: &Path, args: &[&str]) -> Output {
     anabranch(dir, &[&["get", "--hq"], args].concat())
 }
@@ -40,10 +40,10 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A server in a process of its own, with a directory of files and a certificate.
+/// A server in a separate process, with a directory of files and a certificate.
 struct Server {
     child: Child,
-    /// Kept open: a server that cannot print ends.
+    /// Kept open, because a server that cannot print ends.
     _stdout: BufReader<ChildStdout>,
     address: SocketAddr,
     dir: TempDir,
@@ -88,7 +88,7 @@ impl Server {
         self.dir.path().join("cert.pem").to_str().unwrap().to_owned()
     }
 
-    /// Returns a client of `perf` with this server's address and certificate.
+    /// Runs a client of `perf` with this server's address and certificate.
     fn perf_client(&self, args: &[&str]) -> Output {
         let (address, ca) = (self.address.to_string(), self.ca());
         let mut all = vec!["perf", "client", "--json", "--connect", &address, "--ca", &ca];
@@ -111,13 +111,13 @@ impl Drop for Server {
     }
 }
 
-/// Writes a certificate and its key; says where.
+/// Writes a certificate and its key. Returns their paths.
 fn anabranch_identity(dir: &Path) -> (String, String) {
     let files = Files::new(dir, &["localhost", "127.0.0.1"]);
     (files.cert.to_str().unwrap().to_owned(), files.key.to_str().unwrap().to_owned())
 }
 
-/// Returns the names of everything in a directory.
+/// Returns the names of all files in a directory.
 fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
@@ -180,7 +180,7 @@ fn failures_leave_nothing_and_have_their_status() {
         (&["http://localhost/x"], 2),
         (&[&small, "--ca", "missing.pem"], 2),
         (&[&small, "--ca", &ca, "-o", "no/such/directory"], 8),
-        // Nothing listens there, and the system says so.
+        // No process listens at this address, and the system reports that.
         (&[&other_name, "--ca", &ca, "--timeout", "60"], 8),
     ];
     for (args, expected) in cases {
@@ -203,7 +203,7 @@ fn usage_and_help() {
     assert!(String::from_utf8(help.stdout).unwrap().contains("Exit status"));
 }
 
-/// Two paths from one interface, on ports of their own; a server may refuse them.
+/// A client opens two paths from one interface, on separate ports. A server may refuse them.
 #[test]
 fn get_uses_several_paths() {
     for (refused, paths) in [(&[][..], 2), (&["--no-multipath"], 1)] {
@@ -258,7 +258,7 @@ fn perf_moves_bytes_both_ways() {
     assert_eq!(json(&output)[0]["handshakes"], 20);
 }
 
-/// Runs a case and returns what was observed.
+/// Runs a case and returns its JSON results.
 fn case(server: &Server, args: &[&str]) -> serde_json::Value {
     let output = server.perf_client(args);
     assert_eq!(status(&output), 0, "{args:?}: {}", stderr(&output));
@@ -282,7 +282,7 @@ fn cases_over_perf() {
     assert_eq!(echoed["sent"], 20);
     assert!(echoed["echoed"].as_u64().unwrap() > 0);
     assert_eq!(with("ecn")["ecn_capable"], true);
-    // This server has version 2, so that nothing is to be negotiated.
+    // The server supports version 2, so no version negotiation takes place.
     assert_eq!(status(&server.perf_client(&["--case", "versionnegotiation"])), 6);
 }
 
@@ -297,7 +297,7 @@ fn vreverso_is_for_whoever_asks_for_it() {
     assert_eq!(with(&["--wire", "reverso", "--case", "keyupdate"])["version"], "0x00791097");
     assert_eq!(with(&["--wire", "reverso", "--case", "zerortt"])["zero_rtt_accepted"], true);
     assert_eq!(with(&["--wire", "reverso", "--case", "migration"])["migrations"], 1);
-    // Nobody falls back in silence.
+    // A client never falls back to another version silently.
     let server = Server::start(&["perf", "server"], &["--wire", "v1"]);
     assert_ne!(status(&server.perf_client(&["--wire", "reverso"])), 0);
     assert_eq!(status(&server.perf_client(&["--wire", "reverso", "--case", "upgrade"])), 6);
@@ -337,7 +337,7 @@ fn cases_over_hq() {
     assert_eq!(status(&server.perf_client(&["--alpn", "perf", "/small"])), 2);
 }
 
-/// An orphan never remains: the end of standard input ends a perf server, and so does SIGTERM.
+/// A `perf` server ends when standard input ends, and on SIGTERM, so that it never outlives its runner.
 #[test]
 fn perf_servers_end_with_their_runner() {
     let mut server = Server::start(&["perf", "server"], &[]);
@@ -346,7 +346,7 @@ fn perf_servers_end_with_their_runner() {
     assert_eq!(Server::start(&["perf", "server"], &["--one-core", "0"]).terminate(), 0);
 }
 
-/// A server that was killed and comes back with the same key ends the connections of its former self at once.
+/// A server that was killed and restarted with the same key resets its earlier connections at once.
 #[test]
 fn a_restarted_server_resets_connections() {
     let key = "0f".repeat(32);
@@ -360,7 +360,8 @@ fn a_restarted_server_resets_connections() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The client knows the reset token once it has 1-RTT keys; the server may know nothing of that yet.
+    // The client stores the reset token when it has 1-RTT keys. The server's handshake may be incomplete
+    // then.
     for _ in 0..30_000 {
         let logged = std::fs::read_to_string(&secrets).unwrap_or_default();
         if logged.contains("CLIENT_TRAFFIC_SECRET_0") {

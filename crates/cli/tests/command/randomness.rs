@@ -1,5 +1,5 @@
-//! The lab, whose TLS follows from seeds, is part of the same program: what meets a network must not share
-//! its randomness.
+//! The lab derives the randomness of its TLS from seeds, in the same program. Connections over a real network
+//! must not use it.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{Server, status, stderr};
 
-/// Clients and servers that are started alike never choose the same.
+/// Clients and servers that are started with the same arguments never choose the same connection IDs or keys.
 #[test]
 fn nothing_random_comes_twice() {
     let mut seen = BTreeSet::new();
@@ -49,7 +49,7 @@ fn nothing_random_comes_twice() {
 
 type Ids = [(&'static str, Vec<u8>); 3];
 
-/// Passes datagrams on until a second after the last one, and tells the connection IDs that both ends chose.
+/// Forwards datagrams until a second after the last one, and returns the connection IDs that both ends chose.
 fn relay(server: SocketAddr) -> (SocketAddr, JoinHandle<Ids>) {
     let [outside, inside] = [(), ()].map(|()| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -80,7 +80,7 @@ fn relay(server: SocketAddr) -> (SocketAddr, JoinHandle<Ids>) {
     (address, passing)
 }
 
-/// Destination and source of a long header.
+/// Returns the destination and source connection IDs of a long header.
 fn chosen(bytes: &[u8]) -> [Vec<u8>; 2] {
     let (length, rest) = bytes[5..].split_first().unwrap();
     let (destination, rest) = rest.split_at(usize::from(*length));

@@ -1,4 +1,4 @@
-//! Views of connections and paths: `-v`, `ANABRANCH_LOG`, `--events`.
+//! Output about connections and paths: `-v`, `ANABRANCH_LOG`, `--events`.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::{Server, anabranch, anabranch_identity, names, pattern, status, stderr};
 
-/// Packets to the second path of a client until nothing gets through there any longer.
+/// Number of packets to a client's second path before the relay drops all others.
 const UNTIL_CUT: usize = 100;
-/// Time that the relay takes over each packet to a client, so that there is time to see something.
+/// Delay of each packet to a client at the relay, so that the transfer lasts long enough to be observed.
 const PACE: Duration = Duration::from_micros(150);
 
-/// Something between clients and a server, as a NAT is: each of a client's ports has a port of its own
-/// towards the server. The second port that comes is cut off after a while.
+/// Relay between clients and a server, like a NAT: each client port has its own port towards the server. The
+/// relay cuts off the second client port after a while.
 struct Relay {
     address: SocketAddr,
     forwarded: Arc<AtomicUsize>,
@@ -72,7 +72,7 @@ fn with_log(filter: &str, dir: &Path, args: &[&str]) -> Output {
     command.args(args).current_dir(dir).env("ANABRANCH_LOG", filter).output().unwrap()
 }
 
-/// Parses every line of a text as an object with time and event.
+/// Parses each line of a text as a JSON object with time and event.
 #[track_caller]
 fn events(text: &str) -> Vec<Value> {
     let parse = |line: &str| -> Value {
@@ -88,8 +88,7 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["event"] == name).collect()
 }
 
-/// The path that is cut off in the middle of a download is seen to fail: in events, on standard error, and at
-/// both ends.
+/// Both ends report that the path fails that is cut off during a download: in events and on standard error.
 #[test]
 fn a_path_that_fails_is_seen() {
     let told = tempfile::tempdir().unwrap();
@@ -140,7 +139,7 @@ fn a_path_that_fails_is_seen() {
     }
     assert!(said.contains(id) && !said.contains("DEBUG"), "{said}");
 
-    // The server knows the connection by the same name.
+    // The server's events name the connection by the same ID.
     assert_eq!(server.terminate(), 0);
     let seen = events(&std::fs::read_to_string(at_server).unwrap());
     assert_eq!(seen[0]["event"], "listening");
@@ -211,7 +210,8 @@ fn bad_filters_and_mixed_outputs_are_refused() {
     assert_eq!(names(here.path()), [""; 0]);
 }
 
-/// A server whose standard output has events says the rest on standard error; what fails is told, too.
+/// A server whose events go to standard output prints everything else on standard error. Failures have
+/// events, too.
 #[test]
 fn failures_and_measurements_have_events() {
     let server = Server::start(&["perf", "server"], &[]);

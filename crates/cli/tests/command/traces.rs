@@ -1,4 +1,4 @@
-//! Traces of every kind, read by another project's parser of qlog.
+//! Traces of every kind, read by the qlog parser of another project.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -9,8 +9,8 @@ use qlog::reader::{Event, QlogSeqReader};
 
 use super::{Server, anabranch, json, status, stderr};
 
-/// Names that the parser does not know: of extensions, which its draft does not have, and of events that it
-/// has by older names.
+/// Event names that the parser does not support: events of extensions, and events that its draft names
+/// differently.
 const UNKNOWN: [&str; 11] = [
     "ack_frequency",
     "immediate_ack",
@@ -25,7 +25,7 @@ const UNKNOWN: [&str; 11] = [
     "key_discarded",
 ];
 
-/// Reads every trace of a directory whole; returns the names of the events that the parser understood.
+/// Reads every trace of a directory completely. Returns the names of the events that the parser supports.
 fn read_all(dir: &Path) -> Vec<String> {
     let mut understood = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -50,8 +50,8 @@ fn read_all(dir: &Path) -> Vec<String> {
     understood
 }
 
-/// Runs the command with its traces in a directory of their own; returns its status and the events that were
-/// understood.
+/// Runs the command with traces in a separate directory. Returns its status and the names of the events that
+/// the parser supports.
 fn traced(dir: &Path, args: &[&str]) -> (i32, Vec<String>) {
     let traces = dir.join(format!("traces-{}", fs::read_dir(dir).unwrap().count()));
     fs::create_dir(&traces).unwrap();

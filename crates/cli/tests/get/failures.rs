@@ -1,4 +1,4 @@
-//! Failures have their status and leave nothing.
+//! Each failure has its exit status, and leaves no files.
 
 use std::process::Stdio;
 
@@ -27,7 +27,7 @@ fn failures_have_their_status_and_leave_nothing() {
         (&[&url("/half"), "--idle-ms", "500", "--timeout", "1", "--retry", "0"], 7),
         (&["--hq", &small], 4),
         (&[&small, "-o", "no/such/directory"], 8),
-        // Not even an empty file is left, and it takes no answer to find out that there is no such directory.
+        // Not even an empty file is left. A missing directory is reported before any response arrives.
         (&[&missing, "-C"], 11),
         (&[&missing, "-o", link], 11),
         (&["https://192.0.2.1/small", "-o", "no-such-directory/"], 2),
@@ -53,7 +53,7 @@ fn failures_have_their_status_and_leave_nothing() {
     assert_eq!(untrusted.status.code(), Some(5), "{}", stderr(&untrusted));
 }
 
-/// A file that cannot be had is named, does not keep the others from coming, and has its status in the end.
+/// A file that cannot be fetched is named, does not stop the others, and determines the exit status.
 #[test]
 fn one_failure_leaves_the_others_alone() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
@@ -66,7 +66,7 @@ fn one_failure_leaves_the_others_alone() {
     assert_eq!(said.lines().filter(|line| *line == failure).count(), 1, "{said}");
     assert_eq!(said.lines().last(), Some("anabranch: 1 of 3 files could not be had"), "{said}");
 
-    // One after the other, and in JSON.
+    // The downloads run one after the other, with JSON output.
     let (cut, silent) = (site.url("/cut"), "https://127.0.0.1:9/x");
     let output = get(&site, here.path(), &[&cut, &small, "-o", "-", "-q", "--retry", "0"]);
     assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
@@ -81,7 +81,7 @@ fn one_failure_leaves_the_others_alone() {
     assert!(facts[2]["error"].as_str().unwrap().contains("404"), "{facts}");
 }
 
-/// A directory's URL has the name that servers give to its page.
+/// A directory's URL gives the file the name index.html.
 #[test]
 fn directories_are_named_as_their_index() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
@@ -99,7 +99,7 @@ fn what_was_there_stays_when_a_fetch_fails() {
     assert_eq!(names(here.path()), ["cut"]);
 }
 
-/// A server is told when nobody wants its answers any longer, however that came.
+/// The server is notified when the client abandons a download, whatever the reason.
 #[test]
 fn servers_hear_of_failures() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
@@ -132,13 +132,12 @@ fn an_interrupted_fetch_leaves_nothing() {
         assert!(kill.success());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(10), "{}", stderr(&output));
-        // The small file was whole.
+        // The small file was complete.
         assert_eq!(names(here.path()), ["session", "small"]);
     }
 }
 
-/// Returns a command like [`command`], with SIGHUP as a terminal's programs have it, even where `nohup` runs
-/// the tests.
+/// Returns a command like [`command`], with the default action of SIGHUP, even if `nohup` runs the tests.
 fn interruptible(site: &Site, dir: &Path, args: &[&str]) -> Command {
     let plain = command(site, dir, args);
     let mut command = Command::new("env");

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use self::site::{LARGE, Site};
 
-/// `get` in `dir`, trusting the site.
+/// Returns a command `get` in `dir` that trusts the site.
 fn command(site: &Site, dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command.current_dir(dir).arg("get").arg("--ca").arg(site.ca()).args(args);
@@ -28,7 +28,7 @@ fn get(site: &Site, dir: &Path, args: &[&str]) -> Output {
     command(site, dir, args).output().unwrap()
 }
 
-/// Returns the same, which has to go well. Gives what it printed.
+/// Runs `get`, which must succeed. Returns its standard output.
 #[track_caller]
 fn good(site: &Site, dir: &Path, args: &[&str]) -> String {
     let output = get(site, dir, args);
@@ -40,7 +40,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Returns the names of everything in a directory.
+/// Returns the names of all files in a directory.
 fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
@@ -75,7 +75,7 @@ fn files_of_one_server_come_over_one_connection() {
         assert_eq!(fact["sha256"], sha256(&content));
     }
 
-    // The same without JSON, and named by the URLs.
+    // The same downloads without JSON, with names from the URLs.
     let output = get(&site, here.path(), &[&urls[0], &urls[1]]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(names(here.path()), ["large", "out", "small"]);
@@ -104,7 +104,7 @@ fn one_url_makes_one_object_and_no_file() {
     assert!(path["lost_packets"].is_u64() && path["local"].as_str().unwrap().contains(':'));
     assert_eq!(names(here.path()), [""; 0]);
 
-    // In a file, and with the content.
+    // JSON is written to a file, beside the content.
     assert_eq!(good(&site, here.path(), &[&site.url("/small"), "--json", "facts"]), "");
     assert_eq!(names(here.path()), ["facts", "small"]);
     let both = good(&site, here.path(), &[&site.url("/small"), "--json", "facts", "-o", "-"]);
@@ -126,7 +126,7 @@ fn content_is_decrypted_to_where_it_is_written_from() {
     let [placed, copied] = ["placed_bytes", "copied_bytes"].map(|name| reverso[name].as_u64().unwrap());
     assert!(placed >= LARGE as u64 * 9 / 10 && copied <= LARGE as u64 / 10, "{reverso}");
     assert!(reverso["ordered_ratio"].as_f64() > Some(0.5), "{reverso}");
-    // This server rather speaks VReverso, and does so with whoever can; others are left in peace.
+    // The server prefers VReverso for clients that offer it; other clients get their own version.
     assert_eq!(fact(&["--wire", "v1"])["version"], "0x00000001");
     assert_eq!(fact(&["--wire", "v2"])["version"], "0x6b3343cf");
 }
@@ -138,7 +138,7 @@ fn repetitions_resume_with_early_data() {
     let facts: Value = serde_json::from_str(&good(&site, here.path(), &args)).unwrap();
     let early = facts.as_array().unwrap().iter().map(|fact| fact["zero_rtt_accepted"] == true);
     assert_eq!(early.collect::<Vec<_>>(), [false, false, true, true, true, true]);
-    // The address was known, too.
+    // The client's address was validated by a token, too.
     assert_eq!(site.connections(), [false, true, true]);
 }
 

@@ -1,4 +1,4 @@
-//! Choice of interfaces, and the message when there is one path only.
+//! Choice of interfaces, and the message if there is only one path.
 
 use super::{Site, command, get, good, names, stderr};
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn paths(args: &[&str]) -> std::process::Output {
 fn an_interface_that_does_not_exist_is_an_error_before_the_first_packet() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
     for wrong in ["no-such-if0", "203.0.113.77", "no-such*"] {
-        // Whatever else is named.
+        // The wrong rule is reported, even if another rule is valid.
         let output = get(&site, here.path(), &[&site.url("/small"), "--path", wrong, "--path", "lo"]);
         assert_eq!(output.status.code(), Some(13), "{}", stderr(&output));
         let expected = format!("this host has no interface or address {wrong}");

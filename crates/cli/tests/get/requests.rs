@@ -1,4 +1,4 @@
-//! Options of requests.
+//! Request options.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn redirections_are_followed_on_request() {
     assert_eq!(good(&site, here.path(), &[&site.url("/moved"), "-L", "-o", "-"]), "small file");
     good(&site, here.path(), &[&site.url("/moved"), "-L"]);
     assert_eq!(names(here.path()), ["moved"], "the name is that of the URL that was given");
-    // After 302 a POST becomes a GET, after 307 it does not (RFC 9110 §15.4).
+    // After status 302 a POST becomes a GET; after 307 it does not (RFC 9110 §15.4).
     let post = |path| good(&site, here.path(), &[&site.url(path), "-L", "-d", "data", "-o", "-"]);
     let told = post("/see-told");
     assert!(told.starts_with("GET\n") && told.ends_with("\n0 bytes"), "{told}");
@@ -78,7 +78,7 @@ fn parts_can_be_had() {
 fn a_file_that_is_there_in_part_gets_the_rest() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
     let file = here.path().join("large");
-    // Nothing is there, then a part, then everything.
+    // The file is missing, then partial, then complete.
     for (begun, fetched) in [(None, LARGE), (Some(1_234_567), LARGE - 1_234_567), (Some(LARGE), 0)] {
         if let Some(len) = begun {
             std::fs::write(&file, &pattern(LARGE)[..len]).unwrap();
@@ -88,7 +88,7 @@ fn a_file_that_is_there_in_part_gets_the_rest() {
         assert_eq!((&fact["bytes"], &fact["sha256"]), (&fetched.into(), &sha256(&pattern(LARGE)).into()));
         assert!(std::fs::read(&file).unwrap() == pattern(LARGE), "{begun:?}");
     }
-    // A part of something else, short or long, is left as it is.
+    // A partial file with other content, short or long, is unchanged.
     for len in [1, 1_000, 5_000_000.min(LARGE - 1)] {
         let other = vec![7; len];
         std::fs::write(&file, &other).unwrap();
@@ -97,16 +97,16 @@ fn a_file_that_is_there_in_part_gets_the_rest() {
         assert!(stderr(&output).contains("the rest does not fit what is there"), "{}", stderr(&output));
         assert!(std::fs::read(&file).unwrap() == other, "{len}");
     }
-    // So is what is longer.
+    // A file that is longer than the server's is unchanged, too.
     std::fs::write(&file, vec![0; LARGE + 10_000]).unwrap();
     let output = get(&site, here.path(), &[&site.url("/large"), "-C"]);
     assert_eq!(output.status.code(), Some(11), "{}", stderr(&output));
-    // A server that knows no parts.
+    // The server does not support ranges.
     std::fs::write(here.path().join("whole"), "begun").unwrap();
     let output = get(&site, here.path(), &[&site.url("/whole"), "-C"]);
     assert_eq!(output.status.code(), Some(11), "{}", stderr(&output));
     assert_eq!(std::fs::read(here.path().join("whole")).unwrap(), b"begun");
-    // What arrives before a failure stays.
+    // Bytes received before a failure are kept.
     let output = get(&site, here.path(), &[&site.url("/cut"), "-C"]);
     assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     let kept = std::fs::read(here.path().join("cut")).unwrap();

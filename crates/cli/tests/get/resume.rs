@@ -1,4 +1,4 @@
-//! Downloads that go on after a failure.
+//! Downloads that continue after a failure.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Longer than anything here takes on a busy machine.
+/// Maximum duration of any test here, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
@@ -19,7 +19,7 @@ fn a_stream_that_was_reset_goes_on() {
     assert!(std::fs::read(here.path().join("file")).unwrap() == pattern(LARGE));
     let facts: Value = serde_json::from_slice(&std::fs::read(here.path().join("facts")).unwrap()).unwrap();
     assert_eq!((&facts["sha256"], &facts["bytes"]), (&sha256(&pattern(LARGE)).into(), &LARGE.into()));
-    // Each third was asked for by itself, over the same connection.
+    // Each third was requested separately, over the same connection.
     assert!(facts["continued"].as_u64() >= Some(1), "{facts}");
     let ranges = site.ranges();
     assert_eq!(ranges[0], [None, None]);
@@ -28,13 +28,13 @@ fn a_stream_that_was_reset_goes_on() {
         assert_eq!(condition.as_deref(), Some("\"one\""));
     }
     assert_eq!(site.connections().len(), 1);
-    // What happened is said, and where.
+    // The messages name the failure and the progress.
     let lines: Vec<_> = said.lines().collect();
     assert!(
         lines[0].starts_with(&format!("anabranch: {url}: reset by the peer: H3_EXCESSIVE_LOAD; ")),
         "{said}"
     );
-    // The pause is half a second or less, to the tenth of a second.
+    // The pause is at most half a second, printed in tenths of a second.
     let again = lines[0].rsplit_once(&format!(" of {LARGE} bytes are here; trying again in 0.")).unwrap().1;
     assert!(["2", "3", "4", "5"].iter().any(|tenths| again == format!("{tenths} s (1 of 8)")), "{said}");
     assert!(lines[1].starts_with(&format!("anabranch: {url}: goes on, ")), "{said}");
@@ -65,12 +65,12 @@ fn another_file_is_not_joined() {
     assert!(stderr(&output).contains("begins anew"), "{}", stderr(&output));
     assert!(std::fs::read(here.path().join("other")).unwrap() == other);
     site.ranges();
-    // What went to a pipe cannot be taken back.
+    // Bytes written to a pipe cannot be taken back.
     let output = get(&site, here.path(), &[&url, "-o", "-"]);
     assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert!(stderr(&output).contains("the file on the server is another one now"), "{}", stderr(&output));
     assert!(pattern(LARGE).starts_with(&output.stdout));
-    // A server that takes one file for the other is found out.
+    // A server that sends another file with the same validator is detected.
     std::fs::remove_file(here.path().join("other")).unwrap();
     site.ranges();
     let output = get(&site, here.path(), &[&site.url("/flaky/liar")]);
@@ -87,7 +87,7 @@ fn tries_are_bounded_and_can_be_forbidden() {
     assert_eq!(output.status.code(), Some(6));
     assert_eq!(stderr(&output), format!("anabranch: {url}: reset by the peer: H3_EXCESSIVE_LOAD\n"));
     assert_eq!(site.ranges().len(), 1);
-    // Without a validator it begins anew each time, and comes no further.
+    // Without a validator each retry begins anew, and makes no progress.
     let url = site.url("/cut");
     let output = get(&site, here.path(), &[&url, "--retry", "1"]);
     let said = stderr(&output);
@@ -95,17 +95,17 @@ fn tries_are_bounded_and_can_be_forbidden() {
     let last = format!("anabranch: {url}: reset by the peer: H3_INTERNAL_ERROR (tried again once)");
     assert_eq!(said.lines().last(), Some(last.as_str()), "{said}");
     assert_eq!(names(here.path()), [""; 0]);
-    // What changes something is not asked for twice, and neither is what never was answered.
+    // Unsafe methods are not retried, nor is a server that has never responded.
     for args in [&[url.as_str(), "-d", "x", "-o", "-"][..], &[&site.url("/silent"), "--timeout", "1"]] {
         let said = stderr(&get(&site, here.path(), args));
         assert_eq!(said.lines().count(), 1, "{said}");
     }
 }
 
-/// `serve` in a process of its own.
+/// `serve` in a separate process.
 struct Served {
     child: Child,
-    /// Kept open: a server that cannot print ends.
+    /// Kept open, because a server that cannot print ends.
     _stdout: BufReader<ChildStdout>,
     port: u16,
 }
@@ -132,14 +132,14 @@ impl Drop for Served {
     }
 }
 
-/// Returns a download to standard output, which is read as the test likes; with a window so small that the
-/// server has to wait for that.
+/// Starts a download to standard output, which the test reads at its own speed. The window is so small that
+/// the server has to wait for the test.
 fn download(site: &Site, here: &Path, url: &str) -> Child {
     let args = [url, "-o", "-", "--window", "100000", "--idle-ms", "2000"];
     command(site, here, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Reads the rest of a download, which has to be the end of `content`.
+/// Reads the rest of a download, which must be the end of `content`. Returns standard error.
 fn finish(mut child: Child, content: &[u8], begun: usize) -> String {
     let mut stdout = child.stdout.take().unwrap();
     let reading = std::thread::spawn(move || {
@@ -162,8 +162,8 @@ fn finish(mut child: Child, content: &[u8], begun: usize) -> String {
     stderr(&output)
 }
 
-/// A server that is killed in the middle of a download, and comes back on the same port. The TLS session goes
-/// on if its keys are kept in a file.
+/// The server is killed during a download and restarted on the same port. With stored ticket keys, the client
+/// resumes the TLS session.
 #[test]
 fn a_server_may_be_started_again() {
     for kept in [false, true] {
@@ -192,8 +192,8 @@ fn a_server_may_be_started_again() {
     }
 }
 
-/// A server that kept its keys tells the clients of before that it knows nothing of them, who need not wait
-/// for an idle timeout.
+/// A restarted server with stored keys resets earlier connections, so that clients do not wait for their idle
+/// timeout.
 #[test]
 fn a_server_with_kept_keys_resets_connections_of_before() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
@@ -215,7 +215,7 @@ fn a_server_with_kept_keys_resets_connections_of_before() {
     assert!(said.contains("no longer knows the connection") && said.contains("goes on, "), "{said}");
 }
 
-/// A client that slept longer than any connection lasts, as with a closed lid.
+/// The client sleeps longer than the idle timeout, as with a closed lid.
 #[test]
 fn a_client_may_sleep() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
@@ -236,7 +236,7 @@ fn a_client_may_sleep() {
     assert!(said.contains("trying again in") && said.contains("goes on, "), "{said}");
 }
 
-/// Interruptions of a download are reported when they happen.
+/// Interruptions of a download are reported as they happen.
 #[test]
 fn interruptions_have_events() {
     let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
@@ -261,7 +261,7 @@ fn interruptions_have_events() {
     let retry = &events[1];
     assert_eq!((&retry["of"], &retry["number"], &retry["allowed"]), (&LARGE.into(), &1.into(), &8.into()));
     assert!(retry["reason"].is_string() && retry["bytes"].as_u64() > Some(0), "{retry}");
-    // Chance takes up to a half off.
+    // Randomness shortens the pause by up to a half.
     assert!(matches!(retry["pause_s"].as_f64(), Some(0.25..=0.5)), "{retry}");
     assert_eq!(events[2]["bytes"], retry["bytes"]);
     assert_ne!(events[2]["connection"], events[0]["connection"], "another one");

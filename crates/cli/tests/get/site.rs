@@ -1,4 +1,4 @@
-//! A server of HTTP/3 in this process, whose pages do what real servers do at times.
+//! An HTTP/3 server in this process. Its pages imitate failures of real servers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use tokio::runtime::Runtime;
 /// Length of `/large`.
 pub const LARGE: usize = 3_000_000;
 
-/// The fields Range and If-Range of requests.
+/// Range and If-Range of each request.
 type Ranges = Arc<Mutex<Vec<[Option<String>; 2]>>>;
 type Ends = Arc<Mutex<Vec<Option<ConnectionError>>>>;
 
 pub struct Site {
     pub address: SocketAddr,
     pub dir: TempDir,
-    /// For each connection, whether the client's address was validated by a token.
+    /// For each connection, `true` if a token validated the client's address.
     connections: Arc<Mutex<Vec<bool>>>,
-    /// Ends of connections.
+    /// Errors with which connections ended.
     ends: Ends,
-    /// Range headers of requests for `/flaky/…`.
+    /// Range and If-Range of requests for `/flaky/…`.
     ranges: Ranges,
     _runtime: Runtime,
 }
@@ -62,17 +62,17 @@ impl Site {
         self.dir.path().join("cert.pem")
     }
 
-    /// Returns whether clients showed tokens, for each connection since the last time.
+    /// Returns whether a token validated the client, for each connection since the last call.
     pub fn connections(&self) -> Vec<bool> {
         std::mem::take(&mut *self.connections.lock().unwrap())
     }
 
-    /// Range and If-Range of the requests for `/flaky/…` since the last time.
+    /// Returns Range and If-Range of the requests for `/flaky/…` since the last call.
     pub fn ranges(&self) -> Vec<[Option<String>; 2]> {
         std::mem::take(&mut *self.ranges.lock().unwrap())
     }
 
-    /// Returns the errors with which connections ended, in the order of their ends.
+    /// Returns the errors with which connections ended, in order.
     pub fn ends(&self) -> Vec<Option<ConnectionError>> {
         self.ends.lock().unwrap().clone()
     }
@@ -91,7 +91,7 @@ fn server_config(dir: &Path) -> ServerConfig {
 }
 
 async fn serve(incoming: Incoming, ends: Ends, ranges: Ranges) {
-    // Early data, too.
+    // The server accepts early data, too.
     let Ok((quic, _)) = incoming.accept().unwrap().into_0rtt() else { return };
     let connection = Connection::new(quic, Config::default());
     while let Ok(Some((request, send, receive))) = connection.accept().await {
@@ -134,7 +134,7 @@ async fn answer(request: Request<()>, mut send: SendHalf, mut receive: RecvHalf)
     let _ = send.send_whole_response(response).await;
 }
 
-/// Answers with the request's own fields.
+/// Responds with the request's own header fields.
 async fn told(request: &Request<()>, receive: &mut RecvHalf) -> Response<Bytes> {
     let mut text = format!("{}\n", request.method());
     for (name, value) in request.headers() {
@@ -151,7 +151,7 @@ async fn told(request: &Request<()>, receive: &mut RecvHalf) -> Response<Bytes> 
     Response::builder().header("x-field", "of the response").body(Bytes::from(text)).unwrap()
 }
 
-/// Returns a file of which parts can be requested.
+/// Returns a file that supports range requests.
 fn large(request: &Request<()>) -> Response<Bytes> {
     let content = Bytes::from(super::pattern(LARGE));
     let Some(range) = request.headers().get(header::RANGE) else { return Response::new(content) };
@@ -167,8 +167,8 @@ fn large(request: &Request<()>) -> Response<Bytes> {
     builder.header(header::CONTENT_RANGE, range).body(content.slice(from..to)).unwrap()
 }
 
-/// Sends a third of the file at a time, and then loses the stream or the connection. `/flaky/other` has
-/// another file the next time, and `/flaky/liar` as well but says nothing of it.
+/// Sends a third of the file and then resets the stream or closes the connection. From the second request on,
+/// `/flaky/other` has a new file with a new entity tag, and `/flaky/liar` a new file with the old tag.
 async fn flaky(request: Request<()>, mut send: SendHalf, connection: Connection, ranges: Ranges) {
     let field = |name| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
     let [range, condition] = [field(header::RANGE), field(header::IF_RANGE)];
@@ -199,7 +199,7 @@ async fn flaky(request: Request<()>, mut send: SendHalf, connection: Connection,
         let _ = send.finish();
         return;
     }
-    // Time for the client to read that.
+    // Time for the client to read the data.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     match how.as_str() {
         "close" => connection.close_with(Code::INTERNAL_ERROR, "the server falls over"),
@@ -207,13 +207,13 @@ async fn flaky(request: Request<()>, mut send: SendHalf, connection: Connection,
     }
 }
 
-/// Promises a file, sends the half of it, and then nothing more or a reset.
+/// Announces a file, sends half of it, and then either stalls or resets the stream.
 async fn half(mut send: SendHalf, cut: bool) {
     let head = Response::builder().header(header::CONTENT_LENGTH, LARGE).body(()).unwrap();
     send.send_response(head).unwrap();
     let _ = send.write(Bytes::from(super::pattern(LARGE / 2))).await;
     match cut {
-        // Time for the client to read that.
+        // Time for the client to read the data.
         true => tokio::time::sleep(std::time::Duration::from_secs(1)).await,
         false => std::future::pending().await,
     }

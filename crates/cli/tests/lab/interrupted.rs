@@ -1,4 +1,4 @@
-//! Sweeps that are ended early, and go on.
+//! Sweeps that are interrupted and continued.
 
 use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
@@ -13,7 +13,7 @@ use super::{PLAN, TestDir, stderr};
 const PATIENCE: Duration = Duration::from_secs(120);
 const RUNS: usize = 160;
 
-/// As many runs as take a while.
+/// Creates a plan with so many runs that the sweep takes a while.
 fn long() -> TestDir {
     let place =
         TestDir::new(&PLAN.replace("repetitions = 2", "repetitions = 40").replace("20_000", "200_000"));
@@ -22,7 +22,7 @@ fn long() -> TestDir {
     place
 }
 
-/// A sweep that has written down something of its own.
+/// Starts a sweep and waits until it has recorded a few runs.
 fn begin(place: &TestDir) -> Child {
     let before = place.journal("parts").len();
     let mut command = place.command(&["run", "plan.toml", "--out", "parts", "--threads", "2"]);
@@ -39,7 +39,7 @@ fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
 }
 
-/// Gives the same command again, and looks whether all is there, and nothing was run twice.
+/// Gives the same command again, and checks that all runs are recorded, each once.
 fn goes_on(place: &TestDir) {
     let before = place.journal("parts");
     place.says(&["run", "plan.toml", "--out", "parts", "--threads", "2"]);
@@ -73,7 +73,7 @@ fn a_signal_ends_a_sweep_in_good_order() {
         assert_eq!(output.status.code(), Some(10), "{line}");
         let said =
             format!("stopped with {done} of {RUNS} runs done; the same command goes on where it stopped");
-        // Of a machine that is busy, runs may be dropped that have not ended in time.
+        // On a busy machine, active runs that have not ended in time may be dropped.
         let dropped = line.contains("those under way dropped");
         assert!(dropped || line == format!("anabranch: {said}\n"), "{line}");
         assert!(done < RUNS, "it ended before the signal came");
@@ -81,7 +81,7 @@ fn a_signal_ends_a_sweep_in_good_order() {
     goes_on(&place);
 }
 
-/// A sweep of one run that takes longer than anybody waits, and has begun.
+/// Starts a sweep of a single run that would take hours.
 fn endless() -> (TestDir, Child) {
     let place = TestDir::new(
         &PLAN.replace("20_000", "20_000_000_000").replace("deadline_s = 60", "deadline_s = 1_000_000"),
@@ -101,24 +101,24 @@ fn endless() -> (TestDir, Child) {
 
 const DROPPED: &str = "anabranch: stopped with 0 of 2 runs done, those under way dropped; the same command goes on where it stopped\n";
 
-/// One signal is enough, however long the run under way takes.
+/// One signal suffices, regardless of the duration of the active run.
 #[test]
 fn a_signal_drops_a_run_that_takes_long() {
     let (place, child) = endless();
     let start = Instant::now();
     send(&child, Signal::SIGINT);
     let output = child.wait_with_output().unwrap();
-    // A second and a half, and what a busy machine adds to it; the run would take hours.
+    // The limit is a second and a half, plus a margin for a busy machine.
     let took = start.elapsed();
     assert!(took > Duration::from_secs(1) && took < Duration::from_secs(20), "{took:?}");
     assert_eq!((output.status.code(), stderr(&output)), (Some(10), DROPPED.to_owned()));
     assert_eq!(place.journal("parts").len(), 0);
-    // Nobody holds the directory any longer.
+    // The directory is no longer locked.
     let line = place.fails(2, &["run", "plan.toml", "--out", "parts", "--bytes", "1000"]);
     assert!(line.contains("instead of download of 1000 bytes"), "{line}");
 }
 
-/// The second signal drops the run under way at once.
+/// The second signal drops the active run at once.
 #[test]
 fn a_second_signal_does_not_wait() {
     let (_place, mut child) = endless();

@@ -1,4 +1,4 @@
-//! `anabranch lab` as scripts see it: small experiments, from the plan to the figures.
+//! `anabranch lab`, as scripts see it: small experiments, from the plan to the figures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod interrupted;
@@ -36,7 +36,7 @@ name = "quic-path-0"
 layers = ["default", "path-0"]
 "#;
 
-/// Results of a sweep that depend on nothing but its plan, its seeds and the program.
+/// Files that depend only on the plan, its seeds and the program.
 const RESULTS: [&str; 3] = ["runs.parquet", "runs.csv", "timelines.jsonl"];
 
 /// An empty directory with a plan in it.
@@ -63,14 +63,14 @@ impl TestDir {
         self.command(args).output().unwrap()
     }
 
-    /// Returns the output of a command that succeeds.
+    /// Runs a command that must succeed, and returns its output.
     fn says(&self, args: &[&str]) -> String {
         let output = self.lab(args);
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns the line of a command that fails with `status`.
+    /// Runs a command that must fail with `status`, and returns its message.
     fn fails(&self, status: i32, args: &[&str]) -> String {
         let output = self.lab(args);
         let line = stderr(&output);
@@ -84,7 +84,7 @@ impl TestDir {
         RESULTS.map(|name| std::fs::read(self.path(dir).join(name)).unwrap())
     }
 
-    /// Lines of finished runs.
+    /// Returns the journal's lines of finished runs.
     fn journal(&self, dir: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path(dir).join("journal.jsonl")).unwrap_or_default();
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
@@ -96,7 +96,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Returns the names of everything in a directory.
+/// Returns the names of all files in a directory.
 fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -113,7 +113,7 @@ fn a_plan_is_run_and_summed_up() {
         text.contains("both") && text.contains("results: all") && text.contains("report: all/"),
         "{text}"
     );
-    // Nobody has published figures of it.
+    // No paper has figures of this plan, so its own are drawn.
     assert!(text.contains("figures: tiny-time") && text.contains("in all/figures"), "{text}");
     let drawn = names(&place.path("all/figures"));
     for name in ["tiny-time.pdf", "tiny-time.png", "tiny-time.svg"] {
@@ -137,7 +137,7 @@ fn a_plan_is_run_and_summed_up() {
     assert_eq!(rows.len(), 4);
     assert_eq!(rows[1], ["tiny", "both", "8", "1", "2049"]);
     assert!(rows.iter().all(|row| row[2] == "8"), "{csv}");
-    // The rest of the runs is added to those that are there.
+    // The remaining runs are added to the existing ones.
     assert_eq!(place.journal("some").len(), 4);
     place.says(&["run", "plan.toml", "--out", "some"]);
     assert_eq!((place.journal("some").len(), place.results("some")), (8, place.results("all")));
@@ -164,7 +164,7 @@ fn packets_may_look_otherwise_in_every_experiment() {
     assert!(column("reverso", "failure").iter().all(String::is_empty));
     assert!(column("reverso", "restored_bytes").iter().all(|bytes| bytes.parse::<u64>().is_ok()));
     assert_eq!(place.results("again"), place.results("reverso"));
-    // A plan may say so, too.
+    // A plan may set the wire image, too.
     let plan = PLAN.replace("layers = [\"default\"]", "layers = [\"default\"]\nset = { wire = \"reverso\" }");
     std::fs::write(place.path("plan.toml"), plan).unwrap();
     place.says(&["run", "plan.toml", "--out", "mixed", "--repetitions", "1"]);
@@ -195,7 +195,7 @@ fn claims_are_judged() {
     let claims = |args: &[&str]| -> Vec<Value> {
         serde_json::from_str(&place.says(&[&["claims", "--json", "-"], args].concat())).unwrap()
     };
-    // Without runs nothing can be said of any.
+    // Without runs no claim can be judged.
     let none = claims(&["--no-run"]);
     let ids: Vec<_> = none.iter().map(|claim| claim["id"].as_str().unwrap()).collect();
     let numbered = |letter, last| (1..=last).map(move |n| format!("{letter}{n}"));
@@ -205,18 +205,18 @@ fn claims_are_judged() {
         assert!(claim["holds"].is_null() && !claim["why"].as_str().unwrap().is_empty(), "{claim}");
         assert!(!claim["threshold"].as_str().unwrap().is_empty(), "{claim}");
     }
-    // The smallest: one point of the handover, and what its figures say.
+    // The smallest sweep: one point of the handover, and the figure of the claim.
     let judged = claims(&["Q7", "--points", "100", "--repetitions", "1", "--out", "results"]);
     assert_eq!(judged.len(), 1);
     assert_eq!(judged[0]["id"], "Q7");
     assert!(judged[0]["holds"].is_boolean(), "{}", judged[0]);
     assert!(judged[0]["figure"].as_str().unwrap().contains("late in a run"), "{}", judged[0]);
     assert_eq!(place.journal("results/conext17-handover").len(), 2);
-    // The same from what is there, and for people.
+    // The same verdict from existing results, and as text for people.
     assert_eq!(claims(&["Q7", "--no-run", "--out", "results"]), judged);
     let text = place.says(&["claims", "Q7", "--no-run", "--out", "results"]);
     assert!(text.starts_with("Q7") && text.contains("threshold") && text.lines().count() >= 3, "{text}");
-    // An experiment without the point is left out, unless it is the only one.
+    // An experiment without the point is skipped, unless it is the only one.
     let both =
         place.lab(&["claims", "D1", "Q7", "--points", "100", "--repetitions", "1", "--out", "results"]);
     assert!(both.status.success(), "{}", stderr(&both));
@@ -228,7 +228,7 @@ fn claims_are_judged() {
     assert!(stderr(&wrong).contains("one of ccr22, conext17, reverso, D1, "), "{}", stderr(&wrong));
 }
 
-/// The program beside the command measures claims about VReverso, whatever results there are.
+/// `anabranch-bench`, beside the command, measures claims about VReverso. Existing results do not matter.
 #[test]
 fn claims_about_time_are_measured() {
     let place = TestDir::new(PLAN);

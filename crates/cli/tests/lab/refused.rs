@@ -1,4 +1,4 @@
-//! Refusals before anything runs.
+//! Commands that are refused before any run.
 
 use super::{PLAN, TestDir, names};
 
@@ -61,10 +61,10 @@ fn a_directory_keeps_the_results_of_one_thing() {
     let line = place.fails(2, &with(&["--bytes", "30000"]));
     let said = "results: has runs of something else: workload download of 20000 bytes instead of download of 30000 bytes";
     assert_eq!(line.trim_end(), format!("anabranch: {said}{remedy}"));
-    // Packets that look otherwise are another plan.
+    // Another wire image makes another plan.
     let line = place.fails(2, &with(&["--wire", "reverso"]));
     assert!(line.contains("runs of something else: variants with fingerprint "), "{line}");
-    // Another build of the program.
+    // The journal is from another build of the program.
     let journal = place.path("results/journal.jsonl");
     let text = std::fs::read_to_string(&journal).unwrap();
     let (head, commit) = text.split_once("\"commit\":\"").unwrap();
@@ -73,7 +73,7 @@ fn a_directory_keeps_the_results_of_one_thing() {
     let line = place.fails(2, &run);
     let mix = "; name another directory with --out, remove this one, or mix both with --force";
     assert!(line.contains(&format!("commit 0123456789ab instead of {commit}{mix}")), "{line}");
-    // The same commit, with changes that were not committed.
+    // The journal is from the same commit with uncommitted changes.
     let (head, sources) = text.split_once("\"sources\":\"").unwrap();
     let (sources, rest) = sources.split_once('"').unwrap();
     assert_eq!(sources.len(), 16, "{sources}");
@@ -87,7 +87,7 @@ fn a_directory_keeps_the_results_of_one_thing() {
     assert_eq!(place.results("results"), before, "the runs are there already");
     std::fs::write(&journal, text).unwrap();
 
-    // More repetitions are more runs of the same.
+    // More repetitions extend the same sweep.
     place.says(&with(&["--repetitions", "3"]));
     assert_eq!(place.journal("results").len(), 3);
     place.says(&run);

@@ -1,4 +1,4 @@
-//! Parts of a sweep, and what comes together of them.
+//! Shards of a sweep, and their merged results.
 
 use super::{PLAN, TestDir, stderr};
 
@@ -19,7 +19,7 @@ fn shards_come_together_as_if_they_were_one() {
 #[test]
 fn missing_runs_are_counted_shard_by_shard() {
     let place = TestDir::new(PLAN);
-    // Four of the eight runs are asked for, in three shards.
+    // Four of the eight runs are requested, in three shards.
     let shard = |index: usize| {
         let (shard, out) = (format!("{index}/3"), index.to_string());
         place.says(&["run", "plan.toml", "--points", "3", "--shard", &shard, "--out", &out]);
@@ -32,7 +32,7 @@ fn missing_runs_are_counted_shard_by_shard() {
     let partial = place.lab(&["merge", "0", "--out", "merged", "--partial"]);
     assert_eq!(partial.status.code(), Some(0), "{}", stderr(&partial));
     assert!(stderr(&partial).starts_with("anabranch: 2 of 4 runs are missing: "), "{}", stderr(&partial));
-    // What came together already remembers what it was to be.
+    // Merged results record which runs were requested.
     shard(2);
     let line = place.fails(12, &["merge", "2", "--out", "merged"]);
     assert!(line.contains("1 of 4 runs are missing: 1 of shard 1/3; "), "{line}");

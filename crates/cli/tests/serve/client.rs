@@ -1,4 +1,4 @@
-//! A server in a process of its own, and clients of all its protocols.
+//! A server in a separate process, and clients for all its protocols.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -26,7 +26,7 @@ use tokio_rustls::client::TlsStream;
 /// Maximum time of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A directory with a root, a certificate and what is around the root.
+/// A directory with a root, a certificate, and files outside the root.
 pub(crate) struct Field(pub(crate) TempDir);
 
 impl Field {
@@ -44,7 +44,7 @@ impl Field {
         self.0.path().join(name)
     }
 
-    /// Returns the command that serves the root; its log goes to the file `log`.
+    /// Returns the command that serves the root. Its log is written to the file `log`.
     pub(crate) fn serve(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
         command.current_dir(self.0.path()).args(["serve", "--root", "root"]);
@@ -59,7 +59,7 @@ impl Field {
 pub(crate) struct Server {
     pub(crate) field: Field,
     pub(crate) child: Child,
-    /// Kept open: a server that cannot print ends.
+    /// Kept open, because a server that cannot print ends.
     pub(crate) stdout: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
 }
@@ -80,7 +80,7 @@ impl Server {
         Self { address: address.parse().unwrap(), field, child, stdout }
     }
 
-    /// The next line on standard output that begins with `prefix`, without it.
+    /// Returns the next line on standard output that begins with `prefix`, without the prefix.
     pub(crate) fn said(&mut self, prefix: &str) -> String {
         loop {
             let line = line(&mut self.stdout);
@@ -95,7 +95,7 @@ impl Server {
         std::fs::read_to_string(self.field.path("log")).unwrap()
     }
 
-    /// The log once it has `lines` lines.
+    /// Returns the log when it has `lines` lines.
     pub(crate) fn log_of(&self, lines: usize) -> Vec<String> {
         eventually("the log", || {
             let log = self.log();
@@ -137,7 +137,7 @@ fn line(from: &mut impl BufRead) -> String {
     line.trim_end().to_owned()
 }
 
-/// Looks again and again until there is something.
+/// Calls `look` until it returns a value.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -153,7 +153,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Protocol that a request goes over.
+/// Protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     Http1,
@@ -209,14 +209,14 @@ async fn exchange(
     Answer { status: head.status.as_u16(), headers: head.headers, body }
 }
 
-/// An HTTP/3 client that finds `localhost` at `address`.
+/// Returns an HTTP/3 client that resolves `localhost` to `address`.
 pub(crate) fn client(address: SocketAddr, ca: &Path) -> http3::Client {
     let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
     let config = config::client(config::roots(ca).unwrap(), ["h3"]).unwrap();
     http3::Client::builder(endpoint, config).resolve("localhost", address).build()
 }
 
-/// One request on a connection of its own over TCP.
+/// Sends one request on its own connection over TCP.
 pub(crate) async fn send(
     address: SocketAddr,
     ca: &Path,
@@ -235,7 +235,7 @@ pub(crate) async fn send(
     }
 }
 
-/// Returns a TLS connection with an application protocol.
+/// Opens a TLS connection with the application protocol `alpn`.
 pub(crate) async fn tls(address: SocketAddr, ca: &Path, alpn: &str) -> TlsStream<TcpStream> {
     let provider = anabranch::rustls::crypto::aws_lc_rs::default_provider();
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider))

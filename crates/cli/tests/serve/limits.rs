@@ -1,4 +1,4 @@
-//! Limits on clients: memory, silence, sizes of requests; and the little memory that large files cost.
+//! Limits on clients: memory, silence and sizes of requests; and the small memory use of large files.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use super::client::{self, ALL, Over, PATIENCE, Server, eventually, runtime};
 /// `MAX_CONNECTIONS` of the listener.
 const MAX_CONNECTIONS: usize = 512;
 
-/// Those beyond the bound wait, and have their turn when others leave.
+/// Connections beyond the bound wait until others end.
 #[test]
 fn connections_over_tcp_are_bounded() {
     let server = Server::start(&["--metrics", "127.0.0.1:0"]);
@@ -34,7 +34,7 @@ fn connections_over_tcp_are_bounded() {
     drop(held);
 }
 
-/// A client that says nothing, before TLS or after, or never ends a header, is disconnected.
+/// A client that sends nothing before or after TLS, or never ends a header, is disconnected.
 #[test]
 fn silence_has_an_end() {
     let server = Server::start(&[]);
@@ -64,7 +64,7 @@ fn headers_are_bounded() {
     let long = "x".repeat(40_000);
     assert_eq!(server.ask(Over::Http2, "GET", "/", &[("x", &long)]).status, 431);
     assert_eq!(server.ask(Over::Http2, "GET", "/", &[("x", &long[..10_000])]).status, 200);
-    // Who goes on sending may lose the answer, but not make the server read it all.
+    // A client that continues to send may lose the response, but the server does not read everything.
     runtime().block_on(async {
         let mut stream = client::tls(server.address, &server.field.path("cert.pem"), "http/1.1").await;
         let endless = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}", long.repeat(1_000));
@@ -75,7 +75,7 @@ fn headers_are_bounded() {
     });
 }
 
-/// Plain HTTP is not TLS, and does no harm.
+/// Plain HTTP is refused and does no harm.
 #[test]
 fn plain_http_is_hung_up_on() {
     let server = Server::start(&[]);
@@ -88,22 +88,22 @@ fn plain_http_is_hung_up_on() {
     assert_eq!(server.get(Over::Http1, "/small.txt").status, 200);
 }
 
-/// Whoever takes a gigabyte, fast, slowly or with pauses: no more of it is in memory than what may be sent
-/// ahead of its acknowledgment, and a few pieces. The server counts it; what the allocator keeps besides
-/// depends on how many threads ran.
+/// A client downloads a gigabyte, fast, slowly or with pauses. The server's memory never holds more of it
+/// than may be sent ahead of acknowledgments, and a few pieces. The server counts its own memory; the
+/// allocator's overhead depends on the number of threads.
 #[test]
 fn large_files_cost_little_memory() {
     const LEN: u64 = 1 << 30;
     /// `send_buffer` of the transport.
     const SEND_BUFFER: u64 = 16 << 20;
-    /// `MAX_PIECE` of the files: one that is partly acknowledged, one that waits to be sent, one that was
-    /// read ahead, and one that is being read.
+    /// Four pieces of `MAX_PIECE` bytes: one is partly acknowledged, one waits to be sent, one was read
+    /// ahead, and one is being read.
     const PIECES: u64 = 4 * 128 * 1024;
     let mut server = Server::start(&["--metrics", "127.0.0.1:0"]);
     let metrics = server.said("metrics http://");
     let metrics = metrics.trim_end_matches("/metrics");
     std::fs::File::create(server.field.path("root/huge")).unwrap().set_len(LEN).unwrap();
-    // The client stays for as long as the server may wait for its last acknowledgment.
+    // The client stays connected until the server has received its last acknowledgment.
     let freed = || {
         let metrics = metrics.to_owned();
         let none = move || (figure(&metrics, "anabranch_file_memory_bytes") == 0).then_some(());
@@ -144,7 +144,7 @@ fn large_files_cost_little_memory() {
     eventually("the log", || (server.log().lines().count() == ALL.len()).then_some(()));
 }
 
-/// A reader that stops now and then.
+/// Pauses now and then, like a slow reader.
 async fn pause(received: u64, len: u64) {
     const EVERY: u64 = 100 << 20;
     if received / EVERY > (received - len) / EVERY {
@@ -152,7 +152,7 @@ async fn pause(received: u64, len: u64) {
     }
 }
 
-/// Returns a figure of the server's metrics.
+/// Returns a value of the server's metrics.
 fn figure(metrics: &str, name: &str) -> u64 {
     let mut stream = TcpStream::connect(metrics).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
@@ -162,7 +162,7 @@ fn figure(metrics: &str, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name} in {text}")).trim().parse().unwrap()
 }
 
-/// A client that takes nothing of an answer is given up after a while that can be set, and the log says that.
+/// The server aborts a response of which the client reads nothing for `--stall-timeout`, and logs that.
 #[test]
 fn stalled_answers_are_given_up() {
     let server = Server::start(&["--stall-timeout", "1"]);
@@ -184,7 +184,7 @@ fn stalled_answers_are_given_up() {
     assert!(line.contains("\"GET /huge h3\" 200 ") && line.ends_with(" aborted"), "{line}");
 }
 
-/// A reader that pauses longer than the server waits for requests goes on as if nothing had been.
+/// A reader may pause longer than the server waits for requests.
 #[test]
 fn a_reader_may_pause() {
     let server = Server::start(&["--stall-timeout", "0"]);
@@ -197,7 +197,7 @@ fn a_reader_may_pause() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // As `get … | (sleep 45; wc -c)`: longer than the 20 s after which such a reader was once cut off.
+    // As with `get … | (sleep 45; wc -c)`. An earlier version aborted such a response after 20 s.
     std::thread::sleep(Duration::from_secs(25));
     let mut read = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut read).unwrap();

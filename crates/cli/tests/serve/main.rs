@@ -1,4 +1,4 @@
-//! `anabranch serve` as its clients, its operators and systemd see it.
+//! `anabranch serve`, as seen by its clients, its operators and systemd.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod client;

@@ -1,4 +1,4 @@
-//! Operation of a server: log, figures, the end, systemd, completions and manual pages.
+//! Operation of a server: log, metrics, shutdown, systemd, completions and manual pages.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -89,7 +89,7 @@ fn figures_are_scraped() {
     assert!(sent.unwrap().parse::<u64>().unwrap() > 2_000, "{text}");
 }
 
-/// A download that has begun when SIGTERM arrives is finished, and nobody else is let in.
+/// A download that is running when SIGTERM arrives is completed, and new connections are refused.
 #[test]
 fn running_answers_are_finished() {
     const LEN: usize = 40_000_000;
@@ -133,7 +133,7 @@ fn running_answers_are_finished() {
     }
 }
 
-/// A client that takes nothing: the server waits for `--drain`, or for the next signal.
+/// The client reads nothing: the server waits for the time of `--drain`, or until the next signal.
 #[test]
 fn a_drain_has_an_end() {
     for (drain, signals) in [("1", 1), ("600", 2)] {
@@ -158,11 +158,11 @@ fn a_drain_has_an_end() {
     }
 }
 
-/// A link that takes this long in each direction, to the server: its closing period would be many times as
+/// Delay of the link to the server in each direction. The server's closing period would be several times as
 /// long.
 const FAR: Duration = Duration::from_millis(250);
 
-/// Begins a far link to `server`; it ends with the process.
+/// Starts a link with the delay [`FAR`] to `server`, until the process ends.
 fn far_link(server: SocketAddr) -> SocketAddr {
     let inside = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
     let outside = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -182,7 +182,7 @@ fn far_link(server: SocketAddr) -> SocketAddr {
                     *peer.lock().unwrap() = Some(from);
                     n
                 } else {
-                    // Refused once the server has ended.
+                    // Fails when the server has ended.
                     back.recv(&mut buffer).unwrap_or(0)
                 };
                 if sender.send((Instant::now() + FAR, buffer[..n].to_vec())).is_err() {
@@ -204,8 +204,8 @@ fn far_link(server: SocketAddr) -> SocketAddr {
     address
 }
 
-/// A server ends once it has said so: it does not stay for the closing period (RFC 9000 §10.2), which is
-/// seconds for a client that is far away, and was waited for a second.
+/// A server ends when it has sent CONNECTION_CLOSE. It does not wait for the closing period (RFC 9000 §10.2),
+/// which is seconds for a distant client; earlier versions waited up to a second.
 #[test]
 fn the_closing_period_is_left_out() {
     let ends = |is_connected: bool| {
@@ -227,7 +227,7 @@ fn the_closing_period_is_left_out() {
     assert!(with < without + Duration::from_millis(700), "{with:?}, and {without:?} without a connection");
 }
 
-/// systemd's part is played by a shell, which stays the same process when it becomes the server.
+/// A shell plays the part of systemd, because it stays the same process when it becomes the server.
 #[test]
 fn sockets_come_from_systemd() {
     const SHELL: &str = "export LISTEN_PID=$$ LISTEN_FDS=2; exec \"$@\" 3<&0 4<&2 </dev/null 2>log";
@@ -319,7 +319,7 @@ fn the_start_is_announced() {
     assert_eq!(server.said("trust it with: anabranch get --pin "), format!("sha256:{pin}"));
 }
 
-/// As `python -m http.server` is called: a directory or none, a port, a name.
+/// Arguments are accepted as by `python -m http.server`: an optional directory, a port, a name.
 #[test]
 fn places_are_written_as_people_write_them() {
     let field = Field::new();
@@ -366,7 +366,7 @@ fn places_are_written_as_people_write_them() {
     }
 }
 
-/// A client that knows one address of the server learns the other, and uses both.
+/// A client learns the server's other address, and uses both.
 #[test]
 fn a_server_tells_of_its_other_address() {
     let server = Server::start(&["--announce", "127.0.0.2"]);
@@ -386,7 +386,7 @@ fn a_server_tells_of_its_other_address() {
     );
 }
 
-/// A certificate that was made once stays, and is trusted by file or by key, and by nothing else.
+/// A generated certificate is kept. Clients trust it by file or by key, but not otherwise.
 #[test]
 fn made_certificates_can_be_kept_and_trusted() {
     let field = Field::new();
@@ -434,7 +434,7 @@ fn completions_parse() {
         for word in ["serve", "no-listing", "get"] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
-        // A shell that is not there cannot say what it thinks of the script.
+        // A shell that is not installed cannot check the script.
         if let Ok(mut child) = Command::new(shell).arg("-n").stdin(Stdio::piped()).spawn() {
             child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
             assert!(child.wait().unwrap().success(), "{shell}");
@@ -456,7 +456,7 @@ fn each_command_has_a_page() {
         assert!(lines.iter().any(|line| line.contains(".TH ")), "{name}");
         assert!(lines.iter().any(|line| line.contains(word)), "{name}: {word}");
     }
-    // The synopsis, too, tells what an option takes; and statuses are in the page.
+    // The synopsis contains the values of options, and the page contains the exit statuses.
     let get = std::fs::read_to_string(pages.join("anabranch-get.1")).unwrap();
     let (_, synopsis) = get.split_once(".SH SYNOPSIS").unwrap();
     let synopsis = synopsis.split(".SH").next().unwrap();

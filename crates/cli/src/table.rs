@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Tables for people to read.
 
 use comfy_table::{CellAlignment, Table, presets};
 

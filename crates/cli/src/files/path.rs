@@ -14,7 +14,7 @@ pub(super) const MAX_PATH: usize = 4_096;
 /// in HTML.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// File and form that a request asks for.
+/// File that a request asks for, and whether as a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     path: PathBuf,

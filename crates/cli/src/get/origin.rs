@@ -41,7 +41,7 @@ impl Terms {
     }
 }
 
-/// One server.
+/// One server, with its connection.
 #[derive(Debug)]
 pub(super) struct Origin {
     protocol: Protocol,

@@ -1,4 +1,4 @@
-//! The servers of a round: one connection for each, whatever is fetched from there.
+//! The servers of a round. Each has one connection, for all its files.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,17 +10,17 @@ use super::origin::{Origin, Terms};
 use crate::exit::Result;
 use crate::target::Target;
 
-/// The servers that are in use.
+/// Servers of this round.
 #[derive(Debug)]
 pub(super) struct Origins {
     terms: Arc<Terms>,
     /// Observer of the progress.
     monitor: Arc<Monitor>,
-    /// By host and port.
+    /// Servers by host and port.
     known: Mutex<BTreeMap<(String, u16), SharedOrigin>>,
 }
 
-/// A server that is connected to, or will be, or cannot be.
+/// State of a server: not connected yet, connected, or failed.
 type SharedOrigin = Arc<OnceCell<Result<Arc<Origin>>>>;
 
 impl Origins {
@@ -28,9 +28,8 @@ impl Origins {
         Self { terms, monitor, known: Mutex::default() }
     }
 
-    /// Returns the server of a URL. Whoever asks first connects; the others wait for that, and fail with it.
-    /// A connection that was lost is replaced, and so is one that could not be made if this is asked for
-    /// `again`.
+    /// Returns the server of a URL. The first caller connects; the others wait for that, and share its
+    /// failure. A lost connection is replaced; so is a failed one if `again` is set.
     pub(super) async fn reach(&self, target: &Target, again: bool) -> Result<Arc<Origin>> {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,14 +44,14 @@ impl Origins {
         place.get_or_init(|| self.connect(target)).await.clone()
     }
 
-    /// Connects to a server, and has the connection watched.
+    /// Connects to a server and registers the connection with the monitor.
     async fn connect(&self, target: &Target) -> Result<Arc<Origin>> {
         let origin = Origin::connect(target, &self.terms).await?;
         self.monitor.origin(&origin);
         Ok(origin)
     }
 
-    /// Makes the next request to the server use another connection than this one, which refused a request.
+    /// Forgets a connection that refused a request, so that the next request opens another one.
     pub(super) fn leave(&self, target: &Target, origin: &Arc<Origin>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = known.get_mut(&(target.host.clone(), target.port))
@@ -62,7 +61,7 @@ impl Origins {
         }
     }
 
-    /// Says goodbye to everybody. Who misses it will find out by the idle timeout.
+    /// Closes all connections and waits a short time until each CONNECTION_CLOSE is sent.
     pub(super) async fn close(self) {
         let known = self.known.into_inner().unwrap_or_else(PoisonError::into_inner);
         let connected = known.values().filter_map(|place| place.get()?.as_ref().ok());

@@ -1,4 +1,4 @@
-//! Traffic of a server, for events.
+//! Events of a server's traffic.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -41,7 +41,7 @@ pub(super) fn stopping() {
     tell(NotifyState::Stopping);
 }
 
-/// Tells systemd the state; outside of systemd there is nobody to tell.
+/// Notifies systemd of the state. Does nothing if systemd did not start the process.
 fn tell(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         note(format_args!("anabranch: cannot notify systemd: {error}"));

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::{Server, status, stderr};
 
-/// Clients and servers that are started with the same arguments never choose the same connection IDs or keys.
+/// Clients and servers that are started with the same arguments never choose the same connection IDs or
+/// client randoms.
 #[test]
 fn nothing_random_comes_twice() {
     let mut seen = BTreeSet::new();

@@ -3,8 +3,8 @@
 #
 #   OUT=/shared/results WHAT=ccr22-heterogeneous-2path examples/cluster/slurm.sh
 #
-# OUT must be on storage that all nodes see, as must be the program. Given again after a failure or a time limit, the
-# same command goes on where each shard stopped.
+# OUT and the program must be on storage that all nodes share. After a failure or a time limit, give the same command
+# again: each shard continues where it stopped.
 set -euo pipefail
 
 : "${OUT:?directory of the results}"
@@ -13,7 +13,7 @@ SHARDS=${SHARDS:-16}
 CPUS=${CPUS:-8}
 ANABRANCH=${ANABRANCH:-anabranch}
 
-# Further options of `anabranch lab run` are arguments, such as --variants single-cubic-original.
+# Arguments are further options of `anabranch lab run`, such as --variants single-cubic-original.
 shard="$(printf '%q ' "$ANABRANCH" lab run "$WHAT" "$@" --threads "$CPUS")"
 shard+="--shard \$SLURM_ARRAY_TASK_ID/$SHARDS --out $(printf '%q' "$OUT")/shards/\$SLURM_ARRAY_TASK_ID"
 

@@ -335,7 +335,7 @@ fn points_are_generated_over_ranges() {
     assert!(wrong("values = [1, 5]", "from = 5").contains("a parameter is a number, { from"));
 }
 
-/// A controller that a program defines, as `examples/own_controller.rs` does: its window never changes.
+/// A controller that a program defines, as `examples/own-algorithms` does: its window never changes.
 #[derive(Debug)]
 struct Constant(u64);
 

@@ -1,13 +1,13 @@
-//! A user-defined congestion controller, compared with CUBIC and BBR: `cargo run --release -p anabranch-lab
-//! --features experiments --example own_controller`. As a template, change the window or the plan.
+//! A user-defined congestion controller, compared with CUBIC and BBR: `cargo run --release --bin controller`.
+//! As a template, change the window or the plan.
 
 use std::path::Path;
 
-use anabranch_lab::{plan, run};
-use anabranch_transport::recovery::congestion::{
+use anabranch::congestion::{
     Acked, Algorithm, Congested, Controller, ControllerFactory, Sibling, Start, State,
 };
-use anabranch_wire::Time;
+use anabranch::trace::Time;
+use anabranch_lab::{plan, run};
 
 /// Congestion controller that grows like NewReno but reduces its window by only a quarter at each loss.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ variant = [{ layers = ["default", "path-0"], each = { congestion = ["gentle", "n
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     Algorithm::register(&Factory)?;
-    let experiment = plan::parse("own_controller.rs", PLAN, Path::new(""))?;
+    let experiment = plan::parse("controller.rs", PLAN, Path::new(""))?;
     for job in experiment.jobs() {
         let row = run::run(&experiment, job, &run::RunOptions::default()).row;
         println!("{:<10} {:.3} s", row.variant, row.last_byte_s.ok_or(row.failure)?);

@@ -1,12 +1,11 @@
 //! A user-defined acknowledgment strategy, compared with the standard one over the same links: `cargo run
-//! --release -p anabranch-lab --features experiments --example own_acks`. As a template, change `rule` or the
-//! plan.
+//! --release --bin acks`. As a template, change `rule` or the plan.
 
 use std::path::Path;
 
+use anabranch::acknowledge::{AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming};
+use anabranch::trace::Time;
 use anabranch_lab::{plan, run};
-use anabranch_transport::acknowledge::{AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming};
-use anabranch_wire::Time;
 
 /// Strategy that acknowledges four times per round trip, regardless of the number of received packets.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ variant = [
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     AckTiming::register(&FourPerRoundTrip)?;
-    let experiment = plan::parse("own_acks.rs", PLAN, Path::new(""))?;
+    let experiment = plan::parse("acks.rs", PLAN, Path::new(""))?;
     for job in experiment.jobs() {
         let row = run::run(&experiment, job, &run::RunOptions::default()).row;
         let (seconds, frames) = (row.last_byte_s.ok_or(row.failure)?, row.ack_frames.unwrap_or_default());

@@ -1,11 +1,11 @@
-//! A user-defined scheduler, compared with those of the library over the same links: `cargo run --release -p
-//! anabranch-lab --features experiments --example own_scheduler`. As a template, change `pick` or the plan.
+//! A user-defined scheduler, compared with those of the library over the same links: `cargo run --release
+//! --bin scheduler`. As a template, change `pick` or the plan.
 
 use std::path::Path;
 
+use anabranch::schedule::{Algorithm, PathView, Pick, Scheduler, SchedulerFactory, Work};
+use anabranch::trace::Time;
 use anabranch_lab::{plan, run};
-use anabranch_transport::schedule::{Algorithm, PathView, Pick, Scheduler, SchedulerFactory, Work};
-use anabranch_wire::Time;
 
 /// Scheduler that sends each packet on the path with the shortest queue, estimated from its round-trip times.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ variant = [{ layers = ["default"], each = { scheduler = ["shortest-queue", "conf
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     Algorithm::register(&ShortestQueue)?;
-    let experiment = plan::parse("own_scheduler.rs", PLAN, Path::new(""))?;
+    let experiment = plan::parse("scheduler.rs", PLAN, Path::new(""))?;
     for job in experiment.jobs() {
         let row = run::run(&experiment, job, &run::RunOptions::default()).row;
         println!("{:<16} {:.3} s", row.variant, row.last_byte_s.ok_or(row.failure)?);

@@ -1,11 +1,12 @@
-//! Transfers a file over two paths at once (RFC 10069), prints the events of the paths, and abandons one path
-//! in the middle: `cargo run --release --example two_paths`. The example `pinned` restricts streams to single
-//! paths.
+//! Transfers a file over two paths at once (RFC 10069), prints the events of the paths, abandons one path in the
+//! middle, and pins a stream to the other: `cargo run --release --example two_paths`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use anabranch::{Endpoint, Error, MultipathConfig, PathId, SelfSigned, TransportConfig, VarInt, config};
+use anabranch::{
+    Endpoint, Error, MultipathConfig, PathId, Route, SelfSigned, TransportConfig, VarInt, config,
+};
 
 /// Length of the file in bytes.
 const LEN: usize = 50_000_000;
@@ -25,6 +26,8 @@ async fn main() -> Result<(), Error> {
         let mut file = connection.open_uni().await.ok()?;
         file.write_all(&vec![7; LEN]).await.ok()?;
         file.finish().ok()?;
+        let note = connection.accept_uni().await.ok()?.read_to_end(64).await.ok()?;
+        println!("note: {}", String::from_utf8_lossy(&note));
         Some(connection.closed().await)
     });
 
@@ -39,7 +42,12 @@ async fn main() -> Result<(), Error> {
     });
     // On Linux, all addresses of 127.0.0.0/8 belong to the loopback interface. `manage_paths` opens a path on
     // each interface of the host.
-    connection.open_path(IpAddr::from([127, 0, 0, 2]), None).await?;
+    let second = connection.open_path(IpAddr::from([127, 0, 0, 2]), None).await?;
+    // Pinned to the second path: no other path carries the note unless this one fails.
+    let mut note = connection.open_uni().await?;
+    note.set_route(Route::Only(second));
+    note.write_all(b"thank you").await?;
+    note.finish()?;
 
     let (mut file, mut received) = (connection.accept_uni().await?, 0);
     while let Some(piece) = file.read_chunk(usize::MAX).await? {

@@ -1,0 +1,63 @@
+//! Paths by a rule of the program's own (RFC 10069): `cargo run --example path_chooser`. Here the rule gives the
+//! loopback interface three paths and everything else none, so that it works on any host.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::{
+    Endpoint, Error, MultipathConfig, PathChooser, PathEvent, PathPolicy, PathStatus, PathUse, SelfSigned,
+    TransportConfig, VarInt, config,
+};
+
+/// Paths on the loopback interface.
+const PATHS: usize = 3;
+
+/// A laptop's chooser may ask its own settings here: metered networks last, a tunnel never.
+#[derive(Debug)]
+struct LoopbackOnly;
+
+impl PathChooser for LoopbackOnly {
+    fn choose(&self, interface: &str, address: IpAddr) -> Option<PathUse> {
+        let mut usage = PathUse::new(0, PathStatus::Available);
+        usage.count = PATHS;
+        println!("{interface} has {address}");
+        (address.is_loopback() && address.is_ipv4()).then_some(usage)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let transport = Arc::new(TransportConfig::default().with_multipath(MultipathConfig::default()));
+    let identity = SelfSigned::new(["localhost"])?;
+    let server_config = identity.server_config(["chosen"])?.with_transport(Arc::clone(&transport));
+    let server = Endpoint::server(server_config, "127.0.0.1:0".parse()?)?;
+    let address = server.local_addr()?;
+    tokio::spawn(async move { Some(server.accept().await?.await.ok()?.closed().await) });
+
+    let client_config = config::client(identity.roots()?, ["chosen"])?.with_transport(transport);
+    let client = Endpoint::client("127.0.0.1:0".parse()?)?;
+    let connection = client.connect_with(&client_config, address, "localhost")?.await?;
+    let mut events = connection.path_events();
+    // The manager asks again whenever an interface or an address comes or goes.
+    let manager = connection.manage_paths(PathPolicy::default().choosing(Arc::new(LoopbackOnly)));
+    let all_open = async {
+        while connection.paths().len() < PATHS {
+            if let Some(PathEvent::Opened { path }) = events.next().await {
+                println!("path {} is open", path.0);
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), all_open).await?;
+    for attempt in manager.attempts() {
+        println!(
+            "{} from {}: {}",
+            attempt.interface,
+            attempt.local,
+            attempt.error.as_deref().unwrap_or("open")
+        );
+    }
+    connection.close(VarInt::ZERO, b"");
+    client.wait_close_sent().await;
+    Ok(())
+}

@@ -3,11 +3,10 @@
 
 use std::process::ExitCode;
 
-use anabranch_lab::app::{DownloadClient, DownloadServer};
+use anabranch_lab::app::{Dial, DownloadClient, DownloadServer};
 use anabranch_lab::link::LinkSpec;
 use anabranch_lab::pair::{Pair, PairConfig};
 use anabranch_lab::sim::Simulation;
-use anabranch_lab::tls::SERVER_NAME;
 use anabranch_transport::Handle;
 use anabranch_wire::Time;
 
@@ -37,7 +36,7 @@ fn run() -> Result<String, String> {
     };
     let (bytes, seed) = (number(50_000_000)?, number(1)?);
     let config = PairConfig::new(seed, [link]);
-    let client = |_: &Simulation, client, tuple| DownloadClient::new(client, tuple, SERVER_NAME, &[bytes]);
+    let client = |_: &Simulation, client, tuple| DownloadClient::new(Dial::new(client, tuple), &[bytes]);
     let pair = Pair::new(&config, client, DownloadServer::default(), |_| ());
     let mut pair = pair.map_err(|error| error.to_string())?;
     let host = pair.client;

@@ -2,13 +2,12 @@
 //! endpoints in virtual time, and all randomness follows from one seed.
 //!
 //! ```
-//! use anabranch_lab::app::{DownloadClient, DownloadServer};
+//! use anabranch_lab::app::{Dial, DownloadClient, DownloadServer};
 //! use anabranch_lab::pair::{Pair, PairConfig};
-//! use anabranch_lab::tls::SERVER_NAME;
 //! use anabranch_wire::Time;
 //!
 //! let config = PairConfig::new(7, ["20mbit/30ms/0.5%".parse()?]);
-//! let client = |_: &_, client, tuple| DownloadClient::new(client, tuple, SERVER_NAME, &[1_000_000]);
+//! let client = |_: &_, client, tuple| DownloadClient::new(Dial::new(client, tuple), &[1_000_000]);
 //! let mut pair = Pair::new(&config, client, DownloadServer::default(), |_| ())?;
 //! let host = pair.client;
 //! pair.sim.run(Time::from_millis(60_000), |sim| sim.application::<DownloadClient>(host).is_done());

@@ -16,6 +16,26 @@ pub trait SeedReport: Send {
     fn faults(&self) -> &[String];
 }
 
+/// Implements [`SeedReport`] for a report with the fields `seed` and `faults`.
+macro_rules! seed_report {
+    ($report:ty) => {
+        impl $crate::seeds::SeedReport for $report {
+            fn failed(seed: u64, fault: String) -> Self {
+                Self { seed, faults: vec![fault], ..Self::default() }
+            }
+
+            fn seed(&self) -> u64 {
+                self.seed
+            }
+
+            fn faults(&self) -> &[String] {
+                &self.faults
+            }
+        }
+    };
+}
+pub(crate) use seed_report;
+
 /// Runs all `seeds` and returns their reports, sorted by seed. `tell` is called with each report when its run
 /// ends. A panic counts as a failure of its seed; the other seeds still run.
 pub fn sweep<R: SeedReport>(
@@ -54,32 +74,21 @@ pub fn tell_faults<R: SeedReport>(report: &R) {
 mod tests {
     use super::*;
 
-    #[derive(Debug, PartialEq)]
+    #[derive(Debug, Default, PartialEq)]
     struct Halved {
         seed: u64,
         faults: Vec<String>,
+        half: u64,
     }
 
-    impl SeedReport for Halved {
-        fn failed(seed: u64, fault: String) -> Self {
-            Self { seed, faults: vec![fault] }
-        }
-
-        fn seed(&self) -> u64 {
-            self.seed
-        }
-
-        fn faults(&self) -> &[String] {
-            &self.faults
-        }
-    }
+    seed_report!(Halved);
 
     #[test]
     fn every_seed_has_a_report_though_some_panic() {
         let told = Mutex::new(0);
         let run = |seed: u64| {
             assert!(seed.is_multiple_of(2), "odd");
-            Halved { seed, faults: Vec::new() }
+            Halved { seed, faults: Vec::new(), half: seed / 2 }
         };
         let reports = sweep([8, 3, 4, 6].into_iter(), run, |_| *told.lock().unwrap() += 1);
         let failed: Vec<_> = reports.iter().map(|report| (report.seed, report.faults.len())).collect();

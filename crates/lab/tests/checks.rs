@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use anabranch_lab::app::exchange::{ConnectionPlan, ExchangeClient, ExchangeServer, Request, StreamPlan};
-use anabranch_lab::app::{Application, DownloadClient, DownloadServer};
+use anabranch_lab::app::{Application, Dial, DownloadClient, DownloadServer};
 use anabranch_lab::link::LinkSpec;
 use anabranch_lab::pair::{Pair, PairConfig};
 use anabranch_lab::sim::{Outcome, Simulation};
@@ -44,7 +44,7 @@ fn a_client_notices_wrong_bytes_and_wrong_lengths() {
 
 #[test]
 fn a_server_notices_a_request_that_is_none() {
-    let client = |_: &Simulation, client, tuple| DownloadClient::new(client, tuple, SERVER_NAME, &[100]);
+    let client = |_: &Simulation, client, tuple| DownloadClient::new(Dial::new(client, tuple), &[100]);
     let server = ExchangeServer::new(config().seed.rng("server"));
     let mut pair = Pair::new(&config(), client, server, |_| ()).unwrap();
     pair.sim.run(HOUR, |_| false);

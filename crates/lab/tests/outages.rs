@@ -4,11 +4,10 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use anabranch_lab::app::{DownloadClient, DownloadServer, PathOpener};
+use anabranch_lab::app::{Dial, DownloadClient, DownloadServer, PathOpener};
 use anabranch_lab::link::LinkSpec;
 use anabranch_lab::pair::{Pair, PairConfig};
 use anabranch_lab::sim::Simulation;
-use anabranch_lab::tls::SERVER_NAME;
 use anabranch_lab::transfer::further_tuple;
 use anabranch_transport::MultipathConfig;
 use anabranch_transport::recovery::Algorithm;
@@ -30,7 +29,7 @@ fn share_after_return(paths: usize, algorithm: Algorithm, loss: f64, seed: u64) 
     config.server = config.server.with_multipath(MultipathConfig::default()).with_recovery(recovery);
     let others = (1..paths).map(|link| further_tuple(link as u8));
     let client = |_: &Simulation, client, tuple| {
-        DownloadClient::new(client, tuple, SERVER_NAME, &[40_000_000]).with_paths(PathOpener::new(others))
+        DownloadClient::new(Dial::new(client, tuple).with_paths(PathOpener::new(others)), &[40_000_000])
     };
     let mut pair = Pair::new(&config, client, DownloadServer::default(), |_| ()).unwrap();
     let mut carried = |until: Time| {

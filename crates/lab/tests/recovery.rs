@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use anabranch_lab::app::exchange::{ConnectionPlan, ExchangeClient, ExchangeServer, Request, StreamPlan};
-use anabranch_lab::app::{DownloadClient, DownloadServer};
+use anabranch_lab::app::{Dial, DownloadClient, DownloadServer};
 use anabranch_lab::link::{Blackout, Limit, LinkSpec, Loss, Lost, Queue, Rate, Reorder};
 use anabranch_lab::pair::{CLIENT_PORT, Pair, PairConfig, client_ip, outside_ip};
 use anabranch_lab::sim::{Outcome, Simulation};
@@ -24,7 +24,7 @@ fn at(millis: u64) -> Time {
 }
 
 fn download(config: &PairConfig, sizes: &[u64], adjust: impl FnOnce(&mut ServerConfig)) -> Pair {
-    let client = |_: &Simulation, client, tuple| DownloadClient::new(client, tuple, SERVER_NAME, sizes);
+    let client = |_: &Simulation, client, tuple| DownloadClient::new(Dial::new(client, tuple), sizes);
     Pair::new(config, client, DownloadServer::default(), adjust).unwrap()
 }
 

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_transport::stream::{ReadError, StreamEvent, WriteError};
-use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
+use anabranch_transport::{Endpoint, Event, Handle};
 use anabranch_wire::{Dir, PathId, StreamId, Time};
 use bytes::Bytes;
 
-use super::{Application, PathOpener};
+use super::{Application, Dial};
 
 /// Maximum number of bytes that a server writes to a stream at once.
 const PIECE: usize = 256 * 1024;
@@ -18,17 +18,12 @@ const REQUEST: usize = 8;
 /// Client that connects once and downloads.
 #[derive(Debug)]
 pub struct DownloadClient {
-    config: ClientConfig,
-    tuple: FourTuple,
-    server_name: String,
+    /// The connection.
+    pub dial: Dial,
     /// Sizes of the downloads that have not started.
     wanted: VecDeque<u64>,
     /// Number of bytes still missing on each stream.
     missing: BTreeMap<StreamId, u64>,
-    /// The connection; `None` until it has started.
-    handle: Option<Handle>,
-    /// Opener of further paths.
-    pub paths: PathOpener,
     /// Total number of bytes received.
     pub received: u64,
     /// Time at which the handshake completed.
@@ -41,31 +36,16 @@ pub struct DownloadClient {
 
 impl DownloadClient {
     /// Creates a client that downloads one stream for each of `sizes`, all simultaneously.
-    pub fn new(config: ClientConfig, tuple: FourTuple, server_name: &str, sizes: &[u64]) -> Self {
+    pub fn new(dial: Dial, sizes: &[u64]) -> Self {
         Self {
-            config,
-            tuple,
-            server_name: server_name.to_owned(),
+            dial,
             wanted: sizes.iter().copied().collect(),
             missing: BTreeMap::new(),
-            handle: None,
-            paths: PathOpener::default(),
             received: 0,
             connected: None,
             finished: None,
             failure: None,
         }
-    }
-
-    /// Sets the opener of further paths.
-    pub fn with_paths(mut self, paths: PathOpener) -> Self {
-        self.paths = paths;
-        self
-    }
-
-    /// Returns the connection's handle; `None` until the connection has started.
-    pub fn handle(&self) -> Option<Handle> {
-        self.handle
     }
 
     /// Returns whether all downloads have completed or failed.
@@ -118,13 +98,10 @@ impl DownloadClient {
 
 impl Application for DownloadClient {
     fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
-        match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
+        match self.dial.start(now, endpoint) {
             // The request is sent as early data if the server is known and early data is allowed.
-            Ok(handle) => {
-                self.handle = Some(handle);
-                self.request(endpoint, handle);
-            }
-            Err(error) => self.failure = Some(error.to_string()),
+            Ok(handle) => self.request(endpoint, handle),
+            Err(failure) => self.failure = Some(failure),
         }
     }
 
@@ -143,13 +120,11 @@ impl Application for DownloadClient {
     }
 
     fn next_time(&self) -> Option<Time> {
-        self.paths.next_time()
+        self.dial.next_time()
     }
 
     fn on_time(&mut self, now: Time, endpoint: &mut Endpoint) {
-        if let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) {
-            self.paths.attempt(now, connection);
-        }
+        self.dial.on_time(now, endpoint);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Applications that run on simulated hosts.
 
+mod dial;
 mod download;
 pub mod exchange;
 mod half;
@@ -13,6 +14,7 @@ use std::any::Any;
 use anabranch_transport::{Endpoint, Event, Handle};
 use anabranch_wire::Time;
 
+pub use dial::Dial;
 pub use download::{DownloadClient, DownloadServer};
 pub use half::{End, Receiver, Sender};
 pub use opener::PathOpener;

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use anabranch_transport::stream::{ReadError, StreamEvent};
-use anabranch_transport::{ClientConfig, Connection, Endpoint, Event, FourTuple, Handle};
+use anabranch_transport::{Connection, Endpoint, Event, Handle};
 use anabranch_wire::{Dir, StreamId, Time};
 
-use super::{Application, PathOpener};
+use super::{Application, Dial};
 
 /// Times of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,18 +21,14 @@ pub struct RequestTimes {
 /// Client that connects once and then sends requests at fixed intervals, regardless of outstanding responses.
 #[derive(Debug)]
 pub struct RequestClient {
-    config: ClientConfig,
-    tuple: FourTuple,
-    server_name: String,
+    /// The connection.
+    pub dial: Dial,
     /// Bytes of a request and of its response.
     sizes: [u64; 2],
     every: Duration,
     count: usize,
-    handle: Option<Handle>,
     /// Time of the next request.
     next: Option<Time>,
-    /// Opener of further paths.
-    pub paths: PathOpener,
     /// Requests made so far.
     pub requests: Vec<RequestTimes>,
     /// Time at which the handshake completed and the first request was sent.
@@ -44,39 +40,17 @@ pub struct RequestClient {
 impl RequestClient {
     /// Creates a client that sends `count` requests of `sizes[0]` bytes (at least eight), one per interval
     /// `every`. Each response has `sizes[1]` bytes.
-    pub fn new(
-        config: ClientConfig,
-        tuple: FourTuple,
-        server_name: &str,
-        sizes: [u64; 2],
-        every: Duration,
-        count: u32,
-    ) -> Self {
+    pub fn new(dial: Dial, sizes: [u64; 2], every: Duration, count: u32) -> Self {
         Self {
-            config,
-            tuple,
-            server_name: server_name.to_owned(),
+            dial,
             sizes,
             every,
             count: count as usize,
-            handle: None,
             next: None,
-            paths: PathOpener::default(),
             requests: Vec::new(),
             connected: None,
             failure: None,
         }
-    }
-
-    /// Sets the opener of further paths.
-    pub fn with_paths(mut self, paths: PathOpener) -> Self {
-        self.paths = paths;
-        self
-    }
-
-    /// Returns the connection's handle; `None` until the connection has started.
-    pub fn handle(&self) -> Option<Handle> {
-        self.handle
     }
 
     /// Returns whether all requests have been answered or the client has failed.
@@ -118,10 +92,7 @@ impl RequestClient {
 
 impl Application for RequestClient {
     fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
-        match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
-            Ok(handle) => self.handle = Some(handle),
-            Err(error) => self.failure = Some(error.to_string()),
-        }
+        self.failure = self.dial.start(now, endpoint).err();
     }
 
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
@@ -142,12 +113,12 @@ impl Application for RequestClient {
     }
 
     fn next_time(&self) -> Option<Time> {
-        [self.paths.next_time(), self.next].into_iter().flatten().min()
+        [self.dial.next_time(), self.next].into_iter().flatten().min()
     }
 
     fn on_time(&mut self, now: Time, endpoint: &mut Endpoint) {
-        let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) else { return };
-        self.paths.attempt(now, connection);
+        self.dial.on_time(now, endpoint);
+        let Some(connection) = self.dial.connection(endpoint) else { return };
         if let Some(at) = self.next.filter(|at| *at <= now && self.failure.is_none()) {
             self.ask(now, connection);
             self.next = (self.requests.len() < self.count).then(|| at + self.every);

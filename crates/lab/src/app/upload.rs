@@ -2,11 +2,11 @@
 //! them.
 
 use anabranch_transport::stream::{ReadError, StreamEvent, WriteError};
-use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
+use anabranch_transport::{Endpoint, Event, Handle};
 use anabranch_wire::{Dir, StreamId, Time};
 use bytes::Bytes;
 
-use super::{Application, PathOpener};
+use super::{Application, Dial};
 
 /// Maximum number of bytes that a client writes to a stream at once.
 const PIECE: usize = 256 * 1024;
@@ -14,16 +14,12 @@ const PIECE: usize = 256 * 1024;
 /// Client that connects once and uploads.
 #[derive(Debug)]
 pub struct UploadClient {
-    config: ClientConfig,
-    tuple: FourTuple,
-    server_name: String,
+    /// The connection.
+    pub dial: Dial,
     zeros: Bytes,
     /// Number of bytes still to be written.
     left: u64,
     stream: Option<StreamId>,
-    handle: Option<Handle>,
-    /// Opener of further paths.
-    pub paths: PathOpener,
     /// Time at which the handshake completed.
     pub connected: Option<Time>,
     /// Error that ended the upload or the connection.
@@ -32,25 +28,15 @@ pub struct UploadClient {
 
 impl UploadClient {
     /// Creates a client that uploads `bytes` bytes on one stream.
-    pub fn new(config: ClientConfig, tuple: FourTuple, server_name: &str, bytes: u64) -> Self {
+    pub fn new(dial: Dial, bytes: u64) -> Self {
         Self {
-            config,
-            tuple,
-            server_name: server_name.to_owned(),
+            dial,
             zeros: Bytes::from(vec![0; PIECE]),
             left: bytes,
             stream: None,
-            handle: None,
-            paths: PathOpener::default(),
             connected: None,
             failure: None,
         }
-    }
-
-    /// Sets the opener of further paths.
-    pub fn with_paths(mut self, paths: PathOpener) -> Self {
-        self.paths = paths;
-        self
     }
 
     fn send(&mut self, endpoint: &mut Endpoint, handle: Handle) {
@@ -78,10 +64,7 @@ impl UploadClient {
 
 impl Application for UploadClient {
     fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
-        match endpoint.connect(now, &self.config, self.tuple, &self.server_name) {
-            Ok(handle) => self.handle = Some(handle),
-            Err(error) => self.failure = Some(error.to_string()),
-        }
+        self.failure = self.dial.start(now, endpoint).err();
     }
 
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
@@ -100,13 +83,11 @@ impl Application for UploadClient {
     }
 
     fn next_time(&self) -> Option<Time> {
-        self.paths.next_time()
+        self.dial.next_time()
     }
 
     fn on_time(&mut self, now: Time, endpoint: &mut Endpoint) {
-        if let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) {
-            self.paths.attempt(now, connection);
-        }
+        self.dial.on_time(now, endpoint);
     }
 }
 

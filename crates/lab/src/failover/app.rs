@@ -1,12 +1,11 @@
 //! Both ends of a transfer. Every byte is checked, and the receiver records the arrival times.
 
 use anabranch_transport::stream::{StreamEvent, Streams};
-use anabranch_transport::{ClientConfig, Endpoint, Event, FourTuple, Handle};
+use anabranch_transport::{Endpoint, Event, Handle};
 use anabranch_wire::{Dir, StreamId, Time};
 
-use crate::app::{Application, PathOpener, Pattern, Receiver, Sender};
+use crate::app::{Application, Dial, Pattern, Receiver, Sender};
 use crate::random::Rng;
-use crate::tls::SERVER_NAME;
 
 /// Parameters of the transfer, which the client sends at the beginning of the only stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,35 +61,24 @@ struct End {
 /// Client that connects, opens paths, and begins the transfer when the handshake completes or when
 /// [`Client::begin`] is called.
 pub(super) struct Client {
-    config: ClientConfig,
-    tuple: FourTuple,
+    pub(super) dial: Dial,
     rng: Rng,
     order: Order,
     /// `true` if the client begins the transfer when the handshake completes.
     at_once: bool,
-    handle: Option<Handle>,
     end: Option<(StreamId, End)>,
-    pub(super) paths: PathOpener,
     pub(super) arrivals: Arrivals,
     pub(super) failure: Option<String>,
 }
 
 impl Client {
-    pub(super) fn new(
-        config: ClientConfig,
-        tuple: FourTuple,
-        rng: Rng,
-        order: Order,
-        at_once: bool,
-        paths: PathOpener,
-    ) -> Self {
-        let arrivals = Arrivals::default();
-        Self { config, tuple, rng, order, at_once, handle: None, end: None, paths, arrivals, failure: None }
+    pub(super) fn new(dial: Dial, rng: Rng, order: Order, at_once: bool) -> Self {
+        Self { dial, rng, order, at_once, end: None, arrivals: Arrivals::default(), failure: None }
     }
 
     /// Sends the order, followed by the data if the client is the sender.
     pub(super) fn begin(&mut self, now: Time, endpoint: &mut Endpoint) {
-        let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) else { return };
+        let Some(connection) = self.dial.connection(endpoint) else { return };
         let Some(id) = connection.streams().open(Dir::Bi) else {
             self.failure = Some("no stream could be opened".to_owned());
             return;
@@ -116,10 +104,7 @@ impl Client {
 
 impl Application for Client {
     fn start(&mut self, now: Time, endpoint: &mut Endpoint) {
-        match endpoint.connect(now, &self.config, self.tuple, SERVER_NAME) {
-            Ok(handle) => self.handle = Some(handle),
-            Err(error) => self.failure = Some(error.to_string()),
-        }
+        self.failure = self.dial.start(now, endpoint).err();
     }
 
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, handle: Handle, event: Event) {
@@ -137,13 +122,11 @@ impl Application for Client {
     }
 
     fn next_time(&self) -> Option<Time> {
-        self.paths.next_time()
+        self.dial.next_time()
     }
 
     fn on_time(&mut self, now: Time, endpoint: &mut Endpoint) {
-        if let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) {
-            self.paths.attempt(now, connection);
-        }
+        self.dial.on_time(now, endpoint);
     }
 }
 

@@ -9,7 +9,7 @@ use anabranch_wire::{PathId, Time};
 
 use super::app::{Arrivals, Client, Order, Server};
 use super::{Class, Dead, KillSchedule};
-use crate::app::PathOpener;
+use crate::app::{Dial, PathOpener};
 use crate::link::Blackout;
 use crate::pair::{Pair, PairConfig};
 use crate::sim::Simulation;
@@ -162,7 +162,8 @@ impl Stage {
         };
         let order = Order { upload: schedule.upload, key: schedule.seed, bytes: schedule.bytes };
         let client = |sim: &Simulation, config, tuple| {
-            Client::new(config, tuple, sim.rng("client reads"), order, schedule.class != Class::Idle, paths)
+            let dial = Dial::new(config, tuple).with_paths(paths);
+            Client::new(dial, sim.rng("client reads"), order, schedule.class != Class::Idle)
         };
         let server = Server::new(config.seed.rng("server reads"));
         let mut pair = Pair::new(&config, client, server, |_| ()).map_err(|error| error.to_string())?;
@@ -185,7 +186,7 @@ impl Stage {
         let meters = self.meters.clone();
         self.pair.sim.run(PATHS_BY, |_| meters.iter().all(has));
         if !meters.iter().all(has) {
-            let refused = self.client().paths.refused;
+            let refused = self.client().dial.paths.refused;
             return Err(format!("path {} was not used: {refused:?}, {:?}", id.0, self.client().failure));
         }
         Ok(self.pair.sim.now())

@@ -13,7 +13,7 @@ use crate::link::{Blackout, Rebinding};
 use crate::network::{HostId, LinkId};
 use crate::pair::{Pair, PairConfig, outside_ip};
 use crate::random::Seed;
-use crate::seeds::SeedReport;
+use crate::seeds::{SeedReport as _, seed_report};
 use crate::sim::{Outcome, Simulation};
 
 /// Maximum simulated time until all data has been sent and received.
@@ -54,19 +54,7 @@ pub struct Report {
     pub without_paths: bool,
 }
 
-impl SeedReport for Report {
-    fn failed(seed: u64, fault: String) -> Self {
-        Self { seed, faults: vec![fault], ..Self::default() }
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn faults(&self) -> &[String] {
-        &self.faults
-    }
-}
+seed_report!(Report);
 
 /// A model that is running.
 struct Stage {

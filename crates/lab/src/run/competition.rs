@@ -7,12 +7,12 @@ use std::sync::Arc;
 use anabranch_transport::{ClientConfig, Endpoint, EndpointConfig, FourTuple, ServerConfig};
 use anabranch_wire::Time;
 
-use crate::app::{DownloadClient, DownloadServer};
+use crate::app::{Dial, DownloadClient, DownloadServer};
 use crate::network::HostId;
 use crate::pair::{CLIENT_PORT, Pair, SERVER_PORT};
 use crate::profile::{Settings, Variant};
 use crate::random::Seed;
-use crate::tls::{self, SERVER_NAME};
+use crate::tls;
 
 use super::scene::{RunResult, Scene};
 
@@ -34,8 +34,7 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<RunResult, String> {
     if others > MAX_OTHERS {
         return Err(format!("{others} other connections are more than {MAX_OTHERS}"));
     }
-    let client =
-        |config, tuple, paths| DownloadClient::new(config, tuple, SERVER_NAME, &[ENDLESS]).with_paths(paths);
+    let client = |dial| DownloadClient::new(dial, &[ENDLESS]);
     let mut pair = if one_link {
         scene.pair_on_one_link(client, scene.server())?
     } else {
@@ -50,7 +49,7 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<RunResult, String> {
     let clients: Vec<_> = hosts.iter().map(|host| pair.sim.application::<DownloadClient>(*host)).collect();
     let failures = clients.iter().enumerate().filter_map(|(index, client)| {
         let failure = client.failure.clone();
-        let refused = client.paths.refused.map(|refused| format!("a path was not opened: {refused}"));
+        let refused = client.dial.paths.refused.map(|refused| format!("a path was not opened: {refused}"));
         failure.or(refused).map(|failure| format!("connection {index}: {failure}"))
     });
     let goodput = |client: &&DownloadClient| client.received as f64 * 8.0 / length.as_secs_f64();
@@ -60,7 +59,7 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<RunResult, String> {
         flow_goodput_bps: clients.iter().map(goodput).collect(),
         ..RunResult::default()
     };
-    let handle = clients[0].handle();
+    let handle = clients[0].dial.handle();
     Ok(result.with_counts(&mut pair, handle, scene.receiver()))
 }
 
@@ -88,7 +87,7 @@ fn add_pair(scene: &Scene<'_>, pair: &mut Pair, index: u8) -> Result<HostId, Str
     let ip = |last| IpAddr::from([10, 1, index, last]);
     let local = SocketAddr::new(ip(2), CLIENT_PORT);
     let tuple = FourTuple { local, remote: SocketAddr::new(ip(1), SERVER_PORT) };
-    let application = DownloadClient::new(client_config, tuple, SERVER_NAME, &[ENDLESS]);
+    let application = DownloadClient::new(Dial::new(client_config, tuple), &[ENDLESS]);
     let client = pair.sim.add_node(endpoint("client", None), application);
     let server = pair.sim.add_node(server_endpoint, DownloadServer::default());
     pair.sim.network().share_link(pair.links[0], (client, ip(2)), (server, ip(1)));

@@ -3,14 +3,11 @@
 use crate::app::DownloadClient;
 use crate::experiment::End;
 use crate::sim::Outcome;
-use crate::tls::SERVER_NAME;
 
 use super::scene::{RunResult, Scene, stalled};
 
 pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<RunResult, String> {
-    let client =
-        |config, tuple, paths| DownloadClient::new(config, tuple, SERVER_NAME, &[bytes]).with_paths(paths);
-    let mut pair = scene.pair(client, scene.server())?;
+    let mut pair = scene.pair(|dial| DownloadClient::new(dial, &[bytes]), scene.server())?;
     let host = pair.client;
     let outcome = pair.sim.run(scene.deadline(), |sim| {
         let client = sim.application::<DownloadClient>(host);
@@ -23,7 +20,7 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<RunResul
         End::LastByte => client.finished,
         End::Closed => client.finished.and(scene.recorder.closed()),
     };
-    let failure = match (&client.failure, client.paths.refused, end) {
+    let failure = match (&client.failure, client.dial.paths.refused, end) {
         (Some(failure), _, _) => failure.clone(),
         (None, Some(refused), _) => format!("a path was not opened: {refused}"),
         (None, None, Some(_)) => String::new(),
@@ -36,7 +33,7 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64, until: End) -> Result<RunResul
         handshake: client.connected,
         ..RunResult::default()
     };
-    let handle = client.handle();
+    let handle = client.dial.handle();
     Ok(result.with_counts(&mut pair, handle, scene.receiver()))
 }
 

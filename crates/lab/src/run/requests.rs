@@ -5,7 +5,6 @@ use core::time::Duration;
 use anabranch_wire::Time;
 
 use crate::app::RequestClient;
-use crate::tls::SERVER_NAME;
 
 use super::scene::{RunResult, Scene, stalled};
 
@@ -19,17 +18,14 @@ pub(super) struct Plan {
 }
 
 pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<RunResult, String> {
-    let client = |config, tuple, paths| {
-        RequestClient::new(config, tuple, SERVER_NAME, [plan.request, plan.answer], plan.every, plan.count)
-            .with_paths(paths)
-    };
+    let client = |dial| RequestClient::new(dial, [plan.request, plan.answer], plan.every, plan.count);
     let mut pair = scene.pair(client, scene.server())?;
     let host = pair.client;
     let outcome = pair.sim.run(scene.deadline(), |sim| sim.application::<RequestClient>(host).is_done());
     let now = pair.sim.now();
     let client = pair.sim.application::<RequestClient>(host);
     let unanswered = client.requests.iter().position(|request| request.answered.is_none());
-    let failure = match (&client.failure, client.paths.refused, unanswered) {
+    let failure = match (&client.failure, client.dial.paths.refused, unanswered) {
         (Some(failure), _, _) => failure.clone(),
         (None, Some(refused), _) => format!("a path was not opened: {refused}"),
         (None, None, None) if client.is_done() => String::new(),
@@ -52,6 +48,6 @@ pub(super) fn play(scene: &Scene<'_>, plan: Plan) -> Result<RunResult, String> {
         request_delays_s: delays,
         ..RunResult::default()
     };
-    let handle = client.handle();
+    let handle = client.dial.handle();
     Ok(result.with_counts(&mut pair, handle, scene.receiver()))
 }

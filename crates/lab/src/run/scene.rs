@@ -1,10 +1,10 @@
 //! Common part of all workloads: two observed hosts, connected by the point's links.
 
+use anabranch_transport::Handle;
 use anabranch_transport::stream::ReceivedBytes;
-use anabranch_transport::{ClientConfig, FourTuple, Handle};
 use anabranch_wire::{Side, Time};
 
-use crate::app::{Application, DownloadServer, PathOpener};
+use crate::app::{Application, Dial, DownloadServer, PathOpener};
 use crate::experiment::{Experiment, Job, Workload};
 use crate::link::Lost;
 use crate::pair::{Pair, PairConfig, client_ip, server_address};
@@ -60,10 +60,10 @@ impl Scene<'_> {
     }
 
     /// Creates both hosts with the links of the paths in use, and observes them. `client` creates the
-    /// client's application; it receives the opener of the further paths.
+    /// client's application; it receives the connection, which opens the further paths.
     pub(super) fn pair<C: Application>(
         &self,
-        client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
+        client: impl FnOnce(Dial) -> C,
         server: impl Application,
     ) -> Result<Pair, String> {
         self.build(client, server, self.paths.len())
@@ -72,7 +72,7 @@ impl Scene<'_> {
     /// Creates both hosts in the same way, but with all paths over the first path's link.
     pub(super) fn pair_on_one_link<C: Application>(
         &self,
-        client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
+        client: impl FnOnce(Dial) -> C,
         server: impl Application,
     ) -> Result<Pair, String> {
         let mut pair = self.build(client, server, 1)?;
@@ -86,7 +86,7 @@ impl Scene<'_> {
     /// Creates both hosts with the links of the first `own` paths.
     fn build<C: Application>(
         &self,
-        client: impl FnOnce(ClientConfig, FourTuple, PathOpener) -> C,
+        client: impl FnOnce(Dial) -> C,
         server: impl Application,
         own: usize,
     ) -> Result<Pair, String> {
@@ -104,7 +104,7 @@ impl Scene<'_> {
             )
         };
         let opener = PathOpener::new((1..self.paths.len()).map(|link| further_tuple(link as u8)));
-        let client = |_: &Simulation, config, tuple| client(config, tuple, opener);
+        let client = |_: &Simulation, config, tuple| client(Dial::new(config, tuple).with_paths(opener));
         let mut pair = Pair::new(&config, client, server, |_| ()).map_err(|error| error.to_string())?;
         self.observe(&mut pair);
         #[cfg(test)]

@@ -1,14 +1,11 @@
 //! Upload until the last byte arrives at the server.
 
 use crate::app::{UploadClient, UploadServer};
-use crate::tls::SERVER_NAME;
 
 use super::scene::{RunResult, Scene, stalled};
 
 pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<RunResult, String> {
-    let client =
-        |config, tuple, paths| UploadClient::new(config, tuple, SERVER_NAME, bytes).with_paths(paths);
-    let mut pair = scene.pair(client, UploadServer::default())?;
+    let mut pair = scene.pair(|dial| UploadClient::new(dial, bytes), UploadServer::default())?;
     let (host, server) = (pair.client, pair.server);
     let outcome = pair.sim.run(scene.deadline(), |sim| {
         let client_failed = sim.application::<UploadClient>(host).failure.is_some();
@@ -19,7 +16,7 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<RunResult, String> {
     let server = pair.sim.application::<UploadServer>(server);
     let (received, finished, refused_there) = (server.received, server.finished, server.failure.clone());
     let client = pair.sim.application::<UploadClient>(host);
-    let failure = match (client.failure.clone().or(refused_there), client.paths.refused, finished) {
+    let failure = match (client.failure.clone().or(refused_there), client.dial.paths.refused, finished) {
         (Some(failure), _, None) => failure,
         (_, Some(refused), _) => format!("a path was not opened: {refused}"),
         (_, None, Some(_)) if received == bytes => String::new(),

@@ -14,7 +14,7 @@ use crate::link::{Counters, Rebinding};
 use crate::network::{HostId, LinkId};
 use crate::pair::{Pair, PairConfig, client_ip, outside_ip};
 use crate::random::Seed;
-use crate::seeds::SeedReport;
+use crate::seeds::{SeedReport as _, seed_report};
 use crate::sim::{Outcome, Simulation};
 use crate::tls::{SERVER_NAME, pair};
 
@@ -90,19 +90,7 @@ impl Scenario {
     }
 }
 
-impl SeedReport for Report {
-    fn failed(seed: u64, fault: String) -> Self {
-        Self { seed, faults: vec![fault], ..Self::default() }
-    }
-
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn faults(&self) -> &[String] {
-        &self.faults
-    }
-}
+seed_report!(Report);
 
 impl Stage {
     fn new(scenario: &Scenario) -> Result<Self, ConfigError> {

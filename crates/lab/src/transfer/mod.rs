@@ -7,11 +7,10 @@ use core::time::Duration;
 use anabranch_transport::{FourTuple, TransportConfig};
 use anabranch_wire::Time;
 
-use crate::app::{DownloadClient, DownloadServer, PathOpener};
+use crate::app::{Dial, DownloadClient, DownloadServer, PathOpener};
 use crate::link::{Counters, LinkSpec, Lost};
 use crate::pair::{CLIENT_PORT, Pair, PairConfig, client_ip, server_address};
 use crate::sim::{Outcome, Simulation};
-use crate::tls::SERVER_NAME;
 
 pub use meter::{Meter, PathTotals, RoundTrip, Totals};
 
@@ -72,7 +71,7 @@ impl Transfer {
         };
         let others = (1..self.links.len()).map(|link| further_tuple(link as u8));
         let client = |_: &Simulation, client, tuple| {
-            DownloadClient::new(client, tuple, SERVER_NAME, &[self.bytes]).with_paths(PathOpener::new(others))
+            DownloadClient::new(Dial::new(client, tuple).with_paths(PathOpener::new(others)), &[self.bytes])
         };
         let pair = Pair::new(&config, client, DownloadServer::default(), |_| ());
         let mut pair = pair.map_err(|error| error.to_string())?;
@@ -98,13 +97,13 @@ impl Transfer {
         if let Some(failure) = &application.failure {
             return Err(failure.clone());
         }
-        if let Some(refused) = &application.paths.refused {
+        if let Some(refused) = &application.dial.paths.refused {
             return Err(format!("a path was not opened: {refused}"));
         }
         let started = client.first_sent.ok_or("nothing was sent")?;
         let since = |at: Time| at.saturating_since(started);
         let finished = application.finished.ok_or_else(|| format!("not finished: {outcome:?}"))?;
-        let opened = application.paths.opened.iter().map(|(_, at)| since(*at)).collect();
+        let opened = application.dial.paths.opened.iter().map(|(_, at)| since(*at)).collect();
         let connected = since(application.connected.unwrap_or(finished));
         let network = pair.sim.network();
         let links: Vec<_> = pair.links.iter().map(|link| network.counters(*link)).collect();

@@ -231,19 +231,20 @@ pub trait Controller: fmt::Debug + Send {
 }
 
 /// Lists each controller once, and generates its variant, its name and its static dispatch.
-macro_rules! registry {
+macro_rules! declare {
     (@module [$($attribute:tt)*]) => {};
     (@module [$($attribute:tt)*] $module:ident) => {
         $($attribute)*
         mod $module;
     };
     (
+        ($d:tt)
         $(
             $(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])?
             $variant:ident($type:ty) = $name:literal $(in mod $module:ident)?;
         )+
     ) => {
-        $(registry! { @module [$(#[cfg($cfg)])?] $($module)? })+
+        $(declare! { @module [$(#[cfg($cfg)])?] $($module)? })+
 
         algorithms! {
             /// Choice of a path's congestion controller.
@@ -277,42 +278,22 @@ macro_rules! registry {
             }
         }
 
-        impl Controller for Congestion {
-            fn is_coupled(&self) -> bool {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.is_coupled(),)+ Self::Custom(_, c) => c.is_coupled() }
-            }
-            fn on_sent(&mut self, packet: &Departure) {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_sent(packet),)+ Self::Custom(_, c) => c.on_sent(packet) }
-            }
-            fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]) {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_acked(ack, siblings),)+ Self::Custom(_, c) => c.on_acked(ack, siblings) }
-            }
-            fn on_lost(&mut self, packet: &LostPacket) {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_lost(packet),)+ Self::Custom(_, c) => c.on_lost(packet) }
-            }
-            fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]) {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_congestion(event, siblings),)+ Self::Custom(_, c) => c.on_congestion(event, siblings) }
-            }
-            fn on_spurious(&mut self, now: Time) {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_spurious(now),)+ Self::Custom(_, c) => c.on_spurious(now) }
-            }
-            fn on_persistent_congestion(&mut self, now: Time, mtu: u64) {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.on_persistent_congestion(now, mtu),)+ Self::Custom(_, c) => c.on_persistent_congestion(now, mtu) }
-            }
-            fn window(&self) -> u64 {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.window(),)+ Self::Custom(_, c) => c.window() }
-            }
-            fn pacing_rate(&self) -> Option<u64> {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.pacing_rate(),)+ Self::Custom(_, c) => c.pacing_rate() }
-            }
-            fn ssthresh(&self) -> Option<u64> {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.ssthresh(),)+ Self::Custom(_, c) => c.ssthresh() }
-            }
-            fn state(&self) -> State {
-                match self { $($(#[cfg($cfg)])? Self::$variant(c) => c.state(),)+ Self::Custom(_, c) => c.state() }
-            }
+        /// Calls a controller's method, without a virtual call unless the program has brought the controller
+        /// along.
+        macro_rules! dispatch {
+            ($d any:expr, $d controller:ident => $d call:expr) => {
+                match $d any {
+                    $($(#[cfg($cfg)])? Congestion::$variant($d controller) => $d call,)+
+                    Congestion::Custom(_, $d controller) => $d call,
+                }
+            };
         }
     };
+}
+
+/// Hands the list to [`declare`], with a dollar sign for the macro that it declares.
+macro_rules! registry {
+    ($($entry:tt)+) => { declare! { ($) $($entry)+ } };
 }
 
 registry! {
@@ -336,6 +317,52 @@ registry! {
     Olia(aimd::Aimd<olia::Olia>) = "olia" in mod olia;
     /// BALIA (draft-walid-mptcp-congestion-control): coupled. A compromise between LIA and OLIA.
     Balia(aimd::Aimd<balia::Balia>) = "balia" in mod balia;
+}
+
+impl Controller for Congestion {
+    fn is_coupled(&self) -> bool {
+        dispatch!(self, controller => controller.is_coupled())
+    }
+
+    fn on_sent(&mut self, packet: &Departure) {
+        dispatch!(self, controller => controller.on_sent(packet));
+    }
+
+    fn on_acked(&mut self, ack: &Acked<'_>, siblings: &[Sibling]) {
+        dispatch!(self, controller => controller.on_acked(ack, siblings));
+    }
+
+    fn on_lost(&mut self, packet: &LostPacket) {
+        dispatch!(self, controller => controller.on_lost(packet));
+    }
+
+    fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]) {
+        dispatch!(self, controller => controller.on_congestion(event, siblings));
+    }
+
+    fn on_spurious(&mut self, now: Time) {
+        dispatch!(self, controller => controller.on_spurious(now));
+    }
+
+    fn on_persistent_congestion(&mut self, now: Time, mtu: u64) {
+        dispatch!(self, controller => controller.on_persistent_congestion(now, mtu));
+    }
+
+    fn window(&self) -> u64 {
+        dispatch!(self, controller => controller.window())
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        dispatch!(self, controller => controller.pacing_rate())
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        dispatch!(self, controller => controller.ssthresh())
+    }
+
+    fn state(&self) -> State {
+        dispatch!(self, controller => controller.state())
+    }
 }
 
 /// Default controller; `docs/congestion.md` gives the reasons.

@@ -193,16 +193,9 @@ impl Connection {
             Token::Datagram | Token::Ping => {}
             Token::Crypto { space, offset, len } if is_lost => self.crypto_mut(space).on_lost(offset, len),
             Token::Crypto { space, offset, len } => self.crypto_mut(space).on_acked(offset, len),
-            Token::NewConnectionId { path, sequence } => match self.paths.local_cids_mut(path) {
-                Some(cids) if is_lost => cids.on_lost(sequence),
-                Some(cids) => cids.on_acked(sequence),
-                None => {}
-            },
-            Token::RetireConnectionId { path, sequence } => match self.paths.remote_cids_mut(path) {
-                Some(cids) if is_lost => cids.on_lost(sequence),
-                Some(cids) => cids.on_acked(sequence),
-                None => {}
-            },
+            Token::NewConnectionId { .. } | Token::RetireConnectionId { .. } => {
+                self.paths.on_cid_frame(token, is_lost);
+            }
             Token::Stream { .. }
             | Token::StreamCopy { .. }
             | Token::ResetStream(_)

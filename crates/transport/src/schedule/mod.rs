@@ -211,9 +211,9 @@ fn fastest(paths: &[PathView]) -> Option<&PathView> {
     paths.iter().filter(|path| path.has_room()).min_by_key(|path| path.smoothed_rtt)
 }
 
-/// Declares the schedulers, each of which is listed once.
-macro_rules! registry {
-    ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $module:ident::$variant:ident = $name:literal;)+) => {
+/// Declares the schedulers, each of which is listed once: the choice, its name and its static dispatch.
+macro_rules! declare {
+    (($d:tt) $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $module:ident::$variant:ident = $name:literal;)+) => {
         $($(#[cfg($cfg)])?
         mod $module;
         $(#[cfg($cfg)])?
@@ -239,32 +239,22 @@ macro_rules! registry {
             }
         }
 
-        impl Scheduler for AnyScheduler {
-            fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
-                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.pick(now, work, paths),)+ Self::Custom(inner) => inner.pick(now, work, paths) }
-            }
-
-            fn pick_control(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
-                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.pick_control(now, work, paths),)+ Self::Custom(inner) => inner.pick_control(now, work, paths) }
-            }
-
-            fn pick_repeated(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Option<Pick> {
-                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.pick_repeated(now, work, paths),)+ Self::Custom(inner) => inner.pick_repeated(now, work, paths) }
-            }
-
-            fn pick_ack(&self, of: PathId, paths: &[PathView]) -> Option<PathId> {
-                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.pick_ack(of, paths),)+ Self::Custom(inner) => inner.pick_ack(of, paths) }
-            }
-
-            fn routes_acks(&self) -> bool {
-                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.routes_acks(),)+ Self::Custom(inner) => inner.routes_acks() }
-            }
-
-            fn reinjects(&self, idle: &PathView, busy: &PathView) -> bool {
-                match self { $($(#[cfg($cfg)])? Self::$variant(inner) => inner.reinjects(idle, busy),)+ Self::Custom(inner) => inner.reinjects(idle, busy) }
-            }
+        /// Calls a scheduler's method, without a virtual call unless the program has brought the scheduler
+        /// along.
+        macro_rules! dispatch {
+            ($d any:expr, $d scheduler:ident => $d call:expr) => {
+                match $d any {
+                    $($(#[cfg($cfg)])? AnyScheduler::$variant($d scheduler) => $d call,)+
+                    AnyScheduler::Custom($d scheduler) => $d call,
+                }
+            };
         }
     };
+}
+
+/// Hands the list to [`declare`], with a dollar sign for the macro that it declares.
+macro_rules! registry {
+    ($($entry:tt)+) => { declare! { ($) $($entry)+ } };
 }
 
 registry! {
@@ -293,6 +283,32 @@ registry! {
     rescue::Rescue = "rescue";
     /// Sends on each path in proportion to the weight that the application has set.
     weighted::Weighted = "weighted";
+}
+
+impl Scheduler for AnyScheduler {
+    fn pick(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
+        dispatch!(self, scheduler => scheduler.pick(now, work, paths))
+    }
+
+    fn pick_control(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Pick {
+        dispatch!(self, scheduler => scheduler.pick_control(now, work, paths))
+    }
+
+    fn pick_repeated(&mut self, now: Time, work: &Work, paths: &[PathView]) -> Option<Pick> {
+        dispatch!(self, scheduler => scheduler.pick_repeated(now, work, paths))
+    }
+
+    fn pick_ack(&self, of: PathId, paths: &[PathView]) -> Option<PathId> {
+        dispatch!(self, scheduler => scheduler.pick_ack(of, paths))
+    }
+
+    fn routes_acks(&self) -> bool {
+        dispatch!(self, scheduler => scheduler.routes_acks())
+    }
+
+    fn reinjects(&self, idle: &PathView, busy: &PathView) -> bool {
+        dispatch!(self, scheduler => scheduler.reinjects(idle, busy))
+    }
 }
 
 /// Error for a name that no scheduler has.

@@ -4,6 +4,7 @@ use anabranch_wire::{Frame, PathId, Writer};
 
 use super::pool::{Pool, is_unnamed};
 use super::{Multipath, PathSet, opens_paths};
+use crate::path::{LocalCids, RemoteCids};
 use crate::token::{Token, Tokens};
 
 impl Multipath {
@@ -161,6 +162,21 @@ impl PathSet {
                 let blocked =
                     multipath.unopened.get(&path).is_some_and(|unopened| !unopened.remote.has_unused());
                 multipath.owed.cids_blocked = blocked.then_some(path).or(multipath.owed.cids_blocked);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the connection IDs of a path that a frame about one of them was acknowledged or lost.
+    pub(crate) fn on_cid_frame(&mut self, token: &Token, is_lost: bool) {
+        match *token {
+            Token::NewConnectionId { path, sequence } => {
+                let end = if is_lost { LocalCids::on_lost } else { LocalCids::on_acked };
+                self.local_cids_mut(path).into_iter().for_each(|cids| end(cids, sequence));
+            }
+            Token::RetireConnectionId { path, sequence } => {
+                let end = if is_lost { RemoteCids::on_lost } else { RemoteCids::on_acked };
+                self.remote_cids_mut(path).into_iter().for_each(|cids| end(cids, sequence));
             }
             _ => {}
         }

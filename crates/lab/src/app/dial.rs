@@ -1,0 +1,64 @@
+//! A client's only connection, which the applications of the experiments share.
+
+use anabranch_transport::{ClientConfig, Connection, Endpoint, FourTuple, Handle};
+use anabranch_wire::Time;
+
+use super::PathOpener;
+use crate::tls::SERVER_NAME;
+
+/// One connection to the lab's server, with the paths that it opens.
+#[derive(Debug)]
+pub struct Dial {
+    config: ClientConfig,
+    tuple: FourTuple,
+    handle: Option<Handle>,
+    /// Further paths.
+    pub paths: PathOpener,
+}
+
+impl Dial {
+    /// Creates a connection between these addresses that has not begun.
+    pub fn new(config: ClientConfig, tuple: FourTuple) -> Self {
+        Self { config, tuple, handle: None, paths: PathOpener::default() }
+    }
+
+    /// Opens further paths as well.
+    #[must_use]
+    pub fn with_paths(mut self, paths: PathOpener) -> Self {
+        self.paths = paths;
+        self
+    }
+
+    /// Returns the connection's handle, once the connection has begun.
+    pub fn handle(&self) -> Option<Handle> {
+        self.handle
+    }
+
+    /// Returns the connection while the endpoint has it.
+    pub fn connection<'a>(&self, endpoint: &'a mut Endpoint) -> Option<&'a mut Connection> {
+        endpoint.connection(self.handle?)
+    }
+
+    /// Begins the connection.
+    ///
+    /// # Errors
+    /// If the configuration does not permit it, in words.
+    pub fn start(&mut self, now: Time, endpoint: &mut Endpoint) -> Result<Handle, String> {
+        let handle = endpoint.connect(now, &self.config, self.tuple, SERVER_NAME);
+        let handle = handle.map_err(|error| error.to_string())?;
+        self.handle = Some(handle);
+        Ok(handle)
+    }
+
+    /// Returns the time of the next attempt to open a path.
+    pub fn next_time(&self) -> Option<Time> {
+        self.paths.next_time()
+    }
+
+    /// Opens the paths that can be opened now.
+    pub fn on_time(&mut self, now: Time, endpoint: &mut Endpoint) {
+        if let Some(connection) = self.handle.and_then(|handle| endpoint.connection(handle)) {
+            self.paths.attempt(now, connection);
+        }
+    }
+}

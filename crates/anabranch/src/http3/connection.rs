@@ -17,6 +17,7 @@ use tracing::debug;
 use super::Error;
 use super::error::request_error;
 use super::exchange::Exchange;
+use super::half::Half;
 use super::recv_half::RecvHalf;
 use super::send_half::SendHalf;
 use super::state::Access;
@@ -114,7 +115,7 @@ impl Connection {
     /// if the connection is lost.
     pub async fn request(&self, request: Request<()>) -> Result<(SendHalf, RecvHalf), Error> {
         let exchange = self.begin(&request.into_parts().0, false).await?;
-        Ok((SendHalf::client(Arc::clone(&exchange)), RecvHalf::client(exchange)))
+        Ok((SendHalf::new(Half::client(Arc::clone(&exchange))), RecvHalf::new(Half::client(exchange))))
     }
 
     /// Sends a request without a body, like [`Connection::request`]; for clients.
@@ -122,7 +123,7 @@ impl Connection {
     /// # Errors
     /// Fails as [`Connection::request`] does.
     pub async fn request_without_body(&self, request: Request<()>) -> Result<RecvHalf, Error> {
-        Ok(RecvHalf::client(self.begin(&request.into_parts().0, true).await?))
+        Ok(RecvHalf::new(Half::client(self.begin(&request.into_parts().0, true).await?)))
     }
 
     pub(super) async fn begin(&self, parts: &Parts, end: bool) -> Result<Arc<Exchange>, Error> {
@@ -167,8 +168,8 @@ impl Connection {
         match poll_fn(|cx| self.poll_accept(cx, 1, &mut accepted)).await {
             Ok(_) => Ok(accepted.pop().map(|Accepted { id, parts, .. }| {
                 let exchange = Arc::new(Exchange::new(self.quic.0.clone(), id));
-                let send = SendHalf::server(Arc::clone(&exchange));
-                (Request::from_parts(parts, ()), send, RecvHalf::server(exchange))
+                let send = SendHalf::new(Half::server(Arc::clone(&exchange)));
+                (Request::from_parts(parts, ()), send, RecvHalf::new(Half::server(exchange)))
             })),
             Err(error) if error.is_farewell() => Ok(None),
             Err(error) => Err(error),

@@ -14,6 +14,7 @@ mod connection;
 mod datagrams;
 mod error;
 mod exchange;
+mod half;
 mod limits;
 mod pace;
 mod pump;

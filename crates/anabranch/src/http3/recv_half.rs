@@ -14,6 +14,7 @@ use super::Error;
 use super::datagrams::Datagrams;
 use super::error::read_error;
 use super::exchange::Exchange;
+use super::half::Half;
 use super::state::Access;
 use crate::log::HTTP3;
 
@@ -23,23 +24,17 @@ use crate::log::HTTP3;
 /// H3_NO_ERROR on a server, which may respond without reading the whole request (RFC 9114 §4.1).
 #[derive(Debug)]
 pub struct RecvHalf {
-    exchange: Arc<Exchange>,
-    is_server: bool,
-    over: bool,
+    half: Half,
 }
 
 impl RecvHalf {
-    pub(super) fn client(exchange: Arc<Exchange>) -> Self {
-        Self { exchange, is_server: false, over: false }
-    }
-
-    pub(super) fn server(exchange: Arc<Exchange>) -> Self {
-        Self { exchange, is_server: true, over: false }
+    pub(super) fn new(half: Half) -> Self {
+        Self { half }
     }
 
     /// Returns the stream's identifier.
     pub fn id(&self) -> StreamId {
-        self.exchange.id
+        self.half.exchange.id
     }
 
     /// Waits for the next header section of the response; for clients. Interim responses (1xx) come before
@@ -118,30 +113,30 @@ impl RecvHalf {
 
     /// Returns the trailers, if there are any, once the body was read to its end.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
-        self.exchange.with_session(|access, id| access.session.trailers(id))
+        self.half.exchange.with_session(|access, id| access.session.trailers(id))
     }
 
     /// Asks the peer to stop sending (STOP_SENDING with `code`).
     pub fn stop(&mut self, code: Code) {
-        self.exchange.update(|access, id| access.session.stop(access.core.streams(), id, code));
+        self.half.exchange.update(|access, id| access.session.stop(access.core.streams(), id, code));
         self.end();
     }
 
     /// Returns the request's datagrams (RFC 9297).
     pub fn datagrams(&self) -> Datagrams {
-        Datagrams::new(Arc::clone(&self.exchange))
+        self.half.datagrams()
     }
 
     pub(super) fn exchange(&self) -> &Arc<Exchange> {
-        &self.exchange
+        &self.half.exchange
     }
 
     pub(super) fn is_server(&self) -> bool {
-        self.is_server
+        self.half.is_server
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.over
+        self.half.is_over
     }
 
     /// Sends 100 (Continue), after which the client may send the request's body; for servers.
@@ -150,14 +145,15 @@ impl RecvHalf {
         parts.status = StatusCode::CONTINUE;
         // If this fails, the client is gone, or sends the body after a while anyway.
         let _ = self
+            .half
             .exchange
             .update(|access, id| access.session.respond(access.core.streams(), id, &parts, false));
     }
 
     /// Aborts the request: stops and resets its stream with `code`.
     pub(super) fn abort(&mut self, code: Code) {
-        self.over = true;
-        self.exchange.abort(code);
+        self.half.is_over = true;
+        self.half.exchange.abort(code);
     }
 
     fn poll_body<R>(
@@ -178,15 +174,15 @@ impl RecvHalf {
 
     fn tell_response(&self, head: &Response<()>) {
         let status = head.status().as_u16();
-        let span = || self.exchange.connection.span();
-        debug!(target: HTTP3, parent: &span(), stream = %self.exchange.id, status, "response");
+        let span = || self.half.exchange.connection.span();
+        debug!(target: HTTP3, parent: &span(), stream = %self.half.exchange.id, status, "response");
     }
 
     /// Marks the end of reading. Wakes the task that waits for datagrams, since no more datagrams are
     /// delivered either (RFC 9297 §2.1).
     fn end(&mut self) {
-        self.over = true;
-        let waiting = self.exchange.with_session(|access, id| access.tasks.end_datagrams(id));
+        self.half.is_over = true;
+        let waiting = self.half.exchange.with_session(|access, id| access.tasks.end_datagrams(id));
         waiting.into_iter().for_each(Waker::wake);
     }
 
@@ -195,7 +191,7 @@ impl RecvHalf {
         cx: &Context<'_>,
         attempt: impl FnOnce(&mut Access<'_>, StreamId) -> Result<R, Option<Error>>,
     ) -> Poll<Result<R, Error>> {
-        self.exchange.poll(attempt, |access, id| {
+        self.half.exchange.poll(attempt, |access, id| {
             access.tasks.wait_to_read(id, cx);
             // Reading may have skipped frames, which frees flow control credit.
             access.core.streams().has_pending_control()
@@ -205,8 +201,8 @@ impl RecvHalf {
 
 impl Drop for RecvHalf {
     fn drop(&mut self) {
-        if !self.over {
-            self.stop(if self.is_server { Code::NO_ERROR } else { Code::REQUEST_CANCELLED });
+        if let Some(code) = self.half.code_of_drop(Code::NO_ERROR) {
+            self.stop(code);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Sending half of a request's stream.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anabranch_http3::{Code, Priority};
@@ -12,7 +11,7 @@ use http::{HeaderMap, Response};
 use super::Error;
 use super::datagrams::Datagrams;
 use super::error::write_error;
-use super::exchange::Exchange;
+use super::half::Half;
 use super::stall::Standing;
 
 /// Sending half of a request's stream: a client sends the request's body on it, a server the response.
@@ -21,23 +20,17 @@ use super::stall::Standing;
 /// H3_INTERNAL_ERROR on a server.
 #[derive(Debug)]
 pub struct SendHalf {
-    exchange: Arc<Exchange>,
-    is_server: bool,
-    over: bool,
+    half: Half,
 }
 
 impl SendHalf {
-    pub(super) fn client(exchange: Arc<Exchange>) -> Self {
-        Self { exchange, is_server: false, over: false }
-    }
-
-    pub(super) fn server(exchange: Arc<Exchange>) -> Self {
-        Self { exchange, is_server: true, over: false }
+    pub(super) fn new(half: Half) -> Self {
+        Self { half }
     }
 
     /// Returns the stream's identifier.
     pub fn id(&self) -> StreamId {
-        self.exchange.id
+        self.half.exchange.id
     }
 
     /// Sends the header section of a response; for servers. Interim responses (1xx, except 101) may be sent
@@ -67,9 +60,9 @@ impl SendHalf {
     pub(super) fn send_head(&mut self, parts: &http::response::Parts, end: bool) -> Result<(), Error> {
         self.act(|access, id| access.session.respond(access.core.streams(), id, parts, end))?;
         if !parts.status.is_informational() {
-            self.exchange.set_conversing();
+            self.half.exchange.set_conversing();
         }
-        self.over |= end;
+        self.half.is_over |= end;
         Ok(())
     }
 
@@ -90,7 +83,7 @@ impl SendHalf {
     /// # Errors
     /// Fails as [`SendHalf::write`] does.
     pub fn poll_write(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<Result<usize, Error>> {
-        self.exchange.poll(
+        self.half.exchange.poll(
             |access, id| {
                 // A lost connection would accept the data, but never send it.
                 access.ended().map_or(Ok(()), |error| Err(Some(error)))?;
@@ -109,7 +102,7 @@ impl SendHalf {
     /// Fails as [`SendHalf::write`] does, or if the trailers cannot be sent over HTTP/3.
     pub fn send_trailers(&mut self, trailers: &HeaderMap) -> Result<(), Error> {
         self.act(|access, id| access.session.write_trailers(access.core.streams(), id, trailers))?;
-        self.over = true;
+        self.half.is_over = true;
         Ok(())
     }
 
@@ -119,14 +112,14 @@ impl SendHalf {
     /// Fails as [`SendHalf::write`] does.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.act(|access, id| access.session.finish(access.core.streams(), id))?;
-        self.over = true;
+        self.half.is_over = true;
         Ok(())
     }
 
     /// Resets the stream with `code` (RESET_STREAM). Data that the peer has not received is discarded.
     pub fn reset(&mut self, code: Code) {
-        self.over = true;
-        self.exchange.update(|access, id| access.session.reset(access.core.streams(), id, code));
+        self.half.is_over = true;
+        self.half.exchange.update(|access, id| access.session.reset(access.core.streams(), id, code));
     }
 
     /// Waits until the peer stops the stream or the connection is lost, and returns the reason.
@@ -135,12 +128,12 @@ impl SendHalf {
     }
 
     pub(super) fn poll_stopped(&self, cx: &Context<'_>) -> Poll<Error> {
-        self.exchange.poll_refused(cx)
+        self.half.exchange.poll_refused(cx)
     }
 
     /// Returns the progress of sending, for tasks that wait for room; `None` if there is nothing to wait for.
     pub(super) fn standing(&self) -> Option<Standing> {
-        self.exchange.with_session(|access, id| {
+        self.half.exchange.with_session(|access, id| {
             let streams = access.core.streams();
             let delivered = streams.bytes_delivered();
             streams.send_progress(id).map(|progress| (progress, delivered))
@@ -150,19 +143,19 @@ impl SendHalf {
     /// Sets the priority of this stream among those of the connection (RFC 9218). A client also sends it to
     /// the server in a PRIORITY_UPDATE frame.
     pub fn set_priority(&self, priority: Priority) {
-        self.exchange.update(|access, id| access.session.set_priority(access.core.streams(), id, priority));
+        self.half.exchange.update(|access, id| access.session.set_priority(access.core.streams(), id, priority));
     }
 
     /// Returns the request's datagrams (RFC 9297).
     pub fn datagrams(&self) -> Datagrams {
-        Datagrams::new(Arc::clone(&self.exchange))
+        self.half.datagrams()
     }
 
     fn act(
         &self,
         act: impl FnOnce(&mut super::state::Access<'_>, StreamId) -> Result<(), anabranch_http3::WriteError>,
     ) -> Result<(), Error> {
-        self.exchange.update(|access, id| match access.ended() {
+        self.half.exchange.update(|access, id| match access.ended() {
             Some(error) => Err(error),
             // Header sections and trailers never have to wait: the session buffers them if they do not fit.
             None => act(access, id).map_err(|error| write_error(error).unwrap_or(Error::Closed)),
@@ -172,8 +165,8 @@ impl SendHalf {
 
 impl Drop for SendHalf {
     fn drop(&mut self) {
-        if !self.over {
-            self.reset(if self.is_server { Code::INTERNAL_ERROR } else { Code::REQUEST_CANCELLED });
+        if let Some(code) = self.half.code_of_drop(Code::INTERNAL_ERROR) {
+            self.reset(code);
         }
     }
 }

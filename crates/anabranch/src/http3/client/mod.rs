@@ -23,6 +23,7 @@ use self::reach::Reach;
 use self::upload::{Upload, Whole};
 use super::body::response_length;
 use super::pump::Pump;
+use super::half::Half;
 use super::{Body, Config, Connection, Error, RecvHalf, SendHalf};
 use crate::endpoint::Endpoint;
 
@@ -205,8 +206,8 @@ where
 {
     let end = upload.is_end_stream() && parts.method != Method::CONNECT;
     let exchange = connection.begin(parts, end).await?;
-    let mut receive = RecvHalf::client(Arc::clone(&exchange));
-    let mut rest = (!end).then(|| (SendHalf::client(exchange), Pump::default()));
+    let mut receive = RecvHalf::new(Half::client(Arc::clone(&exchange)));
+    let mut rest = (!end).then(|| (SendHalf::new(Half::client(exchange)), Pump::default()));
     let head = poll_fn(|cx| {
         if let Some((send, pump)) = &mut rest
             && let Poll::Ready(result) = pump.poll(cx, Pin::new(&mut *upload), send)

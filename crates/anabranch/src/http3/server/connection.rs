@@ -23,6 +23,7 @@ use tower_service::Service;
 use super::super::body::content_length;
 use super::super::connection::{Accepted, ConnectionInfo};
 use super::super::exchange::Exchange;
+use super::super::half::Half;
 use super::super::pace::Pace;
 use super::super::stall::Stall;
 use super::super::state::Access;
@@ -299,7 +300,7 @@ where
                     .headers
                     .get(EXPECT)
                     .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-                let half = RecvHalf::server(Arc::clone(exchange));
+                let half = RecvHalf::new(Half::server(Arc::clone(exchange)));
                 Body::request(half, left, self.pace(kind), expects_continue)
             }
         };
@@ -335,7 +336,7 @@ where
         tokio::spawn(async move {
             let _permit = permit;
             // If this fails, the stream has been reset, so the client knows.
-            let _ = answer.send(head, first, SendHalf::server(exchange), stall, date).await;
+            let _ = answer.send(head, first, SendHalf::new(Half::server(exchange)), stall, date).await;
         });
     }
 

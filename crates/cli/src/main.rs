@@ -34,6 +34,7 @@ mod size;
 mod table;
 mod target;
 mod verbose;
+mod verifier;
 mod wire;
 
 use std::process::ExitCode;

@@ -14,6 +14,7 @@ use crate::exit::{Exit, Failure, Result};
 use crate::insecure::AcceptAnyCertificate;
 use crate::pin::{Pin, PinnedKey};
 use crate::size;
+use crate::verifier::JudgedVerifier;
 use crate::wire::Wire;
 
 /// Maximum idle timeout, in milliseconds: 49 days.
@@ -129,8 +130,8 @@ impl ClientPlan<'_> {
     pub(crate) fn config(self) -> Result<ClientConfig> {
         let mut builder = tls::ClientConfig::builder().alpn([self.alpn]).key_log_from_environment();
         builder = match (&self.trust.ca, self.trust.pin, self.trust.insecure) {
-            (_, _, true) => builder.verifier(Arc::new(AcceptAnyCertificate::new())),
-            (_, Some(pin), false) => builder.verifier(Arc::new(PinnedKey::new(pin))),
+            (_, _, true) => builder.verifier(Arc::new(JudgedVerifier::new(AcceptAnyCertificate))),
+            (_, Some(pin), false) => builder.verifier(Arc::new(JudgedVerifier::new(PinnedKey(pin)))),
             (Some(file), None, false) => builder.roots(config::roots(file)?),
             (None, None, false) => builder.roots(config::system_roots()?),
         };

@@ -4,15 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anabranch::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use anabranch::rustls::crypto::{
-    WebPkiSupportedAlgorithms, aws_lc_rs::default_provider, verify_tls12_signature, verify_tls13_signature,
-};
-use anabranch::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use anabranch::rustls::pki_types::CertificateDer;
 use anabranch::rustls::server::ParsedCertificate;
-use anabranch::rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
+use anabranch::rustls::{CertificateError, Error, OtherError};
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
+
+use crate::verifier::Judge;
 
 /// Length of the digest, in bytes.
 const LEN: usize = 32;
@@ -58,19 +56,9 @@ impl FromStr for Pin {
     }
 }
 
-/// Certificate verifier that accepts one pinned public key. The handshake signature proves that the server
-/// holds the private key.
+/// Judge that accepts the certificates of one pinned public key.
 #[derive(Debug)]
-pub(crate) struct PinnedKey {
-    pin: Pin,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl PinnedKey {
-    pub(crate) fn new(pin: Pin) -> Self {
-        Self { pin, algorithms: default_provider().signature_verification_algorithms }
-    }
-}
+pub(crate) struct PinnedKey(pub(crate) Pin);
 
 /// Error for a key other than the pinned one.
 struct Mismatch {
@@ -93,43 +81,14 @@ impl fmt::Debug for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-impl ServerCertVerifier for PinnedKey {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl Judge for PinnedKey {
+    fn judge(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
         let shown = Pin::of(&ParsedCertificate::try_from(certificate)?.subject_public_key_info());
-        if shown == self.pin {
-            return Ok(ServerCertVerified::assertion());
+        if shown == self.0 {
+            return Ok(());
         }
-        let mismatch = Mismatch { pinned: self.pin, shown };
+        let mismatch = Mismatch { pinned: self.0, shown };
         Err(CertificateError::Other(OtherError(Arc::new(mismatch))).into())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
     }
 }
 
@@ -154,10 +113,7 @@ mod tests {
     #[test]
     fn only_the_pinned_key_is_accepted() {
         let made = rcgen::generate_simple_self_signed(["elsewhere".to_owned()]).unwrap();
-        let verified = |pin| {
-            let name = ServerName::try_from("localhost").unwrap();
-            PinnedKey::new(pin).verify_server_cert(made.cert.der(), &[], &name, &[], UnixTime::now())
-        };
+        let verified = |pin| PinnedKey(pin).judge(made.cert.der());
         let pin = Pin::of(&made.signing_key.subject_public_key_info());
         assert!(verified(pin).is_ok());
         let other = Pin::of(b"another key");

@@ -143,7 +143,9 @@ impl SendHalf {
     /// Sets the priority of this stream among those of the connection (RFC 9218). A client also sends it to
     /// the server in a PRIORITY_UPDATE frame.
     pub fn set_priority(&self, priority: Priority) {
-        self.half.exchange.update(|access, id| access.session.set_priority(access.core.streams(), id, priority));
+        self.half
+            .exchange
+            .update(|access, id| access.session.set_priority(access.core.streams(), id, priority));
     }
 
     /// Returns the request's datagrams (RFC 9297).

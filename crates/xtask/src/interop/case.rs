@@ -371,15 +371,13 @@ fn on_a_bad_link() -> Vec<Case> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
+    use super::super::described::assert_unique_names;
     use super::*;
 
     #[test]
     fn names_are_unique_and_checks_have_somebody_who_watches() {
         let cases = all();
-        let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
-        assert_eq!(names.len(), cases.len());
+        assert_unique_names(&cases);
         for case in &cases {
             let on_the_wire = |check: &Check| !matches!(check, Check::Reported(..));
             assert!(case.link.is_some() || !case.checks.iter().any(on_the_wire), "{}", case.name);

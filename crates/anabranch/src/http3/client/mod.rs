@@ -22,8 +22,8 @@ use self::pool::Pool;
 use self::reach::Reach;
 use self::upload::{Upload, Whole};
 use super::body::response_length;
-use super::pump::Pump;
 use super::half::Half;
+use super::pump::Pump;
 use super::{Body, Config, Connection, Error, RecvHalf, SendHalf};
 use crate::endpoint::Endpoint;
 

@@ -368,15 +368,13 @@ fn limited() -> Vec<Case> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
+    use super::super::super::described::assert_unique_names;
     use super::*;
 
     #[test]
     fn names_are_unique_and_what_is_named_exists() {
         let cases = all();
-        let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
-        assert_eq!(names.len(), cases.len());
+        assert_unique_names(&cases);
         for case in &cases {
             let steps = |plan: &str| plan.split(';').filter(|step| !step.trim().is_empty()).count();
             for check in &case.checks {

@@ -1,6 +1,7 @@
 //! The `anabranch` command.
 #![forbid(unsafe_code)]
 
+mod algorithm;
 mod demo;
 mod environment;
 mod events;

@@ -11,6 +11,7 @@ use anabranch::{
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::algorithm;
 use crate::exit::{self, Exit, Failure, Result};
 
 /// Interval between checks of interfaces that are down, while no other interface can be used.
@@ -23,7 +24,8 @@ pub(crate) struct Sharing {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
     max_paths: Option<u32>,
     /// Scheduler, which chooses the path of the next packet
-    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
+    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name(),
+          value_parser = algorithm::scheduler)]
     scheduler: schedule::Algorithm,
     /// Packet number spaces: `multiple` (one for each path, RFC 10069) or `single`. With this option a client
     /// accepts nothing else, and a server prefers it. By default a client offers both and a server prefers

@@ -10,6 +10,7 @@ use anabranch::rustls::{self, crypto::CryptoProvider};
 use anabranch::{ClientConfig, Endpoint, ServerConfig, StreamsConfig, TransportConfig, Version, config, tls};
 use clap::Args;
 
+use crate::algorithm;
 use crate::exit::{Exit, Failure, Result};
 use crate::insecure::AcceptAnyCertificate;
 use crate::pin::{Pin, PinnedKey};
@@ -34,7 +35,7 @@ pub(crate) struct Tuning {
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = window)]
     pub(crate) window: u64,
     /// Congestion controller
-    #[arg(long, value_name = "NAME", default_value_t = Algorithm::Bbr)]
+    #[arg(long, value_name = "NAME", default_value_t = Algorithm::Bbr, value_parser = algorithm::controller)]
     pub(crate) congestion: Algorithm,
     /// Wire image of packets: a client uses it from the first packet on, and no other; a server prefers it to
     /// version 1. Without this option a server also accepts VReverso

@@ -135,6 +135,9 @@ macro_rules! custom {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! algorithms {
+    // An entry has a condition exactly if it is for research.
+    (@research) => { false };
+    (@research $cfg:meta) => { true };
     (
         $(#[doc = $about:literal])*
         $algorithm:ident, $what:literal, $unknown:ident, $custom:ident($factory:ident) {
@@ -158,6 +161,15 @@ macro_rules! algorithms {
                 match self {
                     $($(#[cfg($cfg)])? Self::$variant => $name,)+
                     Self::Custom(custom) => custom.name(),
+                }
+            }
+
+            /// Returns whether the algorithm only repeats a published study (feature `research`) and is not meant
+            /// for use.
+            pub fn is_for_research(self) -> bool {
+                match self {
+                    $($(#[cfg($cfg)])? Self::$variant => $crate::algorithms!(@research $($cfg)?),)+
+                    Self::Custom(_) => false,
                 }
             }
         }

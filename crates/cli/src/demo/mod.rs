@@ -30,6 +30,7 @@ use self::links::{Fail, Plan};
 use self::source::Source;
 use self::summary::{Settings, Summary};
 use self::transfer::{Ends, NAME, Scene};
+use crate::algorithm;
 use crate::exit::{self, Exit, Failure, Result};
 use crate::signal::Stop;
 use crate::size;
@@ -66,10 +67,11 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "PATH@TIME[+TIME]")]
     fail: Vec<Fail>,
     /// Scheduler, which chooses the path of the next packet
-    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name())]
+    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name(),
+          value_parser = algorithm::scheduler)]
     scheduler: Scheduler,
     /// Congestion controller
-    #[arg(long, value_name = "NAME", default_value_t)]
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = algorithm::controller)]
     congestion: Congestion,
     /// Packet number spaces: one for each path, or one for all of them
     #[arg(long, value_name = "multiple|single", default_value_t = Numbering::Multiple)]

@@ -101,6 +101,8 @@ fn what_cannot_be_is_told_before_anything_begins() {
         (&["--fail", "2@1s"], "there is no path 2"),
         (&["--scheduler", "best"], "round-robin"),
         (&["--congestion", "vegas"], "cubic"),
+        (&["--congestion", "bbr1"], "published study"),
+        (&["--scheduler", "least-recent"], "published study"),
         (&["--numbering", "both"], "multiple"),
         (&["--file", "missing"], "missing"),
         (&["--file", "."], "not a file"),

@@ -128,7 +128,7 @@ impl Single {
         match self.blocks.back_mut() {
             // A path's orders are consecutive, so only the numbers need to be compared.
             Some(block) if block.path == path && block.end() == number && block.len < u32::MAX => {
-                block.len += 1
+                block.len += 1;
             }
             _ => {
                 if self.blocks.len() == MAX_BLOCKS {

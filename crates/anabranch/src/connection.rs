@@ -141,6 +141,35 @@ pub struct HandshakeData {
 /// When the last handle is dropped, including the handles of its streams, the connection closes with code 0.
 /// Data that the peer has not acknowledged by then may be lost. If it matters, wait for
 /// [`SendStream::stopped`] or for the peer's response.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
+/// # use anabranch::{Endpoint, SelfSigned, config};
+/// use anabranch::VarInt;
+///
+/// # let identity = SelfSigned::new(["localhost"])?;
+/// # let server = Endpoint::server(identity.server_config(["example"])?, "127.0.0.1:0".parse()?)?;
+/// # let address = server.local_addr()?;
+/// # tokio::spawn(async move {
+/// #     let connection = server.accept().await?.await.ok()?;
+/// #     let (mut send, mut recv) = connection.accept_bi().await.ok()?;
+/// #     let request = recv.read_to_end(1024).await.ok()?;
+/// #     send.write_all(&request).await.ok()?;
+/// #     send.finish().ok()?;
+/// #     Some(connection.closed().await)
+/// # });
+/// # let config = config::client(identity.roots()?, ["example"])?;
+/// # let client = Endpoint::client("127.0.0.1:0".parse()?)?;
+/// # let connection = client.connect_with(&config, address, "localhost")?.await?;
+/// // With a server that echoes:
+/// let (mut send, mut recv) = connection.open_bi().await?;
+/// send.write_all(b"hello").await?;
+/// send.finish()?;
+/// assert_eq!(recv.read_to_end(1024).await?, b"hello");
+/// println!("{:?} after {} bytes", connection.rtt(), connection.paths()[0].bytes_sent);
+/// connection.close(VarInt::ZERO, b"done");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Connection(pub(crate) ConnectionRef);
 

@@ -27,7 +27,13 @@
 //! | `native-roots` | `config::system_roots` |
 //! | `qlog` | traces in files: `Endpoint::set_qlog_dir`, the variable `QLOGDIR` |
 //! | `self-signed` | `SelfSigned` |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
+
+/// Compiles the programs of the project's README.
+#[cfg(all(doctest, feature = "http3", feature = "self-signed"))]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 
 mod clock;
 pub mod config;

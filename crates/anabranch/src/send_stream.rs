@@ -19,6 +19,37 @@ use crate::error::WriteError;
 ///
 /// Dropping it finishes the stream, unless it was finished or reset before: written data is still delivered.
 /// Call [`SendStream::reset`] to discard it instead.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
+/// # use anabranch::{Endpoint, SelfSigned, config};
+/// use anabranch::{Priority, Route};
+///
+/// # let identity = SelfSigned::new(["localhost"])?;
+/// # let server = Endpoint::server(identity.server_config(["example"])?, "127.0.0.1:0".parse()?)?;
+/// # let address = server.local_addr()?;
+/// # tokio::spawn(async move {
+/// #     let connection = server.accept().await?.await.ok()?;
+/// #     let (mut send, mut recv) = connection.accept_bi().await.ok()?;
+/// #     let request = recv.read_to_end(1024).await.ok()?;
+/// #     send.write_all(&request).await.ok()?;
+/// #     send.finish().ok()?;
+/// #     Some(connection.closed().await)
+/// # });
+/// # let config = config::client(identity.roots()?, ["example"])?;
+/// # let client = Endpoint::client("127.0.0.1:0".parse()?)?;
+/// # let connection = client.connect_with(&config, address, "localhost")?.await?;
+/// let (mut send, mut recv) = connection.open_bi().await?;
+/// // Before other streams of the connection, and on this path as long as it works.
+/// send.set_priority(Priority::default());
+/// send.set_route(Route::Only(connection.paths()[0].id));
+/// send.write_all(b"a request").await?;
+/// send.finish()?;
+/// // The peer has received everything once this returns without a code.
+/// assert_eq!(send.stopped().await?, None);
+/// # assert_eq!(recv.read_to_end(1024).await?, b"a request");
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct SendStream {
     connection: ConnectionRef,

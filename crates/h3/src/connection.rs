@@ -11,6 +11,34 @@ use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 
 /// An [`anabranch::Connection`] as the transport of h3.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
+/// # use anabranch::{Endpoint, SelfSigned, config};
+/// use anabranch_h3::Connection;
+///
+/// # let identity = SelfSigned::new(["localhost"])?;
+/// # let server = Endpoint::server(identity.server_config(["h3"])?, "127.0.0.1:0".parse()?)?;
+/// # let address = server.local_addr()?;
+/// # tokio::spawn(async move {
+/// #     let connection = Connection::new(server.accept().await?.await.ok()?);
+/// #     let mut connection = h3::server::Connection::new(connection).await.ok()?;
+/// #     let (_, mut stream) = connection.accept().await.ok()??.resolve_request().await.ok()?;
+/// #     stream.send_response(http::Response::new(())).await.ok()?;
+/// #     stream.send_data(bytes::Bytes::from_static(b"hello")).await.ok()?;
+/// #     stream.finish().await.ok()?;
+/// #     connection.accept().await.ok()
+/// # });
+/// # let mut endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
+/// # endpoint.set_default_client_config(config::client(identity.roots()?, ["h3"])?);
+/// let transport = Connection::new(endpoint.connect(address, "localhost")?.await?);
+/// let (mut driver, mut requests) = h3::client::new(transport).await?;
+/// tokio::spawn(async move { driver.wait_idle().await });
+/// let mut stream = requests.send_request(http::Request::get("https://localhost/").body(())?).await?;
+/// stream.finish().await?;
+/// assert_eq!(stream.recv_response().await?.status(), 200);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Connection(pub(crate) OpenStreams);
 

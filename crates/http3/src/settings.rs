@@ -18,6 +18,16 @@ const H3_DATAGRAM: u64 = 0x33;
 
 /// Settings of one endpoint. The default applies until its SETTINGS frame arrives, and for each absent
 /// setting.
+///
+/// ```
+/// use anabranch_http3::Settings;
+///
+/// let settings = Settings { h3_datagram: true, max_field_section_size: Some(65_536), ..Settings::default() };
+/// let mut payload = Vec::new();
+/// // Without a setting of a reserved identifier, which peers must ignore (RFC 9114 §7.2.4.1).
+/// settings.encode(None, &mut payload);
+/// assert_eq!(Settings::decode(&payload).unwrap(), settings);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Maximum capacity of the dynamic table that its QPACK decoder permits, in bytes.

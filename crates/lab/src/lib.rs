@@ -22,6 +22,7 @@
 //!
 //! The same links also run in real time as a UDP [`relay`], so that other implementations can be tested over
 //! them. Programs that need only the relay can disable the feature `sim`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "sim")]

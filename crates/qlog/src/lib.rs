@@ -5,6 +5,29 @@
 //!
 //! Events of a path have the custom field `path_id`, which multipath needs (quicwg/qlog#134), besides the
 //! draft's `tuple`. Equal traces give equal bytes. Secrets and reset tokens are never written.
+//!
+//! ```
+//! use anabranch_qlog::{Clock, Qlog, TraceInfo};
+//! use anabranch_transport::trace::{Observer, TraceEvent};
+//! use anabranch_wire::{ConnectionId, Side, Time, Version};
+//!
+//! let path = std::env::temp_dir().join(format!("example-{}.sqlog", std::process::id()));
+//! let info = TraceInfo {
+//!     side: Side::Client,
+//!     title: "example".to_owned(),
+//!     group_id: ConnectionId::EMPTY,
+//!     clock: Clock::Virtual,
+//! };
+//! let mut qlog = Qlog::new(Box::new(std::fs::File::create(&path)?), &info);
+//! // `Connection::set_observer` takes the trace; the connection then reports each of its events.
+//! qlog.event(Time::from_millis(5), &TraceEvent::VersionChosen { version: Version::V1 });
+//! drop(qlog);
+//! let text = std::fs::read_to_string(&path)?;
+//! assert_eq!(text.lines().count(), 2, "the header, and one event");
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod event;

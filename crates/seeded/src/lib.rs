@@ -138,6 +138,15 @@ impl TimeProvider for VirtualClock {
 }
 
 /// A self-signed Ed25519 certificate with its key.
+///
+/// ```
+/// use anabranch_seeded::Identity;
+///
+/// let identity = Identity::new(7, &["server.test"])?;
+/// assert_eq!(identity.certificate, Identity::new(7, &["server.test"])?.certificate);
+/// assert_ne!(identity.certificate, Identity::new(8, &["server.test"])?.certificate);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Identity {
     /// The certificate.

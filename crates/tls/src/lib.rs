@@ -2,6 +2,32 @@
 //!
 //! A [`Session`] runs the handshake with rustls and returns traffic secrets ([`Secrets`]). [`Keys`] are
 //! derived from the secrets with the labels of the QUIC version in use, and protect packets.
+//!
+//! ```
+//! use anabranch_seeded::Identity;
+//! use anabranch_tls::rustls::RootCertStore;
+//! use anabranch_tls::{ClientConfig, ServerConfig, Session, TicketKeys};
+//!
+//! let identity = Identity::new(1, &["server.test"])?;
+//! let mut roots = RootCertStore::empty();
+//! roots.add(identity.certificate.clone())?;
+//! let client = ClientConfig::builder().roots(roots).alpn(["example"]).build()?;
+//! // Servers with the same keys resume each other's sessions. Real keys are random and secret.
+//! let server = ServerConfig::builder()
+//!     .certificate(vec![identity.certificate], identity.key)
+//!     .alpn(["example"])
+//!     .ticketer(TicketKeys::new([[7; 32]])?)
+//!     .build()?;
+//!
+//! let mut client = Session::client(&client, "server.test", b"client's transport parameters".to_vec())?;
+//! let mut server = Session::server(&server, b"server's transport parameters".to_vec())?;
+//! let mut hello = Vec::new();
+//! client.write(&mut hello);
+//! server.read(&hello)?;
+//! // Its handshake continues in packets that are protected with these keys.
+//! assert!(server.write(&mut Vec::new()).is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod chacha;

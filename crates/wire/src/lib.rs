@@ -3,6 +3,28 @@
 //! The crate holds no connection state and makes no decisions. It parses the bytes of a peer, reports errors
 //! with the codes that the RFCs demand, and encodes what the transport sends. Only the module of [`Version`]
 //! contains code for particular versions.
+//!
+//! ```
+//! use anabranch_wire::{ConnectionId, Direction, Frame, Frames, Side, TransportParameters, Writer};
+//!
+//! let mut payload = [0; 64];
+//! let mut writer = Writer::new(&mut payload, Direction::Forward);
+//! writer.frame(&Frame::Ping).unwrap();
+//! writer.frame(&Frame::MaxData(1_000_000)).unwrap();
+//! let frames: Result<Vec<_>, _> = Frames::new(writer.written(), Direction::Forward).collect();
+//! assert_eq!(frames.unwrap(), [Frame::Ping, Frame::MaxData(1_000_000)]);
+//!
+//! let parameters = TransportParameters {
+//!     initial_max_data: 65_536,
+//!     // Required (RFC 9000 §7.3).
+//!     initial_source_connection_id: ConnectionId::new(b"a client"),
+//!     ..TransportParameters::default()
+//! };
+//! let mut bytes = Vec::new();
+//! parameters.encode(&mut bytes, None);
+//! // The server decodes the parameters of a client.
+//! assert_eq!(TransportParameters::decode(Side::Client, &bytes).unwrap(), parameters);
+//! ```
 #![forbid(unsafe_code)]
 
 mod alert;

@@ -7,6 +7,14 @@ pub const MAX_VARINT: u64 = (1 << 62) - 1;
 
 /// Integer that fits into a varint, at most 2^62 - 1 (RFC 9000 §16). Application error codes have this type,
 /// for example.
+///
+/// ```
+/// use anabranch_wire::VarInt;
+///
+/// const ABANDON: VarInt = VarInt::from_u32(0x3e);
+/// assert_eq!(ABANDON.get(), 62);
+/// assert!(VarInt::try_from(u64::MAX).is_err());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VarInt(u64);
 

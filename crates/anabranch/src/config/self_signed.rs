@@ -7,6 +7,15 @@ use anabranch_transport::ServerConfig;
 use super::{ConfigError, server};
 
 /// Self-signed certificate, for tests, and for servers whose clients are configured to trust it.
+///
+/// ```
+/// use anabranch::{SelfSigned, config};
+///
+/// let identity = SelfSigned::new(["localhost", "127.0.0.1"])?;
+/// let server_config = identity.server_config(["my-protocol"])?;
+/// let client_config = config::client(identity.roots()?, ["my-protocol"])?;
+/// # Ok::<(), anabranch::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct SelfSigned {
     certificate: CertificateDer<'static>,

@@ -140,6 +140,15 @@ impl std::error::Error for InvalidRule {}
 
 /// Policy for the paths that a client opens automatically; see
 /// [`Connection::manage_paths`](crate::Connection::manage_paths).
+///
+/// ```
+/// use anabranch::PathPolicy;
+///
+/// // Ethernet first, with two paths; the mobile network as a backup; no other interface.
+/// let rules = ["en*,count=2".parse()?, "wwan0,backup".parse()?];
+/// let policy = PathPolicy::default().allowing(rules).with_max_paths(3);
+/// # Ok::<(), anabranch::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathPolicy {
     pub(super) allow: Vec<PathRule>,

@@ -3,6 +3,30 @@
 //! An endpoint has one [`Encoder`] and one [`Decoder`]. Each returns the bytes for its own stream from
 //! `instructions`. The encoder processes the bytes of the peer's decoder stream, and the decoder those of the
 //! peer's encoder stream. The caller transfers these bytes.
+//!
+//! ```
+//! use anabranch_http3::qpack::{Decoded, Decoder, Encoder, Field, Limits};
+//!
+//! let mut encoder = Encoder::new();
+//! // The decoder permits a table of 4096 bytes and 16 blocked streams.
+//! let mut decoder = Decoder::new(4096, 16);
+//! encoder.set_limits(4096, 16);
+//! let fields = [(":method", "GET"), ("user-agent", "example/1")];
+//! let mut section = Vec::new();
+//! let lines = fields.iter().map(|(name, value)| Field {
+//!     name: name.as_bytes(),
+//!     value: value.as_bytes(),
+//!     sensitive: false,
+//! });
+//! encoder.encode(0, lines, 1000, &mut section);
+//!
+//! decoder.on_encoder_stream(encoder.instructions()).unwrap();
+//! let limits = Limits { max_size: 10_000, max_fields: 100 };
+//! let mut names = Vec::new();
+//! let decoded = decoder.decode(0, &section, &limits, &mut |line| names.push(line.name.to_vec()));
+//! assert_eq!(decoded.unwrap(), Decoded::Complete);
+//! assert_eq!(names, [b":method".to_vec(), b"user-agent".to_vec()]);
+//! ```
 
 mod decoder;
 mod dynamic_table;

@@ -77,7 +77,7 @@ impl Endpoint {
             now,
             config,
             shared,
-            core::ConnectTarget { tuple, server_name, local_cid, seed },
+            core::ConnectTarget::new(tuple, server_name, local_cid, seed),
         );
         let mut table = self.inner.table();
         match begun {

@@ -217,6 +217,7 @@ impl State {
             },
             Event::DatagramsUnblocked => self.datagram_writers.drain_into(woken),
             Event::Closed(error) => self.end(error, woken),
+            _ => {}
         }
     }
 
@@ -262,6 +263,7 @@ impl State {
                     woken.extend(writer.room.take().into_iter().chain(writer.end.take()));
                 }
             }
+            _ => {}
         }
     }
 

@@ -110,7 +110,7 @@ impl EndpointInner {
     /// Sends a stateless response. If the socket is busy, the response is dropped, as if the network had lost
     /// it.
     pub(crate) fn respond(&self, response: Option<Response>) {
-        let Some(Response { transmit, bytes }) = response else { return };
+        let Some(Response { transmit, bytes, .. }) = response else { return };
         let socket = Arc::clone(self.driver.sockets().serving(transmit.tuple.local));
         let _ = socket.send(&transmit, &bytes);
     }

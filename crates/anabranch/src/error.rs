@@ -180,9 +180,9 @@ impl From<ClosedStream> for WriteError {
 impl From<datagram::SendDatagramError> for SendDatagramError {
     fn from(error: datagram::SendDatagramError) -> Self {
         match error {
-            datagram::SendDatagramError::UnsupportedByPeer => Self::UnsupportedByPeer,
             datagram::SendDatagramError::TooLarge => Self::TooLarge,
             datagram::SendDatagramError::Blocked => Self::Blocked,
+            _ => Self::UnsupportedByPeer,
         }
     }
 }

@@ -49,7 +49,7 @@ impl Incoming {
             self.inner = Some(inner);
             return Err(refused());
         };
-        let Accepted { handle, start, mut datagrams } = match table.router.accept(now, inner) {
+        let Accepted { handle, start, mut datagrams, .. } = match table.router.accept(now, inner) {
             Ok(accepted) => accepted,
             Err(refusal) => {
                 drop(table);

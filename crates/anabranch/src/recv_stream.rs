@@ -275,7 +275,6 @@ impl RecvStream {
             Err(stream::ReadError::Finished) => Poll::Ready(Ok(None)),
             Err(stream::ReadError::Reset(code)) => Poll::Ready(Err(ReadError::Reset(code))),
             Err(stream::ReadError::Unordered) => Poll::Ready(Err(ReadError::IllegalOrderedRead)),
-            Err(stream::ReadError::Closed) => Poll::Ready(Err(ReadError::ClosedStream)),
             Err(stream::ReadError::Blocked) => match &state.ended {
                 Some(error) => Poll::Ready(Err(error.clone().into())),
                 None => {
@@ -283,6 +282,7 @@ impl RecvStream {
                     Poll::Pending
                 }
             },
+            Err(_) => Poll::Ready(Err(ReadError::ClosedStream)),
         });
         match &poll {
             // Reading gives the peer flow control credit, which must be sent.

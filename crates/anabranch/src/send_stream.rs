@@ -200,7 +200,7 @@ impl SendStream {
                 Err(stream::WriteError::Stopped(code)) => {
                     (Poll::Ready(Err(WriteError::Stopped(code))), false)
                 }
-                Err(stream::WriteError::Closed) => {
+                Err(_) => {
                     let error = writer.stopped.map_or(WriteError::ClosedStream, WriteError::Stopped);
                     (Poll::Ready(Err(error)), false)
                 }

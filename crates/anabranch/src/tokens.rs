@@ -16,6 +16,7 @@ const MAX_TOKEN_BYTES: usize = 512;
 /// Token by which a server recognizes the address of a client that has connected before (NEW_TOKEN, RFC 9000
 /// §8.1.3). It identifies the client, so it must be protected like a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AddressToken {
     /// Name of the server that issued the token.
     pub server_name: String,
@@ -30,6 +31,11 @@ pub struct AddressToken {
 pub(crate) struct TokenStore(VecDeque<AddressToken>);
 
 impl AddressToken {
+    /// Creates a token that was kept outside the endpoint.
+    pub fn new(server_name: impl Into<String>, version: Version, token: impl Into<Bytes>) -> Self {
+        Self { server_name: server_name.into(), version, token: token.into() }
+    }
+
     /// Returns whether the token may be used: only with the server that issued it (RFC 9000 §8.1.3), and only
     /// with the version of the connection that received it (RFC 9369 §5).
     fn is_for(&self, server_name: &str, version: Version) -> bool {

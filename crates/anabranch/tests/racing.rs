@@ -36,7 +36,7 @@ impl Hole {
 }
 
 fn from(local: impl Into<IpAddr>, remote: SocketAddr) -> Candidate {
-    Candidate { local: Some(LocalAddress::from(local.into())), remote }
+    Candidate::new(Some(LocalAddress::from(local.into())), remote)
 }
 
 /// Connects, and returns how long that took. The server ignores clients from the address `ignored`; the last

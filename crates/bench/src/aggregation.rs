@@ -7,8 +7,8 @@ use anabranch_lab::design::{self, Point};
 use anabranch_lab::experiment;
 use anabranch_lab::fluid;
 use anabranch_lab::transfer::{Measured, PathTotals, Transfer};
+use anabranch_transport::recovery::Algorithm as Congestion;
 use anabranch_transport::recovery::Config;
-use anabranch_transport::recovery::{Algorithm as Congestion, InitialWindow};
 use anabranch_transport::schedule::Algorithm as Scheduler;
 use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 use clap::Args;
@@ -22,7 +22,7 @@ use crate::report::{Report, median, rounded};
 /// Experiment whose points are used if no file is given.
 const GENERATED: &str = "ccr22-heterogeneous-2path";
 /// Maximum initial window in bytes of UDP payload.
-const MAX_INITIAL_WINDOW: u32 = 14_720;
+const MAX_INITIAL_WINDOW: u64 = 14_720;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -138,11 +138,9 @@ fn measure(points: &[Point], options: &Options) -> Result<Report, Error> {
 /// Returns the configuration that all runs share.
 fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
     let recovery = transport.recovery();
-    let mtu = u32::from(recovery.mtu().initial());
-    let (packets, window) = match recovery.initial_window() {
-        InitialWindow::Packets(packets) => (packets, packets * mtu),
-        InitialWindow::Bytes(bytes) => (bytes.div_ceil(mtu), bytes),
-    };
+    let mtu = recovery.mtu().initial();
+    let window = recovery.initial_window().bytes(mtu);
+    let packets = window.div_ceil(u64::from(mtu));
     let answered = rows.iter().all(|row| row.result.as_ref().is_ok_and(|run| run.closed.is_some()));
     let multipath = transport.multipath().cloned().unwrap_or_default();
     json!({

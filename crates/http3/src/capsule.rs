@@ -20,6 +20,7 @@ impl CapsuleType {
 
 /// Complete capsule.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capsule {
     /// Type of the capsule.
     pub kind: CapsuleType,

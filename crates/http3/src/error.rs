@@ -113,6 +113,7 @@ impl fmt::Debug for Code {
 /// Error that the peer caused. The session's owner must close the connection with its code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {reason}")]
+#[non_exhaustive]
 pub struct Error {
     /// Error code that is sent to the peer.
     pub code: Code,

@@ -15,6 +15,7 @@ const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
 /// Priority of a response: its urgency, and whether it can be processed incrementally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Priority {
     /// Urgency from 0 (most urgent) to 7. Larger values count as 7.
     pub urgency: u8,
@@ -24,6 +25,11 @@ pub struct Priority {
 
 impl Priority {
     const MAX_URGENCY: u8 = 7;
+
+    /// Creates a priority; an urgency above 7 counts as 7.
+    pub const fn new(urgency: u8, incremental: bool) -> Self {
+        Self { urgency, incremental }
+    }
 
     /// Parses the value of a `priority` header or of a PRIORITY_UPDATE frame. A member has its default value
     /// if it is absent, of another type or out of range. Both members do if the value is not a dictionary
@@ -71,7 +77,7 @@ impl From<Priority> for stream::Priority {
     /// Converts urgencies 7 to 0 to levels 0 to 7.
     fn from(priority: Priority) -> Self {
         let urgency = priority.urgency.min(Priority::MAX_URGENCY);
-        Self { level: i32::from(Priority::MAX_URGENCY - urgency), incremental: priority.incremental }
+        Self::new(i32::from(Priority::MAX_URGENCY - urgency), priority.incremental)
     }
 }
 

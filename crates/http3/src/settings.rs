@@ -29,6 +29,7 @@ const H3_DATAGRAM: u64 = 0x33;
 /// assert_eq!(Settings::decode(&payload).unwrap(), settings);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Maximum capacity of the dynamic table that its QPACK decoder permits, in bytes.
     pub qpack_max_table_capacity: u64,

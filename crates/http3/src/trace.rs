@@ -53,6 +53,7 @@ pub enum TraceEvent<'a> {
 
 /// Frame on a stream.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct FrameTrace<'a> {
     /// The stream.
     pub id: StreamId,
@@ -62,8 +63,16 @@ pub struct FrameTrace<'a> {
     pub content: FrameContent<'a>,
 }
 
+impl<'a> FrameTrace<'a> {
+    /// Creates a frame of this content.
+    pub const fn new(id: StreamId, header: FrameHeader, content: FrameContent<'a>) -> Self {
+        Self { id, header, content }
+    }
+}
+
 /// Content of a frame.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum FrameContent<'a> {
     /// Payload of a DATA frame or of an unknown frame.
     Opaque,

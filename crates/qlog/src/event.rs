@@ -281,6 +281,7 @@ fn packet_type(kind: PacketKind) -> &'static str {
         PacketKind::Retry => "retry",
         PacketKind::OneRtt => "1RTT",
         PacketKind::VersionNegotiation => "version_negotiation",
+        _ => "unknown",
     }
 }
 

@@ -141,6 +141,7 @@ fn name(frame: &Frame<'_>) -> &'static str {
         Frame::PathCidsBlocked { .. } => "path_cids_blocked",
         Frame::AlternativeV4Address { .. } => "alternative_v4_address",
         Frame::AlternativeV6Address { .. } => "alternative_v6_address",
+        _ => "unknown",
     }
 }
 

@@ -117,7 +117,7 @@ fn write_frame(o: &mut Object<'_>, frame: &FrameTrace<'_>) {
             });
         }
         FrameContent::Control(control) => write_control(o, control),
-        FrameContent::Opaque => match kind {
+        _ => match kind {
             FrameType::DATA => o.text("frame_type", "data"),
             _ => {
                 o.text("frame_type", if is_reserved(kind.0) { "reserved" } else { "unknown" });
@@ -151,6 +151,7 @@ fn write_control(o: &mut Object<'_>, frame: &ControlFrame) {
             o.number(if *push { "push_id" } else { "stream_id" }, *element);
             priority_value(o, *priority);
         }
+        _ => o.text("frame_type", "unknown"),
     }
 }
 

@@ -129,18 +129,13 @@ fn every_frame_payload(direction: Direction) -> Vec<u8> {
 }
 
 fn packet(kind: PacketKind, payload: &[u8], direction: Direction) -> PacketTrace<'_> {
-    PacketTrace {
-        kind,
-        version: Version::V1,
-        path: PathId(0),
-        number: 12,
-        dcid: cid(&[0xab; 8]),
-        scid: cid(&[0xcd; 4]),
-        key_phase: true,
-        size: payload.len() + 30,
-        payload,
-        direction,
-    }
+    let mut packet = PacketTrace::new(kind, Version::V1, payload, direction);
+    packet.number = 12;
+    packet.dcid = cid(&[0xab; 8]);
+    packet.scid = cid(&[0xcd; 4]);
+    packet.key_phase = true;
+    packet.size = payload.len() + 30;
+    packet
 }
 
 /// Calls `see` with every kind of event at least once.
@@ -148,19 +143,17 @@ fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
     let path = PathId(2);
     let payload = every_frame_payload(Direction::Forward);
     let backward = every_frame_payload(Direction::Backward);
-    let parameters = TransportParameters {
-        original_destination_connection_id: Some(cid(&[1, 2, 3, 4])),
-        ack_delay_exponent: 10,
-        initial_max_path_id: Some(4),
-        min_ack_delay: Some(1_000),
-        preferred_address: Some(PreferredAddress {
-            v4: Some("192.0.2.7:1".parse().unwrap()),
-            v6: Some("[2001:db8::7]:2".parse().unwrap()),
-            cid: cid(&[3; 4]),
-            token: ResetToken([0xee; 16]),
-        }),
-        ..TransportParameters::default()
-    };
+    let mut parameters = TransportParameters::default();
+    parameters.original_destination_connection_id = Some(cid(&[1, 2, 3, 4]));
+    parameters.ack_delay_exponent = 10;
+    parameters.initial_max_path_id = Some(4);
+    parameters.min_ack_delay = Some(1_000);
+    parameters.preferred_address = Some(PreferredAddress {
+        v4: Some("192.0.2.7:1".parse().unwrap()),
+        v6: Some("[2001:db8::7]:2".parse().unwrap()),
+        cid: cid(&[3; 4]),
+        token: ResetToken([0xee; 16]),
+    });
     see(&TraceEvent::Started { tuple: tuple(1), local_cid: cid(&[5]), remote_cid: ConnectionId::EMPTY });
     see(&TraceEvent::VersionChosen { version: Version::V2 });
     see(&TraceEvent::KeysInstalled { space: SpaceId::Initial, early: false });

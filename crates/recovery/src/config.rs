@@ -131,11 +131,27 @@ impl core::error::Error for UnknownLossDelay {}
 
 /// Initial congestion window. It is never less than two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum InitialWindow {
     /// Number of packets of the path's MTU. The window is at most this many packets of 1472 bytes.
     Packets(u32),
     /// Number of bytes, regardless of the packet size.
     Bytes(u32),
+}
+
+impl InitialWindow {
+    /// Returns the window in bytes for packets of `mtu` bytes: as many packets as it says, and no more than
+    /// the larger of 1472 bytes for each and two packets (RFC 9002 §7.2).
+    pub fn bytes(self, mtu: u16) -> u64 {
+        let mtu = u64::from(mtu);
+        match self {
+            Self::Packets(packets) => {
+                let packets = u64::from(packets.max(2));
+                (mtu * packets).min((1472 * packets).max(2 * mtu))
+            }
+            Self::Bytes(bytes) => u64::from(bytes).max(2 * mtu),
+        }
+    }
 }
 
 /// Pacing rate in congestion windows per round-trip time, as fractions (RFC 9002 §7.7).

@@ -12,6 +12,7 @@ const TESTING_PTOS: u32 = 3;
 
 /// State of ECN on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EcnState {
     /// The first packets are marked, as a test.
     Testing,

@@ -9,6 +9,7 @@ use crate::sent::Sent;
 
 /// Result of one acknowledgment or timeout. The caller clears and reuses it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome<T> {
     /// Newly acknowledged packets with their orders, including packets that had been declared lost.
     pub acked: Vec<(u64, Sent<T>)>,
@@ -78,6 +79,7 @@ pub struct AckInfo {
 
 /// Packet of an ACK frame whose acknowledgment measures the round trip of its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Measures {
     /// None: the frame arrived on a different path from the one the packets were sent on.
     #[default]
@@ -92,6 +94,7 @@ pub enum Measures {
 
 /// Reason that an ACK frame violates the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AckError {
     /// The frame acknowledges an order that was never sent: a skipped one, or one beyond the newest (RFC 9000
     /// §13.1, §21.4).
@@ -110,6 +113,7 @@ impl std::error::Error for AckError {}
 
 /// Amount that may be sent on the path now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Permit {
     /// Number of bytes that may be sent, at least one full packet.
     Bytes(u64),
@@ -145,6 +149,7 @@ pub struct Progress {
 
 /// Running totals of one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Packets sent.
     pub sent_packets: u64,

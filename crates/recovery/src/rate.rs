@@ -39,6 +39,7 @@ impl Snapshot {
 
 /// Sample of the delivery rate from one acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct RateSample {
     /// Rate in bytes per second; `None` if the interval was too short.
     pub rate: Option<u64>,

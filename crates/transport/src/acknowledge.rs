@@ -16,6 +16,7 @@ use crate::named::UnknownName;
 
 /// Rule for the next acknowledgment of a path's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AckRule {
     /// Number of ack-eliciting packets after which an ACK is sent immediately; with 1, every packet is
     /// acknowledged immediately. (The threshold of an ACK_FREQUENCY frame is one less.)
@@ -26,6 +27,13 @@ pub struct AckRule {
     /// Larger: a missing, unreported packet this far below the largest one (draft-ietf-quic-ack-frequency
     /// §6.2).
     pub reordering_threshold: u64,
+}
+
+impl AckRule {
+    /// Creates a rule.
+    pub const fn new(threshold: u64, max_delay: Duration, reordering_threshold: u64) -> Self {
+        Self { threshold, max_delay, reordering_threshold }
+    }
 }
 
 /// Ack-eliciting 1-RTT packets that have just arrived, as passed to an [`AckStrategy`].

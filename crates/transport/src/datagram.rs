@@ -21,6 +21,7 @@ const MIN_FRAME_OVERHEAD: u64 = 1;
 
 /// Reasons why a message was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendDatagramError {
     /// The peer does not support datagrams.
     #[error("the peer does not support datagrams")]

@@ -11,6 +11,7 @@ use bytes::Bytes;
 /// Error that closes the connection with this code: the peer violated the protocol, or this endpoint failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {reason}")]
+#[non_exhaustive]
 pub struct TransportError {
     /// Error code of the CONNECTION_CLOSE frame (RFC 9000 §20.1).
     pub code: TransportErrorCode,

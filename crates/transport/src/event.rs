@@ -10,6 +10,7 @@ use crate::stream::StreamEvent;
 
 /// Event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// TLS has determined the peer's name and the application protocol. A server may send 0.5-RTT data.
     HandshakeDataReady,
@@ -68,6 +69,7 @@ pub enum Event {
 
 /// Event for the endpoint, which routes datagrams to connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EndpointEvent {
     /// The connection issued this connection ID: datagrams that carry it belong to the connection.
     CidIssued(ConnectionId),

@@ -17,6 +17,7 @@ pub trait Observer: Send {
 
 /// Packet as an observer sees it: header fields, and the plaintext frames.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PacketTrace<'a> {
     /// Packet type.
     pub kind: PacketKind,
@@ -38,6 +39,24 @@ pub struct PacketTrace<'a> {
     pub payload: &'a [u8],
     /// Direction in which the frames of `payload` are to be read.
     pub direction: Direction,
+}
+
+impl<'a> PacketTrace<'a> {
+    /// Creates packet 0 of path 0 without connection IDs, of the size of its payload.
+    pub const fn new(kind: PacketKind, version: Version, payload: &'a [u8], direction: Direction) -> Self {
+        Self {
+            kind,
+            version,
+            path: PathId::ZERO,
+            number: 0,
+            dcid: ConnectionId::EMPTY,
+            scid: ConnectionId::EMPTY,
+            key_phase: false,
+            size: payload.len(),
+            payload,
+            direction,
+        }
+    }
 }
 
 /// Reason that a received packet or datagram was not processed.

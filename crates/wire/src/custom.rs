@@ -146,6 +146,7 @@ macro_rules! algorithms {
     ) => {
         $(#[doc = $about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum $algorithm {
             $($(#[doc = $doc])* $(#[cfg($cfg)])? $variant,)+
             #[doc = concat!("A ", $what, " that the program brings along.")]

@@ -110,7 +110,7 @@ pub(super) fn read_error(error: ReadError) -> Option<Error> {
         ReadError::Reset(code) => Some(Error::Reset(code)),
         ReadError::Malformed(code) => Some(Error::Malformed(code)),
         ReadError::Rejected => Some(Error::Rejected),
-        ReadError::Closed => Some(Error::Closed),
+        _ => Some(Error::Closed),
     }
 }
 
@@ -120,8 +120,8 @@ pub(super) fn write_error(error: WriteError) -> Option<Error> {
     match error {
         WriteError::Blocked => None,
         WriteError::Stopped(code) => Some(Error::Stopped(code)),
-        WriteError::Closed => Some(Error::Closed),
         WriteError::Invalid(invalid) => Some(Error::Invalid(invalid)),
+        _ => Some(Error::Closed),
     }
 }
 
@@ -132,6 +132,7 @@ pub(super) fn request_error(error: RequestError) -> Option<Error> {
         RequestError::Blocked => None,
         RequestError::GoingAway => Some(Error::Rejected),
         RequestError::Invalid(invalid) => Some(Error::Invalid(invalid)),
+        _ => Some(Error::Closed),
     }
 }
 

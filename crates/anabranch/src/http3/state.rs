@@ -120,6 +120,7 @@ impl Tasks {
             }
             Event::Datagram(id) => woken.extend(self.take(id, |tasks| &mut tasks.datagrams)),
             Event::Failed(id) => woken.extend(self.forget(id)),
+            _ => {}
         }
     }
 

@@ -167,10 +167,9 @@ impl Log {
             | Event::PathChanged { path, .. }
             | Event::PathState { path, .. }
             | Event::PathAbandoned { path, .. } => self.path_event(core, *path, event),
-            // There may be thousands of stream events a second, and applications observe them themselves.
-            Event::Stream(_) | Event::DatagramReceived | Event::DatagramsUnblocked => {}
-            // Logged by `end`, together with all other reasons for which a connection ends.
-            Event::Closed(_) => {}
+            // There may be thousands of stream events a second, and applications observe them themselves. The end
+            // is logged by `end`, together with all other reasons for which a connection ends.
+            _ => {}
         }
     }
 

@@ -15,6 +15,7 @@ pub(super) const MAX_REMOTES: usize = 32;
 
 /// A pair of addresses between which a connection may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Candidate {
     /// Local address; `None` leaves it to the system.
     pub local: Option<LocalAddress>,
@@ -29,6 +30,11 @@ impl From<SocketAddr> for Candidate {
 }
 
 impl Candidate {
+    /// Creates a candidate; without a local address the system chooses one.
+    pub const fn new(local: Option<LocalAddress>, remote: SocketAddr) -> Self {
+        Self { local, remote }
+    }
+
     /// Returns the candidates for a server with the addresses `remotes`, most preferred first, with local
     /// addresses of the system's choice. Each candidate is followed by one of another address family if there
     /// is one.

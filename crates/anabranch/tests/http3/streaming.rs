@@ -317,7 +317,7 @@ async fn a_client_may_change_a_priority() {
     let request = Request::post(site.url("/")).body(()).unwrap();
     let (mut send, mut receive) = within(connection.request(request)).await.unwrap();
     within(receive.response()).await.unwrap();
-    send.set_priority(Priority { urgency: 1, incremental: true });
+    send.set_priority(Priority::new(1, true));
     send.write(Bytes::from("hello")).await.unwrap();
     send.finish().unwrap();
     assert_eq!(within(receive.read_chunk(100)).await.unwrap().unwrap(), "hello");

@@ -71,7 +71,7 @@ fn token(value: &Value) -> Option<AddressToken> {
     let server_name = value.get("server_name")?.as_str()?.to_owned();
     let version = Version(u32::try_from(value.get("version")?.as_u64()?).ok()?);
     let token = BASE64.decode(value.get("token")?.as_str()?.as_bytes()).ok()?;
-    Some(AddressToken { server_name, version, token: token.into() })
+    Some(AddressToken::new(server_name, version, token))
 }
 
 /// Replaces a file atomically: readers see either the old content or the new one.
@@ -94,11 +94,7 @@ mod tests {
         let path = dir.path().join("session");
         let file = SessionFile::new(path.clone());
         assert_eq!(file.load().unwrap(), []);
-        let token = |n: u8| AddressToken {
-            server_name: format!("host {n}"),
-            version: Version::V2,
-            token: vec![n; 60].into(),
-        };
+        let token = |n: u8| AddressToken::new(format!("host {n}"), Version::V2, vec![n; 60]);
         file.store(&[token(1), token(2)]).unwrap();
         assert_eq!(file.load().unwrap(), [token(1), token(2)]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);

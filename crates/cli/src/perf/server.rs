@@ -73,8 +73,8 @@ pub(crate) async fn run(options: Server) -> Result {
         config = config.with_retry(RetryPolicy::Always);
     }
     let preferred = options.preferred.map(|address| match address {
-        SocketAddr::V4(v4) => PreferredAddresses { v4: Some(v4), v6: None },
-        SocketAddr::V6(v6) => PreferredAddresses { v4: None, v6: Some(v6) },
+        SocketAddr::V4(v4) => PreferredAddresses::new(Some(v4), None),
+        SocketAddr::V6(v6) => PreferredAddresses::new(None, Some(v6)),
     });
     config = config.with_preferred_address(preferred);
     let endpoint = bind(&options.listen, config, options.reset_key).await?;

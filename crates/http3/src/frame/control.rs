@@ -13,6 +13,7 @@ pub const MAX_CONTROL_PAYLOAD: u64 = 4096;
 
 /// A frame of the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ControlFrame {
     /// Settings of the sender.
     Settings(Settings),

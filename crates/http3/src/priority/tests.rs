@@ -70,7 +70,7 @@ fn header_lines_are_one_dictionary() {
 #[test]
 fn urgent_responses_have_high_levels() {
     for (urgency, level) in [(0, 7), (3, 4), (7, 0), (255, 0)] {
-        let expected = stream::Priority { level, incremental: urgency == 3 };
+        let expected = stream::Priority::new(level, urgency == 3);
         assert_eq!(stream::Priority::from(priority(urgency, urgency == 3)), expected);
     }
 }

@@ -75,6 +75,7 @@ pub struct Limits {
 
 /// Result of decoding a field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decoded {
     /// All lines were passed to the caller.
     Complete,

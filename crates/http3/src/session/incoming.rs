@@ -269,8 +269,6 @@ impl Incoming {
         let why = match error {
             stream::ReadError::Blocked => return Ok(Progress::Blocked),
             stream::ReadError::Closed if !self.has_ended => ReadError::Closed,
-            // Cannot happen: nothing here reads out of order.
-            stream::ReadError::Unordered => ReadError::Closed,
             stream::ReadError::Finished | stream::ReadError::Closed => {
                 self.end = Some(self.on_end(cx.is_server)?);
                 return Ok(Progress::End);
@@ -283,6 +281,8 @@ impl Incoming {
                 ReadError::Rejected
             }
             stream::ReadError::Reset(code) => ReadError::Reset(Code::from_peer(code)),
+            // `Unordered` cannot happen: nothing here reads out of order.
+            _ => ReadError::Closed,
         };
         self.abandon(cx.qpack, cx.id, why);
         Ok(Progress::End)

@@ -160,7 +160,7 @@ impl Session {
                 self.events.push_back(Event::Available);
                 Ok(())
             }
-            StreamEvent::Finished(_) | StreamEvent::ResetAcknowledged(_) => Ok(()),
+            _ => Ok(()),
         };
         let result = result.and_then(|()| self.qpack.flush_decoder_if_due(streams));
         self.note(result);

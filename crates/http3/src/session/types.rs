@@ -8,6 +8,7 @@ use crate::message::InvalidMessage;
 /// Event of a session. Each event reports a change once. The methods of [`Session`](super::Session) return
 /// the state itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The peer's SETTINGS have arrived.
     Settings,
@@ -35,6 +36,7 @@ pub enum Event {
 
 /// Reason that nothing of the content was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// Nothing has arrived. [`Event::Readable`] follows.
     #[error("nothing to read now")]
@@ -58,6 +60,7 @@ pub enum ReadError {
 
 /// Reason that nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// Flow control permits nothing now. [`Event::Writable`] follows.
     #[error("no room for more now")]
@@ -76,6 +79,7 @@ pub enum WriteError {
 
 /// Reason that no request was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// The server's stream limit permits no further requests now. [`Event::Available`] follows.
     #[error("the server allows no more requests now")]

@@ -254,7 +254,7 @@ fn read_critical(
 }
 
 /// Priority of the critical streams, above that of requests.
-const CRITICAL: stream::Priority = stream::Priority { level: i32::MAX, incremental: false };
+const CRITICAL: stream::Priority = stream::Priority::new(i32::MAX, false);
 
 impl ControlReader {
     /// Reads up to the end of the first frame of a known type. Returns the number of bytes read, and the

@@ -74,7 +74,7 @@ impl End {
             12..16 => end(host, id, view, dice),
             16..30 => read(host, id, view, dice),
             30..34 => {
-                let priority = Priority { urgency: dice.roll(8) as u8, incremental: dice.roll(2) == 0 };
+                let priority = Priority::new(dice.roll(8) as u8, dice.roll(2) == 0);
                 host.http(|session, streams| session.set_priority(streams, id, priority));
             }
             34 => {

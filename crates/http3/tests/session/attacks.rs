@@ -336,7 +336,7 @@ fn early_priorities_end_at_max_early_priorities() {
     }
     duel.send(control, &(200..300).flat_map(|n| priority_update(n * 4, 0)).collect::<Vec<u8>>(), false);
     // Requests without a priority share the connection.
-    let expected = |urgency| Some(Priority { urgency, incremental: urgency == 3 }.into());
+    let expected = |urgency| Some(Priority::new(urgency, urgency == 3).into());
     for n in 100..350 {
         let id = duel.message();
         assert_eq!(id.as_u64(), n * 4);
@@ -361,9 +361,9 @@ fn a_priority_update_overrules_the_header() {
     duel.send(control, &priority_update(id.as_u64(), 1), false);
     duel.send(id, &head[5..], false);
     let priority = |duel: &mut Duel| duel.victim().connection().streams().priority(id);
-    assert_eq!(priority(&mut duel), Some(Priority { urgency: 1, incremental: false }.into()));
+    assert_eq!(priority(&mut duel), Some(Priority::new(1, false).into()));
     duel.send(control, &priority_update(id.as_u64(), 6), false);
-    assert_eq!(priority(&mut duel), Some(Priority { urgency: 6, incremental: false }.into()));
+    assert_eq!(priority(&mut duel), Some(Priority::new(6, false).into()));
     duel.assert_quiet(&[]);
 }
 
@@ -378,7 +378,7 @@ fn a_control_stream_without_credit_ends_at_max_control_backlog() {
     let sent = duel.victim().http(|session, streams| {
         (1..10_000_usize).find(|n| {
             let urgency = if n % 2 == 0 { 1 } else { 2 };
-            session.set_priority(streams, id, Priority { urgency, incremental: false });
+            session.set_priority(streams, id, Priority::new(urgency, false));
             session.take_fault().is_some_and(|fault| fault.code == Code::EXCESSIVE_LOAD)
         })
     });

@@ -66,7 +66,7 @@ impl Sender {
                 Ok(n) => self.written += n as u64,
                 Err(WriteError::Blocked) => return Ok(()),
                 Err(WriteError::Stopped(code)) => self.end = Some(End::Stopped(code)),
-                Err(WriteError::Closed) => return Err(format!("stream {}: closed while writing", self.id)),
+                Err(error) => return Err(format!("stream {}: {error}", self.id)),
             }
         }
         Ok(())
@@ -155,7 +155,7 @@ impl Receiver {
                 Err(ReadError::Blocked) => break,
                 Err(ReadError::Finished) => self.end = Some(End::Complete),
                 Err(ReadError::Reset(code)) => self.end = Some(End::Reset(code)),
-                Err(error @ (ReadError::Closed | ReadError::Unordered)) => {
+                Err(error) => {
                     return Err(format!("stream {}: {error}", self.id));
                 }
             }

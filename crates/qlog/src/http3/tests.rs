@@ -10,7 +10,7 @@ use crate::{Clock, Qlog};
 
 fn frame(kind: FrameType, content: FrameContent<'_>) -> FrameTrace<'_> {
     let id = StreamId::new(Side::Client, Dir::Bi, 4);
-    FrameTrace { id, header: FrameHeader { kind, len: 77 }, content }
+    FrameTrace::new(id, FrameHeader { kind, len: 77 }, content)
 }
 
 const SCHEMA: &str = include_str!("../http3-events.cddl");
@@ -18,8 +18,10 @@ const SCHEMA: &str = include_str!("../http3-events.cddl");
 /// Calls `see` with every kind of event at least once.
 fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
     let id = StreamId::new(Side::Client, Dir::Bi, 3);
-    let settings = Settings { max_field_section_size: Some(9), h3_datagram: true, ..Settings::default() };
-    let priority = Priority { urgency: 1, incremental: true };
+    let mut settings = Settings::default();
+    settings.max_field_section_size = Some(9);
+    settings.h3_datagram = true;
+    let priority = Priority::new(1, true);
     see(&TraceEvent::Parameters { local: true, settings: &settings });
     see(&TraceEvent::Parameters { local: false, settings: &Settings::default() });
     for kind in [StreamType::CONTROL, StreamType::PUSH, StreamType::QPACK_ENCODER, StreamType::QPACK_DECODER]

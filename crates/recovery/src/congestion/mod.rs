@@ -27,6 +27,7 @@ pub(crate) const MIN_WINDOW_PACKETS: u64 = 2;
 
 /// Initial state of a controller.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Start {
     /// Current time.
     pub now: Time,
@@ -43,6 +44,7 @@ pub struct Start {
 /// State of a path for the coupled controllers of its siblings (RFC 6356). OLIA and BALIA also use the bytes
 /// between losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sibling {
     /// Congestion window in bytes.
     pub window: u64,
@@ -58,6 +60,7 @@ pub struct Sibling {
 
 /// Event: a packet that counts towards bytes in flight was sent.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Departure {
     /// Current time.
     pub now: Time,
@@ -73,6 +76,7 @@ pub struct Departure {
 
 /// Event: packets were acknowledged.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Acked<'a> {
     /// Current time.
     pub now: Time,
@@ -106,6 +110,7 @@ pub struct Acked<'a> {
 /// Event: a packet that counted towards bytes in flight was lost. There is one event for each such packet,
 /// after the [`Congested`] event that its loss may have caused.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct LostPacket {
     /// Time at which the loss was detected.
     pub now: Time,
@@ -125,6 +130,7 @@ pub struct LostPacket {
 
 /// Congestion event. It occurs at most once per round trip (RFC 9002 §7.3.2).
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Congested {
     /// Time at which congestion was detected.
     pub now: Time,
@@ -255,6 +261,7 @@ macro_rules! declare {
 
         /// Congestion controller of a path.
         #[derive(Debug)]
+        #[non_exhaustive]
         pub enum Congestion {
             $($(#[cfg($cfg)])? #[doc = $name] $variant(Box<$type>),)+
             /// Controller that the program supplies.

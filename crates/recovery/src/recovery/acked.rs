@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use anabranch_wire::{SpaceId, Time};
 
-use super::{Recovery, Space, initial_window};
+use super::{Recovery, Space};
 use crate::config::LossDelay;
 use crate::congestion::{Acked, Controller, Sibling, State};
 use crate::ecn::Verdict;
@@ -95,7 +95,7 @@ impl<T: Clone> Recovery<T> {
         if self.epoch.id != 0 || self.congestion.state() != State::SlowStart {
             return 0;
         }
-        let [old, new] = [before, self.mtu.current()].map(|mtu| initial_window(&self.config, mtu));
+        let [old, new] = [before, self.mtu.current()].map(|mtu| self.config.initial_window.bytes(mtu));
         (self.congestion.window() + self.bytes_in_flight) * new.saturating_sub(old) / old.max(1)
     }
 

@@ -11,7 +11,7 @@ use core::time::Duration;
 use anabranch_wire::{SpaceId, Time};
 
 use self::losses::Scan;
-use crate::config::{Config, InitialWindow};
+use crate::config::Config;
 use crate::congestion::{Congestion, Controller, Departure, Sibling, Start, State};
 use crate::ecn::{Ecn, EcnState};
 use crate::lost::LostPackets;
@@ -451,22 +451,9 @@ impl<T> Space<T> {
 }
 
 fn start_congestion(config: &Config, mtu: u16, now: Time) -> Congestion {
-    let window = initial_window(config, mtu);
+    let window = config.initial_window.bytes(mtu);
     Congestion::new(
         config.congestion,
         &Start { now, window, mtu: mtu.into(), rtt: config.initial_rtt, seed: config.seed },
     )
-}
-
-/// Returns the initial window. By default that is ten packets, but no more than the larger of 14720 bytes and
-/// two packets (RFC 9002 §7.2).
-fn initial_window(config: &Config, mtu: u16) -> u64 {
-    let mtu = u64::from(mtu);
-    match config.initial_window {
-        InitialWindow::Packets(packets) => {
-            let packets = u64::from(packets.max(2));
-            (mtu * packets).min((1472 * packets).max(2 * mtu))
-        }
-        InitialWindow::Bytes(bytes) => u64::from(bytes).max(2 * mtu),
-    }
 }

@@ -220,11 +220,19 @@ pub enum RetryPolicy {
 
 /// A server's preferred addresses (RFC 9000 §9.6). At least one should be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PreferredAddresses {
     /// IPv4 address.
     pub v4: Option<SocketAddrV4>,
     /// IPv6 address.
     pub v6: Option<SocketAddrV6>,
+}
+
+impl PreferredAddresses {
+    /// Creates preferred addresses.
+    pub const fn new(v4: Option<SocketAddrV4>, v6: Option<SocketAddrV6>) -> Self {
+        Self { v4, v6 }
+    }
 }
 
 /// Configuration that all connections of one endpoint share.

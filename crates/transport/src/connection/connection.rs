@@ -41,6 +41,7 @@ pub enum ConnectError {
 
 /// Server to which a client connects, and the client's own choices.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct ConnectTarget<'a> {
     /// Addresses of the first path.
     pub tuple: FourTuple,
@@ -50,6 +51,18 @@ pub struct ConnectTarget<'a> {
     pub local_cid: ConnectionId,
     /// Seed of all random choices of the connection; must be kept secret.
     pub seed: [u8; 32],
+}
+
+impl<'a> ConnectTarget<'a> {
+    /// Creates a target.
+    pub const fn new(
+        tuple: FourTuple,
+        server_name: &'a str,
+        local_cid: ConnectionId,
+        seed: [u8; 32],
+    ) -> Self {
+        Self { tuple, server_name, local_cid, seed }
+    }
 }
 
 /// A QUIC connection without sockets, clocks or threads.

@@ -31,27 +31,25 @@ impl Connection {
             let seed = (self.random.u64() >> 32) as u32;
             available.push(Version::grease(seed));
         }
-        let mut parameters = TransportParameters {
-            max_idle_timeout: config.max_idle_timeout.map_or(0, millis),
-            max_udp_payload_size: u64::from(config.max_udp_payload_size),
-            initial_max_data: streams.connection_window,
-            initial_max_stream_data_bidi_local: streams.stream_window,
-            initial_max_stream_data_bidi_remote: streams.stream_window,
-            initial_max_stream_data_uni: streams.stream_window,
-            initial_max_streams_bidi: streams.max_bidi,
-            initial_max_streams_uni: streams.max_uni,
-            max_ack_delay: millis(config.ack.max_delay),
-            active_connection_id_limit: config.active_connection_id_limit.clamp(2, 8),
-            initial_source_connection_id: Some(self.paths.list.main().used_local_cid),
-            version_information: Some(VersionInformation { chosen: self.format.version, available }),
-            max_datagram_frame_size: self.datagrams.local_maximum(),
-            grease_quic_bit: config.grease,
-            initial_max_path_id,
-            single_number_space,
-            alternative_address: self.paths.wants_alternatives(),
-            min_ack_delay: Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000)),
-            ..TransportParameters::default()
-        };
+        let mut parameters = TransportParameters::default();
+        parameters.max_idle_timeout = config.max_idle_timeout.map_or(0, millis);
+        parameters.max_udp_payload_size = u64::from(config.max_udp_payload_size);
+        parameters.initial_max_data = streams.connection_window;
+        parameters.initial_max_stream_data_bidi_local = streams.stream_window;
+        parameters.initial_max_stream_data_bidi_remote = streams.stream_window;
+        parameters.initial_max_stream_data_uni = streams.stream_window;
+        parameters.initial_max_streams_bidi = streams.max_bidi;
+        parameters.initial_max_streams_uni = streams.max_uni;
+        parameters.max_ack_delay = millis(config.ack.max_delay);
+        parameters.active_connection_id_limit = config.active_connection_id_limit.clamp(2, 8);
+        parameters.initial_source_connection_id = Some(self.paths.list.main().used_local_cid);
+        parameters.version_information = Some(VersionInformation { chosen: self.format.version, available });
+        parameters.max_datagram_frame_size = self.datagrams.local_maximum();
+        parameters.grease_quic_bit = config.grease;
+        parameters.initial_max_path_id = initial_max_path_id;
+        parameters.single_number_space = single_number_space;
+        parameters.alternative_address = self.paths.wants_alternatives();
+        parameters.min_ack_delay = Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000));
         if let Some(server) = &self.server {
             parameters.original_destination_connection_id = Some(self.handshake.original_dcid);
             parameters.retry_source_connection_id = self.handshake.retry_scid;

@@ -90,6 +90,7 @@ impl Incoming {
 
 /// Initial values of a server connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerStart {
     /// Version of the client's Initial.
     pub version: Version,

@@ -55,6 +55,7 @@ pub enum Route {
 
 /// Accepted server connection, to be created by the caller.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Accepted {
     /// Handle of the connection.
     pub handle: Handle,
@@ -172,7 +173,7 @@ impl Router {
                 let ids = (&datagram.payload[dcid], &datagram.payload[scid]);
                 return self.negotiate_version(now, datagram, ids);
             }
-            Err(HeaderError::Malformed) => return Route::Drop(DropReason::Malformed),
+            Err(_) => return Route::Drop(DropReason::Malformed),
         };
         if header.dcid.is_empty() {
             // A lookup by addresses would find a connection for every such datagram, so stateless resets are

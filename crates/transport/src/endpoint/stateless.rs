@@ -30,6 +30,7 @@ pub const BURST: u32 = 100;
 
 /// A stateless response, which the driver sends unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Response {
     /// Addresses and length.
     pub transmit: Transmit,

@@ -21,6 +21,7 @@ pub(crate) use self::route::{Carrier, Kinds};
 
 /// A scheduler's view of a path.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PathView {
     /// Path ID.
     pub id: PathId,
@@ -59,6 +60,28 @@ pub struct PathView {
 }
 
 impl PathView {
+    /// Creates the view of an available path that nothing was sent on, with a full congestion window free.
+    pub fn new(id: PathId, smoothed_rtt: Duration, window: u64, mtu: u64) -> Self {
+        Self {
+            id,
+            is_available: true,
+            is_failing: false,
+            smoothed_rtt,
+            min_rtt: smoothed_rtt,
+            way_back: smoothed_rtt / 2,
+            rtt_variation: Duration::ZERO,
+            has_rtt: true,
+            room: window,
+            window,
+            in_flight: 0,
+            mtu,
+            packets_sent: 0,
+            bytes_sent: 0,
+            last_sent: Time::ZERO,
+            weight: 1,
+        }
+    }
+
     /// Returns whether a full packet fits into the congestion window.
     pub fn has_room(&self) -> bool {
         self.room > 0
@@ -80,6 +103,7 @@ impl PathView {
 
 /// Data, control frames and acknowledgments that wait to be sent.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Work {
     /// Bytes of stream data and datagrams that wait to be sent for the first time.
     pub new: u64,
@@ -134,6 +158,7 @@ impl Work {
 
 /// A scheduler's decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pick {
     /// Path to send on; `None` waits until something changes.
     pub path: Option<PathId>,

@@ -2,6 +2,7 @@
 
 /// The sending half (RFC 9000 §3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SendState {
     /// Open, and nothing has been sent.
     #[default]

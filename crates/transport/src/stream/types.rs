@@ -35,6 +35,7 @@ configuration! {
 
 /// Priority of a stream among others with data to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Priority {
     /// Level; streams of a higher level are always sent first.
     pub level: i32,
@@ -42,6 +43,13 @@ pub struct Priority {
     /// are sent before the incremental ones of their level, one after the other by stream ID, but leave one
     /// packet of eight to the streams behind them.
     pub incremental: bool,
+}
+
+impl Priority {
+    /// Creates a priority.
+    pub const fn new(level: i32, incremental: bool) -> Self {
+        Self { level, incremental }
+    }
 }
 
 impl Default for Priority {
@@ -54,6 +62,7 @@ impl Default for Priority {
 /// Change of a stream's state, reported once. The methods of [`Streams`](super::Streams) return the state
 /// itself. The stream may no longer exist when its event is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StreamEvent {
     /// The peer opened streams. Call [`accept`](super::Streams::accept) until it returns `None`.
     Opened(Dir),
@@ -74,6 +83,7 @@ pub enum StreamEvent {
 
 /// Progress of the sending half of a stream, and the peer's remaining credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SendProgress {
     /// Number of bytes written.
     pub written: u64,
@@ -83,8 +93,16 @@ pub struct SendProgress {
     pub credit: u64,
 }
 
+impl SendProgress {
+    /// Creates the progress of a stream.
+    pub const fn new(written: u64, buffered: u64, credit: u64) -> Self {
+        Self { written, buffered, credit }
+    }
+}
+
 /// Reasons why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// Flow control or the send buffer has no room. [`StreamEvent::Writable`] reports when it has.
     #[error("no room for more data now")]
@@ -99,6 +117,7 @@ pub enum WriteError {
 
 /// Reasons why nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// Nothing has arrived. [`StreamEvent::Readable`] reports when something has.
     #[error("nothing to read now")]

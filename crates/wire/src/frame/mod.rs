@@ -24,6 +24,7 @@ pub const MAX_STREAM_COUNT: u64 = 1 << 60;
 
 /// Frame, borrowed from the packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Frame<'a> {
     /// Run of PADDING frames, with its length in bytes.
     Padding(usize),
@@ -287,6 +288,7 @@ impl Writer<'_> {
 
 /// Error in a packet's frames, which closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FrameError {
     /// Error code of the CONNECTION_CLOSE.
     pub code: TransportErrorCode,

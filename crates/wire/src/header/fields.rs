@@ -61,6 +61,7 @@ pub struct NewShort<'a> {
 
 /// Fields that header protection covers. They are not authenticated until the packet is decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unmasked {
     /// Length of the packet number, in bytes.
     pub pn_len: usize,

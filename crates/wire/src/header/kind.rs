@@ -4,6 +4,7 @@ use crate::SpaceId;
 
 /// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PacketKind {
     /// Initial.
     Initial,

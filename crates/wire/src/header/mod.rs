@@ -30,6 +30,7 @@ pub const RETRY_TAG_LEN: usize = 16;
 
 /// Packet of a datagram before header protection is removed. Offsets count from the packet's first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Protected {
     /// Kind of the packet.
     pub kind: PacketKind,
@@ -53,6 +54,7 @@ pub struct Protected {
 /// Reason that a packet cannot be parsed. Nothing in it is authenticated. The receiver discards it with the
 /// rest of the datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HeaderError {
     /// The header is truncated or invalid.
     Malformed,

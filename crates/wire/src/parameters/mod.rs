@@ -21,6 +21,7 @@ pub const ACK_DELAY_LIMIT: u64 = 1 << 14;
 
 /// Reason that transport parameters are rejected. The connection is closed with [`ParameterError::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParameterError {
     /// Always TRANSPORT_PARAMETER_ERROR.
     pub code: TransportErrorCode,
@@ -45,6 +46,7 @@ macro_rules! parameters {
     ($($(#[$doc:meta])* $id:literal from $from:ident: $field:ident: $type:ty = $default:expr;)*) => {
         /// Transport parameters of one endpoint. Absent parameters have the RFCs' defaults.
         #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct TransportParameters {
             $($(#[$doc])* pub $field: $type,)*
         }

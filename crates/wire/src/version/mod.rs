@@ -69,6 +69,7 @@ impl fmt::Display for Version {
 
 /// Wire format: everything that differs between versions.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Format {
     /// Version number.
     pub version: Version,
@@ -97,6 +98,7 @@ pub struct Format {
 
 /// HKDF labels of packet protection (RFC 9001 §5.1, RFC 9369 §3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Labels {
     /// AEAD key.
     pub key: &'static str,

@@ -14,7 +14,7 @@ struct FourPerRoundTrip;
 impl AckStrategy for FourPerRoundTrip {
     fn rule(&mut self, _: Time, arrival: &AckArrival) -> AckRule {
         match arrival.smoothed_rtt {
-            Some(rtt) => AckRule { threshold: 64, max_delay: rtt / 4, ..arrival.requested },
+            Some(rtt) => AckRule::new(64, rtt / 4, arrival.requested.reordering_threshold),
             None => arrival.requested,
         }
     }

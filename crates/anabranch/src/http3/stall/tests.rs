@@ -5,7 +5,7 @@ use std::task::ready;
 use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const STALLED: SendProgress = SendProgress { written: 1_000, buffered: 0, credit: 0 };
+const STALLED: SendProgress = SendProgress::new(1_000, 0, 0);
 
 fn limits() -> Limits {
     Limits { stall_timeout: TIMEOUT, ..Limits::default() }
@@ -37,16 +37,16 @@ async fn a_client_that_takes_nothing_is_given_up() {
     assert!(lasts(&mut stall, |start| (STALLED, steps(start, 1))).await.is_some());
     // A client that acknowledges nothing is reset, too.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
-    let unacknowledged = SendProgress { buffered: 1_000, credit: 5_000, ..STALLED };
+    let unacknowledged = SendProgress::new(1_000, 1_000, 5_000);
     assert!(lasts(&mut stall, |_| (unacknowledged, 7)).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn time_in_which_other_streams_are_served_does_not_count() {
     for waiting in [
-        SendProgress { credit: 5_000, ..STALLED },
-        SendProgress { buffered: 500, ..STALLED },
-        SendProgress { buffered: 500, credit: 1, ..STALLED },
+        SendProgress::new(1_000, 0, 5_000),
+        SendProgress::new(1_000, 500, 0),
+        SendProgress::new(1_000, 500, 1),
     ] {
         let mut stall = Stall::new(&limits(), &StalledResponses::default());
         assert_eq!(lasts(&mut stall, |start| (waiting, steps(start, 4))).await, None, "{waiting:?}");
@@ -57,7 +57,7 @@ async fn time_in_which_other_streams_are_served_does_not_count() {
 async fn the_slowest_progress_is_progress() {
     // One byte in 50 seconds, on this stream only.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
-    let slow = |start| (SendProgress { written: steps(start, 50), ..STALLED }, steps(start, 50));
+    let slow = |start| (SendProgress::new(steps(start, 50), 0, 0), steps(start, 50));
     assert_eq!(lasts(&mut stall, slow).await, None);
     // Progress restarts the timeout.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
@@ -90,7 +90,7 @@ async fn under_pressure_the_slowest_go_first() {
             // The responses begin ten seconds apart; the second one makes progress every two seconds.
             let begun = begin.elapsed().as_secs() >= 10 * index as u64;
             let written = if index == 1 { steps(begin, 2) } else { 7 };
-            let standing = || Some((SendProgress { written, ..STALLED }, 7));
+            let standing = || Some((SendProgress::new(written, 0, 0), 7));
             if begun && !so_far.contains(&index) && stall.poll_exhausted(cx, 100, standing).is_ready() {
                 so_far.push(index);
                 stall.on_progress();

@@ -135,7 +135,7 @@ impl ExchangeClient {
             StreamEvent::Writable(id) => running.with_sender(id, |sender| sender.pump(streams)),
             StreamEvent::Finished(id) => running.with_sender(id, Sender::on_finished),
             StreamEvent::Stopped(id, reason) => running.stopped(id, reason),
-            StreamEvent::Available(_) | StreamEvent::ResetAcknowledged(_) => Ok(()),
+            _ => Ok(()),
         };
         let done = running.forget_done();
         let every = running.plan.key_update_every;
@@ -197,13 +197,7 @@ impl Application for ExchangeClient {
             Event::NewToken(token) => self.config = self.config.clone().with_token(token),
             Event::PathChanged { .. } => self.moves += 1,
             Event::Closed(error) => self.on_closed(now, endpoint, &error.to_string()),
-            Event::HandshakeDataReady
-            | Event::PathOpened(_)
-            | Event::PathState { .. }
-            | Event::PathsAvailable
-            | Event::ServerAddresses
-            | Event::PathSilent(_)
-            | Event::PathAbandoned { .. } => {}
+            _ => {}
         }
     }
 }

@@ -79,7 +79,7 @@ impl ExchangeServer {
                     if planned { Ok(()) } else { Err(format!("stream {id} was stopped with code {reason}")) }
                 })?;
             }
-            StreamEvent::Available(_) | StreamEvent::ResetAcknowledged(_) => {}
+            _ => {}
         }
         connected.push(streams)?;
         connected.forget_done();

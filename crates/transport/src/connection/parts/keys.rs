@@ -36,7 +36,7 @@ impl KeyRing {
             PacketKind::ZeroRtt => self.early.as_deref(),
             PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.local),
             PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.local),
-            PacketKind::Retry | PacketKind::VersionNegotiation => None,
+            _ => None,
         }
     }
 
@@ -47,7 +47,7 @@ impl KeyRing {
             PacketKind::ZeroRtt => self.early.as_deref(),
             PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.remote),
             PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.remote),
-            PacketKind::Retry | PacketKind::VersionNegotiation => None,
+            _ => None,
         }
     }
 

@@ -53,15 +53,14 @@ fn config() -> StreamsConfig {
 
 /// Returns the transport parameters of an endpoint with this configuration.
 fn parameters(config: &StreamsConfig) -> TransportParameters {
-    TransportParameters {
-        initial_max_data: config.connection_window,
-        initial_max_stream_data_bidi_local: config.stream_window,
-        initial_max_stream_data_bidi_remote: config.stream_window,
-        initial_max_stream_data_uni: config.stream_window,
-        initial_max_streams_bidi: config.max_bidi,
-        initial_max_streams_uni: config.max_uni,
-        ..TransportParameters::default()
-    }
+    let mut parameters = TransportParameters::default();
+    parameters.initial_max_data = config.connection_window;
+    parameters.initial_max_stream_data_bidi_local = config.stream_window;
+    parameters.initial_max_stream_data_bidi_remote = config.stream_window;
+    parameters.initial_max_stream_data_uni = config.stream_window;
+    parameters.initial_max_streams_bidi = config.max_bidi;
+    parameters.initial_max_streams_uni = config.max_uni;
+    parameters
 }
 
 fn streams(side: Side, config: &StreamsConfig) -> Streams {

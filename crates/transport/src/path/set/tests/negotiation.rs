@@ -6,12 +6,11 @@ use super::*;
 use crate::{Numbering, NumberingChoice};
 
 fn offer(multiple: Option<u32>, single: Option<u64>) -> TransportParameters {
-    TransportParameters {
-        initial_max_path_id: multiple,
-        single_number_space: single,
-        initial_source_connection_id: Some(cid(0x80)),
-        ..TransportParameters::default()
-    }
+    let mut parameters = TransportParameters::default();
+    parameters.initial_max_path_id = multiple;
+    parameters.single_number_space = single;
+    parameters.initial_source_connection_id = Some(cid(0x80));
+    parameters
 }
 
 fn wanting(side: Side, choice: NumberingChoice) -> PathSet {
@@ -53,7 +52,8 @@ fn both_ends_get_the_numbering_that_both_allow() {
 #[test]
 fn multipath_without_connection_ids_is_a_violation() {
     let mut set = wanting(Side::Server, NumberingChoice::Only(Numbering::Multiple));
-    let theirs = TransportParameters { initial_source_connection_id: None, ..offer(Some(3), None) };
+    let mut theirs = offer(Some(3), None);
+    theirs.initial_source_connection_id = None;
     assert!(set.negotiate_multipath(&theirs).is_err());
 }
 

@@ -474,6 +474,6 @@ impl State {
         if let Some(error) = &self.ended {
             return Err(error.clone().into());
         }
-        Ok(self.core.datagrams().send_on(message, route)?)
+        self.core.datagrams().send_on(message, route).map_err(SendDatagramError::of)
     }
 }

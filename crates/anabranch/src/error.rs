@@ -177,8 +177,10 @@ impl From<ClosedStream> for WriteError {
     }
 }
 
-impl From<datagram::SendDatagramError> for SendDatagramError {
-    fn from(error: datagram::SendDatagramError) -> Self {
+impl SendDatagramError {
+    /// Converts the core's error.
+    #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+    pub(crate) fn of(error: datagram::SendDatagramError) -> Self {
         match error {
             datagram::SendDatagramError::TooLarge => Self::TooLarge,
             datagram::SendDatagramError::Blocked => Self::Blocked,

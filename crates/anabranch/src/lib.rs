@@ -68,17 +68,21 @@ mod tokens;
 mod wakers;
 
 pub use anabranch_tls::rustls;
-pub use anabranch_transport::recovery::{Config as RecoveryConfig, MtuConfig};
+pub use anabranch_transport::recovery::{
+    Config as RecoveryConfig, LossDelay, MtuConfig, Stats as RecoveryStats, UnknownLossDelay,
+};
 pub use anabranch_transport::schedule::Route;
 pub use anabranch_transport::stream::{ClosedStream, Priority, StreamsConfig};
 pub use anabranch_transport::{
-    AckConfig, AlternativeAddress, AnnounceError, ClientConfig, ConnectionError, ConnectionStats,
-    EndpointConfig, FourTuple, IdleReason, MAX_PATHS, MigrateError, MultipathConfig, Numbering,
-    NumberingChoice, Obstacle, OpenPathError as PathRefusal, PathError, PathInfo, PathState, PathStatus,
-    PreferredAddresses, RetryPolicy, ServerConfig, Silence, TransportConfig, TransportError,
+    AckConfig, AckStats, AlternativeAddress, AnnounceError, CidRotation, ClientConfig, Closure,
+    ConnectError as ConnectRefusal, ConnectionError, ConnectionStats, EndpointConfig, FourTuple, IdleReason,
+    LossScan, MAX_PATHS, MigrateError, MultipathConfig, Numbering, NumberingChoice, Obstacle,
+    OpenPathError as PathRefusal, PathError, PathInfo, PathState, PathStatus, PathTotals, PreferredAddresses,
+    ReceivedBytes, RetryPolicy, ServerConfig, Silence, TransportConfig, TransportError, UnknownName,
+    WindowRule,
 };
 pub use anabranch_wire::{
-    ConnectionId, InvalidSetting, PathId, RegisterError, StreamId, TransportErrorCode, VarInt,
+    ConnectionId, Dir, InvalidSetting, PathId, RegisterError, Side, StreamId, TransportErrorCode, VarInt,
     VarIntTooLarge, Version, alert_name,
 };
 
@@ -109,15 +113,16 @@ pub mod acknowledge {
     pub use anabranch_transport::acknowledge::{
         AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming, CustomAckStrategy,
     };
+    pub use anabranch_transport::{AckPath, AckScope, FrequencyRule, Horizon, RangeOrder};
 }
 
 /// Congestion control of one path, for programs that choose a controller or supply their own.
 pub mod congestion {
-    pub use anabranch_transport::recovery::Rtt;
     pub use anabranch_transport::recovery::congestion::{
         Acked, Algorithm, Congested, Controller, ControllerFactory, CustomController, Departure, LostPacket,
         RateSample, Sibling, Start, State, UnknownAlgorithm,
     };
+    pub use anabranch_transport::recovery::{InitialWindow, PacingBurst, PacingGain, Rtt};
 }
 
 /// Schedulers, for programs that choose one or supply their own.
@@ -130,12 +135,19 @@ pub mod schedule {
 
 /// Events of a connection as they happen, for observers ([`Endpoint::set_observer`]).
 pub mod trace {
-    pub use anabranch_transport::trace::{Observer, TraceEvent};
-    pub use anabranch_wire::{Frame, Frames, Time};
+    pub use anabranch_transport::trace::{DropReason, Observer, PacketTrace, TimerKind, TraceEvent};
+    pub use anabranch_wire::{
+        Ack, AckRanges, AddressFlags, ConnectionClose, Direction, EcnCounts, Frame, FrameError, Frames,
+        NewConnectionId, PacketKind, PreferredAddress, ResetToken, SpaceId, Stream, Time,
+        TransportParameters, VersionInformation,
+    };
 }
 
 /// TLS configurations, for programs that create a [`ClientConfig`] or a [`ServerConfig`] from one of their
 /// own.
 pub mod tls {
-    pub use anabranch_tls::{ClientConfig, ConfigError, ServerConfig, TICKET_KEY_LEN, TicketKeys};
+    pub use anabranch_tls::{
+        ClientConfig, ClientConfigBuilder, ConfigError, ServerConfig, ServerConfigBuilder, TICKET_KEY_LEN,
+        TicketKeys, TicketKeysError,
+    };
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anabranch_transport::{Datagram, Response, Route};
+use anabranch_transport::{Datagram, Response, RouterAction};
 use anabranch_wire::Time;
 use tracing::{debug, trace};
 
@@ -89,25 +89,27 @@ impl Step {
 impl Table {
     fn step(&mut self, now: Time, datagram: &Datagram<'_>) -> Step {
         match self.router.route(now, datagram) {
-            Route::Connection(handle) => {
+            RouterAction::Connection(handle) => {
                 self.connection(handle).cloned().map_or(Step::Nothing, Step::Deliver)
             }
-            Route::Reset(handle) => self.connection(handle).cloned().map_or(Step::Nothing, Step::Reset),
-            Route::Respond(response) => Step::Respond(response),
-            Route::Incoming(incoming) if self.closed || self.handles == 0 => {
+            RouterAction::Reset(handle) => {
+                self.connection(handle).cloned().map_or(Step::Nothing, Step::Reset)
+            }
+            RouterAction::Respond(response) => Step::Respond(response),
+            RouterAction::Incoming(incoming) if self.closed || self.handles == 0 => {
                 self.router.refuse(now, incoming).map_or(Step::Nothing, Step::Respond)
             }
-            Route::Incoming(incoming) => {
+            RouterAction::Incoming(incoming) => {
                 debug!(target: ENDPOINT, peer = %incoming.remote_address(), "a client comes");
                 self.incoming.push_back(incoming);
                 self.accepting.wake();
                 Step::Nothing
             }
-            Route::Drop(why) => {
+            RouterAction::Drop(why) => {
                 trace!(target: ENDPOINT, peer = %datagram.tuple.remote, ?why, "a datagram is dropped");
                 Step::Nothing
             }
-            Route::Buffered => Step::Nothing,
+            RouterAction::Buffered => Step::Nothing,
         }
     }
 }

@@ -32,7 +32,7 @@ impl Datagrams {
             Some(error) => Err(error.into()),
             None => {
                 let sent = access.session.send_datagram(access.core.datagrams(), id, payload);
-                sent.map_err(SendDatagramError::from)
+                sent.map_err(SendDatagramError::of)
             }
         })
     }

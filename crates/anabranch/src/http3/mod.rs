@@ -24,8 +24,8 @@ mod server;
 mod stall;
 mod state;
 
-pub use anabranch_http3::message::Protocol;
-pub use anabranch_http3::{Code, Config, Priority, Settings};
+pub use anabranch_http3::message::{InvalidMessage, Protocol};
+pub use anabranch_http3::{Code, Config, Error as ProtocolError, Priority, Settings};
 
 pub use self::body::Body;
 pub use self::client::{Client, ClientBuilder};

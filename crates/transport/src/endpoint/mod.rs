@@ -21,7 +21,7 @@ pub use self::incoming::{
     Incoming, MAX_BUFFERED_UNVALIDATED, MAX_BUFFERED_VALIDATED, MAX_FIRST_DATAGRAM, ServerStart,
     StoredDatagram,
 };
-pub use self::router::{Accepted, Handle, MIN_INITIAL_DATAGRAM, MIN_INITIAL_DCID_LEN, Route, Router};
+pub use self::router::{Accepted, Handle, MIN_INITIAL_DATAGRAM, MIN_INITIAL_DCID_LEN, Router, RouterAction};
 pub(crate) use self::shared::Waiting;
 pub use self::shared::{MAX_UNVALIDATED_MEMORY, Shared};
 pub use self::stateless::{
@@ -206,7 +206,7 @@ impl Endpoint {
         let mut rest = batch;
         while let Some(first) = rest.first_mut() {
             let route = self.router.route(now, first);
-            let Route::Connection(handle) = route else {
+            let RouterAction::Connection(handle) = route else {
                 self.follow(now, route);
                 rest = &mut rest[1..];
                 continue;
@@ -227,7 +227,7 @@ impl Endpoint {
         let mut other = None;
         while let Some(next) = batch.get_mut(len) {
             match self.router.route(now, next) {
-                Route::Connection(same) if same == handle => len += 1,
+                RouterAction::Connection(same) if same == handle => len += 1,
                 route => {
                     other = Some(route);
                     break;
@@ -241,7 +241,7 @@ impl Endpoint {
         }
         match other {
             // Routed again: the datagrams before it may have changed its route.
-            None | Some(Route::Connection(_)) => rest,
+            None | Some(RouterAction::Connection(_)) => rest,
             Some(route) => {
                 self.follow(now, route);
                 &mut rest[1..]
@@ -250,20 +250,20 @@ impl Endpoint {
     }
 
     /// Carries out the router's decision about a datagram that belongs to no connection.
-    fn follow(&mut self, now: Time, route: Route) {
+    fn follow(&mut self, now: Time, route: RouterAction) {
         match route {
-            Route::Connection(_) | Route::Buffered | Route::Drop(_) => {}
-            Route::Reset(handle) => {
+            RouterAction::Connection(_) | RouterAction::Buffered | RouterAction::Drop(_) => {}
+            RouterAction::Reset(handle) => {
                 if let Some(slot) = self.slot(handle) {
                     slot.connection.handle_reset(now);
                     self.schedule(handle);
                 }
             }
-            Route::Incoming(incoming) if self.auto_accept => {
+            RouterAction::Incoming(incoming) if self.auto_accept => {
                 self.accept(now, incoming, None);
             }
-            Route::Incoming(incoming) => self.incoming.push_back(incoming),
-            Route::Respond(response) => self.respond(Some(response)),
+            RouterAction::Incoming(incoming) => self.incoming.push_back(incoming),
+            RouterAction::Respond(response) => self.respond(Some(response)),
         }
     }
 

@@ -38,7 +38,7 @@ pub struct Handle(pub usize);
 
 /// The router's decision about a datagram.
 #[derive(Debug)]
-pub enum Route {
+pub enum RouterAction {
     /// The datagram belongs to this connection and must be passed to it.
     Connection(Handle),
     /// The datagram is a stateless reset of this connection (RFC 9000 §10.3.1).
@@ -166,38 +166,38 @@ impl Router {
     }
 
     /// Decides on a datagram received at `now`.
-    pub fn route(&mut self, now: Time, datagram: &Datagram<'_>) -> Route {
+    pub fn route(&mut self, now: Time, datagram: &Datagram<'_>) -> RouterAction {
         let header = match parse_packet(datagram.payload, self.shared.cid_len()) {
             Ok(header) => header,
             Err(HeaderError::UnknownVersion { dcid, scid, .. }) => {
                 let ids = (&datagram.payload[dcid], &datagram.payload[scid]);
                 return self.negotiate_version(now, datagram, ids);
             }
-            Err(_) => return Route::Drop(DropReason::Malformed),
+            Err(_) => return RouterAction::Drop(DropReason::Malformed),
         };
         if header.dcid.is_empty() {
             // A lookup by addresses would find a connection for every such datagram, so stateless resets are
             // checked first.
             let by_tuple = self.tuples.get(&tuple_key(&datagram.tuple)).copied();
-            let found = self.reset_target(datagram.payload).map(Route::Reset);
-            if let Some(route) = found.or(by_tuple.map(Route::Connection)) {
+            let found = self.reset_target(datagram.payload).map(RouterAction::Reset);
+            if let Some(route) = found.or(by_tuple.map(RouterAction::Connection)) {
                 return route;
             }
         }
         match self.cids.get(&header.dcid) {
-            Some(&Target::Connection(handle)) => Route::Connection(handle),
+            Some(&Target::Connection(handle)) => RouterAction::Connection(handle),
             Some(&Target::Incoming(key)) => {
                 let kept = self.incoming.get_mut(key).is_some_and(|buffer| buffer.push(datagram));
-                if kept { Route::Buffered } else { Route::Drop(DropReason::Unexpected) }
+                if kept { RouterAction::Buffered } else { RouterAction::Drop(DropReason::Unexpected) }
             }
             None => self.route_unknown(now, datagram, &header),
         }
     }
 
     /// Routes a packet that belongs to no connection.
-    fn route_unknown(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> Route {
+    fn route_unknown(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> RouterAction {
         if let Some(handle) = self.reset_target(datagram.payload) {
-            return Route::Reset(handle);
+            return RouterAction::Reset(handle);
         }
         match header.kind {
             PacketKind::Initial => self.on_initial(now, datagram, header),
@@ -205,7 +205,7 @@ impl Router {
             // A client that has our stateless reset token, but whose handshake is not confirmed yet, may send
             // only Handshake packets as probes.
             PacketKind::Handshake if self.server.is_some() => self.reset(now, datagram, &header.dcid),
-            _ => Route::Drop(DropReason::UnknownConnectionId),
+            _ => RouterAction::Drop(DropReason::UnknownConnectionId),
         }
     }
 
@@ -219,23 +219,23 @@ impl Router {
     }
 
     /// Responds to a packet of an unknown connection with a stateless reset (RFC 9000 §10.3).
-    fn reset(&mut self, now: Time, datagram: &Datagram<'_>, dcid: &ConnectionId) -> Route {
+    fn reset(&mut self, now: Time, datagram: &Datagram<'_>, dcid: &ConnectionId) -> RouterAction {
         // A peer has no stateless reset token for a zero-length connection ID.
         if !dcid.is_empty() && datagram.payload.len() >= stateless::MIN_RESET_TRIGGER && self.resets.take(now)
         {
             let token = self.shared.reset_token(dcid);
             if let Some(bytes) = stateless::reset(&mut self.random, &token, datagram.payload.len()) {
-                return Route::Respond(Response::new(datagram.tuple, bytes));
+                return RouterAction::Respond(Response::new(datagram.tuple, bytes));
             }
         }
-        Route::Drop(DropReason::UnknownConnectionId)
+        RouterAction::Drop(DropReason::UnknownConnectionId)
     }
 
     /// Responds to a long header of an unsupported version, whose connection IDs are `(dcid, scid)` (RFC 9000
     /// §6.1). Packets of version 0 do not get here: a Version Negotiation packet is never answered.
-    fn negotiate_version(&mut self, now: Time, datagram: &Datagram<'_>, ids: (&[u8], &[u8])) -> Route {
+    fn negotiate_version(&mut self, now: Time, datagram: &Datagram<'_>, ids: (&[u8], &[u8])) -> RouterAction {
         if let Some(handle) = self.reset_target(datagram.payload) {
-            return Route::Reset(handle);
+            return RouterAction::Reset(handle);
         }
         // RFC 9000 §5.2.2: only datagrams large enough to start a connection are answered.
         let large_enough = datagram.payload.len() >= MIN_INITIAL_DATAGRAM;
@@ -249,16 +249,16 @@ impl Router {
                     ids.0,
                     ids.1,
                 );
-                Route::Respond(Response::new(datagram.tuple, bytes))
+                RouterAction::Respond(Response::new(datagram.tuple, bytes))
             }
-            _ => Route::Drop(DropReason::UnexpectedVersion),
+            _ => RouterAction::Drop(DropReason::UnexpectedVersion),
         }
     }
 
     /// Handles a client's first packet and, if all checks pass, creates an [`Incoming`].
-    fn on_initial(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> Route {
+    fn on_initial(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> RouterAction {
         let (Some(server), Some(version)) = (self.server.clone(), header.version) else {
-            return Route::Drop(DropReason::UnknownConnectionId);
+            return RouterAction::Drop(DropReason::UnknownConnectionId);
         };
         let Some(format) = version.format().filter(|_| server.transport.versions.contains(&version)) else {
             return self.negotiate_version(now, datagram, (&header.dcid, &header.scid));
@@ -267,7 +267,7 @@ impl Router {
             || header.dcid.len() < MIN_INITIAL_DCID_LEN
             || header.end > MAX_FIRST_DATAGRAM
         {
-            return Route::Drop(DropReason::Malformed);
+            return RouterAction::Drop(DropReason::Malformed);
         }
         let token = &datagram.payload[header.token.clone()];
         let proof = self.check_token(now, &server, datagram.tuple.remote, token, &header.dcid);
@@ -280,13 +280,13 @@ impl Router {
             return self.respond_refusal(now, &hello, TransportErrorCode::CONNECTION_REFUSED);
         }
         if !hello.validated && must_retry(server.retry, waiting, server.max_incoming) {
-            return Route::Respond(self.retry_response(now, &hello));
+            return RouterAction::Respond(self.retry_response(now, &hello));
         }
         if waiting >= server.max_incoming {
             return self.respond_refusal(now, &hello, TransportErrorCode::CONNECTION_REFUSED);
         }
         if !is_authentic(format, datagram.payload, header) {
-            return Route::Drop(DropReason::Undecryptable);
+            return RouterAction::Drop(DropReason::Undecryptable);
         }
         let key = self.incoming.insert(Buffer::new(&hello));
         self.cids.insert(hello.dcid, Target::Incoming(key));
@@ -294,7 +294,7 @@ impl Router {
         let len =
             if datagram.payload.len() > MAX_FIRST_DATAGRAM { header.end } else { datagram.payload.len() };
         let first = StoredDatagram::copy(datagram, len);
-        Route::Incoming(Incoming { key, hello: Box::new(hello), first })
+        RouterAction::Incoming(Incoming { key, hello: Box::new(hello), first })
     }
 
     fn check_token(
@@ -312,8 +312,9 @@ impl Router {
         self.tokens.check(self.shared.token_key(), now, token, remote, dcid, lifetimes)
     }
 
-    fn respond_refusal(&mut self, now: Time, hello: &Hello, code: TransportErrorCode) -> Route {
-        self.refusal(now, hello, code).map_or(Route::Drop(DropReason::Unexpected), Route::Respond)
+    fn respond_refusal(&mut self, now: Time, hello: &Hello, code: TransportErrorCode) -> RouterAction {
+        self.refusal(now, hello, code)
+            .map_or(RouterAction::Drop(DropReason::Unexpected), RouterAction::Respond)
     }
 
     fn refusal(&mut self, now: Time, hello: &Hello, code: TransportErrorCode) -> Option<Response> {

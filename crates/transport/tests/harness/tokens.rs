@@ -11,7 +11,9 @@ use std::sync::Arc;
 use anabranch_testkit::packets::Initial;
 use anabranch_testkit::seeded::{Trust, seed_thread};
 use anabranch_transport::wire::{ConnectionId, Time, parse_packet};
-use anabranch_transport::{Datagram, EndpointConfig, FourTuple, RetryPolicy, Route, Router, ServerConfig};
+use anabranch_transport::{
+    Datagram, EndpointConfig, FourTuple, RetryPolicy, Router, RouterAction, ServerConfig,
+};
 
 /// Maximum length of a token that fits into an Initial of 1200 bytes with its headers.
 const MAX_TOKEN: usize = 1_000;
@@ -39,14 +41,14 @@ fn tuple() -> FourTuple {
     FourTuple { local: (Ipv4Addr::new(10, 0, 0, 2), 443).into(), remote: client() }
 }
 
-fn route(router: &mut Router, dcid: &ConnectionId, token: &[u8]) -> Route {
+fn route(router: &mut Router, dcid: &ConnectionId, token: &[u8]) -> RouterAction {
     let mut packet = Initial::new(dcid, token).seal();
     router.route(NOW, &Datagram { tuple: tuple(), ecn: None, payload: &mut packet })
 }
 
 /// Returns the Destination Connection ID and the token that a client uses after this router's Retry.
 fn retried(router: &mut Router) -> (ConnectionId, Vec<u8>) {
-    let Route::Respond(response) = route(router, &ConnectionId::new(&[9; 8]).unwrap(), &[]) else {
+    let RouterAction::Respond(response) = route(router, &ConnectionId::new(&[9; 8]).unwrap(), &[]) else {
         panic!("a Retry");
     };
     let header = parse_packet(&response.bytes, 8).unwrap();
@@ -68,16 +70,16 @@ pub(crate) fn run(data: &[u8]) {
     token.resize(genuine.len().max(data.len()).min(MAX_TOKEN), 0);
     token.iter_mut().zip(data).for_each(|(byte, change)| *byte ^= change);
     match route(&mut router, &dcid, &token) {
-        Route::Incoming(incoming) => {
+        RouterAction::Incoming(incoming) => {
             assert!(incoming.address_validated(), "under this policy nobody else comes in");
             let is_ours = token == sealed || token == genuine && !genuine.is_empty();
             assert!(is_ours, "only what was sealed here validates an address");
         }
-        Route::Respond(response) => {
+        RouterAction::Respond(response) => {
             assert!(token != genuine || genuine.is_empty(), "a genuine token is good");
             assert!(response.bytes.len() <= 3 * 1_200);
         }
-        Route::Drop(_) => assert!(token != genuine),
+        RouterAction::Drop(_) => assert!(token != genuine),
         other => panic!("{other:?}"),
     }
 }

@@ -22,11 +22,11 @@ fn client_only() -> Router {
     Router::new(&endpoint_config(2), None)
 }
 
-fn route(router: &mut Router, from: u32, bytes: &[u8]) -> Route {
+fn route(router: &mut Router, from: u32, bytes: &[u8]) -> RouterAction {
     route_at(router, NOW, from, bytes)
 }
 
-fn route_at(router: &mut Router, now: Time, from: u32, bytes: &[u8]) -> Route {
+fn route_at(router: &mut Router, now: Time, from: u32, bytes: &[u8]) -> RouterAction {
     let mut bytes = bytes.to_vec();
     let original = bytes.clone();
     let route = router.route(now, &datagram(tuple(from), &mut bytes));
@@ -39,31 +39,31 @@ fn v1_initial(dcid: u64, token: &[u8]) -> Vec<u8> {
 }
 
 #[track_caller]
-fn incoming(route: Route) -> Incoming {
-    let Route::Incoming(incoming) = route else { panic!("{route:?}") };
+fn incoming(route: RouterAction) -> Incoming {
+    let RouterAction::Incoming(incoming) = route else { panic!("{route:?}") };
     incoming
 }
 
 #[track_caller]
-fn response(route: Route) -> Response {
-    let Route::Respond(response) = route else { panic!("{route:?}") };
+fn response(route: RouterAction) -> Response {
+    let RouterAction::Respond(response) = route else { panic!("{route:?}") };
     assert_eq!(response.transmit.len, response.bytes.len());
     assert_eq!(response.transmit.segment_size, response.bytes.len());
     response
 }
 
 #[track_caller]
-fn dropped(route: Route) -> DropReason {
+fn dropped(route: RouterAction) -> DropReason {
     match route {
-        Route::Drop(reason) => reason,
+        RouterAction::Drop(reason) => reason,
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn connection(route: Route) -> Handle {
+fn connection(route: RouterAction) -> Handle {
     match route {
-        Route::Connection(handle) => handle,
+        RouterAction::Connection(handle) => handle,
         other => panic!("{other:?}"),
     }
 }
@@ -113,7 +113,7 @@ fn a_first_initial_becomes_a_connection() {
     assert_eq!((router.waiting(), router.connections()), (0, 1));
 
     router.on_event(accepted.handle, &EndpointEvent::Drained);
-    assert!(!matches!(route(&mut router, 1, &short(&start.local_cid, 30)), Route::Connection(_)));
+    assert!(!matches!(route(&mut router, 1, &short(&start.local_cid, 30)), RouterAction::Connection(_)));
     assert_eq!(router.connections(), 1, "the handle is taken until it is removed");
     router.remove(accepted.handle);
     assert_eq!((router.connections(), router.cids.len()), (0, 0));
@@ -282,11 +282,11 @@ fn a_full_server_refuses_within_a_budget() {
     assert_eq!(code(&refusal, 2), refused);
     assert_eq!(code(&response(route(&mut router, 3, &v1_initial(3, &[]))), 3), refused);
     let told = (4..4 + 2 * u64::from(BURST))
-        .filter(|&n| matches!(route(&mut router, 4, &v1_initial(n, &[])), Route::Respond(_)));
+        .filter(|&n| matches!(route(&mut router, 4, &v1_initial(n, &[])), RouterAction::Respond(_)));
     assert_eq!(told.count(), BURST as usize - 2);
     let later = NOW + Duration::from_secs(1) / REFUSALS_PER_SECOND * 3;
-    let told =
-        (4..8).filter(|_| matches!(route_at(&mut router, later, 4, &v1_initial(9, &[])), Route::Respond(_)));
+    let told = (4..8)
+        .filter(|_| matches!(route_at(&mut router, later, 4, &v1_initial(9, &[])), RouterAction::Respond(_)));
     assert_eq!(told.count(), 3);
 
     let mut router = server(|_| {});
@@ -304,8 +304,8 @@ fn row_9_a_flood_of_initials_keeps_bounded_state() {
     let mut retries = 0;
     for n in 0..5_000 {
         match route(&mut router, n, &v1_initial(u64::from(n), &[])) {
-            Route::Incoming(incoming) => kept.push(incoming),
-            Route::Respond(response) => {
+            RouterAction::Incoming(incoming) => kept.push(incoming),
+            RouterAction::Respond(response) => {
                 assert_eq!(parse_packet(&response.bytes, 8).unwrap().kind, PacketKind::Retry);
                 assert!(response.bytes.len() < 200);
                 retries += 1;
@@ -357,7 +357,8 @@ fn early_packets_wait_with_their_connection_within_bounds() {
             DropReason::Unexpected,
             "not the client"
         );
-        let kept = (0..1000).filter(|_| matches!(route(&mut router, 1, &zero_rtt(1, 100)), Route::Buffered));
+        let kept =
+            (0..1000).filter(|_| matches!(route(&mut router, 1, &zero_rtt(1, 100)), RouterAction::Buffered));
         let kept = kept.count();
         let limit = if validated { MAX_BUFFERED_VALIDATED } else { MAX_BUFFERED_UNVALIDATED };
         assert!(kept > 3 && kept * (100 + size_of::<StoredDatagram>()) <= limit);
@@ -383,7 +384,7 @@ fn a_client_is_found_by_its_connection_ids() {
     router.on_event(two, &EndpointEvent::CidRetired(cid(5)));
     assert_eq!(connection(route(&mut router, 1, &short(&cid(5), 40))), one);
     router.on_event(one, &EndpointEvent::CidRetired(cid(5)));
-    assert!(!matches!(route(&mut router, 1, &short(&cid(5), 40)), Route::Connection(_)));
+    assert!(!matches!(route(&mut router, 1, &short(&cid(5), 40)), RouterAction::Connection(_)));
     router.remove(one);
     router.remove(two);
     assert_eq!((router.cids.len(), router.connections()), (0, 0));
@@ -407,7 +408,7 @@ fn without_connection_ids_the_addresses_decide() {
     assert_eq!(connection(route(&mut router, 2, &short(&[], 40))), two);
     assert_eq!(dropped(route(&mut router, 3, &short(&[], 40))), DropReason::UnknownConnectionId);
     router.on_event(one, &EndpointEvent::ResetTokenAdded(ResetToken([0x5a; 16])));
-    assert!(matches!(route(&mut router, 1, &short(&[], 40)), Route::Reset(handle) if handle == one));
+    assert!(matches!(route(&mut router, 1, &short(&[], 40)), RouterAction::Reset(handle) if handle == one));
     router.remove(one);
     assert!(router.tuples.len() == 1 && router.reset_tokens.is_empty());
     assert!(router.connect(tuple(1)).is_some());
@@ -444,7 +445,7 @@ fn row_20_resets_shrink_and_are_capped() {
     let mut other = server(|_| {});
     let mut packet = short(&id, 1200);
     let mut turns = 0;
-    while let Route::Respond(reset) = route(&mut other, 1, &packet) {
+    while let RouterAction::Respond(reset) = route(&mut other, 1, &packet) {
         packet = reset.bytes;
         std::mem::swap(&mut router, &mut other);
         turns += 1;
@@ -455,7 +456,8 @@ fn row_20_resets_shrink_and_are_capped() {
     let mut sent = 0;
     for micros in 0..100_000 {
         let now = NOW + Duration::from_micros(micros);
-        sent += u32::from(matches!(route_at(&mut router, now, 1, &short(&id, 100)), Route::Respond(_)));
+        sent +=
+            u32::from(matches!(route_at(&mut router, now, 1, &short(&id, 100)), RouterAction::Respond(_)));
     }
     assert!(
         (RESETS_PER_SECOND / 10..=RESETS_PER_SECOND / 10 + BURST).contains(&sent),
@@ -490,7 +492,7 @@ fn a_stateless_reset_is_recognised_until_its_token_is_gone() {
     router.on_event(handle, &EndpointEvent::ResetTokenAdded(token));
     let mut reset = short(&cid(0xbad), 40);
     reset[24..].copy_from_slice(&token.0);
-    let is_reset = |route: Route| matches!(route, Route::Reset(to) if to == handle);
+    let is_reset = |route: RouterAction| matches!(route, RouterAction::Reset(to) if to == handle);
     assert!(is_reset(route(&mut router, 1, &reset)));
     assert!(is_reset(route(&mut router, 1, &reset[40 - MIN_RESET_LEN..])));
     assert!(!is_reset(route(&mut router, 1, &reset[40 - MIN_RESET_LEN + 1..])));
@@ -531,7 +533,7 @@ fn row_24_junk_costs_no_state_and_little_answer() {
     let mut sent = 0;
     for micros in 0..100_000 {
         let now = NOW + Duration::from_micros(micros);
-        sent += u32::from(matches!(route_at(&mut router, now, 1, &unknown), Route::Respond(_)));
+        sent += u32::from(matches!(route_at(&mut router, now, 1, &unknown), RouterAction::Respond(_)));
     }
     let per_tenth = NEGOTIATIONS_PER_SECOND / 10;
     assert!((per_tenth..=per_tenth + BURST).contains(&sent), "{sent} answers in 0.1 s");
@@ -589,7 +591,7 @@ fn arbitrary_datagrams_do_no_harm() {
                 bytes[..len].copy_from_slice(&initial[..len]);
             }
             let mut router = router.borrow_mut();
-            if let Route::Incoming(incoming) = route(&mut router, 1, &bytes) {
+            if let RouterAction::Incoming(incoming) = route(&mut router, 1, &bytes) {
                 router.ignore(incoming);
             }
             Ok(())

@@ -1,8 +1,18 @@
 //! `cargo xtask interface`: compares the public interface of each library with its listing in
-//! `docs/interface/`, so that changes are visible in review.
+//! `docs/interface/`, so that changes are visible in review. Types that cannot grow, and types that programs
+//! meet but cannot name, are errors unless `docs/interface/exemptions.txt` gives a reason.
 
-use std::path::Path;
+mod exemptions;
+mod growth;
+mod reach;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use serde_json::Value;
+
+use self::exemptions::Exemptions;
 
 /// Libraries for use by other projects.
 const LIBRARIES: [&str; 7] = [
@@ -31,8 +41,11 @@ pub(crate) struct Arguments {
 /// Compares the interfaces with their listings, or writes the listings. Returns whether they are equal.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let mut same = true;
+    let mut exemptions = Exemptions::read(root)?;
+    let mut rigid = Vec::new();
     for library in LIBRARIES {
         let listing = list(root, library)?;
+        rigid.extend(growth::rigid(&listing, &mut exemptions));
         let file = root.join(FOLDER).join(format!("{library}.txt"));
         if arguments.write {
             std::fs::create_dir_all(root.join(FOLDER)).map_err(|error| format!("{FOLDER}: {error}"))?;
@@ -54,7 +67,28 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     if !same {
         println!("if this is meant: cargo xtask interface --write, and a line in CHANGELOG.md");
     }
-    Ok(same)
+    let unnamed = reach::unnamed(&documented(root)?, &mut exemptions);
+    rigid.iter().for_each(|path| println!("{path}: not #[non_exhaustive], and not in {}", exemptions::FILE));
+    unnamed.iter().for_each(|what| println!("anabranch does not re-export {what}"));
+    let unused: Vec<_> = exemptions.unused().collect();
+    unused.iter().for_each(|path| println!("{}: {path} needs no line", exemptions::FILE));
+    Ok(same && rigid.is_empty() && unnamed.is_empty() && unused.is_empty())
+}
+
+/// Reads what rustdoc has written of each library, by the names of their crates.
+fn documented(root: &Path) -> Result<BTreeMap<String, Value>, String> {
+    let read = |library: &str| {
+        let file = json_file(root, library);
+        let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok((library.replace('-', "_"), value))
+    };
+    LIBRARIES.into_iter().map(read).collect()
+}
+
+/// Returns the file that rustdoc writes for a library.
+fn json_file(root: &Path, library: &str) -> PathBuf {
+    root.join(format!("target/doc/{}.json", library.replace('-', "_")))
 }
 
 /// Runs rustdoc with this process's arguments, if cargo calls this program as rustdoc. The JSON output of
@@ -85,8 +119,7 @@ fn list(root: &Path, library: &str) -> Result<String, String> {
             String::from_utf8_lossy(&output.stderr).trim()
         ));
     }
-    let json = root.join(format!("target/doc/{}.json", library.replace('-', "_")));
-    let interface = public_api::Builder::from_rustdoc_json(json)
+    let interface = public_api::Builder::from_rustdoc_json(json_file(root, library))
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
         .omit_auto_derived_impls(true)

@@ -327,7 +327,7 @@ impl Connection {
     /// Closes the connection at once. Its streams end, and data that the peer has not received yet is lost.
     /// CONNECTION_CLOSE carries `code` (at most 2^62 - 1) and `reason` to the peer's application.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
-        self.0.close(code.get(), Bytes::copy_from_slice(reason));
+        self.0.close(code, Bytes::copy_from_slice(reason));
     }
 
     /// Waits until the connection has ended, and returns the reason.

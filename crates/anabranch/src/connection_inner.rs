@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError, Event, Handle, PathState};
-use anabranch_wire::{Dir, PathId, StreamId, Time};
+use anabranch_wire::{Dir, PathId, StreamId, Time, VarInt};
 use bytes::Bytes;
 #[cfg(any(feature = "http3", feature = "interfaces"))]
 use tracing::Span;
@@ -78,7 +78,7 @@ pub(crate) struct Writer {
     pub(crate) room: Option<Waker>,
     /// Task that waits for the peer to stop or acknowledge the stream.
     pub(crate) end: Option<Waker>,
-    pub(crate) stopped: Option<u64>,
+    pub(crate) stopped: Option<VarInt>,
 }
 
 /// Waiting tasks, by the direction of the streams that they wait for.
@@ -159,7 +159,7 @@ impl ConnectionInner {
     }
 
     /// Closes the connection, and wakes all waiting tasks at once.
-    pub(crate) fn close(&self, code: u64, reason: Bytes) {
+    pub(crate) fn close(&self, code: VarInt, reason: Bytes) {
         let mut woken = Vec::new();
         self.update(|state| {
             let now = self.driver.now();

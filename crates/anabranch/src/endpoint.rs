@@ -242,7 +242,7 @@ impl Endpoint {
         let reason = Bytes::copy_from_slice(reason);
         for connection in connections {
             if connection.with_state(|state| state.ended.is_none()) {
-                connection.close(code.get(), reason.clone());
+                connection.close(code, reason.clone());
             }
         }
     }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use anabranch_transport::stream::ClosedStream;
 use anabranch_transport::{self as core, ConnectionError, datagram};
+use anabranch_wire::VarInt;
 
 /// Reason why a connection attempt could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +100,7 @@ pub enum OpenPathError {
 pub enum WriteError {
     /// The peer stopped the stream with this error code of its application (STOP_SENDING).
     #[error("the peer stopped the stream with code {0}")]
-    Stopped(u64),
+    Stopped(VarInt),
     /// The connection has ended.
     #[error("the connection is lost: {0}")]
     ConnectionLost(#[from] ConnectionError),
@@ -114,7 +115,7 @@ pub enum WriteError {
 pub enum ReadError {
     /// The peer reset the stream with this error code of its application (RESET_STREAM).
     #[error("the peer reset the stream with code {0}")]
-    Reset(u64),
+    Reset(VarInt),
     /// The connection has ended.
     #[error("the connection is lost: {0}")]
     ConnectionLost(#[from] ConnectionError),

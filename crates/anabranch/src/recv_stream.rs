@@ -238,7 +238,7 @@ impl RecvStream {
     /// Fails if the stream was stopped or read to its end before.
     pub fn stop(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         self.held = Bytes::new();
-        self.connection.update(|state| state.core.streams().stop(self.id, code.get()))
+        self.connection.update(|state| state.core.streams().stop(self.id, code))
     }
 
     /// Passes the next contiguous bytes to `copy` while the connection's lock is held. `copy` must do nothing
@@ -320,7 +320,7 @@ impl Drop for RecvStream {
         self.connection.update(|state| {
             state.readers.remove(&self.id);
             // Fails if the stream was read to its end, reset or stopped. Nothing is left to do then.
-            let _ = state.core.streams().stop(self.id, 0);
+            let _ = state.core.streams().stop(self.id, VarInt::ZERO);
         });
     }
 }

@@ -135,7 +135,7 @@ impl SendStream {
     /// # Errors
     /// Fails if the stream was closed before and the peer has received all of it.
     pub fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
-        self.connection.update(|state| state.core.streams().reset(self.id, code.get()))
+        self.connection.update(|state| state.core.streams().reset(self.id, code))
     }
 
     /// Waits until the peer stops the stream or has acknowledged all of it. Returns the code of the peer's
@@ -143,7 +143,7 @@ impl SendStream {
     ///
     /// # Errors
     /// Fails if the connection is lost first.
-    pub async fn stopped(&mut self) -> Result<Option<u64>, ConnectionError> {
+    pub async fn stopped(&mut self) -> Result<Option<VarInt>, ConnectionError> {
         poll_fn(|cx| self.poll_stopped(cx)).await
     }
 

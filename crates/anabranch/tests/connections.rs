@@ -60,7 +60,10 @@ async fn close_codes_arrive() {
     it.ours.close(VarInt::from_u32(42), b"enough");
     assert_eq!(it.ours.close_reason(), Some(ConnectionError::LocallyClosed));
     let reason = Bytes::from_static(b"enough");
-    assert_eq!(within(it.theirs.closed()).await, ConnectionError::PeerApplication { code: 42, reason });
+    assert_eq!(
+        within(it.theirs.closed()).await,
+        ConnectionError::PeerApplication { code: VarInt::from_u32(42), reason }
+    );
     assert!(it.ours.open_bi().await.is_err());
     assert!(it.theirs.accept_bi().await.is_err());
 }
@@ -74,7 +77,10 @@ async fn the_last_handle_closes_the_connection() {
     assert_eq!(it.theirs.close_reason(), None, "a stream is a handle as well");
     drop(stream);
     let reason = Bytes::new();
-    assert_eq!(within(it.theirs.closed()).await, ConnectionError::PeerApplication { code: 0, reason });
+    assert_eq!(
+        within(it.theirs.closed()).await,
+        ConnectionError::PeerApplication { code: VarInt::from_u32(0), reason }
+    );
 }
 
 #[tokio::test]
@@ -86,7 +92,10 @@ async fn endpoints_close_and_become_idle() {
     });
     it.server.close(VarInt::from_u32(7), b"maintenance");
     assert!(within(accepting).await.unwrap(), "accept ends");
-    assert!(matches!(within(it.ours.closed()).await, ConnectionError::PeerApplication { code: 7, .. }));
+    assert!(matches!(
+        within(it.ours.closed()).await,
+        ConnectionError::PeerApplication { code, .. } if code == 7
+    ));
     within(it.server.wait_idle()).await;
     within(it.client.wait_idle()).await;
     assert_eq!(it.server.open_connections(), 0);
@@ -115,7 +124,10 @@ async fn a_close_is_sent_long_before_its_period_is_over() {
     it.ours.close(VarInt::from_u32(7), b"done");
     within(waiting).await.unwrap();
     assert_eq!(it.client.open_connections(), 1, "its state is kept for three probe timeouts");
-    assert!(matches!(within(it.theirs.closed()).await, ConnectionError::PeerApplication { code: 7, .. }));
+    assert!(matches!(
+        within(it.theirs.closed()).await,
+        ConnectionError::PeerApplication { code, .. } if code == 7
+    ));
     within(it.client.wait_close_sent()).await;
 }
 

@@ -176,12 +176,12 @@ async fn codes_of_reset_and_stop_arrive() {
     let (mut back, mut there) = within(pair.theirs.accept_bi()).await.unwrap();
     there.read_exact(&mut [0; 1]).await.unwrap();
     send.reset(VarInt::from_u32(17)).unwrap();
-    assert_eq!(within(there.read(&mut [0; 1])).await, Err(ReadError::Reset(17)));
+    assert_eq!(within(there.read(&mut [0; 1])).await, Err(ReadError::Reset(VarInt::from_u32(17))));
 
     // Dropping the stream before its end stops it with code 0.
     drop(receive);
     assert_eq!(within(back.stopped()).await.unwrap(), Some(0));
-    assert_eq!(within(back.write(b"more")).await, Err(WriteError::Stopped(0)));
+    assert_eq!(within(back.write(b"more")).await, Err(WriteError::Stopped(VarInt::from_u32(0))));
 
     let (mut send, _receive) = pair.ours.open_bi().await.unwrap();
     send.write_all(b"x").await.unwrap();

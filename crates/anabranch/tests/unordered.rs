@@ -139,7 +139,7 @@ async fn reading_in_order_ends_where_the_other_begins() {
     assert_eq!(receive.read_exact(&mut first).await, Err(ReadExactError::Read(illegal.clone())));
     assert_eq!(receive.read_to_end(10).await, Err(illegal.into()));
     send.reset(VarInt::from_u32(9)).unwrap();
-    assert_eq!(within(receive.read_unordered(1)).await, Err(ReadError::Reset(9)));
+    assert_eq!(within(receive.read_unordered(1)).await, Err(ReadError::Reset(VarInt::from_u32(9))));
 }
 
 /// A waiting task is woken by a piece behind a gap.

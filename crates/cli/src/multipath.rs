@@ -231,7 +231,7 @@ pub(crate) fn facts(path: &PathInfo) -> Value {
         "idle": path.idle.filter(|_| path.closure.is_none()).map(|idle| idle.name()),
         "closed": path.closure.map(|closure| json!({
             "after_s": closure.after.as_secs_f64(),
-            "code": closure.code,
+            "code": closure.code.get(),
             "reason": closure.reason(),
             "by_peer": closure.by_peer,
         })),

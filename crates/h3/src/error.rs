@@ -10,7 +10,7 @@ use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming, StreamId};
 pub(crate) fn connection_error(error: ConnectionError) -> ConnectionErrorIncoming {
     match error {
         ConnectionError::PeerApplication { code, .. } => {
-            ConnectionErrorIncoming::ApplicationClose { error_code: code }
+            ConnectionErrorIncoming::ApplicationClose { error_code: code.get() }
         }
         ConnectionError::TimedOut(_) | ConnectionError::HandshakeTimedOut => ConnectionErrorIncoming::Timeout,
         error => ConnectionErrorIncoming::Undefined(Arc::new(error)),
@@ -24,7 +24,7 @@ pub(crate) fn lost(error: ConnectionError) -> StreamErrorIncoming {
 
 pub(crate) fn read_error(error: ReadError) -> StreamErrorIncoming {
     match error {
-        ReadError::Reset(error_code) => StreamErrorIncoming::StreamTerminated { error_code },
+        ReadError::Reset(code) => StreamErrorIncoming::StreamTerminated { error_code: code.get() },
         ReadError::ConnectionLost(error) => lost(error),
         error => StreamErrorIncoming::Unknown(Box::new(error)),
     }
@@ -32,7 +32,7 @@ pub(crate) fn read_error(error: ReadError) -> StreamErrorIncoming {
 
 pub(crate) fn write_error(error: WriteError) -> StreamErrorIncoming {
     match error {
-        WriteError::Stopped(error_code) => StreamErrorIncoming::StreamTerminated { error_code },
+        WriteError::Stopped(code) => StreamErrorIncoming::StreamTerminated { error_code: code.get() },
         WriteError::ConnectionLost(error) => lost(error),
         error => StreamErrorIncoming::Unknown(Box::new(error)),
     }
@@ -43,10 +43,11 @@ pub(crate) fn stream_id(id: anabranch::StreamId) -> StreamId {
     StreamId::try_from(id.as_u64()).expect("stream identifiers are varints")
 }
 
-/// Converts a code of h3, whose type can hold numbers that no packet can carry. Such a number becomes the
-/// maximum code.
+/// Converts a code of h3, whose type can hold numbers that no packet can carry. Such a number becomes
+/// H3_INTERNAL_ERROR.
 pub(crate) fn varint(code: u64) -> VarInt {
-    VarInt::try_from(code).unwrap_or(VarInt::MAX)
+    const INTERNAL_ERROR: VarInt = VarInt::from_u32(0x102);
+    VarInt::try_from(code).unwrap_or(INTERNAL_ERROR)
 }
 
 #[cfg(test)]
@@ -59,7 +60,10 @@ mod tests {
 
     #[test]
     fn connection_errors_keep_their_meaning() {
-        let close = ConnectionError::PeerApplication { code: 0x107, reason: Bytes::from_static(b"load") };
+        let close = ConnectionError::PeerApplication {
+            code: VarInt::from_u32(0x107),
+            reason: Bytes::from_static(b"load"),
+        };
         assert!(matches!(
             connection_error(close),
             ConnectionErrorIncoming::ApplicationClose { error_code: 0x107 }
@@ -88,8 +92,14 @@ mod tests {
     #[test]
     fn stream_errors_keep_their_codes() {
         use StreamErrorIncoming as S;
-        assert!(matches!(read_error(ReadError::Reset(7)), S::StreamTerminated { error_code: 7 }));
-        assert!(matches!(write_error(WriteError::Stopped(8)), S::StreamTerminated { error_code: 8 }));
+        assert!(matches!(
+            read_error(ReadError::Reset(VarInt::from_u32(7))),
+            S::StreamTerminated { error_code: 7 }
+        ));
+        assert!(matches!(
+            write_error(WriteError::Stopped(VarInt::from_u32(8))),
+            S::StreamTerminated { error_code: 8 }
+        ));
         assert!(matches!(read_error(ReadError::ClosedStream), S::Unknown(_)));
         assert!(matches!(write_error(WriteError::ClosedStream), S::Unknown(_)));
         let timeout = |error| {

@@ -14,12 +14,6 @@ impl Code {
     pub const fn get(self) -> u64 {
         self.0.get()
     }
-
-    /// Creates a code from the number that a peer sent. A number beyond the range of varints becomes the
-    /// largest varint.
-    pub fn from_peer(code: u64) -> Self {
-        Self(VarInt::try_from(code).unwrap_or(VarInt::MAX))
-    }
 }
 
 impl From<VarInt> for Code {

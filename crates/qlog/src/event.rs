@@ -139,7 +139,7 @@ pub(crate) fn write_data(
                 o.text("idle", idle.name());
             }
         }
-        TraceEvent::PathAbandoned { code, .. } => o.number("error_code", code),
+        TraceEvent::PathAbandoned { code, .. } => o.number("error_code", code.get()),
         TraceEvent::HandshakeConfirmed => o.text("new", "handshake_confirmed"),
         TraceEvent::Closed { error } => write_closed(o, error),
         _ => {}
@@ -257,7 +257,7 @@ fn write_closed(o: &mut Object<'_>, error: &ConnectionError) {
         ConnectionError::PeerApplication { code, reason } => {
             o.text("initiator", "remote");
             o.text("application_error", "unknown");
-            o.number("error_code", *code);
+            o.number("error_code", code.get());
             o.text("reason", &String::from_utf8_lossy(reason));
             o.text("trigger", "application");
         }

@@ -26,12 +26,12 @@ fn write(o: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u32) {
         Frame::Ack(ack) => write_ack(o, &ack, ack_delay_exponent),
         Frame::ResetStream { id, code, final_size } => {
             o.number("stream_id", id.as_u64());
-            application_error(o, code);
+            application_error(o, code.get());
             o.number("final_size", final_size);
         }
         Frame::StopSending { id, code } => {
             o.number("stream_id", id.as_u64());
-            application_error(o, code);
+            application_error(o, code.get());
         }
         Frame::Crypto { offset, data } => {
             o.number("offset", offset);
@@ -89,7 +89,7 @@ fn write_extension(o: &mut Object<'_>, frame: &Frame<'_>) {
         }
         Frame::PathAbandon { path, code } => {
             o.number("path_id", u64::from(path.0));
-            o.number("error_code", code);
+            o.number("error_code", code.get());
         }
         Frame::PathStatus { path, sequence, .. } => {
             o.number("path_id", u64::from(path.0));
@@ -181,9 +181,9 @@ fn write_new_connection_id(o: &mut Object<'_>, issued: &NewConnectionId) {
 fn write_close(o: &mut Object<'_>, close: &ConnectionClose<'_>) {
     o.text("error_space", if close.application { "application" } else { "transport" });
     if close.application {
-        application_error(o, close.code);
+        application_error(o, close.code.get());
     } else {
-        transport_error(o, "error", TransportErrorCode(close.code));
+        transport_error(o, "error", TransportErrorCode::from(close.code));
     }
     match core::str::from_utf8(close.reason) {
         Ok("") => {}

@@ -6,7 +6,7 @@ use anabranch_transport::trace::{DropReason, PacketTrace, TimerKind};
 use anabranch_transport::{ConnectionError, FourTuple, IdleReason, PathState, Silence, TransportError};
 use anabranch_wire::{
     ConnectionClose, Dir, Direction, EcnCounts, Frame, NewConnectionId, PacketKind, PreferredAddress,
-    ResetToken, SpaceId, Stream, StreamId, TransportErrorCode, TransportParameters, Version, Writer,
+    ResetToken, SpaceId, Stream, StreamId, TransportErrorCode, TransportParameters, VarInt, Version, Writer,
     write_ack,
 };
 
@@ -76,8 +76,8 @@ fn every_frame() -> Vec<Frame<'static>> {
     };
     vec![
         Frame::Ping,
-        Frame::ResetStream { id, code: 5, final_size: 6 },
-        Frame::StopSending { id, code: 5 },
+        Frame::ResetStream { id, code: VarInt::from_u32(5), final_size: 6 },
+        Frame::StopSending { id, code: VarInt::from_u32(5) },
         Frame::Crypto { offset: 10, data: b"hello" },
         Frame::NewToken { token: b"token" },
         Frame::Stream(Stream { id, offset: 0, fin: false, data: b"data" }),
@@ -102,7 +102,7 @@ fn every_frame() -> Vec<Frame<'static>> {
         Frame::Datagram { data: b"dgram" },
         Frame::AckFrequency { sequence: 0, threshold: 10, max_ack_delay_us: 25_000, reordering_threshold: 3 },
         Frame::ImmediateAck,
-        Frame::PathAbandon { path, code: 0x3e },
+        Frame::PathAbandon { path, code: VarInt::from_u32(0x3e) },
         Frame::PathStatus { path, available: true, sequence: 1 },
         Frame::PathStatus { path, available: false, sequence: 2 },
         Frame::MaxPathId(5),
@@ -176,7 +176,7 @@ fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
     see(&TraceEvent::PathAssigned { path, tuple: tuple(7), validated: true });
     let idle = Some(IdleReason::PotentiallyFailed);
     see(&TraceEvent::PathState { path, state: PathState::Failing, idle });
-    see(&TraceEvent::PathAbandoned { path, code: 0x3e76 });
+    see(&TraceEvent::PathAbandoned { path, code: VarInt::from_u32(0x3e76) });
     see(&TraceEvent::PacketAcked { space: SpaceId::Data, path, number: 3 });
     see(&TraceEvent::PacketLost { space: SpaceId::Data, path, number: 5 });
     see(&TraceEvent::PacketLost { space: SpaceId::Handshake, path, number: 4 });
@@ -203,7 +203,10 @@ fn every_event(mut see: impl FnMut(&TraceEvent<'_>)) {
     for error in [
         ConnectionError::Transport(error.clone()),
         ConnectionError::PeerTransport(TransportError::new(TransportErrorCode::PATH_UNSTABLE_OR_POOR, "")),
-        ConnectionError::PeerApplication { code: 9, reason: b"\"bye\x1e\xff".as_slice().into() },
+        ConnectionError::PeerApplication {
+            code: VarInt::from_u32(9),
+            reason: b"\"bye\x1e\xff".as_slice().into(),
+        },
         ConnectionError::Reset,
         ConnectionError::TimedOut(Silence::default()),
         ConnectionError::Unreachable((&io::Error::from(io::ErrorKind::ConnectionRefused)).into()),
@@ -322,7 +325,7 @@ fn the_qlog_crate_reads_all_frames_of_the_draft() {
     let mut payload = vec![0; 2_000];
     let mut writer = Writer::new(&mut payload, Direction::Forward);
     let of_the_draft = |frame: &&Frame<'_>| match frame {
-        Frame::ConnectionClose(close) => TransportErrorCode(close.code).alert().is_none(),
+        Frame::ConnectionClose(close) => TransportErrorCode::from(close.code).alert().is_none(),
         frame => frame.kind() < 0x40 && frame.kind() != Frame::ImmediateAck.kind(),
     };
     let frames = every_frame();

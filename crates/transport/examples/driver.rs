@@ -13,7 +13,7 @@ use anabranch_transport::stream::{ReadError, StreamEvent};
 use anabranch_transport::{
     ClientConfig, Datagram, Endpoint, EndpointConfig, Event, FourTuple, Handle, ServerConfig, TransmitBuf,
 };
-use anabranch_wire::{Dir, Time};
+use anabranch_wire::{Dir, Time, VarInt};
 use bytes::Bytes;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -141,7 +141,7 @@ fn main() -> Result<()> {
                     println!("{}", String::from_utf8_lossy(&echo));
                     let now = client.now();
                     let Some(connection) = client.endpoint.connection(handle) else { continue };
-                    connection.close(now, 0, Bytes::new());
+                    connection.close(now, VarInt::from_u32(0), Bytes::new());
                 }
                 _ => {}
             }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use anabranch_wire::{FrameError, ParameterError, TransportErrorCode};
+use anabranch_wire::{FrameError, ParameterError, TransportErrorCode, VarInt};
 use bytes::Bytes;
 
 /// Error that closes the connection with this code: the peer violated the protocol, or this endpoint failed.
@@ -61,7 +61,7 @@ pub enum ConnectionError {
     #[error("closed by the peer's application: code {code}{}", display_reason(reason))]
     PeerApplication {
         /// The application's error code.
-        code: u64,
+        code: VarInt,
         /// Reason phrase of the peer's application.
         reason: Bytes,
     },

@@ -1,6 +1,6 @@
 //! Events that a connection reports to its application and to its endpoint.
 
-use anabranch_wire::{ConnectionId, PathId, ResetToken};
+use anabranch_wire::{ConnectionId, PathId, ResetToken, VarInt};
 use bytes::Bytes;
 
 use crate::datagram_io::FourTuple;
@@ -61,7 +61,7 @@ pub enum Event {
         /// The path.
         path: PathId,
         /// Error code of RFC 10069 §5, or of the application.
-        code: u64,
+        code: VarInt,
     },
     /// The connection has ended; no event follows.
     Closed(ConnectionError),

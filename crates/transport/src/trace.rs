@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{ConnectionId, Direction, PacketKind, PathId, SpaceId, TransportParameters, Version};
+use anabranch_wire::{
+    ConnectionId, Direction, PacketKind, PathId, SpaceId, TransportParameters, VarInt, Version,
+};
 
 use crate::datagram_io::FourTuple;
 use crate::error::ConnectionError;
@@ -250,7 +252,7 @@ pub enum TraceEvent<'a> {
         /// The path.
         path: PathId,
         /// Reason: a code of RFC 10069 §5, or of the application.
-        code: u64,
+        code: VarInt,
     },
     /// The handshake was confirmed.
     HandshakeConfirmed,

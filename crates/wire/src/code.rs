@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::alert::alert_name;
+use crate::varint::VarInt;
 
 /// Transport error code (RFC 9000 §20.1, RFC 9368 §8, RFC 10069), a varint on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +82,19 @@ impl TransportErrorCode {
     /// Returns the TLS alert of a CRYPTO_ERROR; `None` for other codes.
     pub const fn alert(self) -> Option<u8> {
         if self.0 & !0xff == 0x100 { Some(self.0 as u8) } else { None }
+    }
+}
+
+impl From<VarInt> for TransportErrorCode {
+    fn from(code: VarInt) -> Self {
+        Self(code.get())
+    }
+}
+
+impl From<TransportErrorCode> for VarInt {
+    /// Returns the code as frames carry it; INTERNAL_ERROR for one that no frame can.
+    fn from(code: TransportErrorCode) -> Self {
+        Self::try_from(code.0).unwrap_or(Self::from_u32(TransportErrorCode::INTERNAL_ERROR.0 as u32))
     }
 }
 

@@ -308,6 +308,7 @@ impl<'a> Region<'a> {
     /// Writes `value` as a varint of `len` bytes (1, 2, 4 or 8), which must suffice for it.
     #[inline]
     pub(crate) fn varint_of(&mut self, value: u64, len: usize) {
+        debug_assert!(value <= MAX_VARINT);
         let value = value.min(MAX_VARINT);
         let log2_len = u64::from(len.trailing_zeros());
         let word = match self.direction {

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::cursor::{Malformed, Reader};
+
 /// Maximum value of a varint, 2^62 - 1.
 pub const MAX_VARINT: u64 = (1 << 62) - 1;
 
@@ -45,6 +47,11 @@ impl VarInt {
     pub const fn get(self) -> u64 {
         self.0
     }
+
+    /// Reads the integer: no field carries more.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        reader.varint().map(Self)
+    }
 }
 
 impl From<u32> for VarInt {
@@ -56,6 +63,12 @@ impl From<u32> for VarInt {
 impl From<VarInt> for u64 {
     fn from(value: VarInt) -> Self {
         value.0
+    }
+}
+
+impl PartialEq<u64> for VarInt {
+    fn eq(&self, other: &u64) -> bool {
+        self.0 == *other
     }
 }
 
@@ -90,6 +103,7 @@ pub const fn varint_len(value: u64) -> usize {
 /// [`MAX_VARINT`] is replaced by [`MAX_VARINT`].
 #[inline]
 pub fn push_varint(out: &mut Vec<u8>, value: u64) {
+    debug_assert!(value <= MAX_VARINT);
     let value = if value > MAX_VARINT { MAX_VARINT } else { value };
     let len = varint_len(value);
     let prefix = u64::from(len.trailing_zeros()) << (8 * len - 2);

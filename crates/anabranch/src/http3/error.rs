@@ -82,9 +82,7 @@ impl Error {
             Self::Reset(code) | Self::Stopped(code) | Self::Malformed(code) => Some(*code),
             Self::Protocol(fault) => Some(fault.code),
             Self::Rejected => Some(Code::REQUEST_REJECTED),
-            Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => {
-                Some(Code::from_peer(*code))
-            }
+            Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => Some(Code::from(*code)),
             _ => None,
         }
     }
@@ -96,7 +94,7 @@ impl Error {
             Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => true,
             Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => {
                 // Some peers close with code 0 instead of H3_NO_ERROR.
-                Code::from_peer(*code) == Code::NO_ERROR || *code == 0
+                Code::from(*code) == Code::NO_ERROR || *code == 0
             }
             _ => false,
         }

@@ -169,7 +169,7 @@ impl session::Session for Http3State {
             self.tasks.on_event(event, woken);
         }
         let Some(fault) = self.session.take_fault() else { return Ok(()) };
-        core.close(now, fault.code.get(), Bytes::copy_from_slice(fault.reason.as_bytes()));
+        core.close(now, fault.code.into(), Bytes::copy_from_slice(fault.reason.as_bytes()));
         self.fault.get_or_insert(fault);
         Err(ConnectionError::LocallyClosed)
     }

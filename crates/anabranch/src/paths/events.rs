@@ -1,7 +1,7 @@
 //! Events of a connection's paths, for any number of listeners.
 
 use anabranch_transport::{FourTuple, PathState};
-use anabranch_wire::PathId;
+use anabranch_wire::{PathId, VarInt};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -38,7 +38,7 @@ pub enum PathEvent {
         /// The path.
         path: PathId,
         /// Error code of RFC 10069 §5, or of the application.
-        code: u64,
+        code: VarInt,
     },
     /// A path has a new, validated four-tuple, after a migration or a NAT rebinding.
     Changed {

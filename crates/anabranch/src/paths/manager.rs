@@ -154,7 +154,7 @@ impl Manager {
                 }
             }
             Command::Abandon(id) => {
-                let code = TransportErrorCode::PATH_UNSTABLE_OR_POOR.0;
+                let code = TransportErrorCode::PATH_UNSTABLE_OR_POOR.into();
                 if self.connection.update(|state| state.core.abandon_path(now, id, code)).is_err() {
                     // The last path stays open, whatever its address: the system may find another route for
                     // it.

@@ -168,7 +168,7 @@ impl Connection {
     /// abandoning the last path.
     pub fn abandon_path(&self, id: PathId, code: VarInt) -> Result<(), PathError> {
         let now = self.0.driver.now();
-        self.0.update(|state| state.core.abandon_path(now, id, code.get()))
+        self.0.update(|state| state.core.abandon_path(now, id, code))
     }
 
     /// Sets a path's status, and announces it to the peer. The peer may still use the path differently for

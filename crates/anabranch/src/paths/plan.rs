@@ -7,7 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use anabranch_wire::{PathId, Time, TransportErrorCode};
+use anabranch_wire::{PathId, Time, TransportErrorCode, VarInt};
 
 use super::attempt::PathAttempt;
 use super::interface::Interface;
@@ -191,18 +191,18 @@ impl Plan {
     }
 
     /// Records that a path was abandoned.
-    pub(super) fn on_abandoned(&mut self, now: Time, id: PathId, code: u64) {
+    pub(super) fn on_abandoned(&mut self, now: Time, id: PathId, code: VarInt) {
         let Some(slot) = self.slot_of(id) else { return };
         if matches!(slot.state, State::Open(_, since) if now >= since + STABLE) {
             slot.failures = 0;
         }
         if matches!(slot.state, State::Opening(_)) {
-            slot.error = Some(match TransportErrorCode(code) {
+            slot.error = Some(match TransportErrorCode::from(code) {
                 TransportErrorCode::PATH_UNSTABLE_OR_POOR => "the server does not answer".to_owned(),
                 code => format!("refused with code {:#x}", code.0),
             });
         }
-        match TransportErrorCode(code) {
+        match TransportErrorCode::from(code) {
             TransportErrorCode::APPLICATION_ABANDON_PATH => slot.state = State::Unwanted,
             TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED => slot.state = State::Waiting(now + MAX_BACKOFF),
             _ => slot.back_off(now),

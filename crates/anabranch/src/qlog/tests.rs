@@ -1,4 +1,5 @@
 use super::*;
+use anabranch_wire::VarInt;
 
 /// A disk that fills up during a trace.
 struct Full(usize);
@@ -50,7 +51,8 @@ fn a_disk_that_fills_up_is_told_once() {
             let qlog = Some(Qlog::new(Box::new(Full(40_000)), &info));
             let mut file = QlogFile { qlog, failed: Arc::clone(&failed), ..file };
             for millis in 0..10_000 {
-                let event = TraceEvent::PathAbandoned { path: anabranch_wire::PathId(1), code: 0 };
+                let event =
+                    TraceEvent::PathAbandoned { path: anabranch_wire::PathId(1), code: VarInt::from_u32(0) };
                 Observer::event(&mut file, Time::from_millis(millis), &event);
             }
         }

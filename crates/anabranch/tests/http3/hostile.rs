@@ -40,7 +40,7 @@ async fn a_fault_that_a_reader_finds_ends_the_connection_at_once() {
     quic.ping();
     let end = tokio::time::timeout(Duration::from_secs(5), quic.closed()).await;
     let Ok(ConnectionError::PeerApplication { code, .. }) = end else { panic!("{end:?}") };
-    assert_eq!(Code::from_peer(code), Code::FRAME_UNEXPECTED);
+    assert_eq!(Code::from(code), Code::FRAME_UNEXPECTED);
 }
 
 #[tokio::test]

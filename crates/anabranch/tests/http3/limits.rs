@@ -127,7 +127,7 @@ async fn a_connection_without_requests_ends() {
     let ConnectionError::PeerApplication { code, .. } = connection.quic().close_reason().unwrap() else {
         panic!("{end:?}");
     };
-    assert_eq!(Code::from_peer(code), Code::NO_ERROR);
+    assert_eq!(Code::from(code), Code::NO_ERROR);
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_head_that_does_not_come_is_not_waited_for() {
     let code = loop {
         match send.write(&[0]).await {
             Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-            Err(anabranch::WriteError::Stopped(code)) => break Code::from_peer(code),
+            Err(anabranch::WriteError::Stopped(code)) => break Code::from(code),
             Err(error) => panic!("{error}"),
         }
     };
@@ -218,7 +218,7 @@ async fn a_client_that_resets_everything_is_sent_away() {
     let ConnectionError::PeerApplication { code, .. } = connection.quic().close_reason().unwrap() else {
         panic!("{end:?}");
     };
-    assert_eq!(Code::from_peer(code), Code::EXCESSIVE_LOAD);
+    assert_eq!(Code::from(code), Code::EXCESSIVE_LOAD);
     assert!(started.load(Ordering::Relaxed) <= 2_000, "{started:?} handlers were started");
 }
 

@@ -32,7 +32,7 @@ fn serve(site: &Site, drain: Duration) -> (Arc<Notify>, oneshot::Sender<()>, tok
 }
 
 fn is_no_error(error: &Error) -> bool {
-    matches!(error, Error::ConnectionLost(ConnectionError::PeerApplication { code, .. }) if Code::from_peer(*code) == Code::NO_ERROR)
+    matches!(error, Error::ConnectionLost(ConnectionError::PeerApplication { code, .. }) if Code::from(*code) == Code::NO_ERROR)
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use anabranch::{Connection, FourTuple, PathEvent, PathId, PathInfo, PathState};
+use anabranch::{Connection, FourTuple, PathEvent, PathId, PathInfo, PathState, VarInt};
 use serde_json::{Value, json};
 
 use super::Events;
@@ -119,11 +119,11 @@ impl Watched {
         }
     }
 
-    fn tell_abandoned(&self, id: PathId, code: u64) {
+    fn tell_abandoned(&self, id: PathId, code: VarInt) {
         let path = self.path(id);
         let closure = path.as_ref().and_then(|path| path.closure);
         let fields = json!({
-            "code": code,
+            "code": code.get(),
             "reason": closure.map(|closure| closure.reason()),
             "by_peer": closure.map(|closure| closure.by_peer),
             "validated": path.as_ref().map(|path| path.validated),

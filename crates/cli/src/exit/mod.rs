@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anabranch::{
-    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError,
-    config, http3,
+    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, VarInt,
+    WriteError, config, http3,
 };
 
 use crate::screen;
@@ -334,13 +334,13 @@ mod tests {
         let lost = Failure::from(ReadError::ConnectionLost(never()));
         assert_eq!(lost.exit(), Exit::Timeout);
         assert!(lost.to_string().starts_with("the peer has never answered"), "{lost}");
-        assert_eq!(Failure::from(ReadError::Reset(1)).exit(), Exit::Protocol);
+        assert_eq!(Failure::from(ReadError::Reset(VarInt::from_u32(1))).exit(), Exit::Protocol);
     }
 
     #[test]
     fn what_peers_say_stays_on_its_line() {
         let reason = b"\x1b[2Jgone\r\nanabranch: \xc2\x9b31m\xff".as_slice();
-        let closed = ConnectionError::PeerApplication { code: 1, reason: reason.into() };
+        let closed = ConnectionError::PeerApplication { code: VarInt::from_u32(1), reason: reason.into() };
         let line = one_line(&Failure::from(closed).to_string());
         assert!(line.ends_with("\\u{1b}[2Jgone  anabranch: \\u{9b}31m\u{fffd}"), "{line}");
     }

@@ -112,7 +112,7 @@ impl Session {
             {
                 request.incoming.abandon(&mut self.qpack, rejected, ReadError::Rejected);
                 request.outgoing.abandon();
-                let code = Code::REQUEST_CANCELLED.get();
+                let code = Code::REQUEST_CANCELLED.into();
                 // Either half of the stream may be closed already.
                 let _ = (streams.stop(rejected, code), streams.reset(rejected, code));
                 self.events.push_back(Event::Failed(rejected));

@@ -276,11 +276,11 @@ impl Incoming {
             // A server that has begun its response has processed the request, even if it resets the stream
             // with H3_REQUEST_REJECTED.
             stream::ReadError::Reset(code)
-                if !cx.is_server && is_head && Code::from_peer(code) == Code::REQUEST_REJECTED =>
+                if !cx.is_server && is_head && Code::from(code) == Code::REQUEST_REJECTED =>
             {
                 ReadError::Rejected
             }
-            stream::ReadError::Reset(code) => ReadError::Reset(Code::from_peer(code)),
+            stream::ReadError::Reset(code) => ReadError::Reset(Code::from(code)),
             // `Unordered` cannot happen: nothing here reads out of order.
             _ => ReadError::Closed,
         };

@@ -149,7 +149,7 @@ impl Session {
                 self.unidirectional.on_stopped(&self.qpack, id)
             }
             StreamEvent::Stopped(id, code) => {
-                self.on_request_stopped(streams, id, Code::from_peer(code));
+                self.on_request_stopped(streams, id, Code::from(code));
                 Ok(())
             }
             StreamEvent::Available(Dir::Uni) => {

@@ -133,7 +133,7 @@ impl Outgoing {
 
     fn close(&mut self, error: stream::WriteError) {
         if let stream::WriteError::Stopped(code) = error {
-            self.stopped.get_or_insert(Code::from_peer(code));
+            self.stopped.get_or_insert(Code::from(code));
         }
         self.abandon();
     }

@@ -113,7 +113,7 @@ impl Session {
         {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
             // Fails if everything has arrived already, which is fine.
-            let _ = streams.stop(id, code.get());
+            let _ = streams.stop(id, code.into());
             let flushed = self.qpack.flush_decoder_if_due(streams);
             self.note(flushed);
         }
@@ -123,7 +123,7 @@ impl Session {
     pub(super) fn on_request_opened(&mut self, streams: &mut Streams, id: StreamId) {
         self.next_request = self.next_request.max(StreamId::from_u64(id.as_u64() + 4));
         if self.goaway_sent.is_some_and(|first| id >= first) {
-            let code = Code::REQUEST_REJECTED.get();
+            let code = Code::REQUEST_REJECTED.into();
             // Cannot fail, because the stream was just opened.
             let _ = (streams.stop(id, code), streams.reset(id, code));
             self.early_priorities.remove(&id);
@@ -186,7 +186,7 @@ impl Session {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
             self.ready.retain(|(ready, _)| *ready != id);
             // Either half of the stream may be closed already.
-            let _ = (streams.stop(id, code.get()), streams.reset(id, code.get()));
+            let _ = (streams.stop(id, code.into()), streams.reset(id, code.into()));
         }
     }
 
@@ -237,7 +237,7 @@ impl Session {
         request.incoming.abandon(&mut self.qpack, id, ReadError::Malformed(code));
         request.outgoing.abandon();
         // Either half of the stream may be closed already.
-        let _ = (streams.stop(id, code.get()), streams.reset(id, code.get()));
+        let _ = (streams.stop(id, code.into()), streams.reset(id, code.into()));
         self.events.push_back(Event::Failed(id));
     }
 

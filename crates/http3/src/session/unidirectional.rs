@@ -225,7 +225,7 @@ impl Unidirectional {
             });
         } else {
             // RFC 9114 §6.2.3: a stream of an unknown type is no error; it is not read.
-            let _ = streams.stop(id, Code::STREAM_CREATION_ERROR.get());
+            let _ = streams.stop(id, Code::STREAM_CREATION_ERROR.into());
         }
         Ok(())
     }

@@ -209,7 +209,7 @@ impl Session {
         if let Some(request) = self.requests.get_mut(&id) {
             request.outgoing.abandon();
             // Fails if the peer has received everything already, which is fine.
-            let _ = streams.reset(id, code.get());
+            let _ = streams.reset(id, code.into());
         }
     }
 

@@ -6,7 +6,7 @@
 
 use anabranch_http3::{Config, Event, Session};
 use anabranch_transport::TransportConfig;
-use anabranch_wire::{Dir, Side, StreamId};
+use anabranch_wire::{Dir, Side, StreamId, VarInt};
 use http::Request;
 
 use crate::pair::{Host, Pair, Setup};
@@ -92,12 +92,12 @@ fn operate<'a>(
         }
         11 => {
             if let Some(id) = *stream {
-                let _ = peer.connection().streams().reset(id, 0x10c);
+                let _ = peer.connection().streams().reset(id, VarInt::from_u32(0x10c));
             }
         }
         12 => {
             if let Some(id) = stream.filter(|_| !is_uni) {
-                let _ = peer.connection().streams().stop(id, 0x10c);
+                let _ = peer.connection().streams().stop(id, VarInt::from_u32(0x10c));
             }
         }
         13 => answer(if side.is_client() { &mut pair.client } else { &mut pair.server }),

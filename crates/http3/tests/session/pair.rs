@@ -240,7 +240,7 @@ impl Host {
     /// Returns the code with which the other side closed the connection.
     pub(crate) fn close_code(&self) -> Option<Code> {
         match &self.closed {
-            Some(ConnectionError::PeerApplication { code, .. }) => Some(Code::from_peer(*code)),
+            Some(ConnectionError::PeerApplication { code, .. }) => Some(Code::from(*code)),
             _ => None,
         }
     }

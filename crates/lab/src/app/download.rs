@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_transport::stream::{ReadError, StreamEvent, WriteError};
 use anabranch_transport::{Endpoint, Event, Handle};
-use anabranch_wire::{Dir, PathId, StreamId, Time};
+use anabranch_wire::{Dir, PathId, StreamId, Time, VarInt};
 use bytes::Bytes;
 
 use super::{Application, Dial};
@@ -91,7 +91,7 @@ impl DownloadClient {
         self.missing.remove(&id);
         if self.missing.is_empty() && self.wanted.is_empty() {
             self.finished = Some(now);
-            connection.close(now, 0, Bytes::new());
+            connection.close(now, VarInt::ZERO, Bytes::new());
         }
     }
 }

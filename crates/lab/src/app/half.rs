@@ -1,7 +1,7 @@
 //! The two halves of a stream in applications: one writes known content, the other reads.
 
 use anabranch_transport::stream::{ReadError, Streams, WriteError};
-use anabranch_wire::StreamId;
+use anabranch_wire::{StreamId, VarInt};
 
 use super::Pattern;
 use crate::random::Rng;
@@ -15,9 +15,9 @@ pub enum End {
     /// All bytes and the end of the stream were acknowledged (sender) or read (receiver).
     Complete,
     /// The sender reset the stream with this code.
-    Reset(u64),
+    Reset(VarInt),
     /// The receiver stopped the stream with this code.
-    Stopped(u64),
+    Stopped(VarInt),
 }
 
 /// Sending half that writes a head and then bytes of a pattern.
@@ -29,7 +29,7 @@ pub struct Sender {
     length: u64,
     written: u64,
     /// Number of written bytes, including the head, after which the stream is reset, and the error code.
-    reset: Option<(u64, u64)>,
+    reset: Option<(u64, VarInt)>,
     /// `true` once the stream has been finished or reset.
     closed: bool,
     /// Reason for the end; set once the half has nothing left to do or to wait for.
@@ -44,7 +44,7 @@ impl Sender {
         head: Vec<u8>,
         pattern: Pattern,
         length: u64,
-        reset: Option<(u64, u64)>,
+        reset: Option<(u64, VarInt)>,
     ) -> Self {
         Self { id, head, pattern, length, written: 0, reset, closed: false, end: None }
     }
@@ -82,7 +82,7 @@ impl Sender {
     }
 
     /// Handles the peer's STOP_SENDING.
-    pub fn on_stopped(&mut self, code: u64) {
+    pub fn on_stopped(&mut self, code: VarInt) {
         self.end.get_or_insert(End::Stopped(code));
     }
 
@@ -103,7 +103,7 @@ impl Sender {
         };
         if closed.is_err() {
             // The peer has stopped the stream in the meantime; an event will report it.
-            self.end.get_or_insert(End::Stopped(streams.stopped(self.id).unwrap_or(u64::MAX)));
+            self.end.get_or_insert(End::Stopped(streams.stopped(self.id).unwrap_or(VarInt::MAX)));
         }
     }
 
@@ -123,7 +123,7 @@ pub struct Receiver {
     /// Bytes read so far.
     pub read: u64,
     /// Number of read bytes after which the stream is stopped, and the error code.
-    pub stop: Option<(u64, u64)>,
+    pub stop: Option<(u64, VarInt)>,
     /// Reason for the end; set once no more bytes will be read.
     pub end: Option<End>,
 }
@@ -131,7 +131,7 @@ pub struct Receiver {
 impl Receiver {
     /// Creates a half that reads the whole stream. With `stop`, a number of bytes and an error code, it stops
     /// the stream after that many bytes.
-    pub fn new(id: StreamId, stop: Option<(u64, u64)>) -> Self {
+    pub fn new(id: StreamId, stop: Option<(u64, VarInt)>) -> Self {
         Self { id, read: 0, stop, end: None }
     }
 

@@ -8,7 +8,7 @@ use anabranch_transport::stream::{StreamEvent, Streams};
 use anabranch_transport::{
     ClientConfig, Connection, ConnectionError, Endpoint, Event, FourTuple, Handle, PathStatus,
 };
-use anabranch_wire::{Dir, PathId, Side, StreamId, Time, TransportErrorCode};
+use anabranch_wire::{Dir, PathId, Side, StreamId, Time, TransportErrorCode, VarInt};
 use bytes::Bytes;
 
 use super::Operation;
@@ -20,9 +20,9 @@ use crate::tls::SERVER_NAME;
 /// Length in bytes of the head of each stream half: the half's length and the reply's length.
 const HEAD: usize = 16;
 /// Error code in PATH_ABANDON: APPLICATION_ABANDON_PATH (RFC 10069 §5).
-const ABANDON: u64 = 0x3e;
+const ABANDON: VarInt = VarInt::from_u32(0x3e);
 /// Application error code in the client's CONNECTION_CLOSE.
-pub(super) const DONE: u64 = 0x31;
+pub(super) const DONE: VarInt = VarInt::from_u32(0x31);
 /// Maximum number of abandoned paths that an end may still keep, in addition to its open paths.
 const MAX_CLOSING: usize = 8;
 

@@ -1,6 +1,6 @@
 //! End of a connection: closing, draining, stateless reset (RFC 9000 §10).
 
-use anabranch_wire::{ConnectionClose, PacketKind, PathId, SpaceId, Time, TransportErrorCode};
+use anabranch_wire::{ConnectionClose, PacketKind, PathId, SpaceId, Time, TransportErrorCode, VarInt};
 use bytes::Bytes;
 
 use crate::connection::connection::Connection;
@@ -13,7 +13,7 @@ use crate::trace::TraceEvent;
 impl Connection {
     /// Closes the connection immediately with the application's code and reason (RFC 9000 §10.2). Queued data
     /// is discarded. To deliver it, finish the streams and wait for their acknowledgment first.
-    pub fn close(&mut self, now: Time, code: u64, reason: Bytes) {
+    pub fn close(&mut self, now: Time, code: VarInt, reason: Bytes) {
         let close = CloseFrame { application: true, code, frame_type: 0, reason };
         self.begin_closing(now, close, ConnectionError::LocallyClosed);
     }
@@ -21,7 +21,7 @@ impl Connection {
     pub(super) fn close_with_error(&mut self, now: Time, error: TransportError) {
         let close = CloseFrame {
             application: false,
-            code: error.code.0,
+            code: error.code.into(),
             frame_type: error.frame_type,
             reason: Bytes::copy_from_slice(error.reason.as_bytes()),
         };
@@ -62,7 +62,7 @@ impl Connection {
             }
         } else {
             let reason = String::from_utf8_lossy(close.reason).into_owned();
-            let error = TransportError::new(TransportErrorCode(close.code), reason);
+            let error = TransportError::new(TransportErrorCode::from(close.code), reason);
             ConnectionError::PeerTransport(error.in_frame(close.frame_type))
         };
         self.drain(now, Some(path), error);

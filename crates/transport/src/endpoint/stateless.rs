@@ -152,7 +152,7 @@ pub(super) fn refusal(
         },
     )?;
     let mut payload = Writer::new(packet.get_mut(outgoing.header_len..)?, format.direction);
-    let close = ConnectionClose { application: false, code: code.0, frame_type: 0, reason: &[] };
+    let close = ConnectionClose { application: false, code: code.into(), frame_type: 0, reason: &[] };
     payload.frame(&Frame::ConnectionClose(close)).ok()?;
     // Packet number and payload together must be long enough for the header protection sample.
     payload.pad_to(4);

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use anabranch_wire::VarInt;
+
 use super::testing::*;
 use super::*;
 use crate::config::RetryPolicy;
@@ -98,11 +100,15 @@ fn many_connections_share_an_endpoint_and_leave_nothing() {
     assert_eq!((pair.connected(false), pair.connected(true)), (20, 20));
     for handle in handles {
         let now = pair.now;
-        pair.client.connection(handle).unwrap().close(now, 5, b"done".as_slice().into());
+        pair.client.connection(handle).unwrap().close(now, VarInt::from_u32(5), b"done".as_slice().into());
     }
     pair.exchange();
     let closed = pair.events.iter().filter(|(is_server, _, event)| {
-        *is_server && matches!(event, Event::Closed(ConnectionError::PeerApplication { code: 5, .. }))
+        *is_server
+            && matches!(
+                event,
+                Event::Closed(ConnectionError::PeerApplication { code, .. }) if *code == 5
+            )
     });
     assert_eq!(closed.count(), 20);
     let end = pair.now + Duration::from_secs(30);

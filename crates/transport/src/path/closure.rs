@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_wire::TransportErrorCode;
+use anabranch_wire::{TransportErrorCode, VarInt};
 
 /// Time and reason of a path's abandonment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Closure {
     /// Time since the connection began.
     pub after: Duration,
     /// Error code of RFC 10069 §5, or of the application.
-    pub code: u64,
+    pub code: VarInt,
     /// `true` if the peer abandoned the path first.
     pub by_peer: bool,
 }
@@ -19,7 +19,7 @@ pub struct Closure {
 impl Closure {
     /// Returns the reason in one to three words that are the same in every release.
     pub const fn reason(&self) -> &'static str {
-        match TransportErrorCode(self.code) {
+        match TransportErrorCode(self.code.get()) {
             TransportErrorCode::APPLICATION_ABANDON_PATH => "application",
             TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED => "resource limit",
             TransportErrorCode::PATH_UNSTABLE_OR_POOR => "unstable or poor",

@@ -1,6 +1,6 @@
 //! Stream operations of the application.
 
-use anabranch_wire::{Dir, StreamId};
+use anabranch_wire::{Dir, StreamId, VarInt};
 use bytes::Bytes;
 
 use super::Streams;
@@ -111,13 +111,13 @@ impl Streams {
     }
 
     /// Resets the stream with `code` (RESET_STREAM). Data that is not acknowledged is discarded.
-    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
+    pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         if self.reset_half(key, code) { Ok(()) } else { Err(ClosedStream) }
     }
 
     /// Resets the sending half. Returns whether it was open.
-    pub(super) fn reset_half(&mut self, key: usize, code: u64) -> bool {
+    pub(super) fn reset_half(&mut self, key: usize, code: VarInt) -> bool {
         let stream = self.table.stream(key);
         let Some(send) = &mut stream.send else {
             return false;
@@ -285,7 +285,7 @@ impl Streams {
 
     /// Stops receiving, because the application does not want the rest. STOP_SENDING asks the peer to reset
     /// the stream, and data that still arrives is discarded.
-    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
+    pub fn stop(&mut self, id: StreamId, code: VarInt) -> Result<(), ClosedStream> {
         let key = self.table.find(id, self.now).ok_or(ClosedStream)?;
         let stream = self.table.stream(key);
         let half = stream.receive.as_mut().filter(|half| !half.is_done() && half.stopped.is_none());
@@ -341,7 +341,7 @@ impl Streams {
     }
 
     /// Returns the error code of the peer's STOP_SENDING, as long as the stream exists.
-    pub fn stopped(&mut self, id: StreamId) -> Option<u64> {
+    pub fn stopped(&mut self, id: StreamId) -> Option<VarInt> {
         self.send_half(id)?.stopped
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Stream, StreamId, Time};
+use anabranch_wire::{Dir, Stream, StreamId, Time, VarInt};
 
 use super::Streams;
 use super::receive::overrun;
@@ -96,7 +96,7 @@ impl Streams {
     pub(crate) fn on_reset_stream(
         &mut self,
         id: StreamId,
-        code: u64,
+        code: VarInt,
         final_size: u64,
     ) -> Result<(), TransportError> {
         let Some(key) = self.receiving(id)? else {
@@ -133,7 +133,7 @@ impl Streams {
 
     /// Handles a STOP_SENDING frame (RFC 9000 §19.5). The stream is reset with the same code unless all its
     /// data is acknowledged.
-    pub(crate) fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
+    pub(crate) fn on_stop_sending(&mut self, id: StreamId, code: VarInt) -> Result<(), TransportError> {
         let Some(key) = self.sending(id)? else {
             return Ok(());
         };

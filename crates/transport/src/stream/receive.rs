@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{Time, TransportErrorCode};
+use anabranch_wire::{Time, TransportErrorCode, VarInt};
 use bytes::Bytes;
 
 use super::receive_buffer::{MIN_FRAGMENTS, Pool, ReceiveBuffer, TooFragmented};
@@ -26,9 +26,9 @@ pub(crate) struct ReceiveHalf {
     pub(crate) buffer: ReceiveBuffer,
     pub(crate) credit: ReceiveCredit,
     final_size: Option<u64>,
-    reset_code: u64,
+    reset_code: VarInt,
     /// Code of our STOP_SENDING.
-    pub(crate) stopped: Option<u64>,
+    pub(crate) stopped: Option<VarInt>,
     /// `true` if a Readable event was emitted, and the application has not read until [`ReadError::Blocked`]
     /// since.
     pub(crate) notified: bool,
@@ -52,7 +52,7 @@ impl ReceiveHalf {
             buffer,
             credit,
             final_size: None,
-            reset_code: 0,
+            reset_code: VarInt::ZERO,
             stopped: None,
             notified: false,
         }
@@ -117,7 +117,7 @@ impl ReceiveHalf {
 
     /// Handles a reset by the peer with a final size that [`Self::claim`] has allowed. Returns whether the
     /// application must be notified.
-    pub(crate) fn on_reset(&mut self, code: u64, final_size: u64, pool: &mut Pool) -> bool {
+    pub(crate) fn on_reset(&mut self, code: VarInt, final_size: u64, pool: &mut Pool) -> bool {
         self.final_size = Some(final_size);
         if !self.apply(ReceiveInput::Reset) {
             return false;
@@ -212,7 +212,7 @@ impl ReceiveHalf {
     }
 
     /// Stops the stream for the application. Returns whether STOP_SENDING should be sent.
-    pub(crate) fn stop(&mut self, code: u64, pool: &mut Pool) -> bool {
+    pub(crate) fn stop(&mut self, code: VarInt, pool: &mut Pool) -> bool {
         self.stopped = Some(code);
         self.buffer.discard(pool);
         self.state.may_receive()

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use anabranch_wire::VarInt;
+
 use super::ready::Rank;
 use super::send_buffer::SendBuffer;
 use super::state::{SendInput, SendState};
@@ -52,9 +54,9 @@ pub(crate) struct SendHalf {
     /// The value is its place in the order of arrival.
     pub(crate) hungry: Option<u64>,
     /// Code of the STOP_SENDING that ended the stream.
-    pub(crate) stopped: Option<u64>,
+    pub(crate) stopped: Option<VarInt>,
     /// Code of the RESET_STREAM frame.
-    pub(crate) reset_code: u64,
+    pub(crate) reset_code: VarInt,
 }
 
 impl SendHalf {
@@ -154,7 +156,7 @@ impl SendHalf {
 
     /// Discards the data. Returns the number of bytes that left the buffer, and the number of those that had
     /// never been sent; `None` if the half cannot be reset.
-    pub(crate) fn reset(&mut self, code: u64) -> Option<(u64, u64)> {
+    pub(crate) fn reset(&mut self, code: VarInt) -> Option<(u64, u64)> {
         if !self.apply(SendInput::Reset) {
             return None;
         }

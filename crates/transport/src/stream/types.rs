@@ -1,6 +1,6 @@
 //! Stream types for applications: configuration, priorities, events, errors.
 
-use anabranch_wire::{Dir, StreamId, configuration};
+use anabranch_wire::{Dir, StreamId, VarInt, configuration};
 
 use crate::flow::WindowRule;
 
@@ -76,7 +76,7 @@ pub enum StreamEvent {
     /// The peer has acknowledged the reset of the stream by this end.
     ResetAcknowledged(StreamId),
     /// The peer has sent STOP_SENDING with this application error code. The stream is being reset.
-    Stopped(StreamId, u64),
+    Stopped(StreamId, VarInt),
     /// Streams can be opened again, after [`open`](super::Streams::open) returned `None`.
     Available(Dir),
 }
@@ -109,7 +109,7 @@ pub enum WriteError {
     Blocked,
     /// The peer stopped the stream with this code.
     #[error("stopped by the peer: code {0}")]
-    Stopped(u64),
+    Stopped(VarInt),
     /// The stream is finished, reset or receive-only, or never existed.
     #[error("the stream is closed for writing")]
     Closed,
@@ -127,7 +127,7 @@ pub enum ReadError {
     Finished,
     /// The peer reset the stream with this code.
     #[error("reset by the peer: code {0}")]
-    Reset(u64),
+    Reset(VarInt),
     /// The stream was stopped, was already read to its end, is send-only, or never existed.
     #[error("the stream is closed for reading")]
     Closed,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_wire::{Frame, Frames, PacketKind, PathId, Side, Time, Writer, write_ack};
+use anabranch_wire::{Frame, Frames, PacketKind, PathId, Side, Time, VarInt, Writer, write_ack};
 
 use super::multipath::second_addr;
 use super::pair::{Flying, Pair, direction, pattern, server_addr};
@@ -172,7 +172,7 @@ fn the_farewell_takes_the_path_that_is_shortest_without_queues() {
         vec![flying]
     }));
     let now = pair.now;
-    pair.client().close(now, 0, bytes::Bytes::new());
+    pair.client().close(now, VarInt::from_u32(0), bytes::Bytes::new());
     pair.run_for(Duration::from_millis(5));
     assert_eq!(*left.lock().unwrap(), [second_addr()]);
 }
@@ -210,7 +210,7 @@ fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
         assert!(pair.client().held().ack_copies > 0, "round {round}");
         let now = pair.now;
         for path in paths {
-            pair.client().abandon_path(now, path, 0x3e).unwrap();
+            pair.client().abandon_path(now, path, VarInt::from_u32(0x3e)).unwrap();
         }
         pair.run_for(Duration::from_secs(5));
         assert_eq!(ids(&mut pair, Side::Client), [0]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_testkit::seeded::Trust;
-use anabranch_wire::{Side, TransportErrorCode, Version};
+use anabranch_wire::{Side, TransportErrorCode, VarInt, Version};
 use bytes::Bytes;
 
 use super::pair::{ALPN, Pair, pattern};
@@ -43,10 +43,11 @@ fn the_application_closes_with_its_code_and_words() {
     let mut pair = Pair::new();
     pair.connect();
     let now = pair.now;
-    pair.client().close(now, 42, Bytes::from_static(b"done"));
+    pair.client().close(now, VarInt::from_u32(42), Bytes::from_static(b"done"));
     pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::LocallyClosed));
-    let expected = ConnectionError::PeerApplication { code: 42, reason: Bytes::from_static(b"done") };
+    let expected =
+        ConnectionError::PeerApplication { code: VarInt::from_u32(42), reason: Bytes::from_static(b"done") };
     assert_eq!(pair.closed(Side::Server), Some(&expected));
     pair.run_for(Duration::from_secs(5));
     assert!(pair.client.is_empty());

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Frame, PacketKind, PathId, Side, TransportErrorCode as Code};
+use anabranch_wire::{Dir, Frame, PacketKind, PathId, Side, TransportErrorCode as Code, VarInt};
 
 use super::injector::encode;
 use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
@@ -139,8 +139,8 @@ fn ends_that_give_up_paths_crosswise_find_out() {
             cut[0].set(true);
             pair.client().streams().write(stream, &pattern(20_000)).unwrap();
             let now = pair.now;
-            pair.client().abandon_path(now, PathId(0), 0x3e).unwrap();
-            pair.server().abandon_path(now, PathId(1), 0x3e).unwrap();
+            pair.client().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
+            pair.server().abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
             pair.run_for(outage * SECOND);
             cut[1].set(false);
             pair.run_for(SECOND);
@@ -182,7 +182,7 @@ fn a_path_that_the_peer_uses_already_is_not_given_up() {
         pair.run_for(SECOND / 2);
         assert_eq!(open(&mut pair, dead), Ok(PathId(2)));
         let now = pair.now;
-        pair.server().abandon_path(now, PathId(0), 0x3e).unwrap();
+        pair.server().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(20 * SECOND);
         for side in SIDES {
             assert_eq!(
@@ -221,8 +221,8 @@ fn a_guess_does_not_keep_a_path_that_never_answers() {
     // second.
     is_cut.set(true);
     let now = pair.now;
-    pair.server().abandon_path(now, PathId(1), 0x3e).unwrap();
-    pair.client().abandon_path(now, PathId(0), 0x3e).unwrap();
+    pair.server().abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
+    pair.client().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
     pair.run_for(10 * SECOND);
     match pair.closed(Side::Client) {
         Some(ConnectionError::Transport(error)) => assert_eq!(error.code, Code::NO_VIABLE_PATH),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{PathId, Side};
+use anabranch_wire::{PathId, Side, VarInt};
 
 use super::multipath::{multipath, second_addr, two_paths};
 use super::pair::{client_addr, pattern, server_addr};
@@ -60,7 +60,10 @@ fn a_path_that_cannot_be_sent_on_is_not_opened() {
     assert!(pair.client().has_path(id), "until nothing of it is under way any longer");
     pair.run_for(Duration::from_secs(10));
     assert!(!pair.client().has_path(id));
-    assert!(pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: 0x3e76 }));
+    assert!(
+        pair.client_events
+            .contains(&Event::PathAbandoned { path: PathId(1), code: VarInt::from_u32(0x3e76) })
+    );
     assert_eq!(pair.closed(Side::Client), None);
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_wire::{PacketKind, Side, TransportErrorCode as Code};
+use anabranch_wire::{PacketKind, Side, TransportErrorCode as Code, VarInt};
 use bytes::Bytes;
 
 use super::pair::{Pair, pattern};
@@ -38,7 +38,7 @@ fn a_closing_end_repeats_itself_ever_more_rarely() {
     for closer in [Side::Client, Side::Server] {
         let mut pair = connected();
         let now = pair.now;
-        pair.end(closer).close(now, 7, Bytes::new());
+        pair.end(closer).close(now, VarInt::from_u32(7), Bytes::new());
         pair.drain();
         // The peer does not receive the close and continues to send.
         pair.to_client.clear();
@@ -53,9 +53,12 @@ fn a_draining_end_answers_once_and_is_silent() {
     for closer in [Side::Client, Side::Server] {
         let mut pair = connected();
         let now = pair.now;
-        pair.end(closer).close(now, 7, Bytes::from_static(b"bye"));
+        pair.end(closer).close(now, VarInt::from_u32(7), Bytes::from_static(b"bye"));
         pair.run_for(Duration::from_millis(12));
-        assert!(matches!(pair.closed(closer.peer()), Some(ConnectionError::PeerApplication { code: 7, .. })));
+        assert!(matches!(
+            pair.closed(closer.peer()),
+            Some(ConnectionError::PeerApplication { code, .. }) if code == 7
+        ));
         // RFC 9000 §10.2.2: one CONNECTION_CLOSE in response.
         let back = if closer.is_client() { &mut pair.to_client } else { &mut pair.to_server };
         assert_eq!(std::mem::take(back).len(), 1);
@@ -72,8 +75,8 @@ fn a_draining_end_answers_once_and_is_silent() {
 fn both_ends_close_at_once() {
     let mut pair = connected();
     let now = pair.now;
-    pair.client().close(now, 1, Bytes::new());
-    pair.server().close(now, 2, Bytes::new());
+    pair.client().close(now, VarInt::from_u32(1), Bytes::new());
+    pair.server().close(now, VarInt::from_u32(2), Bytes::new());
     pair.run_for(Duration::from_secs(2));
     assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::LocallyClosed));
     assert_eq!(pair.closed(Side::Server), Some(&ConnectionError::LocallyClosed));
@@ -87,14 +90,14 @@ fn during_the_handshake_an_application_close_keeps_its_words_private() {
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
     let now = pair.now;
-    pair.client().close(now, 99, Bytes::from_static(b"secret"));
+    pair.client().close(now, VarInt::from_u32(99), Bytes::from_static(b"secret"));
     pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Server), hidden);
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
     let now = pair.now;
     pair.to_client.clear();
-    pair.server().close(now, 99, Bytes::from_static(b"secret"));
+    pair.server().close(now, VarInt::from_u32(99), Bytes::from_static(b"secret"));
     pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Client), hidden);
 }
@@ -111,12 +114,15 @@ fn a_close_is_understood_whatever_got_lost_before() {
             pair.to_server.clear();
         }
         let now = pair.now;
-        pair.client().close(now, 5, Bytes::new());
+        pair.client().close(now, VarInt::from_u32(5), Bytes::new());
         pair.run_until_quiet();
         assert!(
             matches!(
                 pair.closed(Side::Server),
-                Some(ConnectionError::PeerApplication { code: 5, .. } | ConnectionError::PeerTransport(_))
+                Some(
+                    ConnectionError::PeerApplication { code, .. } if code == 5
+                        | ConnectionError::PeerTransport(_),
+                )
             ),
             "{:?}",
             pair.closed(Side::Server)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_recovery::EcnState;
-use anabranch_wire::{Dir, Ecn, PathId, Side};
+use anabranch_wire::{Dir, Ecn, PathId, Side, VarInt};
 use bytes::Bytes;
 
 use super::pair::{Pair, pattern};
@@ -78,10 +78,10 @@ fn a_reader_stops_a_stream_and_its_writer_learns_why() {
     pair.client().streams().write(id, &pattern(100_000)).unwrap();
     pair.run_for(Duration::from_millis(15));
     assert_eq!(pair.server().streams().accept(Dir::Bi), Some(id));
-    pair.server().streams().stop(id, 77).unwrap();
+    pair.server().streams().stop(id, VarInt::from_u32(77)).unwrap();
     pair.run_until_quiet();
-    assert!(pair.client_events.contains(&Event::Stream(StreamEvent::Stopped(id, 77))));
-    assert_eq!(pair.client().streams().write(id, b"more"), Err(WriteError::Stopped(77)));
+    assert!(pair.client_events.contains(&Event::Stream(StreamEvent::Stopped(id, VarInt::from_u32(77)))));
+    assert_eq!(pair.client().streams().write(id, b"more"), Err(WriteError::Stopped(VarInt::from_u32(77))));
     // The other direction continues.
     pair.server().streams().write(id, b"answer").unwrap();
     pair.server().streams().finish(id).unwrap();
@@ -96,10 +96,10 @@ fn a_writer_resets_a_stream_and_its_reader_learns_why() {
     let id = pair.server().streams().open(Dir::Uni).unwrap();
     pair.server().streams().write(id, &pattern(100_000)).unwrap();
     pair.run_for(Duration::from_millis(15));
-    pair.server().streams().reset(id, 55).unwrap();
+    pair.server().streams().reset(id, VarInt::from_u32(55)).unwrap();
     pair.run_until_quiet();
     assert_eq!(pair.client().streams().accept(Dir::Uni), Some(id));
-    assert_eq!(pair.client().streams().peek(id).unwrap_err(), ReadError::Reset(55));
+    assert_eq!(pair.client().streams().peek(id).unwrap_err(), ReadError::Reset(VarInt::from_u32(55)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Frame, Frames, PacketKind, PathId, Side, StreamId, Time};
+use anabranch_wire::{Dir, Frame, Frames, PacketKind, PathId, Side, StreamId, Time, VarInt};
 use bytes::Bytes;
 
 use super::injector::encode;
@@ -341,7 +341,7 @@ fn a_path_that_stays_dead_is_given_up_if_another_works() {
     pair.run_for(SECOND * 4);
     assert_eq!(pair.client().paths().count(), 2);
     pair.run_for(SECOND * 4);
-    let given_up = Event::PathAbandoned { path: PathId(0), code: 0x3e76 };
+    let given_up = Event::PathAbandoned { path: PathId(0), code: VarInt::from_u32(0x3e76) };
     assert!(pair.client_events.contains(&given_up) && pair.server_events.contains(&given_up));
     assert_eq!((pair.client().paths().count(), pair.server().paths().count()), (1, 1));
     // The last path is not abandoned.
@@ -483,7 +483,7 @@ fn acknowledgments_leave_a_path_that_is_given_up_or_fails() {
         let (mut pair, _) = two_paths(|_| {});
         let log = watch(&mut pair, from.peer());
         let now = pair.now;
-        pair.end(from).abandon_path(now, PathId(0), 0x3e).unwrap();
+        pair.end(from).abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(MS * 30);
         // RFC 10069 §3.4: the receiver promptly acknowledges the packets received on the path.
         assert!(log.0.lock().unwrap().iter().any(moved), "{from:?}");
@@ -501,7 +501,7 @@ fn the_end_is_told_on_a_path_that_works_and_answered() {
             pair.run_until_quiet();
             let now = pair.now;
             let before = path(&mut pair, closer.peer(), 1 - dead).bytes_sent;
-            pair.end(closer).close(now, 7, Bytes::new());
+            pair.end(closer).close(now, VarInt::from_u32(7), Bytes::new());
             pair.run_for(MS * 30);
             assert!(pair.closed(closer.peer()).is_some(), "{closer:?}, path {dead} dead");
             assert!(path(&mut pair, closer.peer(), 1 - dead).bytes_sent > before, "answered where it came");
@@ -532,7 +532,7 @@ fn each_path_says_why_it_is_idle() {
     pair.run_for(SECOND);
     assert_eq!(idle(&mut pair, 1), Some(IdleReason::PotentiallyFailed));
     let now = pair.now;
-    pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
+    pair.client().abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
     assert_eq!(idle(&mut pair, 1), Some(IdleReason::Abandoned));
     let tuple = FourTuple { local: ([127, 0, 0, 9], 50_009).into(), remote: server_addr() };
     let opening = pair.client().open_path(now, tuple).unwrap();

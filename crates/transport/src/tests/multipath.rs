@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anabranch_wire::{Frame, PathId, Side};
+use anabranch_wire::{Frame, PathId, Side, VarInt};
 
 use super::pair::{Pair, pattern, server_addr};
 use super::paths::{SECOND, open, open_and_wait, sent};
@@ -111,9 +111,9 @@ fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
     for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
         let mut pair = two_paths();
         let now = pair.now;
-        pair.end(side).abandon_path(now, PathId(id), 0x3e).unwrap();
+        pair.end(side).abandon_path(now, PathId(id), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(Duration::from_secs(5));
-        let event = Event::PathAbandoned { path: PathId(id), code: 0x3e };
+        let event = Event::PathAbandoned { path: PathId(id), code: VarInt::from_u32(0x3e) };
         assert!(pair.client_events.contains(&event) && pair.server_events.contains(&event));
         for side in [Side::Client, Side::Server] {
             let left: Vec<_> = pair.end(side).paths().map(|path| path.id.0).collect();
@@ -132,7 +132,7 @@ fn paths_can_be_opened_and_abandoned_over_and_over() {
     let mut pair = two_paths();
     for round in 1..40_u32 {
         let now = pair.now;
-        pair.client().abandon_path(now, PathId(round), 0x3e).unwrap();
+        pair.client().abandon_path(now, PathId(round), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(Duration::from_secs(2));
         let now = pair.now;
         let tuple = FourTuple { local: second_addr(), remote: server_addr() };
@@ -154,7 +154,7 @@ fn a_path_that_does_not_answer_is_closed() {
     let tuple = FourTuple { local: second_addr(), remote: server_addr() };
     pair.client().open_path(now, tuple).unwrap();
     pair.run_until(Duration::from_secs(10), |pair| {
-        pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: 0x3e76 })
+        pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: VarInt::from_u32(0x3e76) })
     });
     pair.run_for(Duration::from_secs(10));
     assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
@@ -227,7 +227,7 @@ fn the_bytes_of_closed_paths_stay_in_the_totals() {
         let data = pattern(1_000_000);
         assert!(pair.transfer(Side::Server, &data) == data);
         let now = pair.now;
-        pair.end(side).abandon_path(now, PathId(id), 0x3e).unwrap();
+        pair.end(side).abandon_path(now, PathId(id), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(Duration::from_secs(5));
         assert!(pair.transfer(Side::Server, &data) == data);
         for end in [Side::Client, Side::Server] {
@@ -252,7 +252,7 @@ fn entries_of_closed_paths_are_bounded() {
     for round in 1..MAX_CLOSED_PATHS as u32 + 10 {
         let now = pair.now;
         let before = pair.client().stats().bytes_sent();
-        pair.client().abandon_path(now, PathId(round), 0x3e).unwrap();
+        pair.client().abandon_path(now, PathId(round), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(Duration::from_secs(2));
         assert!(pair.client().stats().bytes_sent() >= before);
         let now = pair.now;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Frame, PacketKind, PathId, Side, TransportErrorCode as Code};
+use anabranch_wire::{Dir, Frame, PacketKind, PathId, Side, TransportErrorCode as Code, VarInt};
 
 use super::injector::encode;
 use super::multipath::{multipath, second_addr, two_paths};
@@ -30,7 +30,7 @@ fn a_path_whose_end_the_peer_has_not_heard_of_draws_no_stateless_reset() {
     for side in SIDES {
         let mut pair = two_paths();
         let now = pair.now;
-        pair.end(side).abandon_path(now, PathId(1), 0x3e).unwrap();
+        pair.end(side).abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
         // PATH_ABANDON is sent on path 0 and does not arrive for a long time. The peer continues to use path
         // 1.
         let is_cut = cut(&mut pair, client_addr());
@@ -66,7 +66,7 @@ fn an_abandoned_path_holds_no_timer_in_the_past() {
             let now = pair.now;
             let soon = pair.end(side).poll_timeout().is_some_and(|at| at < now + Duration::from_millis(5));
             paced += u32::from(soon);
-            pair.end(side).abandon_path(now, PathId(1), 0x3e).unwrap();
+            pair.end(side).abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
             pair.drain();
             assert!(pair.end(side).poll_timeout().is_some_and(|at| at > now), "{side:?} after {steps} steps");
         }
@@ -87,8 +87,8 @@ fn ends_that_give_up_each_others_path_at_the_same_time_close_even_if_nobody_hear
             }
         }));
         let now = pair.now;
-        pair.client().abandon_path(now, PathId(0), 0x3e).unwrap();
-        pair.server().abandon_path(now, PathId(1), 0x3e).unwrap();
+        pair.client().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
+        pair.server().abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(Duration::from_secs(10));
         for side in SIDES {
             let code = match pair.closed(side) {
@@ -151,8 +151,8 @@ fn a_path_that_moves_while_it_is_being_opened_is_open_where_it_arrives() {
     cut(&mut pair, nowhere);
     pair.client().open_path(now, FourTuple { local: nowhere, remote: server_addr() }).unwrap();
     // The server abandons the other paths, so that the new one becomes the main path.
-    pair.server().abandon_path(now, PathId(0), 0x3e).unwrap();
-    pair.inject_frames(Side::Server, &[Frame::PathAbandon { path: PathId(1), code: 0x3e }]);
+    pair.server().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
+    pair.inject_frames(Side::Server, &[Frame::PathAbandon { path: PathId(1), code: VarInt::from_u32(0x3e) }]);
     pair.run_for(Duration::from_millis(15));
     let now = pair.now;
     pair.client().migrate(now, third).unwrap();
@@ -183,7 +183,7 @@ fn the_last_path_is_opened_even_if_the_peer_has_got_its_answer_long_before() {
     pair.run_until(Duration::from_secs(1), |pair| pair.client_events.contains(&Event::PathOpened(PathId(2))));
     for path in [0, 1] {
         let now = pair.now;
-        pair.client().abandon_path(now, PathId(path), 0x3e).unwrap();
+        pair.client().abandon_path(now, PathId(path), VarInt::from_u32(0x3e)).unwrap();
     }
     pair.run_for(Duration::from_secs(8));
     assert!(!pair.server_events.contains(&Event::PathOpened(PathId(2))));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch_wire::{
     ConnectionId, Frame, NewConnectionId, PacketKind, PathId, ResetToken, Side, TransportErrorCode as Code,
-    Writer, write_ack,
+    VarInt, Writer, write_ack,
 };
 use bytes::Bytes;
 
@@ -46,7 +46,7 @@ fn path_ack(path: u32, largest: u64) -> Vec<u8> {
 }
 
 fn abandon(path: u32) -> Frame<'static> {
-    Frame::PathAbandon { path: PathId(path), code: 0x3e }
+    Frame::PathAbandon { path: PathId(path), code: VarInt::from_u32(0x3e) }
 }
 
 fn status(path: u32, available: bool, sequence: u64) -> Frame<'static> {
@@ -141,7 +141,7 @@ fn row_m2_only_one_rtt_packets_carry_frames_of_multipath() {
 fn resuming() -> Pair {
     let mut pair = multipath();
     let now = pair.now;
-    pair.client().close(now, 0, Bytes::new());
+    pair.client().close(now, VarInt::from_u32(0), Bytes::new());
     pair.run_until_quiet();
     pair.reconnect();
     pair
@@ -378,7 +378,7 @@ fn frames_without_a_path_id_mean_path_0_even_when_it_is_gone() {
     for from in SIDES {
         let mut pair = two_paths();
         let now = pair.now;
-        pair.end(from).abandon_path(now, PathId(0), 0x3e).unwrap();
+        pair.end(from).abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(Duration::from_secs(5));
         assert_eq!(ids(&mut pair, from.peer()), [1]);
         // On path 1 the first frame would change a connection ID, and the second would retire an unknown one.
@@ -392,7 +392,7 @@ fn frames_without_a_path_id_mean_path_0_even_when_it_is_gone() {
 fn a_client_moves_the_path_that_is_left_with_that_paths_connection_ids() {
     let mut pair = two_paths();
     let now = pair.now;
-    pair.client().abandon_path(now, PathId(0), 0x3e).unwrap();
+    pair.client().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
     pair.run_until_quiet();
     let now = pair.now;
     pair.client().migrate(now, address(77)).unwrap();
@@ -483,7 +483,7 @@ fn row_m3_frames_for_an_abandoned_path_are_ignored() {
         for wait in [Duration::ZERO, Duration::from_secs(5)] {
             let mut pair = two_paths();
             let now = pair.now;
-            pair.end(from.peer()).abandon_path(now, PathId(1), 0x3e).unwrap();
+            pair.end(from.peer()).abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
             pair.run_until_quiet();
             pair.run_for(wait);
             let before = (pair.end(from.peer()).held().abandons, ids(&mut pair, from.peer()));
@@ -511,7 +511,7 @@ fn row_m8_an_abandon_that_is_doubled_or_lost_counts_once() {
             }
         }));
         let now = pair.now;
-        pair.end(from).abandon_path(now, PathId(1), 0x3e).unwrap();
+        pair.end(from).abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
         send(&mut pair, from, &encode(&[abandon(1), abandon(1)]));
         pair.run_for(Duration::from_secs(5));
         for side in SIDES {
@@ -549,7 +549,7 @@ fn row_m8_the_last_path_may_be_one_that_never_opens() {
     }));
     open(&mut pair, second_addr()).unwrap();
     let now = pair.now;
-    pair.client().abandon_path(now, PathId(0), 0x3e).unwrap_err(); // nothing else is in use
+    pair.client().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap_err(); // nothing else is in use
     send(&mut pair, Side::Server, &encode(&[abandon(0)]));
     pair.run_for(Duration::from_secs(10));
     let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("the end") };
@@ -617,7 +617,7 @@ fn row_m5_opening_and_abandoning_without_a_pause_leaves_nothing_behind() {
                 opened += 1;
                 pair.run_for(Duration::from_millis(45));
                 let now = pair.now;
-                pair.end(abandoning).abandon_path(now, id, 0x3e).unwrap();
+                pair.end(abandoning).abandon_path(now, id, VarInt::from_u32(0x3e)).unwrap();
             }
             pair.run_for(Duration::from_millis(45));
             for side in SIDES {
@@ -764,7 +764,7 @@ fn stateless_resets_count_for_every_path_in_use_and_for_no_other() {
     let mut pair = two_paths();
     let reset = reset_of_path_1(&mut pair);
     let now = pair.now;
-    pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
+    pair.client().abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
     pair.run_until_quiet();
     pair.send_raw(Side::Server, reset);
     pair.run_until_quiet();

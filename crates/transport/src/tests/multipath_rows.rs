@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anabranch_tls::nonce;
-use anabranch_wire::{PacketKind, PathId, Side, TransportErrorCode as Code, Writer, write_ack};
+use anabranch_wire::{PacketKind, PathId, Side, TransportErrorCode as Code, VarInt, Writer, write_ack};
 
 use super::multipath::{multipath, second_addr, two_paths};
 use super::pair::{Pair, client_addr, direction, pattern, server_addr};
@@ -48,7 +48,10 @@ fn a_path_that_does_not_carry_1200_bytes_is_not_opened() {
     pair.client().open_path(now, FourTuple { local: second_addr(), remote: server_addr() }).unwrap();
     pair.run_for(Duration::from_secs(10));
     assert!(!pair.client_events.contains(&Event::PathOpened(PathId(1))));
-    assert!(pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: 0x3e76 }));
+    assert!(
+        pair.client_events
+            .contains(&Event::PathAbandoned { path: PathId(1), code: VarInt::from_u32(0x3e76) })
+    );
     still_works(&mut pair);
 }
 
@@ -153,9 +156,9 @@ fn row_m8_path_abandon_in_every_pair_of_states() {
                 pair.client().open_path(now, tuple).unwrap();
             }
             if state == Abandoned {
-                pair.end(from.peer()).abandon_path(now, PathId(1), 0x3e).unwrap();
+                pair.end(from.peer()).abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
             }
-            let frame = anabranch_wire::Frame::PathAbandon { path: PathId(1), code: 0x3e };
+            let frame = anabranch_wire::Frame::PathAbandon { path: PathId(1), code: VarInt::from_u32(0x3e) };
             for _ in 0..times {
                 pair.inject_frames(from, &[frame]);
             }
@@ -252,7 +255,7 @@ fn row_m11_the_first_path_removed_while_it_carries_everything() {
         let mut pair = two_paths();
         let id = begin_upload(&mut pair, side);
         let now = pair.now;
-        pair.end(side.peer()).abandon_path(now, PathId(0), 0x3e).unwrap();
+        pair.end(side.peer()).abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
         let mut received = Vec::new();
         pair.run_until(Duration::from_secs(5), |pair| pair.read(side.peer(), id, &mut received));
         assert!(received == pattern(100_000));

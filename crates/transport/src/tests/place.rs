@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Side, StreamId, Version};
+use anabranch_wire::{Dir, Side, StreamId, VarInt, Version};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
@@ -150,8 +150,8 @@ fn a_stream_that_is_stopped_or_reset_takes_nothing_in() {
                 Some(StreamId::new(Side::Server, Dir::Uni, 0))
             );
             match stop {
-                true => drop(pair.client().streams().stop(id, 7)),
-                false => drop(pair.server().streams().reset(id, 7)),
+                true => drop(pair.client().streams().stop(id, VarInt::from_u32(7))),
+                false => drop(pair.server().streams().reset(id, VarInt::from_u32(7))),
             }
             pair.run_until_quiet();
             assert!(pair.client().streams().peek(id).is_err());

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anabranch_wire::{
-    Announced, Dir, Frame, PacketKind, Side, Stream, StreamId, TransportErrorCode as Code, Version,
+    Announced, Dir, Frame, PacketKind, Side, Stream, StreamId, TransportErrorCode as Code, VarInt, Version,
 };
 use bytes::Bytes;
 
@@ -264,9 +264,10 @@ fn a_reset_beside_the_data_it_takes_back() {
     over(Version::REVERSO, || {
         let mut download = download();
         let id = download.id;
-        download.bring(100..1_200, &[Frame::ResetStream { id, code: 7, final_size: 1_200 }]);
+        download
+            .bring(100..1_200, &[Frame::ResetStream { id, code: VarInt::from_u32(7), final_size: 1_200 }]);
         assert_eq!(download.received().placed, 1_100);
-        assert_eq!(download.pair.client().streams().peek(id), Err(ReadError::Reset(7)));
+        assert_eq!(download.pair.client().streams().peek(id), Err(ReadError::Reset(VarInt::from_u32(7))));
         download.bring(1_100..1_200, &[TOKEN]);
         still_works(&mut download.pair);
     });

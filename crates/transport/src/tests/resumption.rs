@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_wire::{
-    Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, Version, Writer, write_ack,
+    Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, VarInt, Version, Writer, write_ack,
 };
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
     pair.connect();
     pair.run_until_quiet();
     let now = pair.now;
-    pair.client().close(now, 0, Bytes::new());
+    pair.client().close(now, VarInt::from_u32(0), Bytes::new());
     pair.run_until_quiet();
     pair.reconnect();
     pair
@@ -146,7 +146,7 @@ fn there_is_no_early_data_before_a_change_that_renumbers_streams() {
     pair.connect();
     pair.run_until_quiet();
     let now = pair.now;
-    pair.client().close(now, 0, Bytes::new());
+    pair.client().close(now, VarInt::from_u32(0), Bytes::new());
     pair.run_until_quiet();
     pair.reconnect();
     assert_eq!(pair.client().streams().open(Dir::Bi), None, "nothing may be sent yet");

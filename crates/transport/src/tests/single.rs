@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anabranch_wire::{
     ConnectionId, Ecn, Frame, NewConnectionId, PacketKind, PathId, ResetToken, Side,
-    TransportErrorCode as Code, Writer, write_ack,
+    TransportErrorCode as Code, VarInt, Writer, write_ack,
 };
 
 use super::injector::encode;
@@ -139,7 +139,7 @@ fn the_parameter_has_one_value() {
 fn early_data_begins_the_line_of_numbers() {
     let mut pair = connected(true);
     let now = pair.now;
-    pair.client().close(now, 0, bytes::Bytes::new());
+    pair.client().close(now, VarInt::from_u32(0), bytes::Bytes::new());
     pair.run_until_quiet();
     pair.reconnect();
     assert!(pair.client().has_early_keys() && pair.client().numbering().is_none());
@@ -209,9 +209,9 @@ fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
         for (side, id) in [(Side::Client, 0), (Side::Client, 1), (Side::Server, 0), (Side::Server, 1)] {
             let mut pair = with_paths(2, cids);
             let now = pair.now;
-            pair.end(side).abandon_path(now, PathId(id), 0x3e).unwrap();
+            pair.end(side).abandon_path(now, PathId(id), VarInt::from_u32(0x3e)).unwrap();
             pair.run_for(Duration::from_secs(5));
-            let event = Event::PathAbandoned { path: PathId(id), code: 0x3e };
+            let event = Event::PathAbandoned { path: PathId(id), code: VarInt::from_u32(0x3e) };
             assert!(pair.client_events.contains(&event) && pair.server_events.contains(&event));
             for side in SIDES {
                 assert_eq!(ids(&mut pair, side), [1 - id], "{side:?}");
@@ -245,7 +245,7 @@ fn a_path_is_abandoned_in_the_middle_of_a_transfer() {
             }
             if read.len() > 500_000 && !std::mem::replace(&mut abandoned, true) {
                 let now = pair.now;
-                pair.end(side).abandon_path(now, PathId(id), 0x3e).unwrap();
+                pair.end(side).abandon_path(now, PathId(id), VarInt::from_u32(0x3e)).unwrap();
             }
             pair.read(Side::Client, stream, &mut read)
         });
@@ -264,7 +264,7 @@ fn paths_can_be_opened_and_abandoned_over_and_over() {
         for round in 1..40_u32 {
             let now = pair.now;
             let side = if round % 2 == 0 { Side::Client } else { Side::Server };
-            pair.end(side).abandon_path(now, PathId(round), 0x3e).unwrap();
+            pair.end(side).abandon_path(now, PathId(round), VarInt::from_u32(0x3e)).unwrap();
             pair.run_for(Duration::from_millis(100));
             assert_eq!(open(&mut pair, address(1)), Ok(PathId(round + 1)), "IDs are never used again");
             pair.run_until(SECOND, |pair| pair.server_events.contains(&Event::PathOpened(PathId(round + 1))));
@@ -310,7 +310,7 @@ fn a_path_that_does_not_answer_is_closed() {
         ));
     open(&mut pair, address(1)).unwrap();
     pair.run_until(Duration::from_secs(10), |pair| {
-        pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: 0x3e76 })
+        pair.client_events.contains(&Event::PathAbandoned { path: PathId(1), code: VarInt::from_u32(0x3e76) })
     });
     pair.run_for(Duration::from_secs(10));
     assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
@@ -468,7 +468,7 @@ fn a_challenge_for_a_path_that_cannot_be_opened_is_not_answered_on_another() {
     assert!(pair.client_events.contains(&Event::PathOpened(PathId(1))));
     assert!(!pair.client_events.contains(&Event::PathOpened(PathId(2))));
     let now = pair.now;
-    pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
+    pair.client().abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
     pair.run_for(10 * SECOND);
     assert!(pair.client_events.contains(&Event::PathOpened(PathId(2))), "there is one to spare now");
     for side in SIDES {
@@ -490,7 +490,7 @@ fn addresses_that_another_path_has_left_do_not_hide_a_new_one() {
             if lost { Vec::new() } else { vec![flying] }
         }));
         let now = pair.now;
-        pair.client().abandon_path(now, PathId(1), 0x3e).unwrap();
+        pair.client().abandon_path(now, PathId(1), VarInt::from_u32(0x3e)).unwrap();
         assert_eq!(open(&mut pair, address(1)), Ok(PathId(2)));
         pair.run_for(SECOND / 2);
         is_cut.set(false);
@@ -700,7 +700,7 @@ fn frames_of_the_other_numbering_are_violations() {
 #[test]
 fn path_ids_are_the_clients_to_begin_and_in_order() {
     let status = |path| encode(&[Frame::PathStatus { path: PathId(path), available: true, sequence: 0 }]);
-    let abandon = |path| encode(&[Frame::PathAbandon { path: PathId(path), code: 0x3e }]);
+    let abandon = |path| encode(&[Frame::PathAbandon { path: PathId(path), code: VarInt::from_u32(0x3e) }]);
     for (from, path, expected) in [
         (Side::Server, 1, VIOLATION),
         (Side::Client, 1, None),
@@ -727,7 +727,10 @@ fn abandoning_what_was_never_opened_is_bounded() {
         let id = PathId(1 + 3 * (round % 20));
         pair.inject(
             Side::Client,
-            &Forged::new(PacketKind::OneRtt, &encode(&[Frame::PathAbandon { path: id, code: 0 }])),
+            &Forged::new(
+                PacketKind::OneRtt,
+                &encode(&[Frame::PathAbandon { path: id, code: VarInt::from_u32(0) }]),
+            ),
         );
     }
     pair.run_for(Duration::from_millis(50));

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_wire::{
-    Dir, Ecn, Frame, PacketKind, PathId, Side, Stream, StreamId, Time, TransportErrorCode as Code, Version,
+    Dir, Ecn, Frame, PacketKind, PathId, Side, Stream, StreamId, Time, TransportErrorCode as Code, VarInt,
+    Version,
 };
 
 use super::injector::encode;
@@ -145,7 +146,7 @@ fn exchange(pair: &mut Pair) {
         let unwanted = pair.end(from).streams().open(Dir::Uni).unwrap();
         pair.end(from).streams().write(unwanted, &pattern(100_000)).unwrap();
         pair.run_for(Duration::from_millis(25));
-        pair.end(from.peer()).streams().stop(unwanted, 7).unwrap();
+        pair.end(from.peer()).streams().stop(unwanted, VarInt::from_u32(7)).unwrap();
         pair.run_for(Duration::from_millis(100));
     }
     pair.run_until_quiet();
@@ -209,7 +210,7 @@ const AMID: [Amid; 16] = [
     Amid::Frames(|id, at| vec![part(id, at, false), Frame::Ping]),
     Amid::Frames(|id, at| vec![part(id, at, true)]),
     Amid::Frames(|id, at| vec![part(id, at + PART, true)]),
-    Amid::Frames(|id, at| vec![Frame::ResetStream { id, code: 3, final_size: at }]),
+    Amid::Frames(|id, at| vec![Frame::ResetStream { id, code: VarInt::from_u32(3), final_size: at }]),
     Amid::Frames(|_, _| vec![part(StreamId::new(Side::Client, Dir::Uni, 0), 0, false)]),
     Amid::Frames(|_, _| vec![part(StreamId::new(Side::Server, Dir::Uni, 1 << 20), 0, false)]),
     Amid::Frames(|_, _| vec![Frame::Datagram { data: &DATA }]),

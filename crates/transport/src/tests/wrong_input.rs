@@ -2,7 +2,7 @@
 
 use anabranch_wire::{
     ConnectionClose, ConnectionId, Dir, Direction, Frame, MAX_VARINT, NewConnectionId, PacketKind,
-    ResetToken, Side, Stream, StreamId, TransportErrorCode as Code, Writer, write_ack,
+    ResetToken, Side, Stream, StreamId, TransportErrorCode as Code, VarInt, Writer, write_ack,
 };
 
 use super::attacks::level_is_over;
@@ -99,7 +99,7 @@ fn streams_out_of_bounds() {
                 |s| {
                     encode(&[Frame::ResetStream {
                         id: own(s, Dir::Bi, 0),
-                        code: 0,
+                        code: VarInt::from_u32(0),
                         final_size: (1 << 20) + 1,
                     }])
                 },
@@ -110,7 +110,7 @@ fn streams_out_of_bounds() {
                 |s| {
                     let id = own(s, Dir::Uni, 0);
                     let fin = Frame::Stream(Stream { id, offset: 0, fin: true, data: b"abc" });
-                    encode(&[fin, Frame::ResetStream { id, code: 0, final_size: 4 }])
+                    encode(&[fin, Frame::ResetStream { id, code: VarInt::from_u32(0), final_size: 4 }])
                 },
                 SIZE,
             ),
@@ -118,12 +118,23 @@ fn streams_out_of_bounds() {
             ("unidirectional stream beyond the limit", |s| stream(own(s, Dir::Uni, 1 << 59), 0, b""), LIMIT),
             (
                 "RESET_STREAM beyond the limit",
-                |s| encode(&[Frame::ResetStream { id: own(s, Dir::Bi, 128), code: 0, final_size: 0 }]),
+                |s| {
+                    encode(&[Frame::ResetStream {
+                        id: own(s, Dir::Bi, 128),
+                        code: VarInt::from_u32(0),
+                        final_size: 0,
+                    }])
+                },
                 LIMIT,
             ),
             (
                 "STOP_SENDING beyond the limit",
-                |s| encode(&[Frame::StopSending { id: own(s, Dir::Bi, 1_000_000), code: 0 }]),
+                |s| {
+                    encode(&[Frame::StopSending {
+                        id: own(s, Dir::Bi, 1_000_000),
+                        code: VarInt::from_u32(0),
+                    }])
+                },
                 LIMIT,
             ),
             ("MAX_STREAMS above 2^60", |_| raw(0x12, &[(1 << 60) + 1]), ENCODING),
@@ -141,7 +152,13 @@ fn frames_that_do_not_fit_their_stream() {
             ("STREAM on a send-only stream", |s| stream(its(s, Dir::Uni, 0), 0, b"x"), STATE),
             (
                 "RESET_STREAM on a send-only stream",
-                |s| encode(&[Frame::ResetStream { id: its(s, Dir::Uni, 0), code: 0, final_size: 0 }]),
+                |s| {
+                    encode(&[Frame::ResetStream {
+                        id: its(s, Dir::Uni, 0),
+                        code: VarInt::from_u32(0),
+                        final_size: 0,
+                    }])
+                },
                 STATE,
             ),
             (
@@ -152,12 +169,12 @@ fn frames_that_do_not_fit_their_stream() {
             ("STREAM on an uncreated stream", |s| stream(its(s, Dir::Bi, 0), 0, b"x"), STATE),
             (
                 "STOP_SENDING on an uncreated stream",
-                |s| encode(&[Frame::StopSending { id: its(s, Dir::Bi, 0), code: 0 }]),
+                |s| encode(&[Frame::StopSending { id: its(s, Dir::Bi, 0), code: VarInt::from_u32(0) }]),
                 STATE,
             ),
             (
                 "STOP_SENDING on a receive-only stream",
-                |s| encode(&[Frame::StopSending { id: own(s, Dir::Uni, 0), code: 0 }]),
+                |s| encode(&[Frame::StopSending { id: own(s, Dir::Uni, 0), code: VarInt::from_u32(0) }]),
                 STATE,
             ),
             (
@@ -301,7 +318,7 @@ fn reserved_bits() {
 
 #[test]
 fn frames_that_early_packets_must_not_carry() {
-    let close = ConnectionClose { application: true, code: 1, frame_type: 0, reason: b"" };
+    let close = ConnectionClose { application: true, code: VarInt::from_u32(1), frame_type: 0, reason: b"" };
     let frames = [
         Frame::PathChallenge([7; 8]),
         Frame::PathResponse([7; 8]),

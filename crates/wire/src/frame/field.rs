@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
 use super::{AddressFlags, Fault};
 use crate::cursor::{Reader, Region};
-use crate::varint::varint_len;
+use crate::varint::{VarInt, varint_len};
 use crate::{ConnectionId, EcnCounts, PathId, ResetToken, StreamId};
 
 /// Field of a frame. `write` fills exactly `size` bytes.
@@ -38,6 +38,23 @@ impl<'a> Field<'a> for u64 {
     #[inline]
     fn write(self, region: &mut Region<'_>) {
         region.varint(self);
+    }
+}
+
+impl<'a> Field<'a> for VarInt {
+    #[inline]
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        Ok(Self::read(reader)?)
+    }
+
+    #[inline]
+    fn size(self) -> usize {
+        varint_len(self.get())
+    }
+
+    #[inline]
+    fn write(self, region: &mut Region<'_>) {
+        region.varint(self.get());
     }
 }
 

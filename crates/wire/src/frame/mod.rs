@@ -17,7 +17,7 @@ use crate::code::TransportErrorCode;
 use crate::cursor::{Direction, Full, Malformed, Reader, Writer};
 use crate::header::PacketKind;
 use crate::varint::varint_len;
-use crate::{ConnectionId, Dir, PathId, ResetToken, StreamId};
+use crate::{ConnectionId, Dir, PathId, ResetToken, StreamId, VarInt};
 
 /// Maximum number of streams of one type, that is, of one direction and one initiator (RFC 9000 §4.6).
 pub const MAX_STREAM_COUNT: u64 = 1 << 60;
@@ -37,7 +37,7 @@ pub enum Frame<'a> {
         /// ID of the stream.
         id: StreamId,
         /// Application error code.
-        code: u64,
+        code: VarInt,
         /// Final size of the stream in bytes, which counts towards flow control.
         final_size: u64,
     },
@@ -46,7 +46,7 @@ pub enum Frame<'a> {
         /// ID of the stream.
         id: StreamId,
         /// Application error code.
-        code: u64,
+        code: VarInt,
     },
     /// CRYPTO: bytes of the TLS handshake.
     Crypto {
@@ -134,7 +134,7 @@ pub enum Frame<'a> {
         /// ID of the path.
         path: PathId,
         /// Error code.
-        code: u64,
+        code: VarInt,
     },
     /// PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP (RFC 10069).
     PathStatus {
@@ -207,7 +207,7 @@ pub struct ConnectionClose<'a> {
     /// `true` if the application closes the connection (type 0x1d), `false` if QUIC does.
     pub application: bool,
     /// [`TransportErrorCode`], or the application's error code.
-    pub code: u64,
+    pub code: VarInt,
     /// Type of the frame that caused the error; 0 if unknown, or if the application closes the connection.
     pub frame_type: u64,
     /// Reason for people. It should be UTF-8.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::hex;
-use crate::{EcnCounts, MAX_VARINT};
+use crate::{EcnCounts, MAX_VARINT, VarInt};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
@@ -67,8 +67,12 @@ fn samples() -> Vec<(Frame<'static>, String, &'static str)> {
         (Ping, "01".into(), "IH01"),
         (ack(None, None), "02 0c030202 0102 0300".into(), "IH_1"),
         (ack(None, Some(ECN)), "03 0c030202 0102 0300 010203".into(), "IH_1"),
-        (ResetStream { id: id(4), code: 0x40, final_size: 0x4000 }, "04 04 4040 80004000".into(), "__01"),
-        (StopSending { id: id(8), code: 1 }, "05 08 01".into(), "__01"),
+        (
+            ResetStream { id: id(4), code: VarInt::from_u32(0x40), final_size: 0x4000 },
+            "04 04 4040 80004000".into(),
+            "__01",
+        ),
+        (StopSending { id: id(8), code: VarInt::from_u32(1) }, "05 08 01".into(), "__01"),
         (Crypto { offset: 2, data: b"abc" }, "06 02 4003 616263".into(), "IH_1"),
         (NewToken { token: b"tok" }, "07 4003 746f6b".into(), "___1"),
         (Stream(stream(false)), "0e 05 01 4002 6869".into(), "__01"),
@@ -97,7 +101,7 @@ fn samples() -> Vec<(Frame<'static>, String, &'static str)> {
             "40af 01 02 800061a8 00".into(),
             "___1",
         ),
-        (PathAbandon { path, code: 0x3e }, "7e75 02 3e".into(), "___1"),
+        (PathAbandon { path, code: VarInt::from_u32(0x3e) }, "7e75 02 3e".into(), "___1"),
         (PathStatus { path, available: false, sequence: 1 }, "7e76 02 01".into(), "___1"),
         (PathStatus { path, available: true, sequence: 1 }, "7e77 02 01".into(), "___1"),
         (NewConnectionId(issued(Some(path))), format!("7e78 02 03 01 02 aabb {token}"), "___1"),
@@ -487,8 +491,12 @@ fn new_connection_id() -> impl Strategy<Value = Frame<'static>> {
     )
 }
 
+fn code() -> impl Strategy<Value = VarInt> {
+    varint().prop_map(|code| VarInt::try_from(code).unwrap())
+}
+
 fn close() -> impl Strategy<Value = Frame<'static>> {
-    (any::<bool>(), varint(), varint(), data()).prop_map(|(application, code, frame_type, reason)| {
+    (any::<bool>(), code(), varint(), data()).prop_map(|(application, code, frame_type, reason)| {
         let frame_type = if application { 0 } else { frame_type };
         Frame::ConnectionClose(ConnectionClose { application, code, frame_type, reason })
     })
@@ -500,12 +508,12 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
     let offset = || varint().prop_map(|offset| offset.min(MAX_VARINT - 300));
     let count = || varint().prop_map(|count| count.min(MAX_STREAM_COUNT));
     let streams = prop_oneof![
-        (stream_id(), varint(), varint()).prop_map(|(id, code, final_size)| ResetStream {
+        (stream_id(), code(), varint()).prop_map(|(id, code, final_size)| ResetStream {
             id,
             code,
             final_size
         }),
-        (stream_id(), varint()).prop_map(|(id, code)| StopSending { id, code }),
+        (stream_id(), code()).prop_map(|(id, code)| StopSending { id, code }),
         (offset(), data()).prop_map(|(offset, data)| Crypto { offset, data }),
         (stream_id(), offset(), any::<bool>(), data())
             .prop_map(|(id, offset, fin, data)| Stream(super::Stream { id, offset, fin, data })),
@@ -537,7 +545,7 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
                 reordering_threshold,
             }
         ),
-        (path(), varint()).prop_map(|(path, code)| PathAbandon { path, code }),
+        (path(), code()).prop_map(|(path, code)| PathAbandon { path, code }),
         (path(), any::<bool>(), varint()).prop_map(|(path, available, sequence)| PathStatus {
             path,
             available,

@@ -16,18 +16,20 @@ pub use server::ExchangeServer;
 
 /// Error codes with which the two applications reset, stop and close.
 pub mod code {
+    use anabranch_wire::VarInt;
+
     /// The client resets its upload.
-    pub const CLIENT_RESET: u64 = 0x11;
+    pub const CLIENT_RESET: VarInt = VarInt::from_u32(0x11);
     /// The client stops the download.
-    pub const CLIENT_STOP: u64 = 0x12;
+    pub const CLIENT_STOP: VarInt = VarInt::from_u32(0x12);
     /// The server resets the download.
-    pub const SERVER_RESET: u64 = 0x21;
+    pub const SERVER_RESET: VarInt = VarInt::from_u32(0x21);
     /// The server stops the upload.
-    pub const SERVER_STOP: u64 = 0x22;
+    pub const SERVER_STOP: VarInt = VarInt::from_u32(0x22);
     /// The server resets a stream whose request did not arrive.
-    pub const NO_REQUEST: u64 = 0x23;
+    pub const NO_REQUEST: VarInt = VarInt::from_u32(0x23);
     /// The client closes the connection after it has received everything.
-    pub const DONE: u64 = 0x31;
+    pub const DONE: VarInt = VarInt::from_u32(0x31);
 }
 
 /// Contents of a stream, announced to the server by its first bytes.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_transport::stream::Streams;
 use anabranch_transport::{Connection, Handle};
-use anabranch_wire::{Dir, Side, StreamId, Time};
+use anabranch_wire::{Dir, Side, StreamId, Time, VarInt};
 use bytes::Bytes;
 
 use super::super::{End, Pattern, Receiver, Sender};
@@ -141,7 +141,7 @@ impl Running {
         self.streams.get_mut(&id).map_or(Ok(()), |stream| f(&mut stream.sender))
     }
 
-    pub(super) fn stopped(&mut self, id: StreamId, reason: u64) -> Result<(), String> {
+    pub(super) fn stopped(&mut self, id: StreamId, reason: VarInt) -> Result<(), String> {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         stream.sender.on_stopped(reason);
         match (stream.plan.request.server_stop, reason) {

@@ -1,6 +1,6 @@
 //! Abandonment of paths (RFC 10069 §3.4): its exchange with the peer, and the data that other paths repeat.
 
-use anabranch_wire::{PathId, Time, TransportErrorCode};
+use anabranch_wire::{PathId, Time, TransportErrorCode, VarInt};
 
 use crate::connection::connection::Connection;
 use crate::error::TransportError;
@@ -14,7 +14,7 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if the path does not exist, or if no other one is usable.
-    pub fn abandon_path(&mut self, now: Time, id: PathId, code: u64) -> Result<(), PathError> {
+    pub fn abandon_path(&mut self, now: Time, id: PathId, code: VarInt) -> Result<(), PathError> {
         if self.paths.list.get(id).is_none_or(Path::is_abandoned) {
             return Err(PathError::Unknown(id));
         }
@@ -27,7 +27,12 @@ impl Connection {
     }
 
     /// Handles the peer's PATH_ABANDON, which abandons a path or answers this endpoint's PATH_ABANDON.
-    pub(super) fn on_path_abandon(&mut self, now: Time, id: PathId, code: u64) -> Result<(), TransportError> {
+    pub(super) fn on_path_abandon(
+        &mut self,
+        now: Time,
+        id: PathId,
+        code: VarInt,
+    ) -> Result<(), TransportError> {
         let closing = self.paths.closing_paths();
         let Some(multipath) = &mut self.paths.multipath else { return Ok(()) };
         if let Some(path) = self.paths.list.get(id) {
@@ -74,7 +79,7 @@ impl Connection {
         } else if self.paths.is_last_path(id) {
             self.fail(now, no_path_left());
         } else {
-            self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
+            self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.into());
         }
     }
 
@@ -89,11 +94,11 @@ impl Connection {
 
     /// Abandons a path. Its state is kept until the peer has abandoned it too. [`super::MAX_CLOSING_PATHS`]
     /// limits the number of such paths.
-    pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: u64) {
+    pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: VarInt) {
         self.close_path(now, id, code, false);
     }
 
-    fn close_path(&mut self, now: Time, id: PathId, code: u64, by_peer: bool) {
+    fn close_path(&mut self, now: Time, id: PathId, code: VarInt, by_peer: bool) {
         let after = now.saturating_since(self.origin.time);
         let Some(path) = self.paths.list.get_mut(id) else { return };
         path.phase = Phase::Abandoned { until: None };
@@ -117,7 +122,7 @@ impl Connection {
         self.trace(now, &TraceEvent::PathAbandoned { path: id, code });
     }
 
-    fn owe_abandon(&mut self, path: PathId, code: u64) {
+    fn owe_abandon(&mut self, path: PathId, code: VarInt) {
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.owed.abandons.push(Abandon { path, code, sent: false });
             multipath.closed = multipath.closed.saturating_add(1);

@@ -83,7 +83,7 @@ impl Connection {
             match due.filter(|(time, _)| now >= *time) {
                 Some((_, Attention::Silent)) => self.begin_failing(now, id),
                 Some((_, Attention::GiveUp)) => {
-                    self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.0);
+                    self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.into());
                 }
                 Some((_, Attention::LookAfter)) => self.look_after(now, id),
                 Some((_, Attention::KeepAlive)) => self.paths.keep_path_alive(now, id),

@@ -56,7 +56,7 @@ impl Connection {
             let Some(path) = self.paths.list.get_mut(id) else { continue };
             let left = path.remote_cids.len() > path.remote_cids.older_than(prior_to);
             if !left && self.paths.list.iter().any(|path| path.id != id && path.is_usable()) {
-                self.give_up_path(now, id, TransportErrorCode::NO_CID_AVAILABLE_FOR_PATH.0);
+                self.give_up_path(now, id, TransportErrorCode::NO_CID_AVAILABLE_FOR_PATH.into());
             } else if let Some(path) = self.paths.list.get_mut(id) {
                 path.remote_cids.on_retire_prior_to(prior_to)?;
             }

@@ -1,6 +1,6 @@
 //! State of a connection and its end, and the content of CONNECTION_CLOSE.
 
-use anabranch_wire::{ConnectionClose, Frame, PacketKind, PathId, Time, TransportErrorCode};
+use anabranch_wire::{ConnectionClose, Frame, PacketKind, PathId, Time, TransportErrorCode, VarInt};
 use bytes::Bytes;
 
 /// Maximum length of a reason phrase in CONNECTION_CLOSE, in bytes.
@@ -43,7 +43,7 @@ pub(crate) struct Closing {
 #[derive(Clone, Debug)]
 pub(crate) struct CloseFrame {
     pub(crate) application: bool,
-    pub(crate) code: u64,
+    pub(crate) code: VarInt,
     pub(crate) frame_type: u64,
     pub(crate) reason: Bytes,
 }
@@ -56,7 +56,7 @@ impl CloseFrame {
         Frame::ConnectionClose(if self.application && early {
             ConnectionClose {
                 application: false,
-                code: TransportErrorCode::APPLICATION_ERROR.0,
+                code: TransportErrorCode::APPLICATION_ERROR.into(),
                 frame_type: 0,
                 reason: &[],
             }
@@ -72,7 +72,7 @@ impl CloseFrame {
 
     /// Creates the response to the peer's CONNECTION_CLOSE.
     pub(crate) fn in_return() -> Self {
-        let code = TransportErrorCode::NO_ERROR.0;
+        let code = VarInt::from(TransportErrorCode::NO_ERROR);
         Self { application: false, code, frame_type: 0, reason: Bytes::new() }
     }
 }

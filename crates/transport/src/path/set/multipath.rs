@@ -1,6 +1,6 @@
 //! State of RFC 10069 that paths share: path IDs, connection IDs of unopened paths, and pending frames.
 
-use anabranch_wire::{ConnectionId, PathId, Side};
+use anabranch_wire::{ConnectionId, PathId, Side, VarInt};
 
 use super::MAX_CLOSING_PATHS;
 use super::again::Again;
@@ -66,7 +66,7 @@ pub(crate) struct Multipath {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abandon {
     pub(crate) path: PathId,
-    pub(crate) code: u64,
+    pub(crate) code: VarInt,
     pub(crate) sent: bool,
 }
 

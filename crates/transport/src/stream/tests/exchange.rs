@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use anabranch_wire::VarInt;
 use proptest::prelude::*;
 
 use super::*;
@@ -112,7 +113,7 @@ impl Host {
             if script.written == script.len {
                 match script.end {
                     End::Finish => self.streams.finish(*id).unwrap(),
-                    End::Reset => self.streams.reset(*id, 9).unwrap(),
+                    End::Reset => self.streams.reset(*id, VarInt::from_u32(9)).unwrap(),
                     End::Done => {}
                 }
                 script.end = End::Done;
@@ -120,7 +121,7 @@ impl Host {
         }
         for (id, heard) in self.heard.iter_mut().filter(|(_, heard)| heard.ended.is_none()) {
             if heard.stop_at.is_some_and(|at| heard.data.len() as u64 >= at) {
-                heard.ended = self.streams.stop(*id, 8).ok().map(|()| ReadError::Closed);
+                heard.ended = self.streams.stop(*id, VarInt::from_u32(8)).ok().map(|()| ReadError::Closed);
                 continue;
             }
             for _ in 0..dice.below(4) {

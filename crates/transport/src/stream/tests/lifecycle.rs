@@ -1,6 +1,7 @@
 //! A stream from its first frame to its removal.
 
 use super::*;
+use anabranch_wire::VarInt;
 
 #[test]
 fn a_request_and_its_answer() {
@@ -94,11 +95,11 @@ fn a_reset_drops_data_and_is_told() {
     exchange(&mut client, &mut server);
     client.write(id, &[2; 300]).unwrap();
     assert_eq!(client.pending_bytes(), 300);
-    client.reset(id, 42).unwrap();
-    assert_eq!(client.reset(id, 43), Err(ClosedStream));
+    client.reset(id, VarInt::from_u32(42)).unwrap();
+    assert_eq!(client.reset(id, VarInt::from_u32(43)), Err(ClosedStream));
     assert_eq!((client.pending_bytes(), client.buffered_bytes()), (0, 0));
     let packet = send(&mut client, 1200).unwrap();
-    assert_eq!(packet.frames(), [Frame::ResetStream { id, code: 42, final_size: 600 }]);
+    assert_eq!(packet.frames(), [Frame::ResetStream { id, code: VarInt::from_u32(42), final_size: 600 }]);
     lost(&mut client, &packet);
     let again = send(&mut client, 1200).unwrap();
     assert_eq!(again.frames(), packet.frames());
@@ -110,7 +111,7 @@ fn a_reset_drops_data_and_is_told() {
     assert_eq!(client.open_streams(), 0);
     assert_eq!(server.flow.receive_credit.outstanding(), 0, "unread data counts as read");
     assert_eq!(server.open_streams(), 1, "the application does not know yet");
-    assert_eq!(server.peek(id), Err(ReadError::Reset(42)));
+    assert_eq!(server.peek(id), Err(ReadError::Reset(VarInt::from_u32(42))));
     assert_eq!(server.open_streams(), 0);
 }
 
@@ -121,7 +122,7 @@ fn a_reset_after_all_data_changes_nothing() {
     client.write(id, b"all").unwrap();
     client.finish(id).unwrap();
     let data = send(&mut client, 1200).unwrap();
-    client.reset(id, 1).unwrap();
+    client.reset(id, VarInt::from_u32(1)).unwrap();
     let reset = send(&mut client, 1200).unwrap();
     deliver(&mut server, &data);
     deliver(&mut server, &reset);
@@ -136,11 +137,11 @@ fn data_after_a_reset_is_dropped() {
     client.write(id, b"all").unwrap();
     client.finish(id).unwrap();
     let data = send(&mut client, 1200).unwrap();
-    client.reset(id, 1).unwrap();
+    client.reset(id, VarInt::from_u32(1)).unwrap();
     let reset = send(&mut client, 1200).unwrap();
     deliver(&mut server, &reset);
     deliver(&mut server, &data);
-    assert_eq!(read(&mut server, id), (vec![], ReadError::Reset(1)));
+    assert_eq!(read(&mut server, id), (vec![], ReadError::Reset(VarInt::from_u32(1))));
     deliver(&mut server, &data);
     assert_eq!(server.open_streams(), 0, "a late frame does not open the stream again");
     assert_eq!(server.flow.receive_credit.outstanding(), 0);
@@ -152,15 +153,18 @@ fn stop_sending_makes_the_peer_reset() {
     let id = client.open(Dir::Bi).unwrap();
     client.write(id, &[1; 500]).unwrap();
     exchange(&mut client, &mut server);
-    server.stop(id, 7).unwrap();
-    assert_eq!(server.stop(id, 8), Err(ClosedStream));
+    server.stop(id, VarInt::from_u32(7)).unwrap();
+    assert_eq!(server.stop(id, VarInt::from_u32(8)), Err(ClosedStream));
     assert_eq!(server.peek(id), Err(ReadError::Closed));
     assert_eq!(server.consume(id, 1), Err(ClosedStream));
     assert_eq!(server.flow.receive_credit.outstanding(), 0);
     events(&mut client);
     exchange(&mut client, &mut server);
-    assert_eq!(events(&mut client), [StreamEvent::Stopped(id, 7), StreamEvent::ResetAcknowledged(id)]);
-    assert_eq!(client.write(id, b"more"), Err(WriteError::Stopped(7)));
+    assert_eq!(
+        events(&mut client),
+        [StreamEvent::Stopped(id, VarInt::from_u32(7)), StreamEvent::ResetAcknowledged(id)]
+    );
+    assert_eq!(client.write(id, b"more"), Err(WriteError::Stopped(VarInt::from_u32(7))));
     assert_eq!(client.stopped(id), Some(7));
     assert!(client.is_send_closed(id));
     assert_eq!(client.send_state(id), Some(SendState::ResetRecvd));
@@ -179,7 +183,7 @@ fn stop_sending_after_everything_is_acknowledged_is_ignored() {
     client.finish(id).unwrap();
     exchange(&mut client, &mut server);
     events(&mut client);
-    receive(&mut client, Time::ZERO, &Frame::StopSending { id, code: 1 }).unwrap();
+    receive(&mut client, Time::ZERO, &Frame::StopSending { id, code: VarInt::from_u32(1) }).unwrap();
     assert_eq!(events(&mut client), []);
     assert!(!client.has_pending_control());
 }
@@ -190,7 +194,7 @@ fn a_lost_stop_sending_is_repeated_only_while_it_matters() {
     let id = client.open(Dir::Uni).unwrap();
     client.write(id, b"x").unwrap();
     exchange(&mut client, &mut server);
-    server.stop(id, 3).unwrap();
+    server.stop(id, VarInt::from_u32(3)).unwrap();
     let stop = send(&mut server, 1200).unwrap();
     lost(&mut server, &stop);
     assert_eq!(send(&mut server, 1200).unwrap().frames(), stop.frames());
@@ -207,7 +211,7 @@ fn data_on_a_stopped_stream_returns_its_credit() {
     let mut server = streams(Side::Server, &config());
     let id = id(Side::Client, Dir::Uni, 0);
     receive(&mut server, Time::ZERO, &stream_frame(id, 500, &[0; 100], false)).unwrap();
-    server.stop(id, 0).unwrap();
+    server.stop(id, VarInt::from_u32(0)).unwrap();
     for offset in [0, 600, 700] {
         receive(&mut server, Time::ZERO, &stream_frame(id, offset, &[0; 100], false)).unwrap();
     }
@@ -254,8 +258,8 @@ fn calls_on_unknown_streams_are_harmless() {
         assert_eq!(client.take(unknown, 1), Err(ReadError::Closed));
         assert_eq!(client.consume(unknown, 1), Err(ClosedStream));
         assert_eq!(client.finish(unknown), Err(ClosedStream));
-        assert_eq!(client.reset(unknown, 0), Err(ClosedStream));
-        assert_eq!(client.stop(unknown, 0), Err(ClosedStream));
+        assert_eq!(client.reset(unknown, VarInt::from_u32(0)), Err(ClosedStream));
+        assert_eq!(client.stop(unknown, VarInt::from_u32(0)), Err(ClosedStream));
         assert_eq!(client.priority(unknown), None);
         client.set_priority(unknown, Priority::default());
         let data = Token::Stream { id: unknown, offset: 0, len: 5, fin: true };
@@ -276,7 +280,7 @@ fn a_stream_is_unacknowledged_until_the_peer_has_its_end() {
     exchange(&mut client, &mut server);
     assert_eq!(client.buffered_bytes(), 0);
     client.finish(finished).unwrap();
-    client.reset(reset, 7).unwrap();
+    client.reset(reset, VarInt::from_u32(7)).unwrap();
     assert_eq!((client.unacknowledged_streams(Dir::Bi), client.unacknowledged_streams(Dir::Uni)), (2, 0));
     let packet = send(&mut client, 1200).unwrap();
     assert_eq!(client.unacknowledged_streams(Dir::Bi), 2);

@@ -1,6 +1,7 @@
 //! Flow control and the number of streams, from both sides.
 
 use super::*;
+use anabranch_wire::VarInt;
 
 #[test]
 fn writing_stops_at_the_streams_limit() {
@@ -98,7 +99,7 @@ fn a_reset_makes_room_for_other_streams() {
     let (a, b) = (client.open(Dir::Uni).unwrap(), client.open(Dir::Uni).unwrap());
     assert_eq!(client.write(a, &[0; 800]), Ok(800));
     assert_eq!(client.write(b, b"x"), Err(WriteError::Blocked));
-    client.reset(a, 0).unwrap();
+    client.reset(a, VarInt::from_u32(0)).unwrap();
     assert_eq!(events(&mut client), [StreamEvent::Writable(b)]);
 }
 
@@ -135,7 +136,11 @@ fn rapid_resets_earn_no_new_streams() {
     let mut server = streams(Side::Server, &config());
     let mut refused = 0;
     for index in 0..100_000 {
-        let frame = Frame::ResetStream { id: id(Side::Client, Dir::Bi, index), code: 0, final_size: 0 };
+        let frame = Frame::ResetStream {
+            id: id(Side::Client, Dir::Bi, index),
+            code: VarInt::from_u32(0),
+            final_size: 0,
+        };
         refused += usize::from(receive(&mut server, Time::ZERO, &frame).is_err());
         send(&mut server, 1200);
     }
@@ -143,8 +148,8 @@ fn rapid_resets_earn_no_new_streams() {
     assert_eq!(server.open_streams(), 10);
     // The peer can continue only when the application handles the streams.
     while let Some(id) = server.accept(Dir::Bi) {
-        assert_eq!(server.peek(id), Err(ReadError::Reset(0)));
-        server.reset(id, 0).unwrap();
+        assert_eq!(server.peek(id), Err(ReadError::Reset(VarInt::from_u32(0))));
+        server.reset(id, VarInt::from_u32(0)).unwrap();
     }
     let packet = send(&mut server, 1200).unwrap();
     acked(&mut server, &packet);
@@ -281,8 +286,8 @@ fn control_frames_wait_for_room() {
     let ids: Vec<StreamId> = (0..10).map(|index| id(Side::Client, Dir::Bi, index)).collect();
     for id in &ids {
         receive(&mut server, Time::ZERO, &stream_frame(*id, 0, b"x", false)).unwrap();
-        server.stop(*id, 99).unwrap();
-        server.reset(*id, 98).unwrap();
+        server.stop(*id, VarInt::from_u32(99)).unwrap();
+        server.reset(*id, VarInt::from_u32(98)).unwrap();
     }
     let mut frames = 0;
     while let Some(packet) = send(&mut server, 12) {

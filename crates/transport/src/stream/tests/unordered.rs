@@ -1,5 +1,6 @@
 //! Bytes that the application reads out of order.
 
+use anabranch_wire::VarInt;
 use proptest::prelude::*;
 
 use super::*;
@@ -82,8 +83,13 @@ fn once_read_in_any_order_a_stream_is_read_so_to_its_end() {
     assert_eq!(server.take(ID, 100), Err(ReadError::Unordered));
     assert_eq!(server.consume(ID, 100), Err(ClosedStream));
     assert_eq!(take(&mut server, 100), Ok((200, 300)));
-    receive(&mut server, Time::ZERO, &Frame::ResetStream { id: ID, code: 7, final_size: 500 }).unwrap();
-    assert_eq!(take(&mut server, 100), Err(ReadError::Reset(7)));
+    receive(
+        &mut server,
+        Time::ZERO,
+        &Frame::ResetStream { id: ID, code: VarInt::from_u32(7), final_size: 500 },
+    )
+    .unwrap();
+    assert_eq!(take(&mut server, 100), Err(ReadError::Reset(VarInt::from_u32(7))));
 }
 
 /// Bytes that the application reads out of order earn credit, even if earlier bytes are missing.

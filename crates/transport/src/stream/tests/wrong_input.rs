@@ -1,6 +1,7 @@
 //! Invalid input from the peer, and the exact error codes that it receives.
 
 use anabranch_wire::TransportErrorCode as Code;
+use anabranch_wire::VarInt;
 
 use super::*;
 
@@ -31,11 +32,11 @@ const SERVER_BI: StreamId = id(Side::Server, Dir::Bi, 0);
 const SERVER_UNI: StreamId = id(Side::Server, Dir::Uni, 0);
 
 fn reset(id: StreamId, final_size: u64) -> Frame<'static> {
-    Frame::ResetStream { id, code: 0, final_size }
+    Frame::ResetStream { id, code: VarInt::from_u32(0), final_size }
 }
 
 fn stop(id: StreamId) -> Frame<'static> {
-    Frame::StopSending { id, code: 0 }
+    Frame::StopSending { id, code: VarInt::from_u32(0) }
 }
 
 fn max_data(id: StreamId) -> Frame<'static> {
@@ -144,7 +145,7 @@ fn changed_final_sizes() {
 #[test]
 fn the_same_faults_on_stopped_streams() {
     let mut server = server();
-    server.stop(CLIENT_BI, 0).unwrap();
+    server.stop(CLIENT_BI, VarInt::from_u32(0)).unwrap();
     let beyond = stream_frame(CLIENT_BI, 1000, b"x", false);
     assert_eq!(receive(&mut server, Time::ZERO, &beyond).unwrap_err().code, Code::FLOW_CONTROL_ERROR);
     let short = reset(CLIENT_BI, 4);

@@ -1,6 +1,6 @@
 //! Remembered limits for 0-RTT that is accepted or refused.
 
-use anabranch_wire::TransportErrorCode;
+use anabranch_wire::{TransportErrorCode, VarInt};
 
 use super::*;
 
@@ -96,13 +96,13 @@ fn refused_resets_and_stops_are_sent_again() {
     let id = client.open(Dir::Bi).unwrap();
     client.write(id, &[0; 500]).unwrap();
     while send(&mut client, 1200).is_some() {}
-    client.reset(id, 5).unwrap();
-    client.stop(id, 6).unwrap();
+    client.reset(id, VarInt::from_u32(5)).unwrap();
+    client.stop(id, VarInt::from_u32(6)).unwrap();
     while send(&mut client, 1200).is_some() {}
     client.reject_zero_rtt();
     client.set_peer_parameters(&parameters(&config())).unwrap();
     let packet = send(&mut client, 1200).unwrap();
-    let reset = Frame::ResetStream { id, code: 5, final_size: 0 };
-    assert_eq!(packet.frames(), [reset, Frame::StopSending { id, code: 6 }]);
+    let reset = Frame::ResetStream { id, code: VarInt::from_u32(5), final_size: 0 };
+    assert_eq!(packet.frames(), [reset, Frame::StopSending { id, code: VarInt::from_u32(6) }]);
     assert_eq!(client.flow.send_credit.available(), 5000);
 }

@@ -348,15 +348,18 @@ impl Connection {
         SocketAddr::new(address.ip().to_canonical(), address.port())
     }
 
-    /// Returns the local address of the first path. On a wildcard socket its IP address is initially
-    /// unspecified.
+    /// Returns this end's address on the first path; `None` if it is not known yet, as on a wildcard socket
+    /// before the first packet arrives, or if no path is left.
     pub fn local_address(&self) -> Option<SocketAddr> {
-        self.0.with_state(|state| state.core.paths().next().map(|path| path.tuple.local))
+        let local = self.0.with_state(|state| state.core.paths().next().map(|path| path.tuple.local));
+        local.filter(|local| !local.ip().is_unspecified())
     }
 
-    /// Returns the smoothed round-trip time of the connection's first path.
-    pub fn rtt(&self) -> Duration {
-        self.0.with_state(|state| state.core.paths().next().map_or(Duration::ZERO, |path| path.smoothed_rtt))
+    /// Returns the smoothed round-trip time of the connection's first path; `None` before the first sample, or
+    /// if no path is left.
+    pub fn rtt(&self) -> Option<Duration> {
+        let first = self.0.with_state(|state| state.core.paths().next());
+        first.filter(|path| path.rtt_via.is_some()).map(|path| path.smoothed_rtt)
     }
 
     /// Returns how long the peer has been silent, and for how much of that time this host was suspended or

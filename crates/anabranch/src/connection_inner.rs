@@ -300,8 +300,8 @@ impl State {
     }
 
     /// Returns the code with which the connection closes when its last handle is dropped.
-    fn farewell(&self) -> u64 {
-        self.session.as_ref().map_or(0, |session| session.close_code())
+    fn farewell(&self) -> VarInt {
+        self.session.as_ref().map_or(VarInt::ZERO, |session| session.close_code())
     }
 
     /// Returns `Err` if the connection has ended. Otherwise adds the task to the set that `waiting` selects.

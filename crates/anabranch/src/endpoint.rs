@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::driver::Driver;
 use crate::endpoint_inner::{EndpointInner, Table};
+use crate::error::EndpointError;
 use crate::incoming::Incoming;
 use crate::lock::lock;
 use crate::observe::ObserverFactory;
@@ -68,19 +69,18 @@ impl Endpoint {
     ///
     /// # Panics
     /// Panics outside of a tokio runtime with timers and I/O.
-    pub fn client(address: SocketAddr) -> io::Result<Self> {
+    pub fn client(address: SocketAddr) -> Result<Self, EndpointError> {
         Self::new(&random_config()?, None, std::net::UdpSocket::bind(address)?)
     }
 
     /// Creates an endpoint that accepts connections on `address`.
     ///
     /// # Errors
-    /// Fails if the address cannot be bound. Returns [`io::ErrorKind::InvalidInput`], which contains an
-    /// [`InvalidSetting`], if the configuration contradicts the protocol.
+    /// Fails if the address cannot be bound, or if the configuration contradicts the protocol.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime with timers and I/O.
-    pub fn server(config: ServerConfig, address: SocketAddr) -> io::Result<Self> {
+    pub fn server(config: ServerConfig, address: SocketAddr) -> Result<Self, EndpointError> {
         Self::new(&random_config()?, Some(config), std::net::UdpSocket::bind(address)?)
     }
 
@@ -88,8 +88,7 @@ impl Endpoint {
     /// two endpoints may share a seed.
     ///
     /// # Errors
-    /// Fails if the socket cannot be used. Returns [`io::ErrorKind::InvalidInput`], which contains an
-    /// [`InvalidSetting`], if a configuration contradicts the protocol.
+    /// Fails if the socket cannot be used, or if a configuration contradicts the protocol.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime with timers and I/O.
@@ -97,9 +96,9 @@ impl Endpoint {
         config: &EndpointConfig,
         server: Option<ServerConfig>,
         socket: std::net::UdpSocket,
-    ) -> io::Result<Self> {
-        let checked = config.validate().and_then(|()| server.as_ref().map_or(Ok(()), ServerConfig::validate));
-        checked.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    ) -> Result<Self, EndpointError> {
+        config.validate()?;
+        server.as_ref().map_or(Ok(()), ServerConfig::validate)?;
         let router = Router::new(config, server.map(Arc::new));
         let inner = Arc::new(EndpointInner::new(router, Socket::new(socket)?));
         inner.table().handles = 1;
@@ -223,7 +222,6 @@ impl Endpoint {
     /// Sets the number of buffers that one system call fills, 1 to 16, on the endpoint's present sockets. A
     /// buffer takes one datagram, or several that the kernel has coalesced. More buffers are faster; this
     /// function exists to measure by how much.
-    #[doc(hidden)]
     pub fn set_receive_buffers(&self, buffers: usize) {
         self.inner.driver.sockets().all().iter().for_each(|socket| socket.set_receive_buffers(buffers));
     }

@@ -5,7 +5,28 @@ use std::net::SocketAddr;
 
 use anabranch_transport::stream::ClosedStream;
 use anabranch_transport::{self as core, ConnectionError, datagram};
-use anabranch_wire::VarInt;
+use anabranch_wire::{InvalidSetting, VarInt};
+
+/// Reason that an endpoint could not be created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// The address cannot be bound, the socket cannot be used, or the system has no randomness.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A setting contradicts the protocol.
+    #[error(transparent)]
+    InvalidSetting(#[from] InvalidSetting),
+}
+
+impl From<EndpointError> for io::Error {
+    fn from(error: EndpointError) -> Self {
+        match error {
+            EndpointError::Io(error) => error,
+            EndpointError::InvalidSetting(error) => Self::new(io::ErrorKind::InvalidInput, error),
+        }
+    }
+}
 
 /// Reason why a connection attempt could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +62,8 @@ pub enum AttemptError {
     #[error(transparent)]
     Handshake(#[from] ConnectionError),
     /// There were no candidates to try.
-    #[error("there is no way to the server")]
-    NoWay,
+    #[error("there are no addresses to try")]
+    NoCandidates,
 }
 
 impl AttemptError {

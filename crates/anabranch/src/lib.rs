@@ -72,14 +72,13 @@ pub use anabranch_transport::recovery::{
     Config as RecoveryConfig, LossDelay, MtuConfig, Stats as RecoveryStats, UnknownLossDelay,
 };
 pub use anabranch_transport::schedule::Route;
-pub use anabranch_transport::stream::{ClosedStream, Priority, StreamsConfig};
+pub use anabranch_transport::stream::{ClosedStream, Priority, ReceivedBytes, StreamsConfig};
 pub use anabranch_transport::{
     AckConfig, AckStats, AlternativeAddress, AnnounceError, CidRotation, ClientConfig, Closure,
     ConnectError as ConnectRefusal, ConnectionError, ConnectionStats, EndpointConfig, FourTuple, IdleReason,
     LossScan, MAX_PATHS, MigrateError, MultipathConfig, Numbering, NumberingChoice, Obstacle,
     OpenPathError as PathRefusal, PathError, PathInfo, PathState, PathStatus, PathTotals, PreferredAddresses,
-    ReceivedBytes, RetryPolicy, ServerConfig, Silence, TransportConfig, TransportError, UnknownName,
-    WindowRule,
+    RetryPolicy, ServerConfig, Silence, TransportConfig, TransportError, UnknownName, WindowRule,
 };
 pub use anabranch_wire::{
     ConnectionId, Dir, InvalidSetting, PathId, RegisterError, Side, StreamId, TransportErrorCode, VarInt,
@@ -91,8 +90,8 @@ pub use crate::config::SelfSigned;
 pub use crate::connection::{Connecting, Connection, HandshakeData, ZeroRttAccepted};
 pub use crate::endpoint::{Endpoint, random_config};
 pub use crate::error::{
-    AttemptError, ConnectError, ExportError, OpenPathError, ReadError, ReadExactError, ReadToEndError,
-    SendDatagramError, WriteError,
+    AttemptError, ConnectError, EndpointError, ExportError, OpenPathError, ReadError, ReadExactError,
+    ReadToEndError, SendDatagramError, WriteError,
 };
 pub use crate::incoming::{Incoming, IncomingFuture};
 pub use crate::paths::{

@@ -173,7 +173,7 @@ impl Future for Racing {
             }
             let Some(next) = this.race.next() else {
                 return match this.running.is_empty() {
-                    true => Poll::Ready(Err(this.failure.take().unwrap_or(AttemptError::NoWay))),
+                    true => Poll::Ready(Err(this.failure.take().unwrap_or(AttemptError::NoCandidates))),
                     false => Poll::Pending,
                 };
             };

@@ -147,7 +147,7 @@ impl SendStream {
         poll_fn(|cx| self.poll_stopped(cx)).await
     }
 
-    fn poll_stopped(&self, cx: &Context<'_>) -> Poll<Result<Option<u64>, ConnectionError>> {
+    fn poll_stopped(&self, cx: &Context<'_>) -> Poll<Result<Option<VarInt>, ConnectionError>> {
         self.connection.with_state(|state| {
             let writer = state.writers.entry(self.id).or_default();
             let streams = state.core.streams();

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError};
-use anabranch_wire::Time;
+use anabranch_wire::{Time, VarInt};
 
 /// Session of an application protocol on one connection. From its beginning on, it handles all streams and
 /// datagrams of the connection.
@@ -32,5 +32,5 @@ pub(crate) trait Session: Any + Send {
     fn end(&mut self, woken: &mut Vec<Waker>);
 
     /// Returns the error code with which the connection closes when its last handle is dropped.
-    fn close_code(&self) -> u64;
+    fn close_code(&self) -> VarInt;
 }

@@ -107,7 +107,7 @@ async fn a_path_abandoned_in_the_middle_of_a_transfer_costs_no_data() {
             it.ours.abandon_path(abandoned, VarInt::from_u32(0x3e)).unwrap();
         };
         within(async { tokio::join!(transfer(&it.ours, &it.theirs, pattern(20_000_000)), abandoning) }).await;
-        let gone = PathEvent::Abandoned { path: abandoned, code: 0x3e };
+        let gone = PathEvent::Abandoned { path: abandoned, code: VarInt::from_u32(0x3e) };
         assert_eq!(happens(&mut events).await, Some(gone));
         transfer(&it.theirs, &it.ours, pattern(1_000_000)).await;
         within(async {
@@ -210,13 +210,13 @@ async fn a_manager_opens_what_its_policy_says() {
     it.theirs.abandon_path(PathId(1), VarInt::from_u32(0x3e76)).unwrap();
     assert_eq!(
         happens_to_open(&mut events).await,
-        Some(PathEvent::Abandoned { path: PathId(1), code: 0x3e76 })
+        Some(PathEvent::Abandoned { path: PathId(1), code: VarInt::from_u32(0x3e76) })
     );
     assert_eq!(happens_to_open(&mut events).await, Some(PathEvent::Opened { path: PathId(3) }));
     it.ours.abandon_path(PathId(3), VarInt::from_u32(0x3e)).unwrap();
     assert_eq!(
         happens_to_open(&mut events).await,
-        Some(PathEvent::Abandoned { path: PathId(3), code: 0x3e })
+        Some(PathEvent::Abandoned { path: PathId(3), code: VarInt::from_u32(0x3e) })
     );
     let quiet = tokio::time::timeout(Duration::from_secs(2), happens_to_open(&mut events)).await;
     assert!(quiet.is_err(), "{quiet:?}");

@@ -180,14 +180,14 @@ async fn codes_of_reset_and_stop_arrive() {
 
     // Dropping the stream before its end stops it with code 0.
     drop(receive);
-    assert_eq!(within(back.stopped()).await.unwrap(), Some(0));
+    assert_eq!(within(back.stopped()).await.unwrap(), Some(VarInt::from_u32(0)));
     assert_eq!(within(back.write(b"more")).await, Err(WriteError::Stopped(VarInt::from_u32(0))));
 
     let (mut send, _receive) = pair.ours.open_bi().await.unwrap();
     send.write_all(b"x").await.unwrap();
     let (_back, mut there) = within(pair.theirs.accept_bi()).await.unwrap();
     there.stop(VarInt::from_u32(18)).unwrap();
-    assert_eq!(within(send.stopped()).await.unwrap(), Some(18));
+    assert_eq!(within(send.stopped()).await.unwrap(), Some(VarInt::from_u32(18)));
     assert!(there.read(&mut [0; 1]).await.is_err());
 }
 

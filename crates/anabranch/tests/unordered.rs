@@ -157,5 +157,5 @@ async fn the_reader_is_woken_and_stops() {
     assert_eq!(chunk.unwrap().map(|chunk| (chunk.offset, chunk.bytes)), Some((1, Bytes::from_static(b"b"))));
     receive.stop(VarInt::from_u32(4)).unwrap();
     assert_eq!(receive.read_unordered(1).await, Err(ReadError::ClosedStream));
-    assert_eq!(within(send.stopped()).await, Ok(Some(4)));
+    assert_eq!(within(send.stopped()).await, Ok(Some(VarInt::from_u32(4))));
 }

@@ -177,7 +177,7 @@ pub(crate) fn listen(
         if let Some(key) = reset_key {
             secrets = secrets.with_reset_key(key);
         }
-        Endpoint::new(&secrets, Some(config), socket)
+        Ok(Endpoint::new(&secrets, Some(config), socket)?)
     });
     bound.map_err(|error| cannot_listen(address, &error))
 }

@@ -220,7 +220,8 @@ pub(crate) async fn within<T>(
 
 /// Creates an endpoint with a socket for the address family of `remote`.
 pub(crate) fn client_endpoint(remote: SocketAddr) -> Result<Endpoint> {
-    Endpoint::client(unspecified_for(remote)).map_err(|error| Failure::io("cannot bind a UDP socket", &error))
+    Endpoint::client(unspecified_for(remote))
+        .map_err(|error| Failure::io("cannot bind a UDP socket", &error.into()))
 }
 
 #[cfg(test)]

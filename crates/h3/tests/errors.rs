@@ -105,7 +105,7 @@ async fn the_code_of_a_close_arrives() {
         other => panic!("{other:?}"),
     }
     let expected = Lost::PeerApplication {
-        code: Code::H3_EXCESSIVE_LOAD.value(),
+        code: anabranch::VarInt::try_from(Code::H3_EXCESSIVE_LOAD.value()).unwrap(),
         reason: Bytes::from_static(b"too much"),
     };
     assert_eq!(pair.theirs.close_reason(), Some(expected));

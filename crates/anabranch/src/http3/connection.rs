@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anabranch_http3::message::Protocol;
 use anabranch_http3::{Code, Config, Settings};
@@ -63,14 +64,17 @@ pub struct Connection {
     quic: crate::Connection,
 }
 
+/// Round-trip time that is assumed before the first sample (RFC 9002 §6.2.2).
+pub(super) const ASSUMED_RTT: Duration = Duration::from_millis(333);
+
 /// Information about a request's arrival, among the request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionInfo {
     /// The client's address.
     pub remote: SocketAddr,
-    /// Local address of the connection's first path, if it has one. On a wildcard socket its IP address is
-    /// initially unspecified.
+    /// Local address of the connection's first path, if it is known. On a wildcard socket that is once the
+    /// first packet has arrived.
     pub local: Option<SocketAddr>,
     /// `true` if the request arrived before the handshake was complete, so that it may be a replay (RFC
     /// 8470). Its method is then a safe one: other requests wait until the handshake is complete.
@@ -227,7 +231,7 @@ impl Connection {
     /// complete.
     pub async fn shutdown(&self) {
         self.announce_shutdown();
-        let heard = self.quic.rtt();
+        let heard = self.quic.rtt().unwrap_or(ASSUMED_RTT);
         let _ = tokio::time::timeout(heard, self.closed()).await;
         self.finish_shutdown();
     }
@@ -344,11 +348,11 @@ impl Connection {
 
 impl ConnectionInfo {
     fn of(core: &core::Connection, early_data: bool) -> Self {
-        let tuple = core.paths().next().map(|path| path.tuple);
-        let remote = tuple.map_or(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0), |tuple| tuple.remote);
+        let remote = core.remote_address();
+        let local = core.paths().next().map(|path| path.tuple.local);
         Self {
             remote: SocketAddr::new(remote.ip().to_canonical(), remote.port()),
-            local: tuple.map(|tuple| tuple.local),
+            local: local.filter(|local| !local.ip().is_unspecified()),
             early_data,
         }
     }

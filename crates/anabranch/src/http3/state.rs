@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use anabranch_http3::{self as h3, Code, Event, Session};
 use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError};
-use anabranch_wire::{Dir, StreamId, Time};
+use anabranch_wire::{Dir, StreamId, Time, VarInt};
 use bytes::Bytes;
 
 use super::Error;
@@ -178,8 +178,8 @@ impl session::Session for Http3State {
         self.tasks.end(woken);
     }
 
-    fn close_code(&self) -> u64 {
-        Code::NO_ERROR.get()
+    fn close_code(&self) -> VarInt {
+        Code::NO_ERROR.into()
     }
 }
 

@@ -188,7 +188,7 @@ impl Log {
                 info!(
                     target: PATH,
                     parent: &span,
-                    code,
+                    code = code.get(),
                     reason = closure.map(|closure| closure.reason()),
                     by_peer = closure.map(|closure| closure.by_peer),
                     "closed",

@@ -62,8 +62,8 @@ impl Scene {
     pub(super) fn set(ends: Ends, links: &[Link], source: Source) -> Result<Self> {
         let loopback = (Ipv4Addr::LOCALHOST, 0).into();
         let cannot_bind = |error| Failure::io("cannot bind to the loopback interface", &error);
-        let server = Endpoint::server(ends.server, loopback).map_err(cannot_bind)?;
-        let client = Endpoint::client(loopback).map_err(cannot_bind)?;
+        let server = Endpoint::server(ends.server, loopback).map_err(|error| cannot_bind(error.into()))?;
+        let client = Endpoint::client(loopback).map_err(|error| cannot_bind(error.into()))?;
         if ends.qlog.is_some() {
             server.set_qlog_dir(ends.qlog.clone());
             client.set_qlog_dir(ends.qlog);

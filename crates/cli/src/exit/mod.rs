@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anabranch::{
-    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, VarInt,
-    WriteError, config, http3,
+    AttemptError, ConnectError, ConnectionError, ReadError, ReadExactError, TransportErrorCode, WriteError,
+    config, http3,
 };
 
 use crate::screen;
@@ -307,6 +307,8 @@ impl From<WriteError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use anabranch::VarInt;
+
     use super::*;
     use anabranch::TransportError;
     use anabranch::{Obstacle, Silence};

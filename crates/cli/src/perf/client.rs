@@ -374,7 +374,7 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
 async fn has_moved(caller: &Caller, connection: &Connection) -> bool {
     let first = caller.endpoint.local_addr().ok().map(|address| address.port());
     let moved = async {
-        while connection.local_address().map(|address| address.port()) == first {
+        while connection.local_address().is_none_or(|address| Some(address.port()) == first) {
             tokio::time::sleep(MOVE_CHECK).await;
         }
     };

@@ -20,7 +20,7 @@ pub(crate) enum Recv {
 
 /// Creates an endpoint for `remote` that receives in the way `recv`.
 pub(super) fn endpoint(remote: SocketAddr, recv: Recv) -> Result<Endpoint> {
-    let bound = || {
+    let bound = || -> std::io::Result<Endpoint> {
         let socket = UdpSocket::bind(unspecified_for(remote))?;
         let same = socket.try_clone()?;
         let endpoint = Endpoint::new(&random_config()?, None, socket)?;

@@ -38,7 +38,7 @@ pub(super) fn endpoint(
     }
     let made = anabranch::random_config().and_then(|secrets| {
         let secrets = kept.into_iter().fold(secrets, |secrets, kept| kept.apply(secrets));
-        Endpoint::new(&secrets, Some(config), socket)
+        Ok(Endpoint::new(&secrets, Some(config), socket)?)
     });
     let endpoint = made.map_err(unusable)?;
     for address in announced.iter().filter(|address| !everywhere && first && **address != own) {

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use anabranch::{ConnectionError, VarInt};
+use anabranch::ConnectionError;
 
 use super::*;
 

@@ -52,7 +52,7 @@ fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
     for id in ids {
         duel.peer().write(*id, &head, matches!(how, Waste::Stop | Waste::TooLarge));
         if let Waste::ResetUnseen = how {
-            duel.peer().connection().streams().reset(*id, Code::REQUEST_CANCELLED.get()).unwrap();
+            duel.peer().connection().streams().reset(*id, Code::REQUEST_CANCELLED.into()).unwrap();
         }
     }
     duel.pair.pump();
@@ -62,7 +62,7 @@ fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
     };
     for id in &begun {
         let streams = duel.peer().connection().streams();
-        let code = Code::REQUEST_CANCELLED.get();
+        let code = Code::REQUEST_CANCELLED.into();
         match how {
             Waste::ResetBegun => streams.reset(*id, code).unwrap(),
             Waste::Stop => streams.stop(*id, code).unwrap(),

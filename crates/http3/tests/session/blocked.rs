@@ -233,7 +233,7 @@ fn streams_that_are_given_up_are_cancelled() {
     assert_eq!(instructions.take(&mut duel), [0x40 | id.as_u64() as u8]);
     assert_eq!(
         duel.received(id).1,
-        anabranch_transport::stream::ReadError::Reset(Code::REQUEST_REJECTED.get())
+        anabranch_transport::stream::ReadError::Reset(Code::REQUEST_REJECTED.into())
     );
     duel.assert_quiet(&[]);
 }

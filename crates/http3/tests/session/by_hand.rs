@@ -99,13 +99,13 @@ impl Duel {
 
     /// Resets the peer's half of a stream, then delivers all packets.
     pub(crate) fn reset(&mut self, id: StreamId, code: Code) {
-        self.peer().connection().streams().reset(id, code.get()).unwrap();
+        self.peer().connection().streams().reset(id, code.into()).unwrap();
         self.pair.pump();
     }
 
     /// Stops the victim's half of a stream (STOP_SENDING), then delivers all packets.
     pub(crate) fn stop(&mut self, id: StreamId, code: Code) {
-        self.peer().connection().streams().stop(id, code.get()).unwrap();
+        self.peer().connection().streams().stop(id, code.into()).unwrap();
         self.pair.pump();
     }
 

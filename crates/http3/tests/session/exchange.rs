@@ -457,7 +457,7 @@ fn what_arrives_together_with_the_end_of_the_connection_is_read() {
     pair.server.http(|session, streams| session.respond_whole(streams, id, &ok(), b"body")).unwrap();
     let now = pair.now;
     assert!(pair.server.deliver(now, &mut pair.client));
-    pair.server.connection().close(now, Code::NO_ERROR.get(), Bytes::new());
+    pair.server.connection().close(now, Code::NO_ERROR.into(), Bytes::new());
     assert!(pair.server.deliver(now, &mut pair.client));
     assert_eq!(response(&mut pair, id).status, 200);
     assert!(pair.client.closed.is_some());

@@ -24,7 +24,7 @@ fn assert_spoiled(duel: &mut Duel, id: StreamId, code: Code, what: &str) {
     assert_eq!(duel.close_code(), None, "{what}: the connection is closed");
     match duel.side {
         Side::Server => {
-            assert_eq!(duel.received(id), (Vec::new(), stream::ReadError::Reset(code.get())), "{what}");
+            assert_eq!(duel.received(id), (Vec::new(), stream::ReadError::Reset(code.into())), "{what}");
             assert_eq!(duel.accept(), None, "{what}");
         }
         Side::Client => {
@@ -154,7 +154,7 @@ fn trailers_that_are_malformed() {
             if side == Side::Server {
                 assert_eq!(
                     duel.received(id),
-                    (Vec::new(), stream::ReadError::Reset(Code::MESSAGE_ERROR.get()))
+                    (Vec::new(), stream::ReadError::Reset(Code::MESSAGE_ERROR.into()))
                 );
             }
             duel.assert_quiet(&[id]);

@@ -183,7 +183,7 @@ impl Host {
         self.events.extend(std::iter::from_fn(|| session.poll_event()));
         if let Some(fault) = session.take_fault() {
             let reason = Bytes::from(fault.reason.into_owned());
-            self.connection().close(now, fault.code.get(), reason);
+            self.connection().close(now, fault.code.into(), reason);
         }
     }
 

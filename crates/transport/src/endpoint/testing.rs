@@ -68,7 +68,7 @@ pub(super) fn close_code(packet: &[u8], keys: &DirectionKeys) -> u64 {
     assert_eq!(unmasked.header_len + len + TAG_LEN, packet.len());
     let frames = &packet[unmasked.header_len..][..len];
     match Frames::new(frames, format.direction).next().unwrap().unwrap() {
-        Frame::ConnectionClose(close) if !close.application => close.code,
+        Frame::ConnectionClose(close) if !close.application => close.code.get(),
         frame => panic!("{frame:?}"),
     }
 }

@@ -36,7 +36,7 @@ pub struct PathView {
     pub min_rtt: Duration,
     /// Share of the return direction in the smallest round-trip time. It is half of this path's smallest
     /// round-trip time, or half of another path's if acknowledgments return on that path.
-    pub way_back: Duration,
+    pub return_delay: Duration,
     /// Variation of the round-trip time (RFC 9002 §5.3).
     pub rtt_variation: Duration,
     /// `true` once an RTT sample has been taken.
@@ -68,7 +68,7 @@ impl PathView {
             is_failing: false,
             smoothed_rtt,
             min_rtt: smoothed_rtt,
-            way_back: smoothed_rtt / 2,
+            return_delay: smoothed_rtt / 2,
             rtt_variation: Duration::ZERO,
             has_rtt: true,
             room: window,
@@ -87,11 +87,11 @@ impl PathView {
         self.room > 0
     }
 
-    /// Returns the time for a packet to arrive: the smoothed round-trip time minus `way_back`. The path's
+    /// Returns the time for a packet to arrive: the smoothed round-trip time minus `return_delay`. The path's
     /// whole queueing delay counts, because queues are more often on the way to the peer than on the way
     /// back.
     pub fn one_way(&self) -> Duration {
-        self.smoothed_rtt.saturating_sub(self.way_back)
+        self.smoothed_rtt.saturating_sub(self.return_delay)
     }
 
     /// Returns the number of bytes per second that the congestion window permits.

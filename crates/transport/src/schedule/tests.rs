@@ -10,7 +10,7 @@ fn view(id: u32, rtt: u64, room: u64) -> PathView {
         is_available: true,
         is_failing: false,
         smoothed_rtt: Duration::from_millis(rtt),
-        way_back: Duration::from_millis(rtt) / 2,
+        return_delay: Duration::from_millis(rtt) / 2,
         min_rtt: Duration::from_millis(rtt),
         rtt_variation: Duration::ZERO,
         has_rtt: true,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anabranch_wire::{
-    ConnectionId, Dir, Frame, NewConnectionId, PacketKind, ResetToken, Side, Stream, StreamId, Writer,
-    write_ack,
+    ConnectionId, Dir, Frame, NewConnectionId, PacketKind, ResetToken, Side, Stream, StreamId, VarInt,
+    Writer, write_ack,
 };
 use proptest::prelude::*;
 
@@ -25,6 +25,10 @@ fn value() -> impl Strategy<Value = u64> {
     prop_oneof![0..16u64, 0..5_000u64, 0..anabranch_wire::MAX_VARINT]
 }
 
+fn code() -> impl Strategy<Value = VarInt> {
+    value().prop_map(|code| VarInt::try_from(code).unwrap())
+}
+
 fn dir() -> impl Strategy<Value = Dir> {
     prop_oneof![Just(Dir::Bi), Just(Dir::Uni)]
 }
@@ -35,12 +39,12 @@ fn stream_frame() -> impl Strategy<Value = Vec<u8>> {
             let offset = offset.min(anabranch_wire::MAX_VARINT - 100);
             encode(&[Frame::Stream(Stream { id, offset, fin, data: &DATA[..len] })])
         }),
-        (stream_id(), value(), value()).prop_map(|(id, code, final_size)| encode(&[Frame::ResetStream {
+        (stream_id(), code(), value()).prop_map(|(id, code, final_size)| encode(&[Frame::ResetStream {
             id,
             code,
             final_size
         }])),
-        (stream_id(), value()).prop_map(|(id, code)| encode(&[Frame::StopSending { id, code }])),
+        (stream_id(), code()).prop_map(|(id, code)| encode(&[Frame::StopSending { id, code }])),
         (stream_id(), value()).prop_map(|(id, maximum)| encode(&[Frame::MaxStreamData { id, maximum }])),
         (stream_id(), value()).prop_map(|(id, maximum)| encode(&[Frame::StreamDataBlocked { id, maximum }])),
         (dir(), 0..1u64 << 60).prop_map(|(dir, maximum)| encode(&[Frame::MaxStreams { dir, maximum }])),

@@ -10,6 +10,9 @@ use super::pair::{Pair, pattern};
 use crate::connection::Forged;
 use crate::{ConnectionError, Event};
 
+/// Code with which an application closes.
+const FIVE: VarInt = VarInt::from_u32(5);
+
 fn connected() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
@@ -57,7 +60,7 @@ fn a_draining_end_answers_once_and_is_silent() {
         pair.run_for(Duration::from_millis(12));
         assert!(matches!(
             pair.closed(closer.peer()),
-            Some(ConnectionError::PeerApplication { code, .. }) if code == 7
+            Some(ConnectionError::PeerApplication { code, .. }) if *code == 7
         ));
         // RFC 9000 §10.2.2: one CONNECTION_CLOSE in response.
         let back = if closer.is_client() { &mut pair.to_client } else { &mut pair.to_server };
@@ -114,15 +117,12 @@ fn a_close_is_understood_whatever_got_lost_before() {
             pair.to_server.clear();
         }
         let now = pair.now;
-        pair.client().close(now, VarInt::from_u32(5), Bytes::new());
+        pair.client().close(now, FIVE, Bytes::new());
         pair.run_until_quiet();
         assert!(
             matches!(
                 pair.closed(Side::Server),
-                Some(
-                    ConnectionError::PeerApplication { code, .. } if code == 5
-                        | ConnectionError::PeerTransport(_),
-                )
+                Some(ConnectionError::PeerApplication { code: FIVE, .. } | ConnectionError::PeerTransport(_))
             ),
             "{:?}",
             pair.closed(Side::Server)

@@ -120,7 +120,7 @@ fn an_abandoned_path_is_gone_at_both_ends_and_the_other_goes_on() {
             assert_eq!(left, [1 - id], "{side:?}");
         }
         let now = pair.now;
-        pair.end(side).abandon_path(now, PathId(1 - id), 0x3e).unwrap_err(); // the last one
+        pair.end(side).abandon_path(now, PathId(1 - id), VarInt::from_u32(0x3e)).unwrap_err(); // the last one
         let data = pattern(300_000);
         assert!(pair.transfer(Side::Server, &data) == data);
         assert!(pair.transfer(Side::Client, &data) == data);
@@ -235,7 +235,7 @@ fn the_bytes_of_closed_paths_stay_in_the_totals() {
             assert_eq!(stats.paths.len(), 1);
             let [gone] = &stats.closed[..] else { panic!("{:?}", stats.closed) };
             let closure = gone.closure.unwrap();
-            assert_eq!((gone.id.0, closure.code, closure.by_peer), (id, 0x3e, end != side));
+            assert_eq!((gone.id.0, closure.code.get(), closure.by_peer), (id, 0x3e, end != side));
             assert_eq!(closure.reason(), "application");
             assert!(closure.after > Duration::ZERO && closure.after < Duration::from_secs(60));
         }

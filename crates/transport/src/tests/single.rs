@@ -287,7 +287,7 @@ fn the_server_has_the_last_word_on_how_many_paths_there_are() {
         pair.run_until_quiet();
     }
     for refused in [2, 3] {
-        let code = Code::PATH_RESOURCE_LIMIT_REACHED.0;
+        let code = Code::PATH_RESOURCE_LIMIT_REACHED.into();
         assert!(pair.client_events.contains(&Event::PathAbandoned { path: PathId(refused), code }));
     }
     pair.run_for(Duration::from_secs(5));

@@ -15,7 +15,7 @@ use serde_json::Value;
 use self::exemptions::Exemptions;
 
 /// Libraries for use by other projects.
-const LIBRARIES: [&str; 7] = [
+const LIBRARIES: [&str; 9] = [
     "anabranch-wire",
     "anabranch-tls",
     "anabranch-recovery",
@@ -23,6 +23,8 @@ const LIBRARIES: [&str; 7] = [
     "anabranch-http3",
     "anabranch-qlog",
     "anabranch",
+    "anabranch-h3",
+    "anabranch-seeded",
 ];
 /// Folder with the listings.
 const FOLDER: &str = "docs/interface";

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anabranch_wire::StreamId;
 use tokio::time::{Instant, Sleep};
 
+use super::super::connection::ASSUMED_RTT;
 use super::super::{Connection, Limits};
 use super::shutdown::Shutdown;
 
@@ -114,7 +115,7 @@ impl Lifetime {
         connection.announce_shutdown();
         let now = Instant::now();
         self.phase = Phase::Announced { deadline: now + drain };
-        self.timer.as_mut().reset(now + connection.quic().rtt().min(drain));
+        self.timer.as_mut().reset(now + connection.quic().rtt().unwrap_or(ASSUMED_RTT).min(drain));
     }
 
     /// Returns whether the client has sent no request for too long and no longer reads the responses.

@@ -1,4 +1,5 @@
 use super::*;
+use anabranch_wire::VarInt;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -69,7 +70,7 @@ fn attempts_that_fail_are_repeated_ever_more_rarely() {
             plan.on_failed(now, slot, String::new());
         } else {
             plan.on_begun(slot, PathId(round));
-            plan.on_abandoned(now, PathId(round), 0x3e76);
+            plan.on_abandoned(now, PathId(round), VarInt::from_u32(0x3e76));
         }
         let next = plan.next().unwrap();
         waits.push((next - now).as_secs());
@@ -82,7 +83,7 @@ fn attempts_that_fail_are_repeated_ever_more_rarely() {
     plan.on_begun(slot, PathId(20));
     plan.on_opened(now, PathId(20));
     let died = now + STABLE;
-    plan.on_abandoned(died, PathId(20), 0x3e76);
+    plan.on_abandoned(died, PathId(20), VarInt::from_u32(0x3e76));
     assert_eq!(plan.next(), Some(died + FIRST_BACKOFF));
 }
 
@@ -91,7 +92,7 @@ fn what_an_application_abandons_stays_away() {
     let mut plan = plan(PathPolicy::default(), vec![eth(), wlan()]);
     let slot = only(&mut plan, at(0));
     plan.on_begun(slot, PathId(1));
-    plan.on_abandoned(at(1), PathId(1), 0x3e);
+    plan.on_abandoned(at(1), PathId(1), VarInt::from_u32(0x3e));
     assert_eq!(plan.next(), None);
     plan.on_interfaces(at(2), vec![eth(), wlan()]);
     assert_eq!(plan.due(at(1000)), []);
@@ -106,7 +107,7 @@ fn a_server_that_has_no_resources_is_left_alone_for_long() {
     let mut plan = plan(PathPolicy::default(), vec![eth(), wlan()]);
     let slot = only(&mut plan, at(0));
     plan.on_begun(slot, PathId(1));
-    plan.on_abandoned(at(0), PathId(1), 0x3e75);
+    plan.on_abandoned(at(0), PathId(1), VarInt::from_u32(0x3e75));
     assert_eq!(plan.next(), Some(at(0) + MAX_BACKOFF));
 }
 
@@ -117,7 +118,7 @@ fn paths_follow_their_interfaces() {
     plan.on_begun(slot, PathId(1));
     plan.on_opened(at(0), PathId(1));
     assert_eq!(plan.on_interfaces(at(5), vec![eth()]), [Command::Abandon(PathId(1))]);
-    plan.on_abandoned(at(5), PathId(1), 0x3e76);
+    plan.on_abandoned(at(5), PathId(1), VarInt::from_u32(0x3e76));
     assert_eq!((plan.due(at(100)), plan.next()), (vec![], None), "nothing is tried while it is gone");
     assert_eq!(plan.on_interfaces(at(101), vec![eth(), wlan()]), []);
     only(&mut plan, at(101));

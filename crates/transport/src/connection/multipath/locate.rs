@@ -79,7 +79,7 @@ impl Connection {
         if !room {
             if closing < MAX_CLOSING_PATHS as usize {
                 pool.use_up(id);
-                let code = TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED.0;
+                let code = TransportErrorCode::PATH_RESOURCE_LIMIT_REACHED.into();
                 multipath.owed.abandons.push(Abandon { path: id, code, sent: false });
             }
             return false;

@@ -68,7 +68,7 @@ impl PathSet {
             return None;
         }
         // Both directions of a path are assumed to be equally long.
-        let one_way = |path: &Path| min_rtt(path).saturating_sub(self.way_back(path));
+        let one_way = |path: &Path| min_rtt(path).saturating_sub(self.return_delay(path));
         let own = one_way(path);
         let open = |other: &&Path| {
             other.id != path.id
@@ -83,7 +83,7 @@ impl PathSet {
 
     /// Returns the share of the return direction in the path's smallest round-trip time. If its
     /// acknowledgments arrived on another path, it is half of that path's round trip.
-    pub(crate) fn way_back(&self, path: &Path) -> Duration {
+    pub(crate) fn return_delay(&self, path: &Path) -> Duration {
         let via = path.recovery.rtt().return_path().filter(|via| *via != path.id);
         let other = via.and_then(|via| self.list.get(via)).filter(|other| other.recovery.rtt().has_sample());
         min_rtt(other.unwrap_or(path)) / 2

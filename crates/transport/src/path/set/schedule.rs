@@ -85,7 +85,7 @@ impl PathSet {
 
     pub(crate) fn view(&self, path: &Path) -> PathView {
         let weight = self.multipath.as_ref().map_or(1, |multipath| multipath.weight(path.id));
-        view(path, weight, self.way_back(path))
+        view(path, weight, self.return_delay(path))
     }
 
     /// Sets the weight of a path for schedulers that share by weight. The default is 1. A path of weight 0 is
@@ -126,7 +126,7 @@ impl PathSet {
     }
 }
 
-pub(crate) fn view(path: &Path, weight: u32, way_back: Duration) -> PathView {
+pub(crate) fn view(path: &Path, weight: u32, return_delay: Duration) -> PathView {
     let recovery = &path.recovery;
     let room = if recovery.has_room() {
         recovery.window().saturating_sub(recovery.bytes_in_flight()).max(1)
@@ -139,7 +139,7 @@ pub(crate) fn view(path: &Path, weight: u32, way_back: Duration) -> PathView {
         is_failing: path.is_failing,
         smoothed_rtt: recovery.rtt().smoothed(),
         min_rtt: min_rtt(path),
-        way_back,
+        return_delay,
         rtt_variation: recovery.rtt().variance(),
         has_rtt: recovery.rtt().has_sample(),
         room,

@@ -165,7 +165,7 @@ fn stop_sending_makes_the_peer_reset() {
         [StreamEvent::Stopped(id, VarInt::from_u32(7)), StreamEvent::ResetAcknowledged(id)]
     );
     assert_eq!(client.write(id, b"more"), Err(WriteError::Stopped(VarInt::from_u32(7))));
-    assert_eq!(client.stopped(id), Some(7));
+    assert_eq!(client.stopped(id), Some(VarInt::from_u32(7)));
     assert!(client.is_send_closed(id));
     assert_eq!(client.send_state(id), Some(SendState::ResetRecvd));
     assert_eq!(server.open_streams(), 1, "the server may still send");

@@ -170,7 +170,7 @@ fn frame_churn_does_not_grow_memory() {
             Frame::DataBlocked(i),
             Frame::StreamDataBlocked { id, maximum: i },
             Frame::StreamsBlocked { dir: Dir::Bi, maximum: i },
-            Frame::StopSending { id, code: i },
+            Frame::StopSending { id, code: VarInt::try_from(i).unwrap() },
         ];
         for frame in &frames {
             receive(&mut server, Time::ZERO, frame).unwrap();

@@ -79,5 +79,5 @@ fn other_paths_repeat_an_acknowledgment_if_that_is_configured() {
 #[test]
 fn the_way_back_is_half_of_the_path_that_the_acknowledgments_came_on() {
     let set = measured(AckPath::Same);
-    assert_eq!(set.way_back(set.list.get(ONE).unwrap()), ms(50));
+    assert_eq!(set.return_delay(set.list.get(ONE).unwrap()), ms(50));
 }

@@ -137,7 +137,7 @@ pub mod trace {
     pub use anabranch_transport::trace::{DropReason, Observer, PacketTrace, TimerKind, TraceEvent};
     pub use anabranch_wire::{
         Ack, AckRanges, AddressFlags, ConnectionClose, Direction, EcnCounts, Frame, FrameError, Frames,
-        NewConnectionId, PacketKind, PreferredAddress, ResetToken, SpaceId, Stream, Time,
+        NewConnectionId, PacketKind, ParameterError, PreferredAddress, ResetToken, SpaceId, Stream, Time,
         TransportParameters, VersionInformation,
     };
 }

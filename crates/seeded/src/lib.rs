@@ -148,6 +148,7 @@ impl TimeProvider for VirtualClock {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Identity {
     /// The certificate.
     pub certificate: CertificateDer<'static>,

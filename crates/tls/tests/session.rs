@@ -1,13 +1,18 @@
+//! Sessions of a client and a server against each other: handshakes, resumption, early data, errors.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anabranch_seeded::{Identity, deterministic_provider};
+use anabranch_testkit::seeded::{Trust, seed_thread};
+use anabranch_tls::{
+    ClientConfig, ClientHello, ConfigError, DirectionKeys, KeyChange, PacketKey, Secrets, ServerConfig,
+    Session, Suite, TAG_LEN, TlsError, TlsErrorKind, client_hello_parameters,
+};
 use anabranch_wire::{Format, PathId, Time, Version};
 use proptest::prelude::*;
 use rustls::KeyLog;
-
-use super::{ClientConfig, ConfigError, KeyChange, ServerConfig, Session, TlsError, TlsErrorKind};
-use crate::{ClientHello, DirectionKeys, PacketKey, Secrets, Suite, TAG_LEN, client_hello_parameters};
-use anabranch_seeded::{Identity, VirtualClock, deterministic_provider, seed_thread};
 
 const NAME: &str = "server.test";
 const CLIENT_PARAMETERS: &[u8] = b"client parameters";
@@ -21,7 +26,7 @@ fn no_key_log() -> Arc<dyn KeyLog> {
 struct Pair {
     client: ClientConfig,
     server: ServerConfig,
-    clock: Arc<VirtualClock>,
+    trust: Trust,
 }
 
 impl Pair {
@@ -31,26 +36,11 @@ impl Pair {
 
     fn with(early_data: bool, key_log: &Arc<dyn KeyLog>) -> Self {
         seed_thread(1);
-        let identity = Identity::new(7, &[NAME]).unwrap();
-        let clock = VirtualClock::new();
-        let client = ClientConfig::builder()
-            .provider(deterministic_provider())
-            .time(Arc::clone(&clock) as _)
-            .roots(identity.roots().unwrap())
-            .alpn(["h3", "test"])
-            .early_data(early_data)
-            .key_log(Arc::clone(key_log))
-            .build()
-            .unwrap();
-        let server = ServerConfig::builder()
-            .provider(deterministic_provider())
-            .time(Arc::clone(&clock) as _)
-            .certificate(vec![identity.certificate], identity.key)
-            .alpn(["test"])
-            .early_data(early_data)
-            .build()
-            .unwrap();
-        Self { client, server, clock }
+        let trust = Trust::new(NAME);
+        let client =
+            trust.client("test").alpn(["h3", "test"]).early_data(early_data).key_log(Arc::clone(key_log));
+        let server = trust.server("test").early_data(early_data);
+        Self { client: client.build().unwrap(), server: server.build().unwrap(), trust }
     }
 
     fn sessions(&self) -> (End, End) {
@@ -280,7 +270,7 @@ fn a_delayed_client_hello_gets_no_early_data() {
     pair.acquaint(Version::V1);
     let (mut client, mut server) = pair.sessions();
     let hello = client.write();
-    pair.clock.set(Time::ZERO + Duration::from_secs(3600));
+    pair.trust.clock.set(Time::ZERO + Duration::from_secs(3600));
     server.read(&hello).unwrap();
     assert_eq!(server.session.early_data_accepted(), Some(false));
 }
@@ -331,13 +321,10 @@ fn tickets_follow_a_compatible_upgrade() {
 
 #[test]
 fn stateless_tickets_resume_within_their_version() {
-    let identity = Identity::new(7, &[NAME]).unwrap();
     let pair = Pair::new();
-    let server = ServerConfig::builder()
-        .certificate(vec![identity.certificate], identity.key)
-        .time(Arc::clone(&pair.clock) as _)
-        .alpn(["test"])
-        .ticketer(rustls::crypto::aws_lc_rs::Ticketer::new().unwrap());
+    let ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let server = pair.trust.server("test").provider(Arc::new(provider)).ticketer(ticketer);
     let pair = Pair { server: server.build().unwrap(), ..pair };
     pair.acquaint(Version::V2);
     let (mut client, mut server) = pair.sessions_in(Version::V2);
@@ -361,13 +348,7 @@ fn every_suite_shakes_hands() {
         let pair = Pair::new();
         let mut provider = (*deterministic_provider()).clone();
         provider.cipher_suites = vec![chosen];
-        let roots = Identity::new(7, &[NAME]).unwrap().roots().unwrap();
-        let client = ClientConfig::builder()
-            .provider(Arc::new(provider))
-            .time(Arc::clone(&pair.clock) as _)
-            .roots(roots)
-            .alpn(["test"])
-            .early_data(true);
+        let client = pair.trust.client("test").provider(Arc::new(provider)).early_data(true);
         let pair = Pair { client: client.build().unwrap(), ..pair };
         pair.acquaint(Version::V1);
         let (mut client, mut server) = pair.sessions();
@@ -383,14 +364,9 @@ fn every_suite_shakes_hands() {
 /// Checks that alert 120 becomes CRYPTO_ERROR 0x178 (RFC 9001 §8.1).
 #[test]
 fn no_common_application_protocol() {
-    let identity = Identity::new(7, &[NAME]).unwrap();
     let pair = Pair::new();
     for protocols in [vec!["other"], vec![]] {
-        let client = ClientConfig::builder()
-            .provider(deterministic_provider())
-            .time(Arc::clone(&pair.clock) as _)
-            .roots(identity.roots().unwrap())
-            .alpn(protocols);
+        let client = pair.trust.client("test").alpn(protocols);
         let client = Session::client(&client.build().unwrap(), NAME, Vec::new()).unwrap();
         let (_, mut server) = pair.sessions();
         let error = server.read(&End::new(client).write()).unwrap_err();
@@ -403,12 +379,7 @@ fn no_common_application_protocol() {
 fn a_certificate_that_is_not_trusted_is_recognizable() {
     let pair = Pair::new();
     let client = |roots, name| {
-        let config = ClientConfig::builder()
-            .provider(deterministic_provider())
-            .time(Arc::clone(&pair.clock) as _)
-            .roots(roots)
-            .alpn(["test"])
-            .build();
+        let config = pair.trust.client("test").roots(roots).build();
         End::new(Session::client(&config.unwrap(), name, Vec::new()).unwrap())
     };
     let roots = |seed, name| Identity::new(seed, &[name]).unwrap().roots().unwrap();
@@ -416,7 +387,7 @@ fn a_certificate_that_is_not_trusted_is_recognizable() {
     for (mut client, alert) in [
         (client(roots(8, "stranger.test"), NAME), 48),
         (client(roots(8, NAME), NAME), 51),
-        (client(roots(7, NAME), "other.test"), 42),
+        (client(roots(1, NAME), "other.test"), 42),
     ] {
         let (_, mut server) = pair.sessions();
         let error = shake_hands(&mut client, &mut server).unwrap_err();
@@ -429,25 +400,17 @@ fn a_certificate_that_is_not_trusted_is_recognizable() {
 #[test]
 fn certificates_are_judged_by_the_given_clock() {
     let pair = Pair::new();
-    let key = Identity::new(7, &[NAME]).unwrap().key;
+    let key = Identity::new(1, &[NAME]).unwrap().key;
     let mut params = rcgen::CertificateParams::new([NAME.to_owned()]).unwrap();
     params.not_after = rcgen::date_time_ymd(2024, 1, 1);
     let certificate = params.self_signed(&rcgen::KeyPair::try_from(&key).unwrap()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate.der().clone()).unwrap();
-    let client = ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(Arc::clone(&pair.clock) as _)
-        .roots(roots)
-        .alpn(["test"])
-        .remembered_servers(0);
-    let server = ServerConfig::builder()
-        .provider(deterministic_provider())
-        .certificate(vec![certificate.der().clone()], key)
-        .alpn(["test"]);
+    let client = pair.trust.client("test").roots(roots).remembered_servers(0);
+    let server = pair.trust.server("test").certificate(vec![certificate.der().clone()], key);
     let pair = Pair { client: client.build().unwrap(), server: server.build().unwrap(), ..pair };
     pair.acquaint(Version::V1);
-    pair.clock.set(Time::ZERO + Duration::from_secs(60 * 86_400));
+    pair.trust.clock.set(Time::ZERO + Duration::from_secs(60 * 86_400));
     let (mut client, mut server) = pair.sessions();
     let error = shake_hands(&mut client, &mut server).unwrap_err();
     assert_eq!((error.kind, error.alert), (TlsErrorKind::Certificate, 45), "{error}");
@@ -456,23 +419,13 @@ fn certificates_are_judged_by_the_given_clock() {
 #[test]
 fn clients_can_be_asked_for_certificates() {
     let pair = Pair::new();
-    let (identity, person) = (Identity::new(7, &[NAME]).unwrap(), Identity::new(9, &["person"]).unwrap());
+    let person = Identity::new(9, &["person"]).unwrap();
     let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
         Arc::new(person.roots().unwrap()),
         deterministic_provider(),
     );
-    let server = ServerConfig::builder()
-        .provider(deterministic_provider())
-        .time(Arc::clone(&pair.clock) as _)
-        .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
-        .client_verifier(verifier.build().unwrap())
-        .alpn(["test"]);
-    let client = ClientConfig::builder()
-        .provider(deterministic_provider())
-        .time(Arc::clone(&pair.clock) as _)
-        .roots(identity.roots().unwrap())
-        .certificate(vec![person.certificate.clone()], person.key)
-        .alpn(["test"]);
+    let server = pair.trust.server("test").client_verifier(verifier.build().unwrap());
+    let client = pair.trust.client("test").certificate(vec![person.certificate.clone()], person.key);
     let mutual = Pair { client: client.build().unwrap(), server: server.build().unwrap(), ..pair };
     let (_, server) = mutual.acquaint(Version::V1);
     assert_eq!(server.session.peer_certificates(), Some(&[person.certificate][..]));
@@ -554,19 +507,10 @@ fn a_message_of_sixteen_megabytes_is_not_waited_for() {
 #[test]
 fn a_hello_retry_request_costs_a_round_trip_only() {
     use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
-    let identity = Identity::new(7, &[NAME]).unwrap();
     let groups = |kx_groups| Arc::new(rustls::crypto::CryptoProvider { kx_groups, ..default_provider() });
     let pair = Pair::new();
-    let client = ClientConfig::builder()
-        .provider(groups(vec![kx_group::X25519, kx_group::SECP256R1]))
-        .time(Arc::clone(&pair.clock) as _)
-        .roots(identity.roots().unwrap())
-        .alpn(["test"]);
-    let server = ServerConfig::builder()
-        .provider(groups(vec![kx_group::SECP256R1]))
-        .time(Arc::clone(&pair.clock) as _)
-        .certificate(vec![identity.certificate], identity.key)
-        .alpn(["test"]);
+    let client = pair.trust.client("test").provider(groups(vec![kx_group::X25519, kx_group::SECP256R1]));
+    let server = pair.trust.server("test").provider(groups(vec![kx_group::SECP256R1]));
     let pair = Pair { client: client.build().unwrap(), server: server.build().unwrap(), ..pair };
     let (mut client, mut server) = pair.sessions();
     server.read(&client.write()).unwrap();
@@ -637,7 +581,7 @@ fn the_configured_key_log_still_sees_everything() {
 
 #[test]
 fn configurations_that_cannot_work_say_why() {
-    let identity = || Identity::new(7, &[NAME]).unwrap();
+    let identity = || Identity::new(1, &[NAME]).unwrap();
     let server = || ServerConfig::builder().certificate(vec![identity().certificate], identity().key);
     let ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
     assert_eq!(ClientConfig::builder().build().unwrap_err(), ConfigError::NoTrust);
@@ -656,33 +600,13 @@ fn configurations_that_cannot_work_say_why() {
         Session::client(&Pair::new().client, "no host name", Vec::new()).unwrap_err(),
         ConfigError::ServerName("no host name".to_owned())
     );
-
-    // A wrapped configuration is checked as well: QUIC permits only two values of max_early_data_size.
-    let mut inner = (*server().build().unwrap().inner).clone();
-    inner.max_early_data_size = 1000;
-    assert!(matches!(ServerConfig::try_from(Arc::new(inner)), Err(ConfigError::Tls(_))));
 }
 
 #[test]
 fn resumption_can_be_turned_off() {
-    let identity = Identity::new(7, &[NAME]).unwrap();
     let pair = Pair::new();
-    let forgetful = |clock: &Arc<VirtualClock>| {
-        let client = ClientConfig::builder()
-            .provider(deterministic_provider())
-            .time(Arc::clone(clock) as _)
-            .roots(identity.roots().unwrap())
-            .alpn(["test"])
-            .remembered_servers(0);
-        client.build().unwrap()
-    };
-    let server = ServerConfig::builder()
-        .provider(deterministic_provider())
-        .time(Arc::clone(&pair.clock) as _)
-        .certificate(vec![identity.certificate.clone()], identity.key.clone_key())
-        .alpn(["test"])
-        .remembered_sessions(0);
-    let (client, server) = (forgetful(&pair.clock), server.build().unwrap());
+    let client = pair.trust.client("test").remembered_servers(0).build().unwrap();
+    let server = pair.trust.server("test").remembered_sessions(0).build().unwrap();
     for pair in [Pair { client, ..Pair::new() }, Pair { server, ..Pair::new() }] {
         for _ in 0..2 {
             assert!(!pair.acquaint(Version::V1).0.session.is_resumed());
@@ -690,16 +614,43 @@ fn resumption_can_be_turned_off() {
     }
 }
 
+/// Returns a rustls configuration of a server that a program has made by itself.
+fn server_of_rustls(trust: &Trust) -> rustls::ServerConfig {
+    let builder =
+        rustls::ServerConfig::builder_with_details(deterministic_provider(), Arc::clone(&trust.clock) as _)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth();
+    let chain = vec![trust.identity.certificate.clone()];
+    let mut config = builder.with_single_cert(chain, trust.identity.key.clone_key()).unwrap();
+    config.alpn_protocols = vec![b"test".to_vec()];
+    config
+}
+
 #[test]
 fn a_wrapped_rustls_configuration_works_as_it_is() {
     let pair = Pair::new();
-    let mut inner = (*pair.client.inner).clone();
+    let (provider, clock) = (deterministic_provider(), Arc::clone(&pair.trust.clock));
+    let mut inner = rustls::ClientConfig::builder_with_details(provider, clock as _)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(pair.trust.identity.roots().unwrap())
+        .with_no_client_auth();
+    inner.alpn_protocols = vec![b"test".to_vec()];
     inner.resumption = rustls::client::Resumption::in_memory_sessions(4);
     let client = ClientConfig::try_from(Arc::new(inner)).unwrap();
-    let server = ServerConfig::try_from(Arc::clone(&pair.server.inner)).unwrap();
+    let server = ServerConfig::try_from(Arc::new(server_of_rustls(&pair.trust))).unwrap();
     let pair = Pair { client, server, ..pair };
     pair.acquaint(Version::V1);
     assert!(pair.acquaint(Version::V1).0.session.is_resumed());
+}
+
+/// QUIC permits only two values of max_early_data_size.
+#[test]
+fn a_wrapped_rustls_configuration_is_checked() {
+    let mut inner = server_of_rustls(&Trust::new(NAME));
+    inner.max_early_data_size = 1000;
+    assert!(matches!(ServerConfig::try_from(Arc::new(inner)), Err(ConfigError::Tls(_))));
 }
 
 #[test]

@@ -282,6 +282,3 @@ fn check_suites(provider: &CryptoProvider) -> Result<(), ConfigError> {
     let usable = suites.peek().is_some() && suites.all(|&suite| Suite::from_rustls(suite).is_some());
     usable.then_some(()).ok_or(ConfigError::Suites)
 }
-
-#[cfg(test)]
-mod tests;

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn every_controller_meets_every_bottleneck() {
-        let experiment = shared_bottleneck("shared-bottleneck", None).unwrap();
+        let experiment = shared_bottleneck("shared-bottleneck", Source::Drawn(0)).unwrap();
         assert_eq!(experiment.points.len(), 18);
         let combination = |point: &Point| {
             let path = &point.paths[0];

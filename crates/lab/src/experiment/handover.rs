@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn only_the_first_path_fails() {
-        let experiment = handover("conext17-handover", None).unwrap();
+        let experiment = handover("conext17-handover", Source::Drawn(0)).unwrap();
         let lost: Vec<_> = experiment.points.iter().map(|point| point.run).collect();
         assert_eq!(lost, [0, 5, 25, 50, 100]);
         for point in &experiment.points {

@@ -117,14 +117,14 @@ mod tests {
 
     #[test]
     fn walks_are_different_and_the_same_again() {
-        let points = || mobility("mobility", None).unwrap().points;
+        let points = || mobility("mobility", Source::Drawn(0)).unwrap().points;
         assert_eq!(points(), points());
         assert_ne!(points()[0].paths, points()[1].paths);
     }
 
     #[test]
     fn rates_change_within_their_bounds() {
-        let points = mobility("mobility", None).unwrap().points;
+        let points = mobility("mobility", Source::Drawn(0)).unwrap().points;
         let mut silences = 0;
         let mut pauses = 0;
         for point in &points {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_scheduler_is_a_variant() {
-        let variants = mobility("mobility", None).unwrap().variants;
+        let variants = mobility("mobility", Source::Drawn(0)).unwrap().variants;
         for (variant, name) in variants.iter().zip(Algorithm::NAMES) {
             assert_eq!(variant.server().multipath().unwrap().scheduler().name(), *name);
         }

@@ -2,6 +2,7 @@
 //! is seen in review. `ANABRANCH_BASELINE=write cargo test -p anabranch-lab --features figures --test baseline` writes the
 //! file anew.
 #![cfg(feature = "experiments")]
+#![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use std::path::Path;
 

@@ -81,6 +81,7 @@ pub(super) fn run(options: &Claims) -> Result {
     // First, since it may turn out that it cannot be done.
     let measured = options.measured(&claims)?;
     let mut runs = Runs::new(options)?;
+    runs.check_points(&claims)?;
     let mut all = Vec::new();
     for claim in claims {
         let verdict = match &measured {
@@ -97,7 +98,6 @@ pub(super) fn run(options: &Claims) -> Result {
             None => say(format_args!("{}\n", described(claim, &verdict, &hangs_on)))?,
         }
     }
-    runs.left_out()?;
     match options.json {
         Some(_) => say(json!(all)),
         None => Ok(()),

@@ -19,16 +19,12 @@ pub(super) struct Runs<'a> {
     progress: SweepProgress,
     /// Other directories with runs of an experiment, by the directory of its own.
     elsewhere: BTreeMap<PathBuf, Vec<PathBuf>>,
-    /// Experiments that have none of the points that were asked for, and those that have some.
-    empty: BTreeSet<&'static str>,
-    used: BTreeSet<&'static str>,
 }
 
 impl<'a> Runs<'a> {
     pub(super) fn new(options: &'a Claims) -> Result<Self> {
         let progress = SweepProgress::new()?;
-        let (elsewhere, empty, used) = Default::default();
-        Ok(Self { options, progress, elsewhere, empty, used })
+        Ok(Self { options, progress, elsewhere: BTreeMap::new() })
     }
 
     /// Returns the results that the claim needs, with a setting changed in them if `ablation` is given.
@@ -36,30 +32,34 @@ impl<'a> Runs<'a> {
         let mut rows = Vec::new();
         for need in claim.needs {
             for draw in 0..self.options.draws {
-                match self.rows(need, draw, ablation)? {
-                    Some(found) => {
-                        self.used.insert(need.experiment);
-                        rows.extend(found);
-                    }
-                    None => drop(self.empty.insert(need.experiment)),
-                }
+                rows.extend(self.rows(need, draw, ablation)?.into_iter().flatten());
             }
         }
         Ok(rows.into_iter().collect())
     }
 
-    /// Reports the experiments that have none of the points; fails if none has any.
-    pub(super) fn left_out(&self) -> Result {
-        let names: Vec<_> = self.empty.difference(&self.used).copied().collect();
-        if names.is_empty() {
+    /// Reports the experiments that have none of the points that were asked for; fails if none has any.
+    pub(super) fn check_points(&self, claims: &[&Claim]) -> Result {
+        let Some(points) = self.options.points.as_ref().filter(|_| !self.options.no_run) else {
+            return Ok(());
+        };
+        let needed: BTreeSet<&str> =
+            claims.iter().flat_map(|claim| claim.needs).map(|need| need.experiment).collect();
+        let mut empty = Vec::new();
+        for name in &needed {
+            let experiment = self.experiment(name, 0, None)?;
+            if !experiment.points.iter().any(|point| points.contains(&point.run)) {
+                empty.push(*name);
+            }
+        }
+        if empty.is_empty() {
             return Ok(());
         }
-        if self.used.is_empty() {
-            return Err(
-                Failure::new(Exit::Usage, format!("{}: no such points", names.join(", "))).or("see lab list")
-            );
+        let names = empty.join(", ");
+        if empty.len() == needed.len() {
+            return Err(Failure::new(Exit::Usage, format!("{names}: no such points")).or("see lab list"));
         }
-        note(format_args!("left out, without any of the points: {}", names.join(", ")));
+        note(format_args!("left out, without any of the points: {names}"));
         Ok(())
     }
 

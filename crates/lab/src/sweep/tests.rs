@@ -273,7 +273,8 @@ fn runs_of_other_directories_are_copied_and_not_repeated() {
     let [there, here] = ["a/b", "here"].map(|name| root.path().join(name));
     let rows = sweep(&experiment, &options(&there, 1), &()).unwrap();
     let found = find(&[root.path().to_owned()], &experiment, &options(&here, 1).run);
-    assert_eq!(found, [there.clone()]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0], there);
     let other = RunOptions { commit: "other".into(), ..RunOptions::default() };
     assert!(find(&[root.path().to_owned()], &experiment, &other).is_empty(), "another version");
     let runs = StopAfter::new(1);

@@ -1,6 +1,6 @@
 //! Cursors over a packet's payload. Each frame lists its fields once for both directions.
 
-use crate::varint::{MAX_VARINT, varint_len};
+use crate::varint::{MAX_VARINT, VarInt, varint_len};
 
 /// Direction in which the fields of a frame are read. Each wire format has one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,12 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         self.varint_here()
+    }
+
+    /// Reads a varint as a value of its own type: no field carries more.
+    #[inline]
+    pub(crate) fn var_int(&mut self) -> Result<VarInt, Malformed> {
+        self.varint().map(VarInt)
     }
 
     /// Reads a varint. If the direction is known at compile time, inlining removes the other branch.

@@ -2,8 +2,6 @@
 
 use core::fmt;
 
-use crate::cursor::{Malformed, Reader};
-
 /// Maximum value of a varint, 2^62 - 1.
 pub const MAX_VARINT: u64 = (1 << 62) - 1;
 
@@ -18,7 +16,7 @@ pub const MAX_VARINT: u64 = (1 << 62) - 1;
 /// assert!(VarInt::try_from(u64::MAX).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VarInt(u64);
+pub struct VarInt(pub(crate) u64);
 
 /// Integer above 2^62 - 1, which does not fit into a varint (RFC 9000 §16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +44,6 @@ impl VarInt {
     /// Returns the value.
     pub const fn get(self) -> u64 {
         self.0
-    }
-
-    /// Reads the integer: no field carries more.
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        reader.varint().map(Self)
     }
 }
 

@@ -1,15 +1,12 @@
 //! `anabranch lab claims`: what the papers say, and whether it holds here.
 
-use std::path::PathBuf;
-
 use anabranch_lab::claim::{self, Ablation, Claim, Measured, PAPERS, Verdict};
-use anabranch_lab::experiment::MAX_REPETITIONS;
 use clap::Args;
 use serde_json::json;
 
-use super::judged::Runs;
+use super::judged::{Runs, RunsOptions};
 use super::measured;
-use super::run::{RESULTS, STANDARD};
+use super::run::STANDARD;
 use crate::exit::{Result, say};
 
 /// Check the papers' claims: run what they need, and say for each whether it holds
@@ -22,34 +19,11 @@ pub(crate) struct Claims {
     /// Papers, or single claims by their short names; all of them without this
     #[arg(value_name = "PAPER|CLAIM", value_parser = wanted)]
     claims: Vec<Wanted>,
-    /// Directory with a directory of results for each experiment
-    #[arg(long, value_name = "DIR", default_value = RESULTS)]
-    pub(super) out: PathBuf,
-    /// Directory with the published designs, if you have them
-    #[arg(long, value_name = "DIR")]
-    pub(super) data: Option<PathBuf>,
-    /// Run these points only, by the numbers that their design gives them, wherever they exist
-    #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
-    pub(super) points: Option<Vec<u64>>,
-    /// Repetitions of each point
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPETITIONS)))]
-    pub(super) repetitions: Option<u32>,
-    /// Judge by this many draws of each generated design, each with seeds of its own; the first are the published points
-    /// with --data
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
-    pub(super) draws: u32,
+    #[command(flatten)]
+    runs: RunsOptions,
     /// Judge each claim again with single settings changed, one after the other, and show which of them it hangs on
     #[arg(long)]
     ablate: bool,
-    /// Judge by the results that are there, without running anything
-    #[arg(long)]
-    pub(super) no_run: bool,
-    /// Add to results of another version of this program; each row names its own
-    #[arg(long)]
-    pub(super) force: bool,
-    /// Threads; one for each processor without this
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(super) threads: Option<u16>,
     /// Write the verdicts as JSON to standard output
     #[arg(long, value_name = "-", value_parser = [STANDARD])]
     json: Option<String>,
@@ -80,7 +54,7 @@ pub(super) fn run(options: &Claims) -> Result {
     let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).filter(asked).collect();
     // First, since it may turn out that it cannot be done.
     let measured = options.measured(&claims)?;
-    let mut runs = Runs::new(options)?;
+    let mut runs = Runs::new(&options.runs)?;
     runs.check_points(&claims)?;
     let mut all = Vec::new();
     for claim in claims {
@@ -134,7 +108,7 @@ impl Claims {
     /// Returns the measurements that claims about time need. A caller that has not asked for these claims
     /// does without if they cannot be measured.
     fn measured(&self, claims: &[&Claim]) -> Result<Option<Measured>> {
-        if self.no_run || !claims.iter().any(|claim| Measured::decides(claim)) {
+        if self.runs.no_run || !claims.iter().any(|claim| Measured::decides(claim)) {
             return Ok(None);
         }
         match measured::measure() {

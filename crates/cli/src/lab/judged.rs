@@ -4,25 +4,56 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anabranch_lab::claim::{Ablation, Claim, Need, Results};
-use anabranch_lab::experiment::{self, Experiment, Source};
+use anabranch_lab::experiment::{self, Experiment, MAX_REPETITIONS, Source};
 use anabranch_lab::record::Row;
 use anabranch_lab::sweep::{self, SweepOptions};
+use clap::Args;
 
-use super::claims::Claims;
+use super::run::RESULTS;
 use super::version;
 use super::watch::SweepProgress;
 use crate::exit::{Exit, Failure, Result, note};
 
+/// Options of the runs that claims are judged by.
+#[derive(Args, Debug)]
+pub(super) struct RunsOptions {
+    /// Directory with a directory of results for each experiment
+    #[arg(long, value_name = "DIR", default_value = RESULTS)]
+    out: PathBuf,
+    /// Directory with the published designs, if you have them
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Run these points only, by the numbers that their design gives them, wherever they exist
+    #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
+    points: Option<Vec<u64>>,
+    /// Repetitions of each point
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPETITIONS)))]
+    repetitions: Option<u32>,
+    /// Judge by this many draws of each generated design, each with seeds of its own; the first are the published points
+    /// with --data
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    draws: u32,
+    /// Judge by the results that are there, without running anything
+    #[arg(long)]
+    pub(super) no_run: bool,
+    /// Add to results of another version of this program; each row names its own
+    #[arg(long)]
+    force: bool,
+    /// Threads; one for each processor without this
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
 /// The runs of a `lab claims` command, made as claims need them.
 pub(super) struct Runs<'a> {
-    options: &'a Claims,
+    options: &'a RunsOptions,
     progress: SweepProgress,
     /// Other directories with runs of an experiment, by the directory of its own.
     elsewhere: BTreeMap<PathBuf, Vec<PathBuf>>,
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn new(options: &'a Claims) -> Result<Self> {
+    pub(super) fn new(options: &'a RunsOptions) -> Result<Self> {
         let progress = SweepProgress::new()?;
         Ok(Self { options, progress, elsewhere: BTreeMap::new() })
     }

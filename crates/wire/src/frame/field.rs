@@ -44,7 +44,7 @@ impl<'a> Field<'a> for u64 {
 impl<'a> Field<'a> for VarInt {
     #[inline]
     fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
-        Ok(Self::read(reader)?)
+        Ok(reader.var_int()?)
     }
 
     #[inline]

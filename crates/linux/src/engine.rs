@@ -138,3 +138,64 @@ fn nanos(time: core::time::Duration) -> u64 {
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_lab::profile::External;
+    use core::time::Duration;
+
+    fn converted(external: &str, paths: &[PathDesign], workload: &Workload) -> Result<Order, String> {
+        let external: External = external.parse().unwrap();
+        let deadline = Duration::from_secs(60);
+        convert(&run::Order {
+            external: &external,
+            paths: paths.iter().collect(),
+            workload,
+            deadline,
+            seed: 3,
+        })
+    }
+
+    #[test]
+    fn a_point_becomes_an_order() {
+        let change = Change { at: Duration::from_secs(3), loss_percent: Some(100.0), ..Change::default() };
+        let first = PathDesign {
+            rate_mbps: 37.25,
+            owd_ms: 7.5,
+            queue_packets: 12,
+            changes: vec![change],
+            ..PathDesign::default()
+        };
+        let up = Some(Box::new(PathDesign { rate_mbps: 1.0, ..first.clone() }));
+        let second = PathDesign { loss_percent: 2.5, up, ..first.clone() };
+        let download = Workload::Download { bytes: 9, until: anabranch_lab::experiment::End::LastByte };
+        let order = converted("linux/mptcp/tls12", &[first.clone(), second], &download).unwrap();
+        assert_eq!(
+            (order.stack.to_string().as_str(), order.work),
+            ("mptcp-tls12", Work::Download { bytes: 9 })
+        );
+        let properties = Properties { rate_bps: 37_250_000, delay_ns: 7_500_000, loss: 0.0 };
+        let changes = vec![(3_000_000_000, Properties { loss: 1.0, ..properties })];
+        let way = Way { first: properties, queue_packets: 12, changes };
+        assert_eq!(order.paths[0], Link { up: way.clone(), down: way });
+        assert_eq!((order.paths[1].up.first.rate_bps, order.paths[1].down.first.loss), (1_000_000, 0.025));
+    }
+
+    #[test]
+    fn what_linux_cannot_do_is_the_failure_of_the_row() {
+        let path = PathDesign { rate_mbps: 1.0, queue_packets: 10, ..PathDesign::default() };
+        let jitter = PathDesign { jitter_ms: 1.0, ..path.clone() };
+        let upload = Workload::Upload { bytes: 1 };
+        let competition = Workload::Competition { others: 1, length: Duration::from_secs(1), one_link: true };
+        for (fault, words) in [
+            (converted("linux/tcp-vegas", &[path.clone()], &upload), "use tcp-cubic"),
+            (converted("linux/tcp-cubic", &[path.clone(), path.clone()], &upload), "uses one path"),
+            (converted("linux/tcp-cubic", &[jitter], &upload), "jitter"),
+            (converted("linux/mptcp", &[path], &competition), "compete"),
+        ] {
+            let fault = fault.unwrap_err();
+            assert!(fault.contains(words) && fault.lines().count() == 1, "{fault}");
+        }
+    }
+}

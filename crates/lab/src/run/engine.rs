@@ -72,3 +72,6 @@ pub(super) fn run(experiment: &Experiment, job: Job, options: &RunOptions, exter
     row.failure = result.err().unwrap_or_default();
     Finished { row, timeline: Timeline::default(), paths }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,8 @@ pub mod failover;
 pub mod figure;
 #[cfg(feature = "sim")]
 pub mod fluid;
+#[cfg(feature = "sim")]
+pub mod guest;
 pub mod link;
 #[cfg(feature = "sim")]
 mod log;

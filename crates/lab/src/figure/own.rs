@@ -27,6 +27,14 @@ const METRICS: &[Metric] = &[
         values: |row| row.transfer_time_s.into_iter().collect(),
     },
     Metric {
+        id: "bound",
+        title: "transfer time over the fluid bound",
+        axis: "transfer time / fluid bound of all paths",
+        values: |row| {
+            row.transfer_time_s.zip(row.bound_s).map(|(time, bound)| time / bound).into_iter().collect()
+        },
+    },
+    Metric {
         id: "delays",
         title: "delay of answers",
         axis: "delay of an answer (ms)",

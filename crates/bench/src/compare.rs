@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anabranch_lab::experiment::{self, Experiment};
 use anabranch_lab::record::Row;
+use anabranch_lab::stack;
 use anabranch_lab::sweep::{Progress, SweepOptions, sweep};
 use clap::Args;
 use serde_json::{Value, json};
@@ -16,8 +17,6 @@ use crate::report::{Report, median, rounded};
 
 /// Beginning of the names of experiments that compare stacks.
 const PREFIX: &str = "compare-";
-/// Between the name of a stack and the path that it uses alone.
-const PATH: &str = "-path-";
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -140,36 +139,22 @@ impl Progress for Telling {
     }
 }
 
-/// Returns the stack that a variant is of, and whether it uses one path alone.
-fn stack(variant: &str) -> (String, bool) {
-    match variant.split_once(PATH) {
-        Some(("quic", _)) => ("anabranch-best-path".to_owned(), true),
-        Some((stack, _)) => (format!("{stack}-best-path"), true),
-        None => (variant.to_owned(), false),
-    }
-}
-
 /// Returns the best run of each stack at each point: of the paths that it uses alone, the fastest.
 fn best(design: &str, rows: &[Row]) -> Vec<Best> {
-    let mut best: BTreeMap<(String, u64), Best> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.failure.is_empty()) {
-        let Some((time, bound)) = row.transfer_time_s.zip(row.bound_s) else { continue };
-        let (name, alone) = stack(&row.variant);
-        let found = Best {
-            stack: name.clone(),
+    let of = |((stack, point, _), row): ((String, u64, u32), &Row)| {
+        let (time, bound) = row.transfer_time_s.zip(row.bound_s)?;
+        let alone = stack::of(&row.variant).1;
+        Some(Best {
+            stack,
             design: design.to_owned(),
-            point: row.point,
+            point,
             paths: if alone { 1 } else { row.path_rate_mbps.len() },
             time_over_bound: time / bound,
             transfer_time: time,
             repeated_percent: row.retransmitted_percent,
-        };
-        let slot = best.entry((name, row.point)).or_insert_with(|| found.clone());
-        if found.transfer_time < slot.transfer_time {
-            *slot = found;
-        }
-    }
-    best.into_values().collect()
+        })
+    };
+    stack::best(rows).into_iter().filter_map(of).collect()
 }
 
 /// Returns the summary of each stack in each design, in the order of designs and of medians.
@@ -260,12 +245,10 @@ mod tests {
     }
 
     #[test]
-    fn of_single_paths_the_fastest_counts() {
-        let failed = Row { failure: "gave up".to_owned(), ..row("quinn-path-0", 1, 0.1) };
+    fn stacks_are_summed_up_by_design() {
         let rows = [
             row("quinn-path-0", 0, 5.0),
             row("quinn-path-1", 0, 4.0),
-            failed,
             row("quinn-path-1", 1, 6.0),
             row("noq", 0, 3.0),
             row("quic-path-1", 0, 8.0),
@@ -288,11 +271,5 @@ mod tests {
         assert_eq!(told, expected);
         assert_eq!(summaries[1].json()["worst_point"], 1);
         assert_eq!(best[1].json()["repeated_percent"], 3.0);
-    }
-
-    #[test]
-    fn linux_variants_are_stacks_of_their_own() {
-        assert_eq!(stack("linux-mptcp-cubic"), ("linux-mptcp-cubic".to_owned(), false));
-        assert_eq!(stack("linux-tcp-bbr-path-2"), ("linux-tcp-bbr-best-path".to_owned(), true));
     }
 }

@@ -76,6 +76,8 @@ pub mod scenario;
 pub mod seeds;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "experiments")]
+pub mod stack;
 pub mod stats;
 #[cfg(feature = "experiments")]
 pub mod store;

@@ -4,13 +4,12 @@
 use std::net::SocketAddr;
 
 use anabranch_guest::{Answer, Datagram, Progress, Step, Workload};
-use anabranch_lab::app::{DownloadClient, DownloadServer, PathOpener};
+use anabranch_lab::app::{Dial, DownloadClient, DownloadServer, PathOpener};
 use anabranch_lab::guest::{Guest, GuestPair, Limits, Programs};
 use anabranch_lab::link::LinkSpec;
 use anabranch_lab::pair::{Pair, PairConfig, client_ip, server_address};
 use anabranch_lab::random::Seed;
 use anabranch_lab::sim::{Outcome, Simulation};
-use anabranch_lab::tls::SERVER_NAME;
 use anabranch_lab::transfer::further_tuple;
 use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 use anabranch_wire::Time;
@@ -38,7 +37,7 @@ fn in_process(seed: u64, specs: &[&str], bytes: u64, numbering: Numbering) -> Co
         PairConfig { client: transport.clone(), server: transport, ..PairConfig::new(seed, links(specs)) };
     let others = PathOpener::new((1..specs.len()).map(|link| further_tuple(link as u8)));
     let client =
-        |_: &_, config, tuple| DownloadClient::new(config, tuple, SERVER_NAME, &[bytes]).with_paths(others);
+        |_: &_, config, tuple| DownloadClient::new(Dial::new(config, tuple).with_paths(others), &[bytes]);
     let mut pair = Pair::new(&config, client, DownloadServer::default(), |_| ()).unwrap();
     let host = pair.client;
     pair.sim.run(DEADLINE, |_| false);

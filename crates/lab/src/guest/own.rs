@@ -11,7 +11,7 @@ use anabranch_transport::{
 };
 use anabranch_wire::{Ecn, Time, Version};
 
-use crate::app::{Application, DownloadClient, DownloadServer, PathOpener};
+use crate::app::{Application, Dial, DownloadClient, DownloadServer, PathOpener};
 use crate::network::HostId;
 use crate::node::{Node, Outlet, Spinning};
 use crate::packet::Packet;
@@ -47,8 +47,8 @@ impl Own {
                 let client =
                     ClientConfig::new(client).with_transport(transport).with_initial_version(Version::V1);
                 let opener = PathOpener::new(hello.paths.iter().skip(1).map(tuple));
-                let client = DownloadClient::new(client, first, &hello.server_name, &[bytes]);
-                (Endpoint::new(&config("client"), None), Box::new(client.with_paths(opener)))
+                let client = DownloadClient::new(Dial::new(client, first).with_paths(opener), &[bytes]);
+                (Endpoint::new(&config("client"), None), Box::new(client))
             }
             Role::Server => {
                 let server = Arc::new(ServerConfig::new(server).with_transport(transport));
@@ -67,7 +67,7 @@ impl Own {
     fn progress(&self) -> Progress {
         let application: &dyn Any = &*self.node.application;
         let client = application.downcast_ref::<DownloadClient>();
-        let refused = client.and_then(|client| client.paths.refused.as_ref());
+        let refused = client.and_then(|client| client.dial.paths.refused.as_ref());
         let refused = refused.map(|refused| format!("a path was not opened: {refused}"));
         let (stream_bytes, lost) = self
             .meter

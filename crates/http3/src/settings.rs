@@ -22,7 +22,9 @@ const H3_DATAGRAM: u64 = 0x33;
 /// ```
 /// use anabranch_http3::Settings;
 ///
-/// let settings = Settings { h3_datagram: true, max_field_section_size: Some(65_536), ..Settings::default() };
+/// let mut settings = Settings::default();
+/// settings.h3_datagram = true;
+/// settings.max_field_section_size = Some(65_536);
 /// let mut payload = Vec::new();
 /// // Without a setting of a reserved identifier, which peers must ignore (RFC 9114 §7.2.4.1).
 /// settings.encode(None, &mut payload);

@@ -14,12 +14,10 @@
 //! let frames: Result<Vec<_>, _> = Frames::new(writer.written(), Direction::Forward).collect();
 //! assert_eq!(frames.unwrap(), [Frame::Ping, Frame::MaxData(1_000_000)]);
 //!
-//! let parameters = TransportParameters {
-//!     initial_max_data: 65_536,
-//!     // Required (RFC 9000 §7.3).
-//!     initial_source_connection_id: ConnectionId::new(b"a client"),
-//!     ..TransportParameters::default()
-//! };
+//! let mut parameters = TransportParameters::default();
+//! parameters.initial_max_data = 65_536;
+//! // Required (RFC 9000 §7.3).
+//! parameters.initial_source_connection_id = ConnectionId::new(b"a client");
 //! let mut bytes = Vec::new();
 //! parameters.encode(&mut bytes, None);
 //! // The server decodes the parameters of a client.

@@ -18,10 +18,9 @@ const PATHS: usize = 3;
 struct LoopbackOnly;
 
 impl PathChooser for LoopbackOnly {
-    fn choose(&self, interface: &str, address: IpAddr) -> Option<PathUse> {
+    fn choose(&self, _interface: &str, address: IpAddr) -> Option<PathUse> {
         let mut usage = PathUse::new(0, PathStatus::Available);
         usage.count = PATHS;
-        println!("{interface} has {address}");
         (address.is_loopback() && address.is_ipv4()).then_some(usage)
     }
 }
@@ -40,22 +39,21 @@ async fn main() -> Result<(), Error> {
     let connection = client.connect_with(&client_config, address, "localhost")?.await?;
     let mut events = connection.path_events();
     // The manager asks again whenever an interface or an address comes or goes.
-    let manager = connection.manage_paths(PathPolicy::default().choosing(Arc::new(LoopbackOnly)));
+    connection.manage_paths(PathPolicy::default().choosing(Arc::new(LoopbackOnly)));
     let all_open = async {
-        while connection.paths().len() < PATHS {
-            if let Some(PathEvent::Opened { path }) = events.next().await {
+        // The first of them is the path that the connection began with.
+        let mut open = 1;
+        while open < PATHS {
+            if let PathEvent::Opened { path } = events.next().await.ok_or("the connection has ended")? {
                 println!("path {} is open", path.0);
+                open += 1;
             }
         }
+        Ok::<_, Error>(())
     };
-    tokio::time::timeout(Duration::from_secs(5), all_open).await?;
-    for attempt in manager.attempts() {
-        println!(
-            "{} from {}: {}",
-            attempt.interface,
-            attempt.local,
-            attempt.error.as_deref().unwrap_or("open")
-        );
+    tokio::time::timeout(Duration::from_secs(5), all_open).await??;
+    for path in connection.paths() {
+        println!("path {} from {}: {}", path.id.0, path.tuple.local, path.state);
     }
     connection.close(VarInt::ZERO, b"");
     client.wait_close_sent().await;

@@ -39,7 +39,7 @@ impl Session {
         Settings {
             qpack_max_table_capacity: config.qpack_max_table_capacity,
             qpack_blocked_streams: config.qpack_blocked_streams,
-            max_field_section_size: Some(config.max_field_section_size),
+            max_field_section_size: Some(config.max_field_section_size.min(MAX_VARINT)),
             enable_connect_protocol: config.enable_connect_protocol && self.side.is_server(),
             h3_datagram: config.h3_datagram,
         }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anabranch_wire::{
-    PathId, PreferredAddress, Time, TransportErrorCode, TransportParameters, Version, VersionInformation,
+    MAX_VARINT, PathId, PreferredAddress, Time, TransportErrorCode, TransportParameters, Version,
+    VersionInformation,
 };
 
 use crate::connection::connection::Connection;
@@ -25,7 +26,8 @@ impl Connection {
         let (initial_max_path_id, single_number_space) = self.paths.multipath_parameters();
         let config = &self.config;
         let streams = &config.streams;
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let millis =
+            |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(MAX_VARINT).min(MAX_VARINT);
         let mut available = config.versions.clone();
         if self.config.grease {
             let seed = (self.random.u64() >> 32) as u32;

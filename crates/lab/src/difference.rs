@@ -5,12 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::random::{Rng, Seed};
 use crate::record::Row;
-use crate::stats::{Sample, median};
+use crate::stats::{RESAMPLED_SETS, Sample, median};
 
-/// Number of resampled sets of pairs behind an interval.
-const SETS: usize = 1000;
-/// Ends of a 95 % interval.
-const ENDS: [f64; 2] = [0.025, 0.975];
 /// A pair whose ratio is at most this far from 1 counts as equal.
 const EQUAL: f64 = 0.01;
 const SEED: Seed = Seed(2);
@@ -47,8 +43,8 @@ impl Difference {
             let set = values.iter().map(|_| values[rng.below(values.len() as u64) as usize]);
             median(&set.collect::<Vec<_>>())
         };
-        let medians: Sample = (0..SETS).filter_map(&mut drawn).collect();
-        Some([medians.quantile(ENDS[0])?, medians.quantile(ENDS[1])?])
+        let medians: Sample = (0..RESAMPLED_SETS).filter_map(&mut drawn).collect();
+        medians.middle_95()
     }
 
     /// Returns the numbers of pairs whose second run was faster, and slower, by more than 1 %.

@@ -51,11 +51,21 @@ impl Sample {
         self.quantile(0.5)
     }
 
+    /// Returns the ends of the middle 95 % of the values; `None` if there are no values.
+    pub fn middle_95(&self) -> Option<[f64; 2]> {
+        Some([self.quantile(0.025)?, self.quantile(0.975)?])
+    }
+
     /// Returns the mean; `None` if the sample is empty.
     pub fn mean(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
     }
 }
+
+/// Number of sets that resampling draws, each with replacement, for a 95 % interval (the percentile bootstrap). Only
+/// experiments resample.
+#[cfg(feature = "experiments")]
+pub(crate) const RESAMPLED_SETS: usize = 1000;
 
 /// Returns the median of unsorted values; `None` if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {

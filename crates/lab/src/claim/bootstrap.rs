@@ -3,14 +3,10 @@
 
 use super::{Claim, Finding, Results};
 use crate::random::{Rng, Seed};
-use crate::stats::Sample;
+use crate::stats::{RESAMPLED_SETS, Sample};
 
-/// Number of sets of points that are drawn.
-const SETS: usize = 1000;
 /// Minimum number of points of an experiment; fewer say nothing about other points of the same kind.
 const MIN_POINTS: usize = 20;
-/// Ends of a 95 % interval.
-const ENDS: [f64; 2] = [0.025, 0.975];
 const SEED: Seed = Seed(2022);
 
 /// Uncertainty of a finding.
@@ -28,9 +24,9 @@ pub(super) fn spread(claim: &Claim, results: &Results, finding: &Finding) -> Opt
         return None;
     }
     let mut rng: Rng = SEED.rng(claim.id);
-    let mut values = vec![Vec::with_capacity(SETS); finding.values.len()];
+    let mut values = vec![Vec::with_capacity(RESAMPLED_SETS); finding.values.len()];
     let (mut judged, mut agreeing) = (0_usize, 0_usize);
-    for _ in 0..SETS {
+    for _ in 0..RESAMPLED_SETS {
         let Some(drawn) = (claim.judge)(&results.resampled(&mut rng)) else { continue };
         judged += 1;
         agreeing += usize::from(drawn.holds == finding.holds);
@@ -38,7 +34,7 @@ pub(super) fn spread(claim: &Claim, results: &Results, finding: &Finding) -> Opt
     }
     let interval = |values: Vec<f64>| {
         let sample: Sample = values.into_iter().collect();
-        ENDS.map(|end| sample.quantile(end).unwrap_or(f64::NAN))
+        sample.middle_95().unwrap_or([f64::NAN; 2])
     };
     (judged > 0).then(|| Spread {
         intervals: values.into_iter().map(interval).collect(),

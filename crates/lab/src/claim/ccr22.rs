@@ -212,7 +212,6 @@ const D6: Claim = Claim {
             let (single, multiple) = (single?, multiple?);
             parts.push(format!("{limit}: single × {single:.3}, multiple × {multiple:.3}"));
             figures.extend([single, multiple]);
-            figures.extend([single, multiple]);
             holds &= single >= 1.05 && (0.98..=1.02).contains(&multiple);
         }
         Some(Finding { figure: parts.join("; "), values: figures, holds })

@@ -181,3 +181,15 @@ fn one_late_answer_makes_the_handover() {
     assert_eq!(judged(&[0.015, 0.1, 0.09], &[0.015, 0.3]), Some(false));
     assert_eq!(judged(&[0.015, 0.1, 0.025], &[0.015, 0.1]), Some(false));
 }
+
+#[test]
+fn every_number_of_a_figure_has_its_interval() {
+    let experiment = "ccr22-heterogeneous-2path";
+    let variants =
+        ["single-cubic", "single-cubic-ar5", "single-cubic-ah128", "multiple-cubic", "multiple-cubic-ar5"];
+    let set = |row: &mut Row, time| row.transfer_time_s = Some(time);
+    let all = variants.into_iter().chain(["multiple-cubic-ah128"]);
+    let all = all.flat_map(|name| rows(experiment, &format!("{name}-original"), vec![1.0; 40], set));
+    let verdict = claim("D6").verdict(&all.collect());
+    assert_eq!(verdict.figure.matches('×').count(), verdict.intervals.len(), "{verdict:?}");
+}

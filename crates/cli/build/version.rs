@@ -9,8 +9,8 @@ use std::process::Command;
 
 use siphasher::sip::SipHasher13;
 
-/// Crate whose results the version names. It and its dependencies in the workspace are hashed.
-const ROOT: &str = "lab";
+/// Crates whose results the version names. They and their dependencies in the workspace are hashed.
+const ROOTS: [&str; 2] = ["lab", "linux"];
 /// Prefix of the names of the workspace's crates.
 const PREFIX: &str = "anabranch-";
 /// Folders of a crate that are not part of any program.
@@ -55,7 +55,7 @@ pub(crate) fn of(root: &Path, git: &str) -> Version {
 /// Returns the folder names of the workspace's crates that results depend on.
 fn crates(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut next = vec![ROOT.to_owned()];
+    let mut next = Vec::from(ROOTS.map(str::to_owned));
     while let Some(name) = next.pop() {
         let manifest = root.join("crates").join(&name).join("Cargo.toml");
         let Ok(text) = fs::read_to_string(manifest) else { continue };

@@ -189,7 +189,7 @@ mod tests {
     fn a_verdict_is_said_in_words() {
         let claim = claim::paper("conext17").unwrap().claims[0];
         let text = described(&claim, &claim.verdict(&Results::default()), &[]);
-        assert!(text.starts_with("Q1  not judged: ") && text.contains("but        needs TCP"));
+        assert!(text.starts_with("Q1  not judged: ") && text.contains("but        no runs of mpquic"));
         assert!(wanted("ccr23").unwrap_err().contains("ccr22, conext17, reverso, D1, "));
     }
 

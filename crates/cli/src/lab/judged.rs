@@ -10,8 +10,8 @@ use anabranch_lab::sweep::{self, SweepOptions};
 use clap::Args;
 
 use super::run::RESULTS;
-use super::version;
 use super::watch::SweepProgress;
+use super::{engines, version};
 use crate::exit::{Exit, Failure, Result, note};
 
 /// Options of the runs that claims are judged by.
@@ -61,7 +61,7 @@ impl<'a> Runs<'a> {
     /// Returns the results that the claim needs, with a setting changed in them if `ablation` is given.
     pub(super) fn of(&mut self, claim: &Claim, ablation: Option<&Ablation>) -> Result<Results> {
         let mut rows = Vec::new();
-        for need in claim.needs {
+        for need in claim.needs.iter().chain(claim.further()) {
             for draw in 0..self.options.draws {
                 rows.extend(self.rows(need, draw, ablation)?.into_iter().flatten());
             }
@@ -117,13 +117,19 @@ impl<'a> Runs<'a> {
         }
         let also = self.elsewhere.entry(dir.clone());
         let also = also.or_insert_with(|| sweep::find(&[PathBuf::from(".")], &experiment, &version()));
+        let run = version();
+        let wanted = need.variants.iter().map(|variant| (*variant).to_owned()).collect();
+        let variants = engines::without_absent(&experiment, Some(wanted), &run);
+        if variants.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(Some(anabranch_lab::store::read(&dir).unwrap_or_default()));
+        }
         let options = SweepOptions {
             also: also.iter().filter(|found| **found != dir).cloned().collect(),
             dir,
-            run: version(),
+            run,
             force: self.options.force,
             threads: self.options.threads.map_or(0, usize::from),
-            variants: Some(need.variants.iter().map(|variant| (*variant).to_owned()).collect()),
+            variants,
             points,
             ..SweepOptions::default()
         };

@@ -2,8 +2,11 @@
 
 mod claims;
 mod compare;
+mod engines;
 mod figures;
 mod judged;
+#[cfg(target_os = "linux")]
+mod linux;
 mod list;
 mod measured;
 mod merge;
@@ -29,16 +32,21 @@ pub(crate) enum Lab {
     Claims(claims::Claims),
     Compare(compare::Compare),
     Figures(figures::Figures),
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Linux(linux::Command),
     List(list::List),
     Merge(merge::Merge),
 }
 
-/// Returns the version of this program, which rows and journals state: its commit, and a hash of its sources.
+/// Returns the version of this program, which rows and journals state (its commit, and a hash of its sources), and the
+/// engines that are ready.
 fn version() -> RunOptions {
     RunOptions {
         commit: env!("ANABRANCH_COMMIT").to_owned(),
         sources: env!("ANABRANCH_SOURCES").to_owned(),
-        qlog: None,
+        engines: engines::ready(),
+        ..RunOptions::default()
     }
 }
 
@@ -53,6 +61,8 @@ pub(crate) fn run(command: Lab) -> Result {
         Lab::Claims(options) => claims::run(&options),
         Lab::Compare(options) => compare::run(&options),
         Lab::Figures(options) => figures::run(&options),
+        #[cfg(target_os = "linux")]
+        Lab::Linux(command) => linux::run(&command),
         Lab::List(options) => list::run(&options),
         Lab::Merge(options) => merge::run(&options),
     }

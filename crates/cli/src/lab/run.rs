@@ -12,7 +12,7 @@ use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
 
 use super::watch::SweepProgress;
-use super::{figures, side_by_side, summary, version};
+use super::{engines, figures, side_by_side, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
 /// Default directory of results; each experiment has a subdirectory of its name there.
@@ -101,9 +101,14 @@ fn one(options: Run) -> Result<Vec<Row>> {
         false => options.variants,
     };
     let qlog = options.qlog.then(|| dir.join("qlog"));
+    let run = RunOptions { qlog, ..version() };
+    let variants = engines::without_absent(&experiment, variants, &run);
+    if variants.as_ref().is_some_and(Vec::is_empty) {
+        return Err(Failure::new(Exit::Usage, "no variant is left to run").or(engines::REMEDY));
+    }
     let sweep_options = SweepOptions {
         dir,
-        run: RunOptions { qlog, ..version() },
+        run,
         force: options.force,
         threads: options.threads.map_or(0, usize::from),
         shard: options.shard.unwrap_or_default(),

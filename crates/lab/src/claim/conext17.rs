@@ -1,6 +1,7 @@
 //! "Multipath QUIC: Design and Evaluation" (CoNEXT 2017).
 //!
-//! Half of what it says compares with TCP and Multipath TCP in Linux; that half is not judged here.
+//! Half of what it says compares with HTTPS over Linux's TCP and Multipath TCP; that half is judged where the
+//! kernel of `anabranch lab linux` has run it.
 
 use super::results::{largest, share};
 use super::{Claim, Finding, Need, Paper, Results};
@@ -16,8 +17,18 @@ pub(super) const PAPER: Paper = Paper {
     claims: &[Q1, Q2, Q3, Q4, Q5, Q6, Q7],
 };
 
-const NEEDS_LINUX: &str = "needs TCP and Multipath TCP of Linux as the baseline";
-const TCP_HALF: &str = "the comparison with Multipath TCP needs Linux as the baseline";
+const LOW: &str = "conext17-low-bdp-no-loss";
+const LOW_LOSSES: &str = "conext17-low-bdp-losses";
+const HIGH: &str = "conext17-high-bdp-no-loss";
+const HIGH_LOSSES: &str = "conext17-high-bdp-losses";
+const SHORT: &str = "conext17-low-bdp-no-loss-256kb";
+
+/// Variants of QUIC, and of HTTPS over TCP as in the paper: TLS 1.2.
+const QUIC: &[&str] = &["mpquic", "quic-path-0", "quic-path-1"];
+const TCP: &[&str] = &["linux-mptcp-tls12", "linux-tcp-cubic-path-0-tls12", "linux-tcp-cubic-path-1-tls12"];
+
+const TCP_HALF: &str =
+    "the comparison with TCP and Multipath TCP needs runs of Linux (`anabranch lab linux build`)";
 
 const Q1: Claim = Claim {
     id: "Q1",
@@ -25,28 +36,31 @@ const Q1: Claim = Claim {
     text: "low BDP, no loss: QUIC is as fast as TCP on one path, and Multipath QUIC faster than Multipath TCP in 89 %",
     threshold: "median time TCP/QUIC within 0.95–1.05; Multipath QUIC faster at ≥ 80 % of the points",
     reason: "the paper's figures, with room for another stack",
-    needs: &[],
-    judge: |_| None,
-    beyond: Some(NEEDS_LINUX),
+    needs: &[Need { experiment: LOW, variants: QUIC }, Need { experiment: LOW, variants: TCP }],
+    judge: |results| {
+        let faster = Faster::of(results, LOW)?;
+        Some(Finding {
+            figure: faster.to_string(),
+            values: faster.values(),
+            holds: (0.95..=1.05).contains(&faster.median_single) && faster.several >= 0.8,
+        })
+    },
+    beyond: None,
 };
 
 const Q2: Claim = Claim {
     id: "Q2",
     shown: "Figure 4",
     text: "low BDP, no loss: using several paths pays in 77 % of the scenarios, whichever path comes first",
-    threshold: "EBen > 0 at ≥ 70 % of the points; medians by first path at most 0.15 apart",
+    threshold: "EBen > 0 at ≥ 70 % of the points; medians by first path at most 0.15 apart; with Multipath TCP EBen > 0 \
+                at fewer points",
     reason: "the paper's figure less a tenth; 0.15 is a tenth of what Multipath TCP's curves are apart at most",
-    needs: &[Need {
-        experiment: "conext17-low-bdp-no-loss",
-        variants: &["mpquic", "quic-path-0", "quic-path-1"],
-    }],
+    needs: &[Need { experiment: LOW, variants: QUIC }],
     judge: |results| {
-        let benefit = Benefit::of(results, "conext17-low-bdp-no-loss")?;
-        Some(Finding {
-            figure: benefit.to_string(),
-            values: benefit.values(),
-            holds: benefit.positive >= 0.7 && (benefit.best_first - benefit.worst_first).abs() <= 0.15,
-        })
+        let [quic, tcp] = benefits(results, LOW);
+        let quic = quic?;
+        let alike = (quic.best_first - quic.worst_first).abs() <= 0.15;
+        Some(beside_tcp(&quic, tcp.as_ref(), quic.positive >= 0.7 && alike))
     },
     beyond: Some(TCP_HALF),
 };
@@ -57,28 +71,31 @@ const Q3: Claim = Claim {
     text: "low BDP, losses: QUIC is nearly always faster than TCP, and using several paths pays",
     threshold: "faster at ≥ 90 % of the points; EBen > 0 at more than half",
     reason: "\"nearly always\" is read as nine of ten",
-    needs: &[],
-    judge: |_| None,
-    beyond: Some(NEEDS_LINUX),
+    needs: &[Need { experiment: LOW_LOSSES, variants: QUIC }, Need { experiment: LOW_LOSSES, variants: TCP }],
+    judge: |results| {
+        let faster = Faster::of(results, LOW_LOSSES)?;
+        let [quic, _] = benefits(results, LOW_LOSSES);
+        let quic = quic?;
+        Some(Finding {
+            figure: format!("{faster}; {quic}"),
+            values: [faster.values(), quic.values()].concat(),
+            holds: faster.single >= 0.9 && faster.several >= 0.9 && quic.positive > 0.5,
+        })
+    },
+    beyond: None,
 };
 
 const Q4: Claim = Claim {
     id: "Q4",
     shown: "Figure 7",
     text: "high BDP, no loss: using several paths pays in 58 % of the scenarios",
-    threshold: "EBen > 0 at ≥ 52 % of the points",
+    threshold: "EBen > 0 at ≥ 52 % of the points; with Multipath TCP at fewer points",
     reason: "the paper's figure less a tenth",
-    needs: &[Need {
-        experiment: "conext17-high-bdp-no-loss",
-        variants: &["mpquic", "quic-path-0", "quic-path-1"],
-    }],
+    needs: &[Need { experiment: HIGH, variants: QUIC }],
     judge: |results| {
-        let benefit = Benefit::of(results, "conext17-high-bdp-no-loss")?;
-        Some(Finding {
-            figure: benefit.to_string(),
-            values: benefit.values(),
-            holds: benefit.positive >= 0.52,
-        })
+        let [quic, tcp] = benefits(results, HIGH);
+        let quic = quic?;
+        Some(beside_tcp(&quic, tcp.as_ref(), quic.positive >= 0.52))
     },
     beyond: Some(TCP_HALF),
 };
@@ -89,31 +106,54 @@ const Q5: Claim = Claim {
     text: "high BDP, losses: QUIC is faster than TCP, on one path and on several",
     threshold: "faster at ≥ 80 % of the points",
     reason: "the figure shows few points on the other side",
-    needs: &[],
-    judge: |_| None,
-    beyond: Some(NEEDS_LINUX),
+    needs: &[
+        Need { experiment: HIGH_LOSSES, variants: QUIC },
+        Need { experiment: HIGH_LOSSES, variants: TCP },
+    ],
+    judge: |results| {
+        let faster = Faster::of(results, HIGH_LOSSES)?;
+        Some(Finding {
+            figure: faster.to_string(),
+            values: faster.values(),
+            holds: faster.single >= 0.8 && faster.several >= 0.8,
+        })
+    },
+    beyond: None,
 };
 
 const Q6: Claim = Claim {
     id: "Q6",
     shown: "Figures 9, 10",
     text: "256 KB: QUIC is faster than TLS over TCP thanks to its handshake, and several paths hardly help",
-    threshold: "several paths: median EBen ≤ 0.25, and lower when the worse path comes first",
+    threshold: "several paths: median EBen ≤ 0.25, and lower when the worse path comes first; QUIC faster than TLS 1.2 over \
+                TCP at ≥ 90 % of the points",
     reason: "a quarter of what a second path could bring is hardly useful, and the figure's two curves are apart",
-    needs: &[Need {
-        experiment: "conext17-low-bdp-no-loss-256kb",
-        variants: &["mpquic", "quic-path-0", "quic-path-1"],
-    }],
+    needs: &[Need { experiment: SHORT, variants: QUIC }],
     judge: |results| {
-        let benefit = Benefit::of(results, "conext17-low-bdp-no-loss-256kb")?;
+        let [quic, _] = benefits(results, SHORT);
+        let quic = quic?;
+        let hardly = quic.median <= 0.25 && quic.worst_first < quic.best_first;
+        let Some(faster) = Faster::of(results, SHORT) else {
+            return Some(Finding { figure: quic.to_string(), values: quic.values(), holds: hardly });
+        };
         Some(Finding {
-            figure: benefit.to_string(),
-            values: benefit.values(),
-            holds: benefit.median <= 0.25 && benefit.worst_first < benefit.best_first,
+            figure: format!("{quic}; {faster}"),
+            values: [quic.values(), faster.values()].concat(),
+            holds: hardly && faster.single >= 0.9,
         })
     },
-    beyond: Some("the comparison with TLS over TCP needs Linux as the baseline"),
+    beyond: Some(TCP_HALF),
 };
+
+/// Returns further runs of a claim, without which the half about TCP is not judged.
+pub(super) fn further(id: &str) -> &'static [Need] {
+    match id {
+        "Q2" => &[Need { experiment: LOW, variants: TCP }],
+        "Q4" => &[Need { experiment: HIGH, variants: TCP }],
+        "Q6" => &[Need { experiment: SHORT, variants: TCP }],
+        _ => &[],
+    }
+}
 
 /// A request that takes longer than this, on paths with round trips of 15 and 25 ms, was held up.
 const HELD_UP_S: f64 = 0.05;
@@ -156,12 +196,15 @@ struct Benefit {
 }
 
 impl Benefit {
-    fn of(results: &Results, experiment: &str) -> Option<Self> {
+    /// Computes the benefit of several paths; `variants` names it and those on each path alone.
+    fn of(results: &Results, experiment: &str, variants: &[&str]) -> Option<Self> {
         // As the paper does, of the median times.
-        let time = |variant| results.by_point(experiment, variant, |row: &Row| row.transfer_time_s);
-        let [several, first, second] = [time("mpquic"), time("quic-path-0"), time("quic-path-1")];
+        let time = |variant: &&str| results.by_point(experiment, variant, |row: &Row| row.transfer_time_s);
+        let [several, first, second] = &variants.iter().map(time).collect::<Vec<_>>()[..] else {
+            return None;
+        };
         let (mut all, mut best_first, mut worst_first) = (Vec::new(), Vec::new(), Vec::new());
-        for (point, time) in &several {
+        for (point, time) in several {
             let singles = [*first.get(point)?, *second.get(point)?];
             let eben = aggregation_benefit(*time, &singles)?;
             all.push(eben);
@@ -191,6 +234,69 @@ impl core::fmt::Display for Benefit {
             "EBen > 0 at {:.0} % of points, median {median:.2}; {best_first:.2} if the better path comes first, \
              {worst_first:.2} if the worse",
             positive * 100.0
+        )
+    }
+}
+
+/// Returns the benefit with Multipath QUIC, and that with Multipath TCP if Linux has run.
+fn benefits(results: &Results, experiment: &str) -> [Option<Benefit>; 2] {
+    [QUIC, TCP].map(|variants| Benefit::of(results, experiment, variants))
+}
+
+/// Judges the benefit of several paths to QUIC, and, where it is known, that it is rarer with TCP.
+fn beside_tcp(quic: &Benefit, tcp: Option<&Benefit>, holds: bool) -> Finding {
+    match tcp {
+        None => Finding { figure: quic.to_string(), values: quic.values(), holds },
+        Some(tcp) => {
+            let figure = format!("{quic}; Multipath TCP: {tcp}");
+            let values = [quic.values(), tcp.values()].concat();
+            Finding { figure, values, holds: holds && tcp.positive < quic.positive }
+        }
+    }
+}
+
+/// Comparison of times with TCP and with QUIC, over the points of an experiment.
+struct Faster {
+    /// Share of points at which QUIC is faster, on the first path alone.
+    single: f64,
+    /// Share of points at which Multipath QUIC is faster than Multipath TCP.
+    several: f64,
+    /// Medians of the ratio of TCP's time to QUIC's.
+    median_single: f64,
+    median_several: f64,
+}
+
+impl Faster {
+    fn of(results: &Results, experiment: &str) -> Option<Self> {
+        let ratios = |over| -> Vec<f64> {
+            results.ratios(experiment, over, |row: &Row| row.transfer_time_s).into_values().collect()
+        };
+        let (single, several) = (ratios([TCP[1], QUIC[1]]), ratios([TCP[0], QUIC[0]]));
+        Some(Self {
+            single: share(&single, |ratio| ratio > 1.0)?,
+            several: share(&several, |ratio| ratio > 1.0)?,
+            median_single: median(&single)?,
+            median_several: median(&several)?,
+        })
+    }
+}
+
+impl Faster {
+    /// Returns the figures in the order in which they are shown.
+    fn values(&self) -> Vec<f64> {
+        vec![self.single * 100.0, self.median_single, self.several * 100.0, self.median_several]
+    }
+}
+
+impl core::fmt::Display for Faster {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { single, several, median_single, median_several } = self;
+        write!(
+            f,
+            "QUIC faster at {:.0} % of points (median TCP/QUIC {median_single:.2}), Multipath QUIC at {:.0} % \
+             ({median_several:.2})",
+            single * 100.0,
+            several * 100.0
         )
     }
 }

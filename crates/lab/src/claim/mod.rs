@@ -52,7 +52,8 @@ pub struct Claim {
     pub needs: &'static [Need],
     /// Function that judges our runs.
     pub judge: fn(&Results) -> Option<Finding>,
-    /// Part of the claim that cannot be judged here at all, and the reason; the rest is judged.
+    /// Part of the claim that cannot be judged without the further runs, or at all if there are none, and the
+    /// reason; the rest is judged.
     pub beyond: Option<&'static str>,
 }
 
@@ -134,6 +135,11 @@ impl Verdict {
 }
 
 impl Claim {
+    /// Returns further runs, without which a part of the claim is not judged.
+    pub fn further(&self) -> &'static [Need] {
+        conext17::further(self.id)
+    }
+
     /// Judges the claim by `results`.
     pub fn verdict(&self, results: &Results) -> Verdict {
         let undecided = |why| Verdict { why: Some(why), ..Verdict::default() };
@@ -146,13 +152,19 @@ impl Claim {
                 return undecided(format!("no runs of {variant} in {}", need.experiment));
             }
         }
+        let is_there = |needs: &[Need]| {
+            let mut wanted =
+                needs.iter().flat_map(|need| need.variants.iter().map(|one| (need.experiment, one)));
+            wanted.all(|(experiment, variant)| results.has(experiment, variant))
+        };
         match (self.judge)(results) {
             Some(finding) => {
                 let spread = bootstrap::spread(self, results, &finding);
                 let (intervals, agreement) =
                     spread.map_or((Vec::new(), None), |of| (of.intervals, Some(of.agreement)));
                 let (figure, holds) = (finding.figure, Some(finding.holds));
-                Verdict { figure, holds, intervals, agreement, why: self.beyond.map(str::to_owned) }
+                let beyond = self.beyond.filter(|_| self.further().is_empty() || !is_there(self.further()));
+                Verdict { figure, holds, intervals, agreement, why: beyond.map(str::to_owned) }
             }
             None => undecided("too few runs ended as they should".to_owned()),
         }

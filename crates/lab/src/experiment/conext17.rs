@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::variant::variants;
-use super::{ALL_VARIANTS, End, Experiment, ExperimentError, Source, Workload};
+use super::{End, Experiment, ExperimentError, Source, Workload};
 use crate::design::{self, Factor, PathDesign, Point, QueueRule, Wsp};
 use crate::random::Seed;
 
@@ -18,6 +18,32 @@ const DEADLINE: Duration = Duration::from_secs(7200);
 
 /// Runs of each variant at a point, whose median counts, with and without random losses.
 const REPETITIONS: u32 = 3;
+
+/// Variants of the downloads: QUIC, HTTPS over Linux's TCP and Multipath TCP as in the paper, and what else
+/// Linux has.
+const VARIANTS: [&str; 19] = [
+    "mpquic",
+    "quic-path-0",
+    "quic-path-1",
+    "linux-mptcp-tls12",
+    "linux-tcp-cubic-path-0-tls12",
+    "linux-tcp-cubic-path-1-tls12",
+    "linux-mptcp",
+    "linux-tcp-cubic-path-0",
+    "linux-tcp-cubic-path-1",
+    "linux-mptcp-tls13",
+    "linux-tcp-cubic-path-0-tls13",
+    "linux-tcp-cubic-path-1-tls13",
+    "linux-mptcp-default-buffers",
+    "linux-tcp-cubic-path-0-default-buffers",
+    "linux-tcp-cubic-path-1-default-buffers",
+    "linux-tcp-reno-path-0",
+    "linux-tcp-reno-path-1",
+    "linux-tcp-bbr-path-0",
+    "linux-tcp-bbr-path-1",
+];
+/// Of these, variants that the paper compares.
+const USUAL: usize = 6;
 
 /// Properties that the name of a class states.
 struct Class {
@@ -92,8 +118,8 @@ pub(super) fn download(name: &str, source: Source<'_>) -> Result<Experiment, Exp
         about: format!("CoNEXT 2017, {} bytes, {queues}; points: {source}", class.bytes),
         workload: Workload::Download { bytes: class.bytes, until: End::LastByte },
         points,
-        variants: variants(["mpquic", "quic-path-0", "quic-path-1"])?,
-        usual: ALL_VARIANTS,
+        variants: variants(VARIANTS)?,
+        usual: USUAL,
         repetitions: REPETITIONS,
         deadline: DEADLINE,
     })

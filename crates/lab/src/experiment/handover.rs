@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::variant::variants;
-use super::{ALL_VARIANTS, Experiment, ExperimentError, Source, Workload};
+use super::{Experiment, ExperimentError, Source, Workload};
 use crate::design::{Change, PathDesign, Point};
 
 /// Time at which the first path begins to lose packets.
@@ -29,8 +29,8 @@ pub(super) fn handover(name: &str, _source: Source<'_>) -> Result<Experiment, Ex
             .to_owned(),
         workload: Workload::Requests { request: 750, answer: 750, every: EVERY, count: COUNT },
         points: points.into(),
-        variants: variants(["mpquic", "mpquic-no-signal"])?,
-        usual: ALL_VARIANTS,
+        variants: variants(["mpquic", "mpquic-no-signal", "linux-mptcp-tls12", "linux-mptcp"])?,
+        usual: 3,
         repetitions: 10,
         deadline: Duration::from_secs(60),
     })

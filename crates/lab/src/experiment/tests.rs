@@ -111,6 +111,17 @@ fn names_of_variants_say_what_they_are() {
     let (client, _, _) = both("multiple-bbr1-fixed");
     assert_eq!(client.ack().max_ranges(), 33);
     assert!(both("quic-path-1").0.multipath().is_none());
+    assert!(variant("mpquic").unwrap().external().is_none());
+    for (name, external, paths) in [
+        ("linux-mptcp", "linux/mptcp", vec![0, 1, 2]),
+        ("linux-mptcp-bbr-tls13-default-buffers", "linux/mptcp-bbr/tls13-default-buffers", vec![0, 1, 2]),
+        ("linux-tcp-cubic-path-1-tls12", "linux/tcp-cubic/tls12", vec![1]),
+        ("linux-tcp-bbr-path-0", "linux/tcp-bbr", vec![0]),
+    ] {
+        let variant = variant(name).unwrap();
+        assert_eq!((variant.name.as_str(), variant.external().unwrap().to_string()), (name, external.into()));
+        assert_eq!(variant.paths(3), paths, "{name}");
+    }
     for name in ["triple-cubic-fixed", "single-cubic-mended", "ah5", ""] {
         assert!(variant(name).unwrap_err().to_string().starts_with("unknown profile `"), "{name}");
     }

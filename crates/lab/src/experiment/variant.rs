@@ -1,11 +1,17 @@
 //! Meaning of the names of variants.
 
-use crate::profile::{Settings, UnknownLayer, Variant};
+use crate::profile::{External, Settings, UnknownLayer, Variant};
+
+/// Setups of Linux's stacks, as the ends of their names.
+const LINUX_SETUPS: [&str; 5] =
+    ["tls12-default-buffers", "tls13-default-buffers", "default-buffers", "tls12", "tls13"];
 
 /// Returns the variant of this name, as the published experiments use it. For the stack of 2022, a name is
 /// `{single|multiple}-{cubic|bbr1|olia}`, then any of a receiver's limit (`-ar5`, `-ah128`, …) and `-noaf`,
 /// then `-{original|fixed}`. The other stack of that study is `pquic`; those of 2017 are `mpquic`,
-/// `mpquic-no-signal`, `quic-path-0` and `quic-path-1`.
+/// `mpquic-no-signal`, `quic-path-0` and `quic-path-1`. Linux's own are
+/// `linux-{tcp-cubic|tcp-reno|tcp-bbr}-path-{0|1|2}` and `linux-mptcp`, each with `-tls13` or `-tls12` and
+/// `-default-buffers` if wanted.
 ///
 /// # Errors
 /// If a part of the name is no layer.
@@ -16,8 +22,29 @@ pub fn variant(name: &str) -> Result<Variant, UnknownLayer> {
         "mpquic-no-signal" => Variant::of(name, &["mpquic-2017", "no-path-signalling"]),
         "quic-path-0" => Variant::of(name, &["quic-2017", "path-0"]),
         "quic-path-1" => Variant::of(name, &["quic-2017", "path-1"]),
-        _ => of_2022(name),
+        _ => match name.strip_prefix("linux-") {
+            Some(stack) => Ok(of_linux(name, stack)),
+            None => of_2022(name),
+        },
     }
+}
+
+/// Returns a variant that Linux runs. Its engine knows which stacks there are.
+fn of_linux(name: &str, stack: &str) -> Variant {
+    let is_setup = |setup: &&&str| stack.strip_suffix(**setup).is_some_and(|rest| rest.ends_with('-'));
+    let setup = LINUX_SETUPS.iter().find(is_setup).copied().unwrap_or_default();
+    let rest = stack.strip_suffix(setup).unwrap_or(stack);
+    let rest = if setup.is_empty() { rest } else { rest.trim_end_matches('-') };
+    let alone =
+        rest.rsplit_once("-path-").and_then(|(stack, path)| Some((stack, path.parse::<usize>().ok()?)));
+    let (stack, paths) = match alone {
+        Some((stack, path)) => (stack, Some(vec![path])),
+        None => (rest, None),
+    };
+    let external = External { engine: "linux".to_owned(), stack: stack.to_owned(), setup: setup.to_owned() };
+    let settings =
+        Settings { external: Some(external), multipath: Some(paths.is_none()), paths, ..Settings::default() };
+    Variant { name: name.to_owned(), settings }
 }
 
 /// Returns a variant of the 2022 study. The behaviour comes last in its name, but the behaviour's layer lies

@@ -97,6 +97,7 @@ fn charts_become_pictures() {
     }
     rows.extend(times("conext17-low-bdp-no-loss", "quic-path-0", &[1.0, 3.0]));
     rows.extend(times("conext17-low-bdp-no-loss", "quic-path-1", &[2.0, 2.0]));
+    rows.extend(times("conext17-low-bdp-no-loss", "linux-tcp-cubic-path-0-tls12", &[1.1, 3.5]));
     let both = times("conext17-low-bdp-no-loss", "mpquic", &[1.0, 1.0]);
     rows.extend(both.into_iter().map(|row| Row { eben: Some(0.5), ..row }));
     let mut handover = times("conext17-handover", "mpquic", &[1.0]).remove(0);

@@ -14,6 +14,7 @@
 //! ```
 
 mod apply;
+mod external;
 mod field;
 mod settings;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod wire;
 
 use anabranch_transport::TransportConfig;
 
+pub use external::{External, ParseExternalError};
 pub use settings::{Settings, SettingsError};
 pub use wire::{UnknownWire, Wire};
 
@@ -124,6 +126,11 @@ impl Variant {
     /// Returns the wire image of both ends' packets.
     pub fn wire(&self) -> Wire {
         self.settings.wire.unwrap_or_default()
+    }
+
+    /// Returns the stack that an engine outside the simulator runs; `None` if it is ours.
+    pub fn external(&self) -> Option<&External> {
+        self.settings.external.as_ref()
     }
 
     /// Returns the indices of the paths in use, out of a point's `of` paths. The first one carries the

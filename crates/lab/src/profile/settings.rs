@@ -8,7 +8,7 @@ use anabranch_transport::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Wire, field};
+use super::{External, Wire, field};
 
 /// Declares the settings once: all are optional, and one layer's settings can be put over another's.
 macro_rules! settings {
@@ -31,6 +31,9 @@ settings! {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
+    /// Stack that is not ours, with the engine that runs it; of the other settings it heeds `paths` alone.
+    #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
+    pub external: Option<External>,
     /// `true` if several paths are used simultaneously; `false` if only the first of `paths` is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multipath: Option<bool>,

@@ -24,7 +24,7 @@ pub struct Row {
     pub seed: u64,
     /// Commit of the program.
     pub commit: String,
-    /// Wire image of packets.
+    /// Wire image of packets; for stacks that are not ours, the engine with the setup.
     pub wire: String,
     /// Reason for the failure; empty if the run ended as expected.
     pub failure: String,

@@ -2,6 +2,7 @@
 
 mod competition;
 mod download;
+mod engine;
 mod observe;
 mod qlog;
 mod requests;
@@ -13,10 +14,12 @@ mod upload;
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::experiment::{Experiment, Job, Workload};
 use crate::record::{Row, Timeline};
 
+pub use self::engine::{Engine, Order};
 use self::observe::Recorder;
 use self::scene::{RunResult, Scene};
 
@@ -29,6 +32,8 @@ pub struct RunOptions {
     pub sources: String,
     /// Directory for the qlog traces, two files for each run.
     pub qlog: Option<PathBuf>,
+    /// Engines for stacks that are not ours.
+    pub engines: Vec<Arc<dyn Engine>>,
     /// Function that is called in the middle of each run.
     #[cfg(test)]
     pub(crate) hook: Option<fn(Job)>,
@@ -50,27 +55,35 @@ pub struct Finished {
 pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished {
     let point = &experiment.points[job.point];
     let variant = &experiment.variants[job.variant];
+    if let Some(external) = variant.external() {
+        return engine::run(experiment, job, options, external);
+    }
     let paths = variant.paths(point.paths.len());
     let recorder = Recorder::default();
     let scene = Scene { experiment, job, options, paths: &paths, recorder: &recorder };
     let result = catch_unwind(AssertUnwindSafe(|| play(&scene))).unwrap_or_else(|payload| {
         RunResult::failed(format!("panic with seed {}: {}", experiment.seed(job), message(&*payload)))
     });
-    let mut row = Row {
+    let mut row = Row { wire: variant.wire().to_string(), ..named(experiment, job, options) };
+    result.fill(&mut row);
+    let timeline = recorder.finish(&mut row, variant.client().ack().max_ranges(), paths.len());
+    Finished { row, timeline, paths }
+}
+
+/// Returns a row that says which run it is of.
+fn named(experiment: &Experiment, job: Job, options: &RunOptions) -> Row {
+    let point = &experiment.points[job.point];
+    Row {
         experiment: experiment.name.clone(),
-        variant: variant.name.clone(),
+        variant: experiment.variants[job.variant].name.clone(),
         point: point.run,
         repetition: job.repetition,
         seed: experiment.seed(job),
         commit: options.commit.clone(),
-        wire: variant.wire().to_string(),
         path_rate_mbps: point.paths.iter().map(|path| path.rate_mbps).collect(),
         path_owd_ms: point.paths.iter().map(|path| path.owd_ms).collect(),
         ..Row::default()
-    };
-    result.fill(&mut row);
-    let timeline = recorder.finish(&mut row, variant.client().ack().max_ranges(), paths.len());
-    Finished { row, timeline, paths }
+    }
 }
 
 fn play(scene: &Scene<'_>) -> RunResult {

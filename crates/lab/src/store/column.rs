@@ -78,7 +78,7 @@ columns! {
     repetition "" "Which repetition of the point, from 0 on.";
     seed "" "Seed of everything random in the run.";
     commit "" "The commit that ran it, with a hash of the sources if they are not the commit's.";
-    wire "" "What packets looked like: `v1`, `v2` or `reverso`.";
+    wire "" "What packets looked like: `v1`, `v2` or `reverso`; for stacks that are not ours their engine, with the setup: `linux`, `linux/tls12`.";
     failure "" "Empty if the run ended as it should, otherwise why it did not.";
     path_rate_mbps "Mbit/s" "Rate at first of each of the point's paths, used or not.";
     path_owd_ms "ms" "One-way delay of each of the point's paths, used or not.";

@@ -3,22 +3,31 @@
 use std::collections::BTreeMap;
 
 use super::journal::Done;
+use crate::profile::Wire;
 
-/// Sets the benefit of each multipath run whose point was also run on each of its paths alone, in the same
-/// repetition. If several variants ran a path alone, the first one counts. `done` must be in the order of
-/// jobs.
+/// Sets the benefit of each multipath run whose point was also run on each of its paths alone, in the same repetition and,
+/// for stacks that are not ours, with the same engine and setup. If several variants ran a path alone, the first one
+/// counts. `done` must be in the order of jobs.
 pub(super) fn fill(done: &mut [Done]) {
     let mut alone = BTreeMap::new();
     for run in done.iter() {
         if let ([path], Some(time)) = (&run.paths[..], time(run)) {
-            alone.entry((run.job.point, run.job.repetition, *path)).or_insert(time);
+            alone.entry((family(run), run.job.point, run.job.repetition, *path)).or_insert(time);
         }
     }
     for run in done.iter_mut().filter(|run| run.paths.len() > 1) {
-        let single = |path: &usize| alone.get(&(run.job.point, run.job.repetition, *path)).copied();
+        let family = family(run);
+        let single =
+            |path: &usize| alone.get(&(family.clone(), run.job.point, run.job.repetition, *path)).copied();
         let singles: Option<Vec<f64>> = run.paths.iter().map(single).collect();
         run.row.eben = time(run).zip(singles).and_then(|(time, singles)| aggregation_benefit(time, &singles));
     }
+}
+
+/// Returns the stacks that a run can be compared with: all wire images of ours, or an engine with its setup.
+fn family(run: &Done) -> String {
+    let wire = &run.row.wire;
+    if wire.parse::<Wire>().is_ok() { String::new() } else { wire.clone() }
 }
 
 fn time(run: &Done) -> Option<f64> {

@@ -1,0 +1,77 @@
+//! Engines outside the simulator: whoever runs the lab brings them along, and rows do not tell the difference.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::design::PathDesign;
+use crate::experiment::{Experiment, Job, Workload};
+use crate::profile::External;
+use crate::record::{Row, Timeline};
+
+use super::{Finished, RunOptions};
+
+/// Runs stacks that are not ours.
+///
+/// Equal orders must give equal rows, whatever was run before and whatever runs beside.
+pub trait Engine: fmt::Debug + Send + Sync {
+    /// Returns the name by which variants ask for the engine.
+    fn name(&self) -> &str;
+
+    /// Returns what its results depend on besides this program, in one word: rows name it.
+    fn version(&self) -> &str;
+
+    /// Runs one order and writes measurements into `row`.
+    ///
+    /// # Errors
+    /// If the run did not end as it should: the reason in one line. What was measured until then is kept.
+    fn run(&self, order: &Order<'_>, row: &mut Row) -> Result<(), String>;
+}
+
+/// One run of an external stack.
+#[derive(Clone, Debug)]
+pub struct Order<'a> {
+    /// The stack.
+    pub external: &'a External,
+    /// The paths in use; the first one carries the handshake.
+    pub paths: Vec<&'a PathDesign>,
+    /// Work of the applications.
+    pub workload: &'a Workload,
+    /// Simulated time after which the run has failed.
+    pub deadline: Duration,
+    /// Seed of everything random in the run.
+    pub seed: u64,
+}
+
+impl RunOptions {
+    /// Returns the engine of this name, if it was brought along.
+    pub fn engine(&self, name: &str) -> Option<&dyn Engine> {
+        self.engines.iter().map(AsRef::as_ref).find(|engine| engine.name() == name)
+    }
+}
+
+/// Runs a job of an external stack.
+pub(super) fn run(experiment: &Experiment, job: Job, options: &RunOptions, external: &External) -> Finished {
+    let point = &experiment.points[job.point];
+    let paths = experiment.variants[job.variant].paths(point.paths.len());
+    let mut row = super::named(experiment, job, options);
+    row.wire = external.family();
+    let result = match options.engine(&external.engine) {
+        None => Err(format!("this program has no engine `{}` for {external}", external.engine)),
+        Some(engine) => {
+            row.commit = format!("{}+{}", options.commit, engine.version());
+            let order = Order {
+                external,
+                paths: paths.iter().map(|path| &point.paths[*path]).collect(),
+                workload: &experiment.workload,
+                deadline: experiment.deadline,
+                seed: experiment.seed(job),
+            };
+            engine.run(&order, &mut row)
+        }
+    };
+    row.failure = result.err().unwrap_or_default();
+    Finished { row, timeline: Timeline::default(), paths }
+}
+
+#[cfg(test)]
+mod tests;

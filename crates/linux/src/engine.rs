@@ -1,0 +1,201 @@
+//! The lab's engine `linux`: a boot for each run.
+//!
+//! Runs are independent because each has a kernel of its own, whose randomness follows from the run's seed.
+//! Nothing of an earlier run is left: no caches, no ports, no phase of a timer.
+
+use anabranch_lab::design::{Change, PathDesign};
+use anabranch_lab::experiment::Workload;
+use anabranch_lab::record::Row;
+use anabranch_lab::run::{self, Engine};
+
+use crate::host::Host;
+use crate::order::{Link, Order, Properties, Report, Way, Work};
+use crate::stack::Stack;
+
+/// Linux as an engine of the lab.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    host: Host,
+    version: String,
+}
+
+impl Linux {
+    /// Creates the engine; `version` is that of the kernel.
+    pub fn new(host: Host, version: &str) -> Self {
+        Self { host, version: format!("linux-{version}") }
+    }
+}
+
+impl Engine for Linux {
+    fn name(&self) -> &'static str {
+        "linux"
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn run(&self, order: &run::Order<'_>, row: &mut Row) -> Result<(), String> {
+        let order = convert(order)?;
+        let report = self.host.boot(&order).map_err(|error| error.to_string())?;
+        fill(row, &report, order.work);
+        if report.failure.is_empty() { Ok(()) } else { Err(report.failure) }
+    }
+}
+
+/// Returns the order for the guest.
+fn convert(order: &run::Order<'_>) -> Result<Order, String> {
+    let external = order.external;
+    let name = if external.setup.is_empty() {
+        external.stack.clone()
+    } else {
+        format!("{}-{}", external.stack, external.setup)
+    };
+    let stack: Stack = name.parse().map_err(|error: crate::stack::UnknownStack| error.to_string())?;
+    let work = match *order.workload {
+        Workload::Download { bytes, .. } => Work::Download { bytes },
+        Workload::Upload { bytes } => Work::Upload { bytes },
+        Workload::Requests { request, answer, every, count } => {
+            Work::Requests { request: request.max(1), answer: answer.max(1), every_ns: nanos(every), count }
+        }
+        Workload::Competition { .. } => return Err("Linux does not compete in the lab yet".to_owned()),
+    };
+    let order = Order {
+        stack,
+        paths: order.paths.iter().map(|path| link(path)).collect::<Result<_, _>>()?,
+        work,
+        deadline_ns: nanos(order.deadline),
+        seed: order.seed,
+    };
+    order.check().map_err(|error| error.to_string())?;
+    Ok(order)
+}
+
+/// Returns a path's link.
+fn link(path: &PathDesign) -> Result<Link, String> {
+    let up = path.up.as_deref().unwrap_or(path);
+    Ok(Link { up: way(up)?, down: way(path)? })
+}
+
+fn way(path: &PathDesign) -> Result<Way, String> {
+    let absent = [
+        ("jitter", path.jitter_ms > 0.0),
+        ("reordering", path.reorder_percent > 0.0),
+        ("a trace of its rate", path.trace.is_some()),
+    ];
+    if let Some((what, _)) = absent.iter().find(|(_, wanted)| *wanted) {
+        return Err(format!("a path has {what}, which the guest's links do not have"));
+    }
+    let mut now = Properties {
+        rate_bps: bits(path.rate_mbps),
+        delay_ns: millis(path.owd_ms),
+        loss: path.loss_percent / 100.0,
+    };
+    let first = now;
+    let mut changes = Vec::new();
+    for Change { at, rate_mbps, owd_ms, loss_percent } in &path.changes {
+        now.rate_bps = rate_mbps.map_or(now.rate_bps, bits);
+        now.delay_ns = owd_ms.map_or(now.delay_ns, millis);
+        now.loss = loss_percent.map_or(now.loss, |percent| percent / 100.0);
+        changes.push((nanos(*at), now));
+    }
+    let queue_packets = u32::try_from(path.queue_packets).unwrap_or(u32::MAX);
+    Ok(Way { first, queue_packets, changes })
+}
+
+/// Writes the measurements down.
+fn fill(row: &mut Row, report: &Report, work: Work) {
+    let last = report.last_byte_ns.map(seconds);
+    row.last_byte_s = last;
+    row.transfer_time_s = last.filter(|_| report.failure.is_empty());
+    row.handshake_s = report.handshake_ns.map(seconds);
+    row.request_times_s = report.requests_ns.iter().map(|(made, _)| seconds(*made)).collect();
+    row.request_delays_s = report.requests_ns.iter().map(|(_, delay)| seconds(*delay)).collect();
+    row.path_bytes = report.paths.iter().map(|path| path.sent_bytes).collect();
+    row.path_lost = report.paths.iter().map(|path| path.repeated_segments).collect();
+    row.path_rtt_s = report.paths.iter().map(|path| path.rtt_us as f64 / 1e6).collect();
+    row.path_overflows.clone_from(&report.overflows);
+    row.lost_packets = (!report.paths.is_empty()).then(|| row.path_lost.iter().sum());
+    if let Work::Download { bytes } | Work::Upload { bytes } = work {
+        let sent: u64 = row.path_bytes.iter().sum();
+        let again = sent.saturating_sub(bytes) as f64;
+        row.retransmitted_percent = (sent > 0 && bytes > 0).then(|| 100.0 * again / bytes as f64);
+    }
+}
+
+fn bits(mbps: f64) -> u64 {
+    (mbps * 1e6).round() as u64
+}
+
+fn millis(ms: f64) -> u64 {
+    (ms * 1e6).round() as u64
+}
+
+fn nanos(time: core::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_lab::profile::External;
+    use core::time::Duration;
+
+    fn converted(external: &str, paths: &[PathDesign], workload: &Workload) -> Result<Order, String> {
+        let external: External = external.parse().unwrap();
+        let deadline = Duration::from_secs(60);
+        convert(&run::Order {
+            external: &external,
+            paths: paths.iter().collect(),
+            workload,
+            deadline,
+            seed: 3,
+        })
+    }
+
+    #[test]
+    fn a_point_becomes_an_order() {
+        let change = Change { at: Duration::from_secs(3), loss_percent: Some(100.0), ..Change::default() };
+        let first = PathDesign {
+            rate_mbps: 37.25,
+            owd_ms: 7.5,
+            queue_packets: 12,
+            changes: vec![change],
+            ..PathDesign::default()
+        };
+        let up = Some(Box::new(PathDesign { rate_mbps: 1.0, ..first.clone() }));
+        let second = PathDesign { loss_percent: 2.5, up, ..first.clone() };
+        let download = Workload::Download { bytes: 9, until: anabranch_lab::experiment::End::LastByte };
+        let order = converted("linux/mptcp/tls12", &[first.clone(), second], &download).unwrap();
+        assert_eq!(
+            (order.stack.to_string().as_str(), order.work),
+            ("mptcp-tls12", Work::Download { bytes: 9 })
+        );
+        let properties = Properties { rate_bps: 37_250_000, delay_ns: 7_500_000, loss: 0.0 };
+        let changes = vec![(3_000_000_000, Properties { loss: 1.0, ..properties })];
+        let way = Way { first: properties, queue_packets: 12, changes };
+        assert_eq!(order.paths[0], Link { up: way.clone(), down: way });
+        assert_eq!((order.paths[1].up.first.rate_bps, order.paths[1].down.first.loss), (1_000_000, 0.025));
+    }
+
+    #[test]
+    fn what_linux_cannot_do_is_the_failure_of_the_row() {
+        let path = PathDesign { rate_mbps: 1.0, queue_packets: 10, ..PathDesign::default() };
+        let jitter = PathDesign { jitter_ms: 1.0, ..path.clone() };
+        let upload = Workload::Upload { bytes: 1 };
+        let competition = Workload::Competition { others: 1, length: Duration::from_secs(1), one_link: true };
+        for (fault, words) in [
+            (converted("linux/tcp-vegas", &[path.clone()], &upload), "use tcp-cubic"),
+            (converted("linux/tcp-cubic", &[path.clone(), path.clone()], &upload), "uses one path"),
+            (converted("linux/tcp-cubic", &[jitter], &upload), "jitter"),
+            (converted("linux/mptcp", &[path], &competition), "compete"),
+        ] {
+            let fault = fault.unwrap_err();
+            assert!(fault.contains(words) && fault.lines().count() == 1, "{fault}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The host: boots a guest for an order, within limits of time and output, and reads its report.
+
+use core::time::Duration;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, PipeReader, Read};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::order::{MARK, Order, Report};
+
+/// Bytes that a guest may write to its console; a report has a few kilobytes.
+pub const MAX_OUTPUT: u64 = 4 << 20;
+/// Wall time that a boot may take, however slow the host is.
+pub const MAX_WALL: Duration = Duration::from_secs(600);
+/// Folder in memory.
+const MEMORY_FILES: &str = "/dev/shm";
+/// The order and the first process as the guest finds them: in the folder that its kernel is started in, for
+/// as long as `/proc` is the host's.
+const ORDER: &str = "/proc/self/cwd/order.json";
+const INIT: &str = "/proc/self/cwd/init";
+/// Memory of a guest in MiB: the largest buffers of all paths and what the kernel needs.
+const MEMORY: u32 = 256;
+/// Wall time of the guest when it begins: 2023-11-14, as in the lab's simulations.
+const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
+/// Characters of the console's last line that a failure quotes.
+const MAX_QUOTE: usize = 160;
+
+/// A way to boot guests.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The program that is the guest's first process.
+    pub program: PathBuf,
+    /// Its arguments in front of the order's file.
+    pub arguments: Vec<String>,
+    /// Command in front of the kernel's, if there is any: it is to end with the process that started it.
+    pub before: Vec<OsString>,
+    /// Wall time that a boot may take.
+    pub limit: Duration,
+}
+
+/// Reason that there is no report, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The kernel cannot be started.
+    #[error("the guest cannot be started: {0}")]
+    Start(io::Error),
+    /// Its files cannot be written.
+    #[error("the guest's files cannot be written: {0}")]
+    Files(io::Error),
+    /// It went on for too long.
+    #[error("the guest did not end within {} s and was stopped", .0.as_secs())]
+    Hung(Duration),
+    /// It wrote too much.
+    #[error("the guest wrote more than {MAX_OUTPUT} bytes and was stopped")]
+    Flood,
+    /// It ended before it had reported.
+    #[error("the guest ended without a report; its last words: {0}")]
+    Died(String),
+    /// Its report is none.
+    #[error("the guest's report cannot be read: {0}")]
+    Nonsense(serde_json::Error),
+}
+
+impl Host {
+    /// Boots a guest that carries `order` out.
+    ///
+    /// # Errors
+    /// If the guest does not start, or ends without a report, or has to be stopped.
+    pub fn boot(&self, order: &Order) -> Result<Report, BootError> {
+        let dir = tempfile::Builder::new()
+            .prefix("anabranch-guest-")
+            .tempdir_in(visible())
+            .map_err(BootError::Files)?;
+        let file = dir.path().join("order.json");
+        let text = serde_json::to_vec(order).map_err(BootError::Nonsense)?;
+        fs::write(&file, text).map_err(BootError::Files)?;
+        symlink(&self.program, dir.path().join("init")).map_err(BootError::Files)?;
+        let (reader, child) = self.start(dir.path(), order.seed).map_err(BootError::Start)?;
+        let guest = Guest { child };
+        let (told, heard) = mpsc::channel();
+        thread::spawn(move || told.send(listen(reader)));
+        let output = match heard.recv_timeout(self.limit) {
+            Ok(output) => output,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                return Err(BootError::Hung(self.limit));
+            }
+        };
+        drop(guest);
+        report(&output)
+    }
+
+    /// Starts the kernel in a process group of its own.
+    fn start(&self, dir: &Path, seed: u64) -> io::Result<(PipeReader, Child)> {
+        let (reader, writer) = io::pipe()?;
+        let mut words = self.before.clone();
+        words.push(self.kernel.clone().into());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(arguments(seed)).arg("--").args(&self.arguments).arg(ORDER);
+        // Nothing of the host's environment may reach the guest; its files vanish with the directory. The file
+        // that is its memory has no name.
+        let memory = Path::new(MEMORY_FILES);
+        let memory = if memory.is_dir() { memory } else { dir };
+        command.env_clear().env("HOME", dir).env("TMPDIR", memory).current_dir(dir).process_group(0);
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+        let child = command.spawn()?;
+        Ok((reader, child))
+    }
+}
+
+/// Returns the kernel's arguments. They are part of its randomness, so the seed is all that differs: neither
+/// the place of the program nor that of the order is in them.
+fn arguments(seed: u64) -> Vec<String> {
+    // 0 would mean the host's randomness.
+    let seed = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bf0_3635).max(1);
+    let words = format!(
+        "mem={MEMORY}M time-travel=inf-cpu time-travel-start={EPOCH_NS} um-seed={seed} norandmaps root=/dev/root \
+         rootfstype=hostfs rootflags=/ ro quiet loglevel=3 con=null con0=null,fd:1 con1=null ssl=null init={INIT}"
+    );
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Returns the folder for temporary files, if the guest sees it: it has `/dev` and `/proc` of its own.
+fn visible() -> PathBuf {
+    let usual = std::env::temp_dir();
+    let is_hidden = ["/dev", "/proc", "/sys"].iter().any(|hidden| usual.starts_with(hidden));
+    if is_hidden { PathBuf::from("/var/tmp") } else { usual }
+}
+
+/// A running guest; its processes end with it.
+struct Guest {
+    child: Child,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if let Ok(group) = i32::try_from(self.child.id()) {
+            // It may have ended by itself.
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads the console until the report is whole, or there is no more of it, or too much.
+fn listen(mut reader: PipeReader) -> Vec<u8> {
+    let mut output = Vec::new();
+    let mut chunk = [0; 4096];
+    let mark = MARK.as_bytes();
+    while output.len() as u64 <= MAX_OUTPUT {
+        match reader.read(&mut chunk) {
+            Ok(0) | Err(_) => break,
+            Ok(n) => output.extend_from_slice(&chunk[..n]),
+        }
+        let begins = output.windows(mark.len()).rposition(|window| window == mark);
+        if begins.is_some_and(|at| output[at..].contains(&b'\n')) {
+            break;
+        }
+    }
+    output
+}
+
+/// Finds the report in what a guest has written.
+fn report(output: &[u8]) -> Result<Report, BootError> {
+    if output.len() as u64 > MAX_OUTPUT {
+        return Err(BootError::Flood);
+    }
+    let text = String::from_utf8_lossy(output);
+    match text.lines().find_map(|line| line.trim_end().strip_prefix(MARK)) {
+        Some(report) => serde_json::from_str(report).map_err(BootError::Nonsense),
+        None => Err(BootError::Died(last_words(&text))),
+    }
+}
+
+/// Returns the reason of a panic or the last line, without anything that could act on a terminal.
+fn last_words(text: &str) -> String {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines().find(|line| line.contains("panic")).or_else(|| lines().last()).unwrap_or("none");
+    line.chars().filter(|c| !c.is_control()).take(MAX_QUOTE).collect()
+}
+
+/// Becomes the kernel of `command`: it ends with the process that started this one, and its memory is laid
+/// out alike each time. Returns only if that fails.
+pub fn enter(command: &[OsString]) -> io::Error {
+    use nix::sys::personality::{self, Persona};
+    let Some((program, arguments)) = command.split_first() else { return io::ErrorKind::InvalidInput.into() };
+    if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
+        return error.into();
+    }
+    // Some sandboxes forbid it; the results are the same without.
+    let _ = personality::get().and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE));
+    Command::new(program).args(arguments).exec()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Messages between the host and its guest: an [`Order`] in a file, a [`Report`] in a line on the console.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::stack::Stack;
+
+/// Paths that an order may have.
+pub(crate) const MAX_PATHS: usize = 8;
+/// Changes that a direction of a path may have.
+pub(crate) const MAX_CHANGES: usize = 10_000;
+/// Requests that an order may have.
+pub(crate) const MAX_REQUESTS: u32 = 100_000;
+/// Datagrams that a train may have.
+pub(crate) const MAX_PACKETS: u32 = 10_000;
+
+/// Beginning of the line that holds the report; the console shows the kernel's own words besides.
+pub(crate) const MARK: &str = "anabranch-report ";
+
+/// One experiment: a stack, the links and what is moved over them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// The transport and its settings.
+    pub stack: Stack,
+    /// The links; the first one carries the first SYN.
+    pub paths: Vec<Link>,
+    /// Work of the applications.
+    pub work: Work,
+    /// Virtual time after which the run has failed, in nanoseconds.
+    pub deadline_ns: u64,
+    /// Seed of the losses and of everything random in the kernel.
+    pub seed: u64,
+}
+
+/// A link in both directions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// From the client to the server.
+    pub up: Way,
+    /// From the server to the client.
+    pub down: Way,
+}
+
+/// One direction of a link: a drop-tail queue in front of a transmitter, a delay, and random losses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Way {
+    /// Properties at first.
+    pub first: Properties,
+    /// Packets that wait in front of the transmitter; the one in transmission is not counted.
+    pub queue_packets: u32,
+    /// Later properties with the time since the client's first packet in nanoseconds, in order of time.
+    pub changes: Vec<(u64, Properties)>,
+}
+
+/// Properties of a direction that may change over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Properties {
+    /// Bits per second.
+    pub rate_bps: u64,
+    /// Constant delay in nanoseconds.
+    pub delay_ns: u64,
+    /// Share of packets that are lost, 0.0 to 1.0.
+    pub loss: f64,
+}
+
+/// Work of the applications.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// The client asks for so many bytes.
+    Download {
+        /// Bytes of the answer.
+        bytes: u64,
+    },
+    /// The client sends so many bytes.
+    Upload {
+        /// Bytes that are sent.
+        bytes: u64,
+    },
+    /// The client asks for small answers at fixed intervals, on one connection.
+    Requests {
+        /// Bytes of each request.
+        request: u64,
+        /// Bytes of each answer.
+        answer: u64,
+        /// Nanoseconds from one request to the next.
+        every_ns: u64,
+        /// Number of requests.
+        count: u32,
+    },
+    /// No connection: the server sends datagrams over the first path, as [`train`](crate::train::train) says.
+    Train {
+        /// Seed of the train.
+        seed: u64,
+        /// Datagrams.
+        packets: u32,
+    },
+}
+
+/// Measurements of one experiment. Times are nanoseconds of virtual time since the client's first SYN.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// Empty if the run ended as it should, otherwise why it did not.
+    pub failure: String,
+    /// The guest's kernel, as `uname -r` has it.
+    pub kernel: String,
+    /// Time at which the connection was ready for data, TLS included.
+    pub handshake_ns: Option<u64>,
+    /// Time at which the last byte had arrived.
+    pub last_byte_ns: Option<u64>,
+    /// Times at which requests were made, and the delays of their answers.
+    pub requests_ns: Vec<(u64, u64)>,
+    /// Counts of each path, at the end that sends most.
+    pub paths: Vec<PathReport>,
+    /// Times at which the datagrams of a train left and arrived.
+    pub train: Vec<(u64, Option<u64>)>,
+    /// Packets that did not fit into the queues of each path, towards the end that receives most.
+    pub overflows: Vec<u64>,
+}
+
+/// Counts of the connection or subflow on one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathReport {
+    /// Payload bytes sent, repeated ones included.
+    pub sent_bytes: u64,
+    /// Payload bytes sent again by this subflow.
+    pub repeated_bytes: u64,
+    /// Segments sent again.
+    pub repeated_segments: u64,
+    /// Smoothed round-trip time in microseconds.
+    pub rtt_us: u64,
+}
+
+/// Error in an order that a guest cannot carry out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unfit(pub(crate) String);
+
+impl Order {
+    /// Checks that the guest can carry the order out.
+    ///
+    /// # Errors
+    /// If it has no paths, or more of something than its bound.
+    pub fn check(&self) -> Result<(), Unfit> {
+        let fault = |what: String| Err(Unfit(what));
+        if self.paths.is_empty() || self.paths.len() > MAX_PATHS {
+            return fault(format!("{} paths: the guest has 1 to {MAX_PATHS}", self.paths.len()));
+        }
+        if !self.stack.is_multipath() && self.paths.len() > 1 {
+            return fault(format!("{} uses one path, not {}", self.stack, self.paths.len()));
+        }
+        let ways = || self.paths.iter().flat_map(|link| [&link.up, &link.down]);
+        if ways().any(|way| way.changes.len() > MAX_CHANGES) {
+            return fault(format!("a path has more than {MAX_CHANGES} changes"));
+        }
+        let all = ways().flat_map(|way| way.changes.iter().map(|(_, later)| later).chain([&way.first]));
+        for Properties { rate_bps, loss, .. } in all {
+            if !(8..=1 << 40).contains(rate_bps) {
+                return fault(format!("a rate of {rate_bps} bit/s: the guest's links have 8 to 10^12"));
+            }
+            if !(0.0..=1.0).contains(loss) {
+                return fault(format!("a loss of {loss}: expected 0 to 1"));
+            }
+        }
+        match self.work {
+            Work::Requests { count, .. } if count > MAX_REQUESTS => {
+                fault(format!("{count} requests: at most {MAX_REQUESTS}"))
+            }
+            Work::Train { packets, .. } if packets > MAX_PACKETS => {
+                fault(format!("{packets} datagrams: at most {MAX_PACKETS}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the virtual time after which the run has failed.
+    pub fn deadline(&self) -> Duration {
+        Duration::from_nanos(self.deadline_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(change: impl FnOnce(&mut Order)) -> Result<(), String> {
+        let first = Properties { rate_bps: 1_000_000, delay_ns: 0, loss: 0.0 };
+        let way = Way { first, queue_packets: 10, changes: Vec::new() };
+        let mut order = Order {
+            stack: "mptcp".parse().unwrap(),
+            paths: vec![Link { up: way.clone(), down: way }; 2],
+            work: Work::Download { bytes: 1 },
+            deadline_ns: 1,
+            seed: 1,
+        };
+        change(&mut order);
+        let text = serde_json::to_string(&order).unwrap();
+        assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
+        order.check().map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn an_order_that_no_guest_can_carry_out_is_refused_in_one_line() {
+        assert_eq!(order(|_| ()), Ok(()));
+        let later = Properties { rate_bps: 8, delay_ns: 0, loss: 0.0 };
+        let work = |work| order(move |order| order.work = work);
+        for fault in [
+            order(|order| order.paths.clear()),
+            order(|order| order.paths = vec![order.paths[0].clone(); MAX_PATHS + 1]),
+            order(|order| order.stack = "tcp-cubic".parse().unwrap()),
+            order(|order| order.paths[1].up.first.rate_bps = 7),
+            order(|order| order.paths[1].up.first.loss = f64::from(3)),
+            order(|order| order.paths[0].down.changes = vec![(1, Properties { loss: -1.0, ..later })]),
+            order(|order| order.paths[0].down.changes = vec![(1, later); MAX_CHANGES + 1]),
+            work(Work::Requests { request: 1, answer: 1, every_ns: 1, count: MAX_REQUESTS + 1 }),
+            work(Work::Train { seed: 1, packets: MAX_PACKETS + 1 }),
+        ] {
+            let fault = fault.unwrap_err();
+            assert!(!fault.is_empty() && fault.lines().count() == 1, "{fault}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Transports of Linux and their settings, by name.
+
+use core::fmt;
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A transport of the guest: `tcp-cubic`, `tcp-reno`, `tcp-bbr` or `mptcp`, then, each if wanted, `-tls13` or
+/// `-tls12`, and `-default-buffers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Stack {
+    /// The protocol.
+    pub transport: Transport,
+    /// Encryption above it.
+    pub tls: Option<Tls>,
+    /// Largest buffers of a socket.
+    pub buffers: Buffers,
+}
+
+/// A protocol of Linux with its congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp(Control),
+    /// Multipath TCP v1 with the default scheduler, path manager and congestion control (CUBIC on each
+    /// subflow).
+    Mptcp(Control),
+}
+
+/// Congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// CUBIC, the default of Linux.
+    Cubic,
+    /// NewReno.
+    Reno,
+    /// BBR v1.
+    Bbr,
+}
+
+/// Version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// TLS 1.2, which takes two round trips.
+    V12,
+    /// TLS 1.3, which takes one.
+    V13,
+}
+
+/// Largest buffers of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// 16 MiB in both directions, as the study of 2017 set them.
+    Paper,
+    /// Those of Linux: 6 MiB to receive, 4 MiB to send.
+    Default,
+}
+
+impl Stack {
+    /// Returns whether it uses several paths.
+    pub fn is_multipath(self) -> bool {
+        matches!(self.transport, Transport::Mptcp(_))
+    }
+
+    /// Returns the name of the congestion control in Linux.
+    pub fn control(self) -> &'static str {
+        let (Transport::Tcp(control) | Transport::Mptcp(control)) = self.transport;
+        control.name()
+    }
+}
+
+impl Control {
+    const ALL: [Self; 3] = [Self::Cubic, Self::Reno, Self::Bbr];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.transport {
+            Transport::Tcp(control) => write!(f, "tcp-{}", control.name())?,
+            Transport::Mptcp(Control::Cubic) => f.write_str("mptcp")?,
+            Transport::Mptcp(control) => write!(f, "mptcp-{}", control.name())?,
+        }
+        f.write_str(match self.tls {
+            Some(Tls::V12) => "-tls12",
+            Some(Tls::V13) => "-tls13",
+            None => "",
+        })?;
+        f.write_str(if self.buffers == Buffers::Default { "-default-buffers" } else { "" })
+    }
+}
+
+/// A name that is no stack of Linux.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "Linux has no stack `{0}`: use tcp-cubic, tcp-reno, tcp-bbr, mptcp or mptcp-bbr, then -tls13 or -tls12, then \
+     -default-buffers"
+)]
+pub struct UnknownStack(String);
+
+impl FromStr for Stack {
+    type Err = UnknownStack;
+
+    fn from_str(name: &str) -> Result<Self, UnknownStack> {
+        let (rest, buffers) = match name.strip_suffix("-default-buffers") {
+            Some(rest) => (rest, Buffers::Default),
+            None => (name, Buffers::Paper),
+        };
+        let (rest, tls) = match (rest.strip_suffix("-tls12"), rest.strip_suffix("-tls13")) {
+            (Some(rest), _) => (rest, Some(Tls::V12)),
+            (_, Some(rest)) => (rest, Some(Tls::V13)),
+            (None, None) => (rest, None),
+        };
+        let control = |name: &str| Control::ALL.into_iter().find(|control| control.name() == name);
+        let transport = match rest.split_once('-') {
+            None if rest == "mptcp" => Some(Transport::Mptcp(Control::Cubic)),
+            Some(("tcp", name)) => control(name).map(Transport::Tcp),
+            Some(("mptcp", name)) => control(name).map(Transport::Mptcp),
+            _ => None,
+        };
+        let transport = transport.ok_or_else(|| UnknownStack(name.to_owned()))?;
+        Ok(Self { transport, tls, buffers })
+    }
+}
+
+impl TryFrom<String> for Stack {
+    type Error = UnknownStack;
+
+    fn try_from(name: String) -> Result<Self, UnknownStack> {
+        name.parse()
+    }
+}
+
+impl From<Stack> for String {
+    fn from(stack: Stack) -> Self {
+        stack.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in [
+            "tcp-cubic",
+            "tcp-reno-tls13",
+            "tcp-bbr-tls12-default-buffers",
+            "mptcp",
+            "mptcp-tls12",
+            "mptcp-bbr-default-buffers",
+        ] {
+            assert_eq!(name.parse::<Stack>().unwrap().to_string(), name);
+        }
+        for wrong in ["", "tcp", "tcp-vegas", "mptcp-tls11", "sctp-cubic", "tcp-cubic-default-buffers-tls12"]
+        {
+            let fault = wrong.parse::<Stack>().unwrap_err().to_string();
+            assert!(fault.contains("use tcp-cubic") && fault.lines().count() == 1, "{fault}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What must hold of the guest and of its links.
+
+use core::time::Duration;
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_lab::design::PathDesign;
+use anabranch_lab::network::{Happening, HostId, Network};
+use anabranch_lab::random::Seed;
+use anabranch_linux::build::Cache;
+use anabranch_linux::host::{Host, MAX_WALL};
+use anabranch_linux::train::{Car, HEADERS, train};
+use anabranch_linux::{Link, Order, Properties, Report, Way, Work};
+use anabranch_wire::Time;
+
+/// Reading the guest's clock and its system calls take virtual time: so much at most for one datagram.
+const CLOCK: Duration = Duration::from_micros(100);
+
+/// A datagram that comes to a full queue within this of the moment in which a place becomes free.
+const TIE_NS: u64 = 5_000;
+/// Datagrams of a train.
+const PACKETS: u32 = 1000;
+
+type Check = (&'static str, fn(&Host));
+
+const CHECKS: [Check; 5] = [
+    ("links_are_those_of_the_lab_packet_by_packet", links_are_those_of_the_lab_packet_by_packet),
+    ("equal_orders_give_equal_reports", equal_orders_give_equal_reports),
+    ("every_stack_moves_bytes", every_stack_moves_bytes),
+    ("a_dead_path_is_left_by_multipath_tcp", a_dead_path_is_left_by_multipath_tcp),
+    ("a_transfer_that_cannot_end_fails_at_its_deadline", a_transfer_that_cannot_end_fails_at_its_deadline),
+];
+
+/// Runs the checks whose names contain one of `wanted`, or all of them.
+pub(super) fn all(wanted: &[OsString]) {
+    let words: Vec<_> =
+        wanted.iter().filter_map(|word| word.to_str()).filter(|word| !word.starts_with('-')).collect();
+    let kernel = Cache::of_user().and_then(|cache| cache.kernel());
+    for (name, check) in
+        CHECKS.iter().filter(|(name, _)| words.is_empty() || words.iter().any(|word| name.contains(word)))
+    {
+        match &kernel {
+            None => println!("skipped: {name}: there is no kernel (`anabranch lab linux build`)"),
+            Some(kernel) => {
+                let program = std::env::current_exe().unwrap();
+                let before = vec![program.clone().into(), "enter".into()];
+                let kernel = kernel.program.clone();
+                check(&Host {
+                    kernel,
+                    program,
+                    arguments: vec!["guest".to_owned()],
+                    before,
+                    limit: MAX_WALL,
+                });
+                println!("test {name} ... ok");
+            }
+        }
+    }
+}
+
+fn way(rate_bps: u64, delay_ns: u64, queue_packets: u32, loss: f64) -> Way {
+    Way { first: Properties { rate_bps, delay_ns, loss }, queue_packets, changes: Vec::new() }
+}
+
+fn order(stack: &str, ways: &[Way], work: Work) -> Order {
+    Order {
+        stack: stack.parse().unwrap(),
+        paths: ways.iter().map(|way| Link { up: way.clone(), down: way.clone() }).collect(),
+        work,
+        deadline_ns: 600_000_000_000,
+        seed: 7,
+    }
+}
+
+fn succeeded(host: &Host, order: &Order) -> Report {
+    let report = host.boot(order).unwrap();
+    assert_eq!(report.failure, "", "{}", order.stack);
+    report
+}
+
+/// The same train over the guest's link and over the lab's: the same datagrams are lost, and the others
+/// arrive at the same time but for the guest's clock. Where a datagram comes to the queue in the moment in
+/// which a place becomes free, the clock decides: in the lab it then has the guest's fate if it is sent a
+/// little earlier or later.
+fn links_are_those_of_the_lab_packet_by_packet(host: &Host) {
+    let (mut packets, mut dropped, mut ties, mut worst) = (0, 0, 0, Duration::ZERO);
+    for (seed, rate_bps, delay_ns, queue) in [
+        (1, 100_000, 0, 10),
+        (2, 1_000_000, 12_345_000, 10),
+        (3, 10_000_000, 7_500_000, 12),
+        (4, 47_310_000, 100_000_000, 25),
+        (5, 100_000_000, 25_000_000, 10),
+        (6, 3_330_000, 200_000_000, 1),
+    ] {
+        let work = Work::Train { seed, packets: PACKETS };
+        let report = succeeded(host, &order("tcp-cubic", &[way(rate_bps, delay_ns, queue, 0.0)], work));
+        let design = PathDesign {
+            rate_mbps: rate_bps as f64 / 1e6,
+            owd_ms: delay_ns as f64 / 1e6,
+            queue_packets: queue as usize,
+            ..PathDesign::default()
+        };
+        let (mut sends, theirs): (Vec<u64>, Vec<Option<u64>>) = report.train.iter().copied().unzip();
+        let cars = train(seed, PACKETS, rate_bps);
+        let fate = |arrivals: &[Option<u64>]| {
+            arrivals.iter().zip(&theirs).position(|(ours, theirs)| ours.is_some() != theirs.is_some())
+        };
+        let mut arrivals = in_the_lab(&design, &cars, &sends);
+        while let Some(differs) = fate(&arrivals) {
+            let sent = sends[differs];
+            let tie = [sent - TIE_NS, sent + TIE_NS].into_iter().find(|moved| {
+                sends[differs] = *moved;
+                arrivals = in_the_lab(&design, &cars, &sends);
+                fate(&arrivals).is_none_or(|next| next > differs)
+            });
+            assert!(
+                tie.is_some(),
+                "datagram {differs} of train {seed}, sent at {sent}: {:?}",
+                theirs[differs]
+            );
+            ties += 1;
+        }
+        for (number, (ours, theirs)) in arrivals.iter().zip(&theirs).enumerate() {
+            let Some((ours, theirs)) = ours.zip(*theirs) else {
+                dropped += 1;
+                continue;
+            };
+            let apart = Duration::from_nanos(ours.abs_diff(theirs));
+            worst = worst.max(apart);
+            assert!(apart < CLOCK, "datagram {number} of train {seed}: {ours} and {theirs}");
+        }
+        packets += PACKETS;
+    }
+    assert!(
+        dropped > 100 && ties * 100 < packets,
+        "{dropped} dropped, {ties} ties, {HEADERS} bytes of headers"
+    );
+    println!("{packets} datagrams, {dropped} dropped by both, {ties} ties, arrivals at most {worst:?} apart");
+}
+
+/// Sends a train over the lab's link; returns when each datagram arrived.
+fn in_the_lab(design: &PathDesign, cars: &[Car], sends: &[u64]) -> Vec<Option<u64>> {
+    let mut network = Network::new(Seed(1));
+    let hosts = [network.add_host(), network.add_host()];
+    let ip = |last| IpAddr::from([10, 0, 0, last]);
+    network.add_link((hosts[0], ip(1)), (hosts[1], ip(2)), &design.link());
+    let tuple = (SocketAddr::new(ip(1), 1), SocketAddr::new(ip(2), 2));
+    for (number, (car, sent)) in (0_u32..).zip(cars.iter().zip(sends)) {
+        let mut payload = vec![0; car.payload];
+        payload[..4].copy_from_slice(&number.to_be_bytes());
+        network.send(Time::from_nanos(*sent), HostId(0), tuple, None, &payload);
+    }
+    let mut arrivals = vec![None; cars.len()];
+    while let Some((at, what)) = network.next_event() {
+        if let Happening::Arrival(_, packet) = what {
+            let number = u32::from_be_bytes(packet.payload[..4].try_into().unwrap());
+            arrivals[number as usize] = Some(at.as_nanos());
+        }
+    }
+    arrivals
+}
+
+fn equal_orders_give_equal_reports(host: &Host) {
+    let ways = [way(10_000_000, 20_000_000, 40, 0.01), way(4_000_000, 40_000_000, 30, 0.01)];
+    let download = Work::Download { bytes: 2_000_000 };
+    let orders = [order("mptcp", &ways, download), order("tcp-bbr-tls13", &ways[..1], download)];
+    let first: Vec<Report> = orders.iter().map(|order| succeeded(host, order)).collect();
+    // In the other order, and two beside each other.
+    let second: Vec<Report> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            orders.iter().rev().map(|order| scope.spawn(|| succeeded(host, order))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(first, second.into_iter().rev().collect::<Vec<_>>());
+    let other = Order { seed: 8, ..orders[0].clone() };
+    assert_ne!(first[0], succeeded(host, &other), "other losses");
+}
+
+fn every_stack_moves_bytes(host: &Host) {
+    let ways = [way(10_000_000, 10_000_000, 20, 0.0), way(10_000_000, 15_000_000, 20, 0.0)];
+    let mut times = Vec::new();
+    for (name, paths) in [
+        ("tcp-cubic", 1),
+        ("tcp-reno", 1),
+        ("tcp-bbr", 1),
+        ("tcp-cubic-tls13", 1),
+        ("tcp-cubic-tls12", 1),
+        ("tcp-cubic-default-buffers", 1),
+        ("mptcp", 2),
+        ("mptcp-tls12", 2),
+    ] {
+        let report = succeeded(host, &order(name, &ways[..paths], Work::Download { bytes: 3_000_000 }));
+        let sent: u64 = report.paths.iter().map(|path| path.sent_bytes).sum();
+        assert!(report.paths.len() == paths && sent >= 3_000_000, "{name}: {:?}", report.paths);
+        times.push((
+            name,
+            report.handshake_ns.unwrap() / 1_000_000,
+            report.last_byte_ns.unwrap() / 1_000_000,
+        ));
+    }
+    println!("{times:?}");
+    // Handshakes take one round trip of 20 ms, and TLS one or two more.
+    let handshakes: Vec<_> = times.iter().map(|(_, handshake, _)| handshake / 20).collect();
+    assert_eq!(handshakes, [1, 1, 1, 2, 3, 1, 1, 3]);
+    // 3 MB over 10 Mbit/s take 2.4 s, and over both links half of it.
+    assert!(times[..6].iter().all(|(_, _, last)| (2400..3200).contains(last)), "{times:?}");
+    assert!(times[6..].iter().all(|(_, _, last)| (1200..2000).contains(last)), "{times:?}");
+    let upload = succeeded(host, &order("mptcp", &ways, Work::Upload { bytes: 3_000_000 }));
+    assert!((1200..2000).contains(&(upload.last_byte_ns.unwrap() / 1_000_000)), "{upload:?}");
+}
+
+fn a_dead_path_is_left_by_multipath_tcp(host: &Host) {
+    let mut first = way(10_000_000, 7_500_000, 12, 0.0);
+    first.changes = vec![(3_000_000_000, Properties { loss: 1.0, ..first.first })];
+    let ways = [first, way(10_000_000, 12_500_000, 20, 0.0)];
+    let work = Work::Requests { request: 750, answer: 750, every_ns: 400_000_000, count: 20 };
+    let report = succeeded(host, &order("mptcp", &ways, work));
+    let late: Vec<_> = report.requests_ns.iter().filter(|(_, delay)| *delay > 50_000_000).collect();
+    assert!(
+        !late.is_empty() && late.iter().all(|(made, _)| *made > 2_900_000_000),
+        "{:?}",
+        report.requests_ns
+    );
+    println!("late: {late:?}");
+    assert_eq!(report.requests_ns.len(), 20);
+}
+
+fn a_transfer_that_cannot_end_fails_at_its_deadline(host: &Host) {
+    let mut dead = way(10_000_000, 10_000_000, 20, 0.0);
+    dead.changes = vec![(100_000_000, Properties { loss: 1.0, ..dead.first })];
+    let order = order("tcp-cubic", &[dead], Work::Download { bytes: 3_000_000 });
+    let failure = host.boot(&order).unwrap().failure;
+    assert!(
+        failure.starts_with("not done at the deadline of 600 s: ")
+            && failure.ends_with(" of 3000000 bytes have come"),
+        "{failure}"
+    );
+}

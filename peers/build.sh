@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|ns3]… (all but ns3 without a name).
+# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|ns3|guests]… (all but ns3
+# and the guests of the lab without a name; `guests` are guest-quinn, guest-noq and guest-quiche).
 set -eu
 cd "$(dirname "$0")"
 # Peers are measured, too: they are built as their own files say, whatever the project itself is built with. PEERS_QUICK=1 is for
@@ -27,7 +28,8 @@ END
     chmod +x "$1/peer-$1"
 }
 
-for name in ${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngtcp2}; do
+names="${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngtcp2}"
+for name in ${names/guests/guest-quinn guest-noq guest-quiche}; do
     case $name in
         quic-go) (cd quic-go && nice -n 10 go build -p "${JOBS:-1}" -trimpath -o peer-quic-go .) ;;
         aioquic)
@@ -54,7 +56,11 @@ for name in ${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngt
         ns3)
             c++ -std=c++17 -O2 -Wall -Wextra -o ns3/peer-ns3 ns3/train.cc \
                 $(pkg-config --cflags --libs-only-l ns3-point-to-point) ;;
-        # Uses the build folder of quiche, so that BoringSSL is built once for both.
+        # These two use the build folder of quiche, so that BoringSSL is built once for all.
+        guest-quiche)
+            libclang && (cd guest-quiche && mkdir -p target/release &&
+                CARGO_TARGET_DIR=../quiche/target nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&
+                cp ../quiche/target/release/guest-quiche target/release/) ;;
         h3i) libclang && (cd h3i && CARGO_TARGET_DIR=../quiche/target nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
         msquic)
             (cd msquic && nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&

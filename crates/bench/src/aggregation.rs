@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anabranch_lab::design::{self, Point};
 use anabranch_lab::experiment;
-use anabranch_lab::fluid;
+use anabranch_lab::fluid::{self, Return};
 use anabranch_lab::transfer::{Measured, PathTotals, Transfer};
 use anabranch_transport::recovery::Algorithm as Congestion;
 use anabranch_transport::recovery::Config;
@@ -56,7 +56,8 @@ pub(crate) struct Options {
 struct Row {
     numbering: Numbering,
     point: u64,
-    bound: f64,
+    /// Bounds with acknowledgments on their own path, and on the quickest one.
+    bounds: [f64; 2],
     paths: usize,
     result: Result<Measured, String>,
 }
@@ -147,7 +148,7 @@ fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
         "initial_window_packets": packets,
         "initial_window_bytes": window,
         "initial_window_allowed": packets <= 10 && window <= MAX_INITIAL_WINDOW,
-        "growth_per_round_trip": "at most doubling",
+        "growth_per_round_trip": growth(rows),
         "stored_path_state": false,
         "header_bytes_per_packet": 28,
         "mtu_bytes": design::MAX_UDP_PAYLOAD + 28,
@@ -162,18 +163,28 @@ fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
     })
 }
 
+/// Returns the largest growth of any window within a round trip of its path: of the median run and of the one
+/// where it is largest.
+fn growth(rows: &[Row]) -> Value {
+    let all: Vec<f64> = rows.iter().filter_map(Row::growth).collect();
+    let largest = all.iter().copied().fold(f64::NAN, f64::max);
+    json!({ "median": rounded(median(&all)), "largest": rounded(largest) })
+}
+
 fn described(config: &Value) -> String {
     let entries = config.as_object().into_iter().flatten();
     let lines = entries.map(|(name, value)| format!("    {name}: {}\n", value.to_string().trim_matches('"')));
     format!("config:\n{}", lines.collect::<String>())
 }
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 15] = [
     "point",
     "numbering",
     "time s",
     "bound s",
+    "strict s",
     "ratio",
+    "strict",
     "last byte s",
     "retr. %",
     "spurious",
@@ -198,7 +209,8 @@ impl Row {
         Self {
             numbering,
             point: point.run,
-            bound: fluid::bound(&point.fluid(), options.bytes as f64),
+            bounds: [Return::Same, Return::Quickest]
+                .map(|acks| fluid::bound(&point.fluid(), options.bytes as f64, acks)),
             paths: point.paths.len(),
             result: transfer.run(options.trace),
         }
@@ -225,8 +237,15 @@ impl Row {
         self.result.as_ref().map_or(f64::NAN, |run| run.closed.unwrap_or(run.finished).as_secs_f64())
     }
 
-    fn ratio(&self) -> f64 {
-        self.seconds() / self.bound
+    /// Time over the bound with acknowledgments on their own path, and over the one with the quickest path.
+    fn ratios(&self) -> [f64; 2] {
+        self.bounds.map(|bound| self.seconds() / bound)
+    }
+
+    /// Returns the largest growth of a path's window within its round trip.
+    fn growth(&self) -> Option<f64> {
+        let paths = self.result.as_ref().ok()?.server.paths.values();
+        paths.map(|path| path.growth.largest()).max_by(f64::total_cmp)
     }
 
     fn json(&self) -> Value {
@@ -246,9 +265,12 @@ impl Row {
             "numbering": self.numbering.name(),
             "point": self.point,
             "transfer_time_s": self.seconds(),
-            "bound_s": self.bound,
+            "bound_s": self.bounds[0],
+            "strict_bound_s": self.bounds[1],
             "retransmitted_percent": run.retransmitted_percent,
-            "ratio": rounded(self.ratio()),
+            "ratio": rounded(self.ratios()[0]),
+            "strict_ratio": rounded(self.ratios()[1]),
+            "growth_per_round_trip": by_path(&|path| json!(rounded(path.growth.largest()))),
             "last_byte_s": run.finished.as_secs_f64(),
             "handshake_s": run.connected.as_secs_f64(),
             "paths_opened_s": run.opened.iter().map(std::time::Duration::as_secs_f64).collect::<Vec<_>>(),
@@ -274,8 +296,10 @@ impl Row {
             self.point.to_string(),
             self.numbering.to_string(),
             format!("{:.3}", self.seconds()),
-            format!("{:.3}", self.bound),
-            format!("{:.3}", self.ratio()),
+            format!("{:.3}", self.bounds[0]),
+            format!("{:.3}", self.bounds[1]),
+            format!("{:.3}", self.ratios()[0]),
+            format!("{:.3}", self.ratios()[1]),
             format!("{:.3}", run.finished.as_secs_f64()),
             format!("{:.2}", run.retransmitted_percent),
             paths.clone().map(|path| path.spurious_losses).sum::<u64>().to_string(),
@@ -292,45 +316,68 @@ impl Row {
 struct Summary {
     numbering: Numbering,
     runs: usize,
+    /// Over both bounds of [`Row::ratios`].
+    over: [Over; 2],
+    retransmitted: f64,
+}
+
+/// Times over a bound.
+struct Over {
     median: f64,
     worst: f64,
     worst_point: u64,
-    retransmitted: f64,
+}
+
+impl Over {
+    fn new(rows: &[&Row], bound: usize) -> Self {
+        let ratio = |row: &&Row| row.ratios()[bound];
+        let worst = rows.iter().max_by(|one, other| ratio(one).total_cmp(&ratio(other)));
+        Self {
+            median: median(&rows.iter().map(ratio).collect::<Vec<_>>()),
+            worst: worst.map_or(f64::NAN, ratio),
+            worst_point: worst.map_or(0, |row| row.point),
+        }
+    }
 }
 
 impl Summary {
     fn new(numbering: Numbering, rows: &[Row]) -> Self {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.numbering == numbering).collect();
-        let worst = rows.iter().max_by(|one, other| one.ratio().total_cmp(&other.ratio()));
-        let ratios: Vec<f64> = rows.iter().map(|row| row.ratio()).collect();
         let retransmitted: Vec<f64> =
             rows.iter().filter_map(|row| Some(row.result.as_ref().ok()?.retransmitted_percent)).collect();
         Self {
             numbering,
             runs: rows.len(),
-            median: median(&ratios),
-            worst: worst.map_or(f64::NAN, |row| row.ratio()),
-            worst_point: worst.map_or(0, |row| row.point),
+            over: [0, 1].map(|bound| Over::new(&rows, bound)),
             retransmitted: median(&retransmitted),
         }
     }
 
     fn json(&self) -> Value {
+        let [same, strict] = &self.over;
         json!({
             "numbering": self.numbering.name(),
             "runs": self.runs,
-            "median_ratio": rounded(self.median),
-            "worst_ratio": rounded(self.worst),
-            "worst_point": self.worst_point,
+            "median_ratio": rounded(same.median),
+            "worst_ratio": rounded(same.worst),
+            "worst_point": same.worst_point,
+            "median_strict_ratio": rounded(strict.median),
+            "worst_strict_ratio": rounded(strict.worst),
+            "worst_strict_point": strict.worst_point,
             "median_retransmitted_percent": rounded(self.retransmitted),
         })
     }
 
     fn line(&self) -> String {
-        let Self { numbering, runs, median, worst, worst_point, retransmitted } = self;
+        let Self { numbering, runs, over: [same, strict], retransmitted } = self;
+        let over = |Over { median, worst, worst_point }: &Over| {
+            format!("median {median:.3}, worst {worst:.3} (point {worst_point})")
+        };
         format!(
-            "numbering {numbering}: {runs} runs, time / bound: median {median:.3}, worst {worst:.3} (point {worst_point}); \
-             median {retransmitted:.2} % retransmitted\n"
+            "numbering {numbering}: {runs} runs, time / bound: {}; time / strict bound: {}; \
+             median {retransmitted:.2} % retransmitted\n",
+            over(same),
+            over(strict)
         )
     }
 }

@@ -9,6 +9,7 @@ mod all;
 mod bulk;
 mod child;
 mod claims;
+mod compare;
 mod counting;
 mod failover;
 mod fetch;
@@ -68,6 +69,8 @@ enum Benchmark {
     /// Downloads over several paths at all points of a design, in virtual time, compared with each point's
     /// fluid bound
     Aggregation(aggregation::Options),
+    /// Downloads over several paths beside other stacks, in virtual time, against each point's fluid bound
+    Compare(compare::Options),
     /// Length of the gap when one of several paths fails, over random kill schedules in virtual time
     Failover(failover::Options),
     /// CPU seconds of a download over two paths in virtual time
@@ -109,6 +112,7 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::Claims(options) => claims::run(options),
         Benchmark::Requests(options) => requests::run(options),
         Benchmark::Aggregation(options) => aggregation::run(options),
+        Benchmark::Compare(options) => compare::run(options),
         Benchmark::Failover(options) => failover::run(options),
         Benchmark::Simulate(options) => simulate::run(options),
     }

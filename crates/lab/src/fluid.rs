@@ -12,6 +12,10 @@
 //!   packets of 1500 bytes on the wire. So the rate doubles continuously, from ten packets per round trip. A
 //!   sender that sends 10, 20, 40 … packets in whole round trips is behind this model, in the end by almost
 //!   half a round trip at full rate. The continuous reading of "doubles" is the stricter one.
+//! - Acknowledgments return on the path of what they acknowledge, and its window doubles in the round trip
+//!   `2d`. Or they return on the quickest path, and the window doubles in `d + min d`, which takes the place
+//!   of each `2d` of the line before. A [`Return`] says which. RFC 10069 allows the second and this library
+//!   does it, so that it is the stricter bound.
 //! - Of 1500 bytes on the wire 1400 are payload. Bytes arrive `d` after they are sent; the serialization of
 //!   single packets takes no time.
 //!
@@ -34,16 +38,32 @@ pub struct FluidPath {
     pub delay: f64,
 }
 
+/// Way that acknowledgments take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Return {
+    /// The path of what they acknowledge.
+    Same,
+    /// The path with the smallest delay.
+    Quickest,
+}
+
 /// Returns the time in seconds at which `payload` bytes have reached the client. It is infinite if no path
 /// has any rate.
-pub fn bound(paths: &[FluidPath], payload: f64) -> f64 {
+pub fn bound(paths: &[FluidPath], payload: f64, acks: Return) -> f64 {
     let Some(first) = paths.first() else { return f64::INFINITY };
     let total: f64 = paths.iter().map(|path| path.bits_per_second).sum();
     if total <= 0.0 {
         return f64::INFINITY;
     }
+    let quickest = paths.iter().map(|path| path.delay).fold(f64::INFINITY, f64::min);
+    let back = |path: &FluidPath| match acks {
+        Return::Same => path.delay,
+        Return::Quickest => quickest,
+    };
     let delivered = |at: f64| {
-        let path = |(index, path): (usize, &FluidPath)| path.delivered(at - path.arrival(index == 0, first));
+        let path = |(index, path): (usize, &FluidPath)| {
+            path.delivered(at - path.arrival(index == 0, first), path.delay + back(path))
+        };
         paths.iter().enumerate().map(path).sum::<f64>()
     };
     let (mut low, mut high) = (0.0, 1.0);
@@ -65,10 +85,10 @@ impl FluidPath {
         start + self.delay
     }
 
-    /// Returns the payload bytes delivered in the first `seconds` seconds of the path.
-    fn delivered(&self, seconds: f64) -> f64 {
+    /// Returns the payload bytes delivered in the first `seconds` seconds of the path, whose window doubles in
+    /// a `round_trip`.
+    fn delivered(&self, seconds: f64, round_trip: f64) -> f64 {
         let full = self.bits_per_second / 8.0;
-        let round_trip = 2.0 * self.delay;
         // Number of doublings until the path is full; zero if ten packets fill it.
         let doublings = (full * round_trip / (INITIAL_PACKETS * PACKET)).log2().max(0.0);
         let ramp = doublings * round_trip;
@@ -95,6 +115,10 @@ mod tests {
     /// Returns a path. A rate of 12 Mbit/s is 1000 full packets per second.
     fn path(packets_per_second: f64, delay: f64) -> FluidPath {
         FluidPath { bits_per_second: packets_per_second * 12_000.0, delay }
+    }
+
+    fn bound(paths: &[FluidPath], payload: f64) -> f64 {
+        super::bound(paths, payload, Return::Same)
     }
 
     fn close(found: f64, expected: f64) {
@@ -142,5 +166,22 @@ mod tests {
     fn nothing_comes_without_a_path() {
         assert_eq!(bound(&[], 1.0), f64::INFINITY);
         assert_eq!(bound(&[path(0.0, 0.1)], 1.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn a_window_doubles_in_its_way_there_and_the_quickest_way_back() {
+        // Round trips of 10 and 40 ms: what path 1 sends is acknowledged 20 + 5 ms later, in which it carries 25
+        // packets: log₂ 2.5 doublings of 25 ms. Path 0 is full at once, from 4·5 ms on.
+        let two = [path(1000.0, 0.005), path(1000.0, 0.020)];
+        let ramp = 0.025 * 2.5_f64.log2();
+        // It starts to arrive at 2·5 + 4·20 = 90 ms.
+        let full = 0.090 + ramp;
+        let ramped = 10.0 * 1.5 / core::f64::consts::LN_2;
+        let packets = (full - 0.020) * 1000.0 + ramped;
+        close(super::bound(&two, 1400.0 * (packets + 600.0), Return::Quickest), full + 0.3);
+        assert!(bound(&two, 1400.0 * 1000.0) > super::bound(&two, 1400.0 * 1000.0, Return::Quickest));
+        // One path has no quicker one.
+        let one = &two[1..];
+        close(bound(one, 1e6), super::bound(one, 1e6, Return::Quickest));
     }
 }

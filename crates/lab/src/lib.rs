@@ -42,6 +42,8 @@ pub mod failover;
 pub mod figure;
 #[cfg(feature = "sim")]
 pub mod fluid;
+#[cfg(feature = "sim")]
+pub mod guest;
 pub mod link;
 #[cfg(feature = "sim")]
 mod log;
@@ -74,6 +76,8 @@ pub mod scenario;
 pub mod seeds;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "experiments")]
+pub mod stack;
 pub mod stats;
 #[cfg(feature = "experiments")]
 pub mod store;

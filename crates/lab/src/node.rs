@@ -1,10 +1,11 @@
 //! Host of the simulation: an endpoint with an application above and the network below.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use anabranch_transport::trace::{Observer, TraceEvent};
 use anabranch_transport::{Datagram, Endpoint, Event, FourTuple, Handle, TransmitBuf};
-use anabranch_wire::Time;
+use anabranch_wire::{Ecn, Time};
 use smallvec::SmallVec;
 
 use crate::app::Application;
@@ -18,13 +19,45 @@ const BATCH: usize = 10;
 /// spinning.
 const MAX_ROUNDS: usize = 100_000;
 
+/// Way out of a node: the network of its simulation, or whatever passes on what it does to one elsewhere.
+pub(crate) trait Outlet {
+    /// Sends a datagram from the host, with its own address first in `tuple`.
+    fn send(&mut self, now: Time, tuple: (SocketAddr, SocketAddr), ecn: Option<Ecn>, payload: &[u8]);
+
+    /// Notes that the host's application sees an event of a connection.
+    fn noted(&mut self, now: Time, handle: Handle);
+
+    /// Has the host woken at `at`.
+    fn wake(&mut self, at: Time);
+}
+
+/// The network as a host sees it.
+pub(crate) struct Port<'a> {
+    pub(crate) host: HostId,
+    pub(crate) network: &'a mut Network,
+}
+
+impl Outlet for Port<'_> {
+    fn send(&mut self, now: Time, tuple: (SocketAddr, SocketAddr), ecn: Option<Ecn>, payload: &[u8]) {
+        self.network.send(now, self.host, tuple, ecn, payload);
+    }
+
+    fn noted(&mut self, now: Time, handle: Handle) {
+        self.network.trace().record(now, Kind::Application, self.host.0, handle.0 as u64);
+    }
+
+    fn wake(&mut self, at: Time) {
+        self.network.wake(self.host, at);
+    }
+}
+
 /// Driver of an endpoint. After each change it drains the endpoint's events and transmissions, then schedules
 /// its deadline.
 pub struct Node {
     host: HostId,
     pub(crate) endpoint: Endpoint,
     pub(crate) application: Box<dyn Application>,
-    out: TransmitBuf,
+    batch: TransmitBuf,
     /// Functions that create the observers of connections.
     watchers: Vec<Watcher>,
     /// Observed connections, with `true` if the connection has ended. Handles are reused.
@@ -47,8 +80,8 @@ impl Observer for Observers {
 
 impl Node {
     pub(crate) fn new(host: HostId, endpoint: Endpoint, application: Box<dyn Application>) -> Self {
-        let out = TransmitBuf::new(BATCH);
-        Self { host, endpoint, application, out, watchers: Vec::new(), watched: BTreeMap::new() }
+        let batch = TransmitBuf::new(BATCH);
+        Self { host, endpoint, application, batch, watchers: Vec::new(), watched: BTreeMap::new() }
     }
 
     /// Calls `watcher` for each future connection of the host to create its observer.
@@ -74,9 +107,9 @@ impl Node {
     }
 
     /// Starts the application.
-    pub(crate) fn start(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
+    pub(crate) fn start(&mut self, now: Time, out: &mut impl Outlet) -> Result<(), Spinning> {
         self.application.start(now, &mut self.endpoint);
-        self.drain(now, network)
+        self.drain(now, out)
     }
 
     /// Handles received datagrams.
@@ -84,7 +117,7 @@ impl Node {
         &mut self,
         now: Time,
         packets: &mut [Packet],
-        network: &mut Network,
+        out: &mut impl Outlet,
     ) -> Result<(), Spinning> {
         let mut batch: SmallVec<[Datagram<'_>; 8]> = packets
             .iter_mut()
@@ -95,23 +128,23 @@ impl Node {
             })
             .collect();
         self.endpoint.handle_batch(now, &mut batch);
-        self.drain(now, network)
+        self.drain(now, out)
     }
 
     /// Handles the deadlines that have passed.
-    pub(crate) fn wake(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
+    pub(crate) fn wake(&mut self, now: Time, out: &mut impl Outlet) -> Result<(), Spinning> {
         if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);
         }
         if self.application.next_time().is_some_and(|at| at <= now) {
             self.application.on_time(now, &mut self.endpoint);
         }
-        self.drain(now, network)
+        self.drain(now, out)
     }
 
     /// Passes on events and transmissions until the endpoint has none left. Then schedules a wake-up at its
     /// deadline.
-    pub(crate) fn drain(&mut self, now: Time, network: &mut Network) -> Result<(), Spinning> {
+    pub(crate) fn drain(&mut self, now: Time, out: &mut impl Outlet) -> Result<(), Spinning> {
         let mut rounds = 0;
         loop {
             self.watch_new(now);
@@ -123,14 +156,14 @@ impl Node {
                 {
                     *ended = true;
                 }
-                network.trace().record(now, Kind::Application, self.host.0, handle.0 as u64);
+                out.noted(now, handle);
                 self.application.on_event(now, &mut self.endpoint, handle, event);
             }
-            while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.out) {
+            while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.batch) {
                 idle = false;
                 let tuple = (transmit.tuple.local, transmit.tuple.remote);
-                for payload in self.out.filled(&transmit).chunks(transmit.segment_size.max(1)) {
-                    network.send(now, self.host, tuple, transmit.ecn, payload);
+                for payload in self.batch.filled(&transmit).chunks(transmit.segment_size.max(1)) {
+                    out.send(now, tuple, transmit.ecn, payload);
                 }
             }
             if idle {
@@ -144,7 +177,7 @@ impl Node {
         let deadline =
             [self.endpoint.poll_timeout(), self.application.next_time()].into_iter().flatten().min();
         if let Some(deadline) = deadline {
-            network.wake(self.host, deadline.max(now));
+            out.wake(deadline.max(now));
         }
         Ok(())
     }

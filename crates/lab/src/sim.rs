@@ -1,7 +1,7 @@
 //! A simulation: hosts that run endpoints, on one network, in virtual time.
 
 use std::any::Any;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anabranch_seeded::{VirtualClock, seed_thread};
@@ -10,10 +10,11 @@ use anabranch_transport::{Endpoint, Handle};
 use anabranch_wire::Time;
 
 use crate::app::Application;
+use crate::guest::{Guest, GuestNode};
 use crate::link::LinkSpec;
 use crate::log::Log;
 use crate::network::{Happening, HostId, LinkId, Network};
-use crate::node::{Node, Spinning};
+use crate::node::{Node, Port, Spinning};
 use crate::packet::Packet;
 use crate::random::{Rng, Seed};
 
@@ -33,12 +34,46 @@ pub enum Outcome {
     Spinning(HostId),
 }
 
+/// Whatever runs on a host.
+enum Host {
+    /// An endpoint of ours and its application.
+    Own(Box<Node>),
+    /// Another program.
+    Guest(Box<GuestNode>),
+}
+
+impl Host {
+    /// Returns the endpoint with its application.
+    ///
+    /// # Panics
+    /// If the host runs a guest.
+    #[expect(
+        clippy::panic,
+        reason = "asking for another type is a fault of the caller's code, not of its input"
+    )]
+    fn own(&self) -> &Node {
+        match self {
+            Self::Own(node) => node,
+            Self::Guest(_) => panic!("a host with an endpoint of ours"),
+        }
+    }
+
+    /// As [`Self::own`], to change it.
+    #[expect(clippy::panic, reason = "as for `own`")]
+    fn own_mut(&mut self) -> &mut Node {
+        match self {
+            Self::Own(node) => node,
+            Self::Guest(_) => panic!("a host with an endpoint of ours"),
+        }
+    }
+}
+
 /// Simulation state: the hosts, the network and the packets in it.
 pub struct Simulation {
     seed: Seed,
     now: Time,
     network: Network,
-    nodes: Vec<Node>,
+    hosts: Vec<Host>,
     clock: Arc<VirtualClock>,
     started: usize,
     arrived: Vec<Packet>,
@@ -55,7 +90,7 @@ impl Simulation {
             seed,
             now: Time::ZERO,
             network: Network::new(seed),
-            nodes: Vec::new(),
+            hosts: Vec::new(),
             clock: VirtualClock::new(),
             started: 0,
             arrived: Vec::new(),
@@ -77,8 +112,30 @@ impl Simulation {
     /// runs.
     pub fn add_node(&mut self, endpoint: Endpoint, application: impl Application) -> HostId {
         let host = self.network.add_host();
-        self.nodes.push(Node::new(host, endpoint, Box::new(application)));
+        self.hosts.push(Host::Own(Box::new(Node::new(host, endpoint, Box::new(application)))));
         host
+    }
+
+    /// Adds a host that runs `guest`, which may send between these pairs of addresses only, its own first.
+    pub fn add_guest(&mut self, guest: Box<dyn Guest>, paths: Vec<(SocketAddr, SocketAddr)>) -> HostId {
+        let host = self.network.add_host();
+        self.hosts.push(Host::Guest(Box::new(GuestNode::new(host, guest, paths))));
+        host
+    }
+
+    /// The guest on `host`.
+    ///
+    /// # Panics
+    /// If the host runs an endpoint of ours.
+    #[expect(
+        clippy::panic,
+        reason = "asking for another type is a fault of the caller's code, not of its input"
+    )]
+    pub fn guest(&self, host: HostId) -> &GuestNode {
+        match &self.hosts[host.0] {
+            Host::Guest(guest) => guest,
+            Host::Own(_) => panic!("a host with a guest"),
+        }
     }
 
     /// Adds a link between two hosts, each given with its address on the link.
@@ -93,7 +150,7 @@ impl Simulation {
 
     /// Calls `watcher` for each future connection of `host` to create its observer.
     pub fn observe(&mut self, host: HostId, watcher: impl FnMut(Handle) -> Box<dyn Observer> + 'static) {
-        self.nodes[host.0].observe(Box::new(watcher));
+        self.hosts[host.0].own_mut().observe(Box::new(watcher));
     }
 
     /// Returns the current simulated time.
@@ -115,21 +172,21 @@ impl Simulation {
         reason = "asking for another type is a fault of the caller's code, not of its input"
     )]
     pub fn application<A: Application>(&self, host: HostId) -> &A {
-        let application: &dyn Any = &*self.nodes[host.0].application;
+        let application: &dyn Any = &*self.hosts[host.0].own().application;
         application.downcast_ref().expect("an application of the type that was added")
     }
 
     /// Returns the endpoint of `host`.
     pub fn endpoint(&self, host: HostId) -> &Endpoint {
-        &self.nodes[host.0].endpoint
+        &self.hosts[host.0].own().endpoint
     }
 
     /// Calls `f` with the endpoint of `host` from outside an event. Resulting packets are sent at once.
     pub fn with_endpoint<T>(&mut self, host: HostId, f: impl FnOnce(Time, &mut Endpoint) -> T) -> T {
-        let node = &mut self.nodes[host.0];
+        let node = self.hosts[host.0].own_mut();
         let result = f(self.now, &mut node.endpoint);
         // A spinning host is detected when the simulation continues, because it is still spinning then.
-        let _ = node.drain(self.now, &mut self.network);
+        let _ = node.drain(self.now, &mut Port { host, network: &mut self.network });
         result
     }
 
@@ -142,12 +199,12 @@ impl Simulation {
         reason = "asking for another type is a fault of the caller's code, not of its input"
     )]
     pub fn with_node<A: Application>(&mut self, host: HostId, f: impl FnOnce(&mut A, Time, &mut Endpoint)) {
-        let node = &mut self.nodes[host.0];
+        let node = self.hosts[host.0].own_mut();
         let application: &mut dyn Any = &mut *node.application;
         let application = application.downcast_mut().expect("an application of the type that was added");
         f(application, self.now, &mut node.endpoint);
         // As in `with_endpoint`.
-        let _ = node.drain(self.now, &mut self.network);
+        let _ = node.drain(self.now, &mut Port { host, network: &mut self.network });
     }
 
     /// Runs until `done` returns `true`, until no event is left, or until `deadline`. `done` is called after
@@ -181,9 +238,13 @@ impl Simulation {
     }
 
     fn start(&mut self) -> Result<(), Spinning> {
-        while let Some(node) = self.nodes.get_mut(self.started) {
+        while let Some(host) = self.hosts.get_mut(self.started) {
+            let mut port = Port { host: HostId(self.started), network: &mut self.network };
             self.started += 1;
-            node.start(self.now, &mut self.network)?;
+            match host {
+                Host::Own(node) => node.start(self.now, &mut port)?,
+                Host::Guest(guest) => guest.step(self.now, &[], port.network),
+            }
         }
         Ok(())
     }
@@ -197,7 +258,14 @@ impl Simulation {
                 while let Some(packet) = self.network.next_arrival(now, host) {
                     self.arrived.push(packet);
                 }
-                let result = self.nodes[host.0].arrive(now, &mut self.arrived, &mut self.network);
+                let network = &mut self.network;
+                let result = match &mut self.hosts[host.0] {
+                    Host::Own(node) => node.arrive(now, &mut self.arrived, &mut Port { host, network }),
+                    Host::Guest(guest) => {
+                        guest.step(now, &self.arrived, network);
+                        Ok(())
+                    }
+                };
                 for packet in self.arrived.drain(..) {
                     self.network.recycle(packet);
                 }
@@ -205,7 +273,14 @@ impl Simulation {
             }
             Some((now, Happening::Wake(host))) => {
                 self.last = host;
-                self.nodes[host.0].wake(now, &mut self.network)
+                let network = &mut self.network;
+                match &mut self.hosts[host.0] {
+                    Host::Own(node) => node.wake(now, &mut Port { host, network }),
+                    Host::Guest(guest) => {
+                        guest.step(now, &[], network);
+                        Ok(())
+                    }
+                }
             }
             None => Ok(()),
         }

@@ -25,27 +25,42 @@ pub enum Kind {
 /// nothing may depend on ciphertext.
 #[derive(Clone, Debug)]
 pub struct Trace {
+    /// Packets and deadlines.
     hasher: SipHasher13,
+    /// Whatever applications see.
+    applications: SipHasher13,
     events: u64,
 }
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { hasher: SipHasher13::new(), events: 0 }
+        Self { hasher: SipHasher13::new(), applications: SipHasher13::new(), events: 0 }
     }
 }
 
 impl Trace {
     /// Adds an event at `place` (a host or a link) with a `value` (a size or an identifier).
     pub fn record(&mut self, at: Time, kind: Kind, place: usize, value: u64) {
-        self.hasher.write_u64(at.as_nanos());
-        self.hasher.write_u64((kind as u64) << 56 | place as u64);
-        self.hasher.write_u64(value);
+        let hasher = match kind {
+            Kind::Application => &mut self.applications,
+            _ => &mut self.hasher,
+        };
+        hasher.write_u64(at.as_nanos());
+        hasher.write_u64((kind as u64) << 56 | place as u64);
+        hasher.write_u64(value);
         self.events += 1;
     }
 
     /// Returns a fingerprint of all events so far.
     pub fn hash(&self) -> u64 {
+        let mut both = self.hasher;
+        both.write_u64(self.applications.finish());
+        both.finish()
+    }
+
+    /// Returns a fingerprint of all packets and deadlines so far, without what applications saw: hosts that
+    /// run in other processes tell nothing of that.
+    pub fn packets_hash(&self) -> u64 {
         self.hasher.finish()
     }
 

@@ -1,5 +1,6 @@
 //! `anabranch lab run`: all runs of an experiment.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anabranch::congestion::Algorithm;
@@ -29,8 +30,8 @@ const ALL: &str = "all";
 /// Ctrl-C, active runs have a second and a half to end; a second Ctrl-C drops them at once.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Run {
-    /// An experiment (see `anabranch lab list`), a plan of your own, or a folder of plans, which run one
-    /// after the other
+    /// An experiment (see `anabranch lab list`), `compare` for all that compare stacks, a plan of your own, or
+    /// a folder of plans, which run one after the other
     #[arg(value_name = "NAME|PLAN.toml|FOLDER")]
     what: String,
     /// Directory of the results [default: lab-results/NAME]
@@ -77,7 +78,16 @@ pub(crate) struct Run {
     json: Option<String>,
 }
 
+/// Stands for all experiments that compare stacks.
+const COMPARE: &str = "compare";
+
 pub(super) fn run(options: Run) -> Result {
+    if options.what == COMPARE {
+        return experiment::COMPARE.iter().try_for_each(|name| {
+            let out = options.out.as_ref().map(|out| out.join(name));
+            one(Run { what: (*name).to_owned(), out, ..options.clone() }).map(drop)
+        });
+    }
     if !Path::new(&options.what).is_dir() {
         return one(options).map(drop);
     }
@@ -100,6 +110,7 @@ fn one(options: Run) -> Result<Vec<Row>> {
         true => Some(experiment.variants.iter().map(|variant| variant.name.clone()).collect()),
         false => options.variants,
     };
+    let variants = runnable(&experiment, variants)?;
     let qlog = options.qlog.then(|| dir.join("qlog"));
     let run = RunOptions { qlog, ..version() };
     let variants = engines::without_absent(&experiment, variants, &run);
@@ -133,6 +144,32 @@ fn one(options: Run) -> Result<Vec<Row>> {
     say(format_args!("results: {}", sweep_options.dir.display()))?;
     drawn.map_or(Ok(()), |drawn| say(figures::described(&drawn)))?;
     Ok(rows)
+}
+
+/// Returns the names of the variants to run without those whose guests are not built, which are named.
+fn runnable(experiment: &Experiment, wanted: Option<Vec<String>>) -> Result<Option<Vec<String>>> {
+    let missing = experiment.missing();
+    if missing.is_empty() {
+        return Ok(wanted);
+    }
+    let usual = || experiment.usual_variants().iter().map(|variant| variant.name.clone()).collect();
+    let mut names: Vec<String> = wanted.unwrap_or_else(usual);
+    let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (variant, programs) in &missing {
+        if names.iter().any(|name| name == variant) {
+            programs.iter().for_each(|program| skipped.entry(program).or_default().push(variant));
+        }
+    }
+    for (program, variants) in &skipped {
+        eprintln!("skipped: {}: there is no program {program} (peers/build.sh guests)", variants.join(", "));
+    }
+    names.retain(|name| missing.iter().all(|(variant, _)| name != variant));
+    match names.is_empty() {
+        true => {
+            Err(Failure::new(Exit::Usage, "no variant is left to run: build the programs that are missing"))
+        }
+        false => Ok(Some(names)),
+    }
 }
 
 impl Run {

@@ -195,6 +195,19 @@ impl Point {
         self.paths.iter().map(PathDesign::link).collect()
     }
 
+    /// Returns whether nothing but rate, delay and queue limits what the paths carry, in both directions: the
+    /// fluid model knows nothing else.
+    pub fn is_plain(&self) -> bool {
+        let plain = |path: &PathDesign| {
+            let shaped = [path.loss_percent, path.jitter_ms, path.reorder_percent];
+            path.changes.is_empty()
+                && path.trace.is_none()
+                && path.up.is_none()
+                && shaped.iter().all(|value| *value == 0.0)
+        };
+        self.paths.iter().all(plain)
+    }
+
     /// Returns the point's paths in the fluid model.
     pub fn fluid(&self) -> Vec<FluidPath> {
         self.paths.iter().map(PathDesign::fluid).collect()

@@ -14,6 +14,7 @@ use anabranch_transport::recovery::Algorithm as Congestion;
 use crate::design::{self, DesignError, Point};
 use crate::profile::{UnknownLayer, Variant, Wire};
 
+pub use compare::COMPARE;
 pub use variant::variant;
 
 /// Repetitions that an experiment may have.
@@ -128,6 +129,15 @@ impl Experiment {
     /// Returns the variants that are run unless others are asked for by name.
     pub fn usual_variants(&self) -> &[Variant] {
         &self.variants[..self.usual.min(self.variants.len())]
+    }
+
+    /// Returns the variants that cannot run here, with the programs of guests that they need and that are
+    /// nowhere.
+    pub fn missing(&self) -> Vec<(&str, Vec<&str>)> {
+        let guests =
+            self.variants.iter().filter_map(|variant| Some((variant, variant.settings.guest.as_ref()?)));
+        let missing = guests.map(|(variant, guest)| (variant.name.as_str(), guest.missing()));
+        missing.filter(|(_, programs)| !programs.is_empty()).collect()
     }
 
     /// Returns all runs of the experiment, in the order of their rows in the results.
@@ -266,6 +276,13 @@ registry! {
         "conext17-low-bdp-losses-scripts" => download,
         "conext17-high-bdp-no-loss-scripts" => download,
         "conext17-high-bdp-losses-scripts" => download;
+    compare:
+        "compare-2path-50mb" => compare,
+        "compare-3path-50mb" => compare,
+        "compare-2path-2mb" => compare,
+        "compare-3path-2mb" => compare,
+        "compare-2path-256kb" => compare,
+        "compare-3path-256kb" => compare;
     handover: "conext17-handover" => handover;
     fairness: "shared-bottleneck" => shared_bottleneck;
     mobility: "mobility" => mobility;

@@ -4,6 +4,7 @@
 use super::Style;
 use super::chart::{Axis, Chart, Mark, distribution, quartiles, widened};
 use crate::record::Row;
+use crate::stack;
 
 /// Maximum number of curves in a figure, limited by the distinct combinations of color and dashes.
 const MAX_CURVES: usize = super::svg::PALETTE.len() * super::svg::DASHES.len();
@@ -25,6 +26,12 @@ const METRICS: &[Metric] = &[
         title: "transfer time",
         axis: "transfer time (s)",
         values: |row| row.transfer_time_s.into_iter().collect(),
+    },
+    Metric {
+        id: "bound",
+        title: "transfer time over the fluid bound",
+        axis: "transfer time / fluid bound of all paths",
+        values: over_bound,
     },
     Metric {
         id: "delays",
@@ -58,6 +65,34 @@ const METRICS: &[Metric] = &[
     },
 ];
 
+/// Figure of [`stack`]s in place of variants.
+const BOUND: Metric = Metric {
+    id: "stacks",
+    title: "transfer time over the fluid bound",
+    axis: "transfer time / fluid bound of all paths",
+    values: over_bound,
+};
+
+fn over_bound(row: &Row) -> Vec<f64> {
+    row.transfer_time_s.zip(row.bound_s).map(|(time, bound)| time / bound).into_iter().collect()
+}
+
+/// Returns the chart of stacks if `rows` compare any with others that use one path alone.
+fn stacks(experiment: &str, rows: &[Row]) -> Option<(String, Chart)> {
+    let mut curves: Vec<(String, Vec<f64>)> = Vec::new();
+    for ((name, _, _), row) in stack::best(rows) {
+        match curves.last_mut() {
+            Some((last, values)) if *last == name => values.extend(over_bound(row)),
+            _ => curves.push((name, over_bound(row))),
+        }
+    }
+    let several = curves.len() > 1 && curves.iter().all(|(_, values)| !values.is_empty());
+    let alone = rows.iter().any(|row| stack::of(&row.variant).1);
+    let fits = curves.len() <= MAX_CURVES;
+    (several && alone && fits)
+        .then(|| (format!("{experiment}-{}", BOUND.id), chart(experiment, &BOUND, &curves)))
+}
+
 /// Returns the charts of `rows`, each with the name of its files. Failed runs are ignored.
 pub fn charts(experiment: &str, rows: &[Row]) -> Vec<(String, Chart)> {
     let mut variants: Vec<&str> = Vec::new();
@@ -66,7 +101,7 @@ pub fn charts(experiment: &str, rows: &[Row]) -> Vec<(String, Chart)> {
             variants.push(&row.variant);
         }
     }
-    let mut charts = Vec::new();
+    let mut charts: Vec<_> = stacks(experiment, rows).into_iter().collect();
     for metric in METRICS {
         let values = |variant: &&str| -> (String, Vec<f64>) {
             let of = rows.iter().filter(|row| row.variant == **variant && row.failure.is_empty());

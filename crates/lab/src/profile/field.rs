@@ -7,6 +7,10 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use crate::design::MAX_PATHS;
+use crate::guest::Programs;
+
+/// Words that the command of a guest may have.
+const MAX_WORDS: usize = 32;
 
 /// Serialization of values that are written as names.
 pub(super) mod named {
@@ -76,4 +80,19 @@ pub(super) fn weights<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u
             "{weights:?} is not a list of weights from 0 to 1000 for {MAX_PATHS} paths at most, one of them above 0"
         ))),
     }
+}
+
+/// Reads the programs of two guests, each with its arguments.
+pub(super) fn programs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Programs>, D::Error> {
+    let programs = Programs::deserialize(from)?;
+    let ends = [("client", &programs.client), ("server", &programs.server)];
+    for (end, command) in ends {
+        if command.first().is_none_or(String::is_empty) || command.len() > MAX_WORDS {
+            return Err(D::Error::custom(format!(
+                "`{end}` is not a program with at most {} arguments, such as [\"guest-noq\", \"--congestion\", \"cubic\"]",
+                MAX_WORDS - 1
+            )));
+        }
+    }
+    Ok(Some(programs))
 }

@@ -9,6 +9,7 @@ use anabranch_transport::{
 use serde::{Deserialize, Serialize};
 
 use super::{External, Wire, field};
+use crate::guest::Programs;
 
 /// Declares the settings once: all are optional, and one layer's settings can be put over another's.
 macro_rules! settings {
@@ -155,6 +156,10 @@ pub struct Settings {
     /// Rule by which the windows grow.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub window_rule: Option<WindowRule>,
+    /// Programs that play both ends by the guest protocol, in place of this library; of the other settings only
+    /// `paths` and `multipath` count then.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::programs")]
+    pub guest: Option<Programs>,
     /// Idle timeout in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 1, 3_600_000>")]
     pub idle_timeout_ms: Option<u64>,

@@ -37,6 +37,9 @@ pub struct Row {
     pub transfer_time_s: Option<f64>,
     /// Time from the client's first packet to the last byte of the download.
     pub last_byte_s: Option<f64>,
+    /// Fluid bound of a download over all paths of the point, with acknowledgments on the quickest of them;
+    /// none if links change, lose packets or keep no order.
+    pub bound_s: Option<f64>,
     /// Time at which the handshake completed at the client.
     pub handshake_s: Option<f64>,
     /// STREAM bytes that the server sent again, in percent of the download.

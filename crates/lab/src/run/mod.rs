@@ -3,6 +3,7 @@
 mod competition;
 mod download;
 mod engine;
+mod guest;
 mod observe;
 mod qlog;
 mod requests;
@@ -16,7 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::experiment::{Experiment, Job, Workload};
+use crate::design::Point;
+use crate::experiment::{End, Experiment, Job, Workload};
+use crate::fluid::{self, Return};
 use crate::record::{Row, Timeline};
 
 pub use self::engine::{Engine, Order};
@@ -65,8 +68,12 @@ pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished 
         RunResult::failed(format!("panic with seed {}: {}", experiment.seed(job), message(&*payload)))
     });
     let mut row = Row { wire: variant.wire().to_string(), ..named(experiment, job, options) };
+    let counts = result.guest;
     result.fill(&mut row);
     let timeline = recorder.finish(&mut row, variant.client().ack().max_ranges(), paths.len());
+    if variant.settings.guest.is_some() {
+        counts.unwrap_or_default().fill(&mut row);
+    }
     Finished { row, timeline, paths }
 }
 
@@ -82,12 +89,36 @@ fn named(experiment: &Experiment, job: Job, options: &RunOptions) -> Row {
         commit: options.commit.clone(),
         path_rate_mbps: point.paths.iter().map(|path| path.rate_mbps).collect(),
         path_owd_ms: point.paths.iter().map(|path| path.owd_ms).collect(),
+        bound_s: bound(&experiment.workload, point),
         ..Row::default()
     }
 }
 
+/// Returns the fluid bound of a download over plain paths.
+fn bound(workload: &Workload, point: &Point) -> Option<f64> {
+    match *workload {
+        Workload::Download { bytes, .. } if point.is_plain() => {
+            Some(fluid::bound(&point.fluid(), bytes as f64, Return::Quickest))
+        }
+        _ => None,
+    }
+}
+
 fn play(scene: &Scene<'_>) -> RunResult {
-    let result = match scene.experiment.workload {
+    let programs = scene.variant().settings.guest.as_ref();
+    let result = match (&scene.experiment.workload, programs) {
+        (Workload::Download { bytes, until: End::LastByte }, Some(programs)) => {
+            guest::play(scene, *bytes, programs)
+        }
+        (_, Some(_)) => Err("guests can only download until the last byte".to_owned()),
+        (workload, None) => own(scene, workload),
+    };
+    result.unwrap_or_else(RunResult::failed)
+}
+
+/// Runs a workload with the library at both ends.
+fn own(scene: &Scene<'_>, workload: &Workload) -> Result<RunResult, String> {
+    match *workload {
         Workload::Download { bytes, until } => download::play(scene, bytes, until),
         Workload::Upload { bytes } => upload::play(scene, bytes),
         Workload::Requests { request, answer, every, count } => {
@@ -96,8 +127,7 @@ fn play(scene: &Scene<'_>) -> RunResult {
         Workload::Competition { others, length, one_link } => {
             competition::play(scene, competition::Plan { others, length, one_link })
         }
-    };
-    result.unwrap_or_else(RunResult::failed)
+    }
 }
 
 /// Returns the message of a panic.

@@ -6,7 +6,8 @@ use anabranch_wire::{Side, Time};
 
 use crate::app::{Application, Dial, DownloadServer, PathOpener};
 use crate::experiment::{Experiment, Job, Workload};
-use crate::link::Lost;
+use crate::link::{LinkSpec, Lost};
+use crate::network::{LinkId, Network};
 use crate::pair::{Pair, PairConfig, client_ip, server_address};
 use crate::profile::Variant;
 use crate::record::Row;
@@ -14,6 +15,7 @@ use crate::sim::{Outcome, Simulation};
 use crate::transfer::further_tuple;
 
 use super::RunOptions;
+use super::guest::GuestCounts;
 use super::observe::Recorder;
 use super::qlog;
 
@@ -42,6 +44,8 @@ pub(super) struct RunResult {
     pub(super) overflows: Vec<u64>,
     /// Numbers of the client's received stream bytes, by the way in which they reached the reader's buffer.
     pub(super) received: Option<ReceivedBytes>,
+    /// Counts that two guests gave.
+    pub(super) guest: Option<GuestCounts>,
 }
 
 impl Scene<'_> {
@@ -90,18 +94,12 @@ impl Scene<'_> {
         server: impl Application,
         own: usize,
     ) -> Result<Pair, String> {
-        let links = &self.experiment.points[self.job.point].paths;
-        if self.paths.is_empty() {
-            return Err(format!("the variant uses none of the point's {} paths", links.len()));
-        }
+        let links = self.links()?.into_iter().take(own);
         let config = PairConfig {
             client: self.variant().client(),
             server: self.variant().server(),
             initial_version: self.variant().wire().version(),
-            ..PairConfig::new(
-                self.experiment.seed(self.job),
-                self.paths.iter().take(own).map(|path| links[*path].link()),
-            )
+            ..PairConfig::new(self.seed(), links)
         };
         let opener = PathOpener::new((1..self.paths.len()).map(|link| further_tuple(link as u8)));
         let client = |_: &Simulation, config, tuple| client(Dial::new(config, tuple).with_paths(opener));
@@ -110,6 +108,19 @@ impl Scene<'_> {
         #[cfg(test)]
         self.options.hook.iter().for_each(|hook| hook(self.job));
         Ok(pair)
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.experiment.seed(self.job)
+    }
+
+    /// Returns the links of the paths in use.
+    pub(super) fn links(&self) -> Result<Vec<LinkSpec>, String> {
+        let all = &self.experiment.points[self.job.point].paths;
+        if self.paths.is_empty() {
+            return Err(format!("the variant uses none of the point's {} paths", all.len()));
+        }
+        Ok(self.paths.iter().map(|path| all[*path].link()).collect())
     }
 
     /// Returns whether the client sends the data.
@@ -158,8 +169,18 @@ impl RunResult {
 
     /// Adds the counts of the links towards the receiver, and of the client's connection if it still exists.
     pub(super) fn with_counts(mut self, pair: &mut Pair, client: Option<Handle>, receiver: Side) -> Self {
-        let network = pair.sim.network();
-        for link in &pair.links {
+        self = self.with_links(pair.sim.network(), &pair.links, receiver);
+        self.received = pair.sim.with_endpoint(pair.client, |_, endpoint| {
+            client
+                .and_then(|handle| endpoint.connection(handle))
+                .map(|connection| connection.stats().received)
+        });
+        self
+    }
+
+    /// Adds what happened on the links towards the receiver.
+    pub(super) fn with_links(mut self, network: &Network, links: &[LinkId], receiver: Side) -> Self {
+        for link in links {
             let [to_server, to_client] = network.counters(*link);
             let there = match receiver {
                 Side::Client => to_client,
@@ -168,11 +189,6 @@ impl RunResult {
             self.max_queue.push(there.longest_queue);
             self.overflows.push(there.lost(Lost::Overflow));
         }
-        self.received = pair.sim.with_endpoint(pair.client, |_, endpoint| {
-            client
-                .and_then(|handle| endpoint.connection(handle))
-                .map(|connection| connection.stats().received)
-        });
         self
     }
 

@@ -78,12 +78,13 @@ columns! {
     repetition "" "Which repetition of the point, from 0 on.";
     seed "" "Seed of everything random in the run.";
     commit "" "The commit that ran it, with a hash of the sources if they are not the commit's.";
-    wire "" "What packets looked like: `v1`, `v2` or `reverso`; for stacks that are not ours their engine, with the setup: `linux`, `linux/tls12`.";
+    wire "" "What packets looked like: `v1`, `v2` or `reverso`; `guest` for a guest program's; for stacks that an engine runs the engine, with the setup: `linux`, `linux/tls12`.";
     failure "" "Empty if the run ended as it should, otherwise why it did not.";
     path_rate_mbps "Mbit/s" "Rate at first of each of the point's paths, used or not.";
     path_owd_ms "ms" "One-way delay of each of the point's paths, used or not.";
     transfer_time_s "s" "From the client's first packet to the packet that closes (CCR 2022), or to the last byte (CoNEXT 2017 and requests).";
     last_byte_s "s" "From the client's first packet to the last byte.";
+    bound_s "s" "Fluid bound of a download over all paths of the point, with acknowledgments on the quickest (`crates/lab/src/fluid.rs`); none if links change, lose packets or keep no order.";
     handshake_s "s" "From the client's first packet to its complete handshake.";
     retransmitted_percent "%" "STREAM bytes that the server sent again, of those it sent once.";
     max_times_sent "times" "How often the byte that the server sent most often was sent.";

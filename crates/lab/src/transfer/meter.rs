@@ -1,7 +1,7 @@
 //! Counts of one end of a connection, packet by packet.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_transport::ConnectionError;
@@ -50,6 +50,9 @@ pub struct PathTotals {
     pub spurious_losses: u64,
     /// Maximum congestion window in bytes.
     pub max_window: u64,
+    /// Largest factor by which the congestion window grew within the smallest round-trip time of the path, and
+    /// what that is measured with.
+    pub growth: Growth,
     /// First slow-start threshold in bytes, with the time at which it was set.
     pub slow_start_ended: Option<(Time, u64)>,
 }
@@ -63,6 +66,47 @@ pub struct RoundTrip {
     pub smoothed: Duration,
     /// Mean deviation of the samples.
     pub variance: Duration,
+}
+
+/// Growth of a congestion window, measured.
+#[derive(Clone, Debug, Default)]
+pub struct Growth {
+    /// Windows of the last round-trip time, each with the time since which it holds.
+    windows: VecDeque<(Time, u64)>,
+    round_trip: Option<Duration>,
+    largest: f64,
+}
+
+/// Windows that are remembered; of more in one round trip, some are left out.
+const MAX_WINDOWS: usize = 4096;
+
+impl Growth {
+    /// Returns the largest factor within a round-trip time; 1 if the window never grew.
+    pub fn largest(&self) -> f64 {
+        self.largest.max(1.0)
+    }
+
+    fn tell(&mut self, now: Time, window: u64, latest: Duration) {
+        if !latest.is_zero() {
+            self.round_trip = Some(self.round_trip.map_or(latest, |least| least.min(latest)));
+        }
+        let Some(round_trip) = self.round_trip else {
+            // Nothing was acknowledged yet: this is what it begins with.
+            self.windows.clear();
+            self.windows.push_back((now, window));
+            return;
+        };
+        // The window that held a round trip ago stays.
+        while self.windows.get(1).is_some_and(|(since, _)| *since + round_trip <= now) {
+            self.windows.pop_front();
+        }
+        if let Some((_, before)) = self.windows.front() {
+            self.largest = self.largest.max(window as f64 / *before as f64);
+        }
+        if self.windows.len() < MAX_WINDOWS && self.windows.back().is_none_or(|(_, last)| *last != window) {
+            self.windows.push_back((now, window));
+        }
+    }
 }
 
 /// Counter of one connection. Clones share the counts.
@@ -114,6 +158,7 @@ impl Observer for Meter {
                     path.rtt = Some(RoundTrip { since, smoothed: *smoothed_rtt, variance: *rtt_variance });
                 }
                 path.max_window = path.max_window.max(*window);
+                path.growth.tell(now, *window, *latest_rtt);
                 if let (None, Some(threshold)) = (path.slow_start_ended, ssthresh) {
                     path.slow_start_ended = Some((now, *threshold));
                 }
@@ -154,5 +199,31 @@ impl Totals {
             path.first_stream.get_or_insert(now);
             path.last_stream = Some(now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_that_within_a_round_trip() {
+        let mut growth = Growth::default();
+        let ms = |ms| Time::from_millis(ms);
+        growth.tell(ms(0), 10_000, Duration::ZERO);
+        assert_eq!(growth.largest(), 1.0);
+        growth.tell(ms(20), 12_000, Duration::from_millis(20));
+        growth.tell(ms(30), 15_000, Duration::from_millis(25));
+        assert_eq!(growth.largest(), 1.5);
+        // 20 ms after 12,000 bytes that held since: 30,000 are two and a half times as much.
+        growth.tell(ms(40), 30_000, Duration::from_millis(20));
+        assert_eq!(growth.largest(), 2.5);
+        // 20 ms later it was 30,000.
+        growth.tell(ms(60), 45_000, Duration::from_millis(20));
+        assert_eq!(growth.largest(), 2.5);
+        for step in 0..2 * MAX_WINDOWS as u64 {
+            growth.tell(ms(60), 45_000 - step, Duration::ZERO);
+        }
+        assert!(growth.windows.len() <= MAX_WINDOWS);
     }
 }

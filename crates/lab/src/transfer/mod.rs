@@ -12,7 +12,7 @@ use crate::link::{Counters, LinkSpec, Lost};
 use crate::pair::{CLIENT_PORT, Pair, PairConfig, client_ip, server_address};
 use crate::sim::{Outcome, Simulation};
 
-pub use meter::{Meter, PathTotals, RoundTrip, Totals};
+pub use meter::{Growth, Meter, PathTotals, RoundTrip, Totals};
 
 /// Simulated time after which a transfer counts as stuck.
 const DEADLINE: Time = Time::from_millis(3_600_000);

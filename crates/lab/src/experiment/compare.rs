@@ -1,0 +1,133 @@
+//! Other stacks on the same links: this library, noq over several paths, and quinn, quiche and this library on
+//! each path alone.
+//!
+//! Other stacks are guests (`docs/guest-protocol.md`), built with `peers/build.sh guests`. Both ends of a run
+//! are the same stack with its defaults, but for the receive windows, which are the library's maximum for all.
+
+use core::time::Duration;
+use std::path::Path;
+
+use super::{End, Experiment, ExperimentError, Workload, named};
+use crate::guest::Programs;
+use crate::profile::{Settings, UnknownLayer, Variant};
+
+/// The experiments that belong together, as `anabranch lab run compare` runs them.
+pub const COMPARE: &[&str] = &[
+    "compare-2path-50mb",
+    "compare-3path-50mb",
+    "compare-2path-2mb",
+    "compare-3path-2mb",
+    "compare-2path-256kb",
+    "compare-3path-256kb",
+];
+
+/// Creates the comparison over the heterogeneous points of 2022 that `name` says, with its size.
+pub(super) fn compare(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+    let three = name.contains("3path");
+    let base = named(if three { "ccr22-heterogeneous-3path" } else { "ccr22-heterogeneous-2path" }, data)?;
+    let (bytes, size) = match name.rsplit('-').next() {
+        Some("256kb") => (256_000, "256 KB"),
+        Some("2mb") => (2_000_000, "2 MB"),
+        _ => (50_000_000, "50 MB"),
+    };
+    let paths = if three { 3 } else { 2 };
+    let (mut variants, others) = variants(paths)?;
+    let usual = variants.len();
+    variants.extend(others);
+    let points = base.about.rsplit("; ").next().unwrap_or_default();
+    Ok(Experiment {
+        name: name.to_owned(),
+        about: format!("{size} over {paths} different paths, this library beside other stacks; {points}"),
+        workload: Workload::Download { bytes, until: End::LastByte },
+        points: base.points,
+        variants,
+        usual,
+        repetitions: 1,
+        deadline: Duration::from_secs(1000),
+    })
+}
+
+/// Returns the variants that are run, and those on request.
+fn variants(paths: usize) -> Result<(Vec<Variant>, Vec<Variant>), UnknownLayer> {
+    let mut usual =
+        vec![own("anabranch-multiple", "multiple", &[])?, own("anabranch-single", "single", &[])?];
+    usual.push(guest("noq", &["guest-noq"], None));
+    for path in 0..paths {
+        usual.push(super::variant::single_path(&["default"], path)?);
+    }
+    for stack in ["quinn", "quiche"] {
+        let program = format!("guest-{stack}");
+        usual.extend((0..paths).map(|path| guest(&format!("{stack}-path-{path}"), &[&program], Some(path))));
+    }
+    let cubic = &["cubic"];
+    let mut others = vec![
+        own("anabranch-multiple-cubic", "multiple", cubic)?,
+        own("anabranch-single-cubic", "single", cubic)?,
+        guest("noq-bbr", &["guest-noq", "--congestion", "bbr"], None),
+    ];
+    for stack in ["quinn", "quiche"] {
+        let command = [&format!("guest-{stack}"), "--congestion", "bbr"];
+        others
+            .extend((0..paths).map(|path| guest(&format!("{stack}-bbr-path-{path}"), &command, Some(path))));
+    }
+    Ok((usual, others))
+}
+
+/// Creates a variant of this library, with another congestion controller if one is named.
+fn own(name: &str, numbering: &str, congestion: &[&str]) -> Result<Variant, UnknownLayer> {
+    let congestion = congestion.first().and_then(|name| name.parse().ok());
+    Variant::with(name, &["default", numbering], Settings { congestion, ..Settings::default() })
+}
+
+/// Creates a variant with guests at both ends, on one path alone if it is named.
+fn guest(name: &str, command: &[&str], path: Option<usize>) -> Variant {
+    let settings = Settings {
+        guest: Some(Programs::both(command)),
+        multipath: path.map(|_| false),
+        paths: path.map(|path| vec![path]),
+        ..Settings::default()
+    };
+    Variant { name: name.to_owned(), settings }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stack_meets_the_points_of_2022() {
+        for name in COMPARE {
+            let experiment = named(name, None).unwrap();
+            let paths = experiment.points[0].paths.len();
+            assert_eq!(experiment.points.len(), 95);
+            assert_eq!(experiment.usual_variants().len(), 3 + 3 * paths);
+            let Workload::Download { bytes, until: End::LastByte } = experiment.workload else {
+                panic!("{name}")
+            };
+            assert!(name.ends_with(match bytes {
+                256_000 => "256kb",
+                2_000_000 => "2mb",
+                _ => "50mb",
+            }));
+            for variant in &experiment.variants {
+                let used = variant.paths(paths).len();
+                let alone = variant.name.contains("-path-");
+                assert_eq!(used, if alone { 1 } else { paths }, "{}", variant.name);
+            }
+        }
+    }
+
+    #[test]
+    fn congestion_control_is_the_default_but_where_the_name_says_it() {
+        let experiment = named("compare-2path-50mb", None).unwrap();
+        let of = |name: &str| {
+            let variant = experiment.variants.iter().find(|variant| variant.name == name).unwrap();
+            variant.server().recovery().congestion().name().to_owned()
+        };
+        assert_eq!(of("anabranch-multiple-cubic"), "cubic");
+        assert_eq!(
+            of("anabranch-multiple"),
+            anabranch_transport::TransportConfig::default().recovery().congestion().name()
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! Programs of guests, and where they are.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+#[cfg(feature = "experiments")]
+use serde::{Deserialize, Serialize};
+
+/// Environment variable with a folder of guests' programs.
+const FOLDER: &str = "ANABRANCH_GUESTS";
+
+/// The programs of a pair of guests, each with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "experiments", derive(Deserialize, Serialize), serde(deny_unknown_fields))]
+pub struct Programs {
+    /// The client's.
+    pub client: Vec<String>,
+    /// The server's.
+    pub server: Vec<String>,
+}
+
+impl Programs {
+    /// Returns the programs of a stack that plays both ends with one.
+    pub fn both(command: &[&str]) -> Self {
+        let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
+        Self { client: command.clone(), server: command }
+    }
+
+    /// Returns the names of programs that are nowhere.
+    pub fn missing(&self) -> Vec<&str> {
+        let mut missing = Vec::new();
+        for program in [&self.client, &self.server].into_iter().filter_map(|command| command.first()) {
+            if locate(program).is_none() && !missing.contains(&program.as_str()) {
+                missing.push(program.as_str());
+            }
+        }
+        missing
+    }
+}
+
+/// Returns the file of a guest's `program`. A name with a slash in it is that of a file. Others are looked for
+/// in the folder that `ANABRANCH_GUESTS` names, where `peers/build.sh` puts them below the working directory,
+/// beside the running program, and in `PATH`.
+pub fn locate(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|file| file.is_file());
+    }
+    let built = Path::new("peers").join(program).join("target/release");
+    let beside = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::var_os(FOLDER).map(PathBuf::from).into_iter().chain([built]).chain(beside);
+    folders.chain(env::split_paths(&path)).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_by_name_and_by_file() {
+        assert_eq!(locate("/bin/sh"), Some(PathBuf::from("/bin/sh")));
+        assert!(locate("sh").is_some_and(|file| file.ends_with("sh")));
+        let programs = Programs::both(&["no-such-guest", "--fast"]);
+        assert_eq!(programs.missing(), ["no-such-guest"]);
+        assert!(Programs::both(&["/bin/sh"]).missing().is_empty());
+    }
+}

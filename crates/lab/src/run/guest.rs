@@ -1,0 +1,75 @@
+//! A download between two programs that speak the guest protocol.
+
+use anabranch_guest::Workload;
+use anabranch_wire::Side;
+
+use crate::guest::{GuestPair, Limits, Programs};
+use crate::record::Row;
+
+use super::scene::{RunResult, Scene, stalled};
+
+/// Counts of two guests, as far as their stacks have them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GuestCounts {
+    repeated_percent: Option<f64>,
+    lost_packets: Option<u64>,
+}
+
+impl GuestCounts {
+    /// Writes them down in place of what is counted in a connection of the library: there was none.
+    pub(super) fn fill(self, row: &mut Row) {
+        row.wire = "guest".to_owned();
+        row.retransmitted_percent = self.repeated_percent;
+        row.lost_packets = self.lost_packets;
+        row.max_times_sent = None;
+        row.mean_ranges = None;
+        row.limit_share = None;
+        row.ranges_histogram = Vec::new();
+        row.ack_bytes = None;
+        row.ack_frames = None;
+        row.spurious_losses = None;
+        row.blocked_s = None;
+        row.path_bytes = Vec::new();
+        row.path_lost = Vec::new();
+        row.path_rtt_s = Vec::new();
+    }
+}
+
+pub(super) fn play(scene: &Scene<'_>, bytes: u64, programs: &Programs) -> Result<RunResult, String> {
+    let links = scene.links()?;
+    #[cfg(test)]
+    scene.options.hook.iter().for_each(|hook| hook(scene.job));
+    let workload = Workload::Download { bytes };
+    let mut pair = GuestPair::new(scene.seed(), links, workload, programs, Limits::default())?;
+    let [client, server] = [pair.client, pair.server];
+    let outcome = pair.sim.run(scene.deadline(), |sim| {
+        let [client, server] = [client, server].map(|host| sim.guest(host));
+        client.done().is_some() || client.failure().is_some() || server.failure().is_some()
+    });
+    let now = pair.sim.now();
+    let end = pair.sim.guest(client);
+    let failure = match (end.done(), pair.failure(), outcome) {
+        (Some(_), _, _) if end.progress().delivered != bytes => {
+            format!("the client is done with {} of {bytes} bytes", end.progress().delivered)
+        }
+        (Some(_), _, _) => String::new(),
+        (None, Some(failure), _) => failure,
+        (None, None, outcome) => {
+            let why = stalled(outcome, now);
+            format!("{why}: {} of {bytes} bytes have come", end.progress().delivered)
+        }
+    };
+    let sender = pair.sim.guest(server).progress();
+    let percent = |repeated: u64| repeated as f64 * 100.0 / bytes as f64;
+    let counts = GuestCounts { repeated_percent: sender.repeated.map(percent), lost_packets: sender.lost };
+    let result = RunResult {
+        failure,
+        transfer_time: end.done(),
+        last_byte: end.done(),
+        handshake: end.connected(),
+        guest: Some(counts),
+        ..RunResult::default()
+    };
+    let links = pair.links.clone();
+    Ok(result.with_links(pair.sim.network(), &links, Side::Client))
+}

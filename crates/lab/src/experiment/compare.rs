@@ -5,9 +5,8 @@
 //! are the same stack with its defaults, but for the receive windows, which are the library's maximum for all.
 
 use core::time::Duration;
-use std::path::Path;
 
-use super::{End, Experiment, ExperimentError, Workload, named};
+use super::{End, Experiment, ExperimentError, Source, Workload, over};
 use crate::guest::Programs;
 use crate::profile::{Settings, UnknownLayer, Variant};
 
@@ -22,9 +21,9 @@ pub const COMPARE: &[&str] = &[
 ];
 
 /// Creates the comparison over the heterogeneous points of 2022 that `name` says, with its size.
-pub(super) fn compare(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
+pub(super) fn compare(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let three = name.contains("3path");
-    let base = named(if three { "ccr22-heterogeneous-3path" } else { "ccr22-heterogeneous-2path" }, data)?;
+    let base = over(if three { "ccr22-heterogeneous-3path" } else { "ccr22-heterogeneous-2path" }, source)?;
     let (bytes, size) = match name.rsplit('-').next() {
         Some("256kb") => (256_000, "256 KB"),
         Some("2mb") => (2_000_000, "2 MB"),
@@ -97,7 +96,7 @@ mod tests {
     #[test]
     fn every_stack_meets_the_points_of_2022() {
         for name in COMPARE {
-            let experiment = named(name, None).unwrap();
+            let experiment = over(name, Source::Drawn(0)).unwrap();
             let paths = experiment.points[0].paths.len();
             assert_eq!(experiment.points.len(), 95);
             assert_eq!(experiment.usual_variants().len(), 3 + 3 * paths);
@@ -119,7 +118,7 @@ mod tests {
 
     #[test]
     fn congestion_control_is_the_default_but_where_the_name_says_it() {
-        let experiment = named("compare-2path-50mb", None).unwrap();
+        let experiment = over("compare-2path-50mb", Source::Drawn(0)).unwrap();
         let of = |name: &str| {
             let variant = experiment.variants.iter().find(|variant| variant.name == name).unwrap();
             variant.server().recovery().congestion().name().to_owned()

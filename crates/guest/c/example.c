@@ -69,7 +69,10 @@ static void server(struct ag_step *step, struct ag_progress *progress) {
         if (most < sent) most = sent;
         if (timer <= step->now || timer == AG_NONE) timer = step->now + TIMEOUT;
     }
-    if (acked == hello.download) timer = AG_NONE;
+    if (acked == hello.download)
+        timer = AG_NONE;
+    else if (acked < sent && timer == AG_NONE)
+        timer = step->now + TIMEOUT; /* nothing new was left to send */
 }
 
 int main(void) {

@@ -89,3 +89,5 @@ pub mod tls;
 pub mod trace;
 #[cfg(feature = "sim")]
 pub mod transfer;
+
+pub use anabranch_wire::Time;

@@ -1,10 +1,12 @@
 //! Hosts that run another program: the library's own stack through the protocol does what it does in
 //! process, and what guests may not do ends their runs with a reason.
+#![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use std::net::SocketAddr;
 
 use anabranch_guest::{Answer, Datagram, Progress, Step, Workload};
 use anabranch_lab::app::{Dial, DownloadClient, DownloadServer, PathOpener};
+use anabranch_lab::design::MAX_PATHS;
 use anabranch_lab::guest::{Guest, GuestPair, Limits, Programs};
 use anabranch_lab::link::LinkSpec;
 use anabranch_lab::pair::{Pair, PairConfig, client_ip, server_address};
@@ -17,7 +19,7 @@ use anabranch_wire::Time;
 const OWN: &str = env!("CARGO_BIN_EXE_anabranch-lab-guest");
 const DEADLINE: Time = Time::from_millis(60_000);
 
-/// What two runs are compared by: packets and deadlines, how many bytes each link carried, the last byte.
+/// Observable course of a run: packets, bytes on each link, the last byte, the end.
 #[derive(Debug, PartialEq)]
 struct Course {
     packets: u64,
@@ -31,7 +33,7 @@ fn links(specs: &[&str]) -> Vec<LinkSpec> {
 }
 
 fn in_process(seed: u64, specs: &[&str], bytes: u64, numbering: Numbering) -> Course {
-    let multipath = MultipathConfig::default().with_numbering(numbering);
+    let multipath = MultipathConfig::default().with_max_paths(MAX_PATHS as u32).with_numbering(numbering);
     let transport = TransportConfig::default().with_multipath(multipath);
     let config =
         PairConfig { client: transport.clone(), server: transport, ..PairConfig::new(seed, links(specs)) };

@@ -189,7 +189,7 @@ mod tests {
         let upload = Workload::Upload { bytes: 1 };
         let competition = Workload::Competition { others: 1, length: Duration::from_secs(1), one_link: true };
         for (fault, words) in [
-            (converted("linux/tcp-vegas", &[path.clone()], &upload), "use tcp-cubic"),
+            (converted("linux/tcp-vegas", core::slice::from_ref(&path), &upload), "use tcp-cubic"),
             (converted("linux/tcp-cubic", &[path.clone(), path.clone()], &upload), "uses one path"),
             (converted("linux/tcp-cubic", &[jitter], &upload), "jitter"),
             (converted("linux/mptcp", &[path], &competition), "compete"),

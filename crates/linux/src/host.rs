@@ -184,7 +184,7 @@ fn report(output: &[u8]) -> Result<Report, BootError> {
 /// Returns the reason of a panic or the last line, without anything that could act on a terminal.
 fn last_words(text: &str) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let line = lines().find(|line| line.contains("panic")).or_else(|| lines().last()).unwrap_or("none");
+    let line = lines().find(|line| line.contains("panic")).or_else(|| lines().next_back()).unwrap_or("none");
     line.chars().filter(|c| !c.is_control()).take(MAX_QUOTE).collect()
 }
 

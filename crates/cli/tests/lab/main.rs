@@ -114,7 +114,10 @@ fn a_plan_is_run_and_summed_up() {
         "{text}"
     );
     // No paper has figures of this plan, so its own are drawn.
-    assert!(text.contains("figures: tiny-time") && text.contains("in all/figures"), "{text}");
+    assert!(
+        text.contains("figures: ") && text.contains(" tiny-time,") && text.contains("in all/figures"),
+        "{text}"
+    );
     let drawn = names(&place.path("all/figures"));
     for name in ["tiny-time.pdf", "tiny-time.png", "tiny-time.svg"] {
         assert!(drawn.iter().any(|one| one == name), "{drawn:?}");

@@ -17,6 +17,7 @@ pub(super) const PAPER: Paper = Paper {
     title: "The Packet Number Space Debate in Multipath QUIC (CCR 2022)",
     ablations: ABLATIONS,
     claims: &[D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13, D14, D15],
+    further: |_| &[],
 };
 
 /// Settings in which the profiles of 2022 differ from this library, or may differ from the stack of the study. Each is

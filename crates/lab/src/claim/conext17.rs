@@ -15,6 +15,7 @@ pub(super) const PAPER: Paper = Paper {
     title: "Multipath QUIC: Design and Evaluation (CoNEXT 2017)",
     ablations: &[],
     claims: &[Q1, Q2, Q3, Q4, Q5, Q6, Q7],
+    further,
 };
 
 const LOW: &str = "conext17-low-bdp-no-loss";
@@ -146,7 +147,7 @@ const Q6: Claim = Claim {
 };
 
 /// Returns further runs of a claim, without which the half about TCP is not judged.
-pub(super) fn further(id: &str) -> &'static [Need] {
+fn further(id: &str) -> &'static [Need] {
     match id {
         "Q2" => &[Need { experiment: LOW, variants: TCP }],
         "Q4" => &[Need { experiment: HIGH, variants: TCP }],

@@ -25,6 +25,8 @@ pub struct Paper {
     pub ablations: &'static [Ablation],
     /// Claims of the paper.
     pub claims: &'static [Claim],
+    /// Further runs of the claim with this short name. Without them, a part of it is not judged.
+    further: fn(&str) -> &'static [Need],
 }
 
 registry! {
@@ -137,7 +139,7 @@ impl Verdict {
 impl Claim {
     /// Returns further runs, without which a part of the claim is not judged.
     pub fn further(&self) -> &'static [Need] {
-        conext17::further(self.id)
+        paper_of(self.id).map_or(&[], |paper| (paper.further)(self.id))
     }
 
     /// Judges the claim by `results`.

@@ -14,6 +14,7 @@ pub(super) const PAPER: Paper = Paper {
     title: "Improving Encrypted Transport Protocol Designs: Deep Dive on the QUIC Case",
     ablations: &[],
     claims: &[R1, R2, R3, R4, R5],
+    further: |_| &[],
 };
 
 const NOT_MEASURED: Option<&str> = Some("is about the time of a processor, and nothing was measured");

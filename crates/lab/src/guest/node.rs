@@ -17,7 +17,7 @@ pub struct GuestNode {
     paths: Vec<(SocketAddr, SocketAddr)>,
     /// Number of the next step.
     number: u64,
-    /// What the guest said last.
+    /// State that the guest gave with its last answer.
     progress: Progress,
     connected: Option<Time>,
     done: Option<Time>,

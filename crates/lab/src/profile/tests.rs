@@ -75,7 +75,7 @@ fn a_fault_names_its_line_and_what_is_allowed() {
     );
     assert!(
         fault("\n\nrange = 5")
-            .starts_with("p.toml, line 3: unknown field `range`, expected one of `multipath`, ")
+            .starts_with("p.toml, line 3: unknown field `range`, expected one of `external`, ")
     );
     assert!(fault("multipath = 5").starts_with("p.toml, line 1: invalid type: integer `5`, expected"));
     assert_eq!(fault("multipath =\nx").lines().count(), 1);

@@ -4,37 +4,11 @@ use anabranch_guest::Workload;
 use anabranch_wire::Side;
 
 use crate::guest::{GuestPair, Limits, Programs};
-use crate::record::Row;
 
+use super::guest_counts::GuestCounts;
 use super::scene::{RunResult, Scene, stalled};
 
-/// Counts of two guests, as far as their stacks have them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct GuestCounts {
-    repeated_percent: Option<f64>,
-    lost_packets: Option<u64>,
-}
-
-impl GuestCounts {
-    /// Writes them down in place of what is counted in a connection of the library: there was none.
-    pub(super) fn fill(self, row: &mut Row) {
-        row.wire = "guest".to_owned();
-        row.retransmitted_percent = self.repeated_percent;
-        row.lost_packets = self.lost_packets;
-        row.max_times_sent = None;
-        row.mean_ranges = None;
-        row.limit_share = None;
-        row.ranges_histogram = Vec::new();
-        row.ack_bytes = None;
-        row.ack_frames = None;
-        row.spurious_losses = None;
-        row.blocked_s = None;
-        row.path_bytes = Vec::new();
-        row.path_lost = Vec::new();
-        row.path_rtt_s = Vec::new();
-    }
-}
-
+/// Runs the download.
 pub(super) fn play(scene: &Scene<'_>, bytes: u64, programs: &Programs) -> Result<RunResult, String> {
     let links = scene.links()?;
     #[cfg(test)]

@@ -4,6 +4,7 @@ mod competition;
 mod download;
 mod engine;
 mod guest;
+mod guest_counts;
 mod observe;
 mod qlog;
 mod requests;

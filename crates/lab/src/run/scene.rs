@@ -15,7 +15,7 @@ use crate::sim::{Outcome, Simulation};
 use crate::transfer::further_tuple;
 
 use super::RunOptions;
-use super::guest::GuestCounts;
+use super::guest_counts::GuestCounts;
 use super::observe::Recorder;
 use super::qlog;
 

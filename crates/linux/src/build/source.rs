@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::{PACKAGE, SERIES};
 
-/// Where Debian's package puts its archive.
+/// Archive that Debian's package installs.
 const DEBIAN: &str = "/usr/src/linux-source-6.12.tar.xz";
-/// Bytes of a Makefile that are looked at.
+/// Maximum number of bytes read from a Makefile.
 const MAX_MAKEFILE: usize = 1 << 20;
 
 /// The kernel's source.

@@ -1,4 +1,4 @@
-//! What the kernel counted of each connection or subflow (`sock_diag`), and of Multipath TCP.
+//! Counters that the kernel keeps for each connection or subflow (`sock_diag`) and for Multipath TCP.
 
 use std::fs;
 use std::io;

@@ -1,9 +1,11 @@
-//! What must hold of the guest and of its links.
+//! Checks of the guest and of its links.
+#![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use core::time::Duration;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 
+use anabranch_lab::Time;
 use anabranch_lab::design::PathDesign;
 use anabranch_lab::network::{Happening, HostId, Network};
 use anabranch_lab::random::Seed;
@@ -11,7 +13,6 @@ use anabranch_linux::build::Cache;
 use anabranch_linux::host::{Host, MAX_WALL};
 use anabranch_linux::train::{Car, HEADERS, train};
 use anabranch_linux::{Link, Order, Properties, Report, Way, Work};
-use anabranch_wire::Time;
 
 /// Reading the guest's clock and its system calls take virtual time: so much at most for one datagram.
 const CLOCK: Duration = Duration::from_micros(100);

@@ -52,7 +52,7 @@ fn a_guest_that_hangs_is_ended_with_everything_that_it_started() {
 fn answers_that_nobody_asked_for_are_noticed() {
     // An answer to step 5: kind, number, flags, four numbers, no reason, no datagrams.
     let zeros = r"\000".repeat(7 + 1 + 32 + 4);
-    let script = format!(r"printf '{WELCOME}'; printf '\055\000\000\000\004\005{zeros}'; sleep 9");
+    let script = format!(r"printf '{WELCOME}'; printf '\056\000\000\000\004\005{zeros}'; sleep 9");
     let mut process = shell(&script, Duration::from_secs(20)).unwrap();
     let step = Step { number: 0, now: 0, datagrams: Vec::new() };
     let fault = process.step(&step).err().unwrap();

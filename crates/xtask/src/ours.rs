@@ -17,7 +17,7 @@ pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
             Err(format!("{GIVEN}: there is no {}", given.display()))
         };
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = target(root);
     if fresh {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
@@ -28,4 +28,9 @@ pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
         }
     }
     Ok(target.join("release").join("anabranch"))
+}
+
+/// Returns the directory in which cargo puts its results.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

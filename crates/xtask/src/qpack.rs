@@ -109,7 +109,7 @@ fn ours(root: &Path) -> Result<Coder, String> {
         .args(["build", "--quiet", "--package", "anabranch-http3", "--example", "qpack_interop"])
         .current_dir(root);
     execute(&mut build)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = crate::ours::target(root);
     let program = target.join("debug/examples/qpack_interop");
     Ok(Coder { name: "anabranch", command: vec![program], dynamic: true })
 }

@@ -90,7 +90,7 @@ fn documented(root: &Path) -> Result<BTreeMap<String, Value>, String> {
 
 /// Returns the file that rustdoc writes for a library.
 fn json_file(root: &Path, library: &str) -> PathBuf {
-    root.join(format!("target/doc/{}.json", library.replace('-', "_")))
+    crate::ours::target(root).join(format!("doc/{}.json", library.replace('-', "_")))
 }
 
 /// Runs rustdoc with this process's arguments, if cargo calls this program as rustdoc. The JSON output of

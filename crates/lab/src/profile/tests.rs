@@ -124,7 +124,7 @@ fn the_horizon_of_the_layers_is_that_of_the_study() {
     assert_eq!(horizon(&["picoquic", "fixed", "multiple"]), Horizon::None);
     assert_eq!(
         Variant::of("x", &["picoquic", "fixed"]).unwrap().client().ack().path(),
-        AckPath::FastestAndAll
+        AckPath::FastestAndOpportunistic
     );
 }
 

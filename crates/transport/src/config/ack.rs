@@ -89,6 +89,9 @@ named! {
         InTurn = "in-turn";
         /// Working path with the lowest smoothed round-trip time, and at once every other path as well.
         FastestAndAll = "fastest-and-all";
+        /// Working path with the lowest smoothed round-trip time, and the next packet on each other path that is
+        /// sent for another reason.
+        FastestAndOpportunistic = "fastest-and-opportunistic";
     }
 }
 
@@ -213,7 +216,8 @@ mod tests {
         let error = "slowest".parse::<AckPath>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown path of acknowledgments: use one of same, soonest, fastest, all, in-turn, fastest-and-all"
+            "unknown path of acknowledgments: use one of same, soonest, fastest, all, in-turn, \
+             fastest-and-all, fastest-and-opportunistic"
         );
         for wrong in ["", "0", "-1", "1s/4", "ms/4", "5ms/", "5ms/x", "newest"] {
             assert!(wrong.parse::<Horizon>().is_err(), "{wrong:?}");

@@ -243,6 +243,16 @@ fn acknowledgments_go_out_on_the_fastest_path_and_at_once_on_the_others() {
 }
 
 #[test]
+fn opportunistic_copies_wait_for_a_packet_that_is_sent_anyway() {
+    let (_, watch) = download(AckPath::FastestAndOpportunistic);
+    for of in [FAST, SLOW] {
+        let (first, copies) = (watch.acks(of, FAST), watch.acks(of, SLOW));
+        // The client of a download sends hardly anything else.
+        assert!(first > 10 && copies * 5 <= first, "{first} and {copies} copies");
+    }
+}
+
+#[test]
 fn whichever_path_sends_takes_the_acknowledgments_of_all_along() {
     let (_, watch) = download_with(|transport| transport.ack.scope = AckScope::Connection);
     // The short path sends acknowledgments more often, and each time also for the other path.

@@ -36,7 +36,10 @@ impl Connection {
             self.write_ack(now, id, writer, tokens);
             return;
         }
-        if matches!(self.config.ack.path, AckPath::Fastest | AckPath::FastestAndAll) {
+        if matches!(
+            self.config.ack.path,
+            AckPath::Fastest | AckPath::FastestAndAll | AckPath::FastestAndOpportunistic
+        ) {
             self.paths.review_ack_path();
         }
         if self.config.ack.scope != AckScope::Path {

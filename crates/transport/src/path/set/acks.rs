@@ -94,7 +94,7 @@ impl PathSet {
         let multipath = self.multipath.as_ref()?;
         match self.config.ack.path {
             AckPath::Same | AckPath::Soonest | AckPath::All => None,
-            AckPath::Fastest | AckPath::FastestAndAll => {
+            AckPath::Fastest | AckPath::FastestAndAll | AckPath::FastestAndOpportunistic => {
                 let chosen = multipath.ack_path.filter(|id| self.list.get(*id).is_some_and(Path::is_working));
                 chosen.or_else(|| self.fastest())
             }
@@ -157,7 +157,7 @@ impl PathSet {
     /// other paths if the configuration demands them.
     pub(crate) fn owe_ack_copies(&mut self, of: PathId, carrier: PathId) {
         let all = match self.config.ack.path {
-            AckPath::All | AckPath::FastestAndAll => true,
+            AckPath::All | AckPath::FastestAndAll | AckPath::FastestAndOpportunistic => true,
             AckPath::Soonest => false,
             AckPath::InTurn => {
                 if let Some(multipath) = &mut self.multipath {

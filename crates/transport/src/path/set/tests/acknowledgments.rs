@@ -61,9 +61,13 @@ fn a_failing_path_has_its_acknowledgments_carried_elsewhere() {
 
 #[test]
 fn other_paths_repeat_an_acknowledgment_if_that_is_configured() {
-    for (ack, copies) in
-        [(AckPath::Same, 0), (AckPath::Fastest, 0), (AckPath::All, 1), (AckPath::FastestAndAll, 1)]
-    {
+    for (ack, copies) in [
+        (AckPath::Same, 0),
+        (AckPath::Fastest, 0),
+        (AckPath::All, 1),
+        (AckPath::FastestAndAll, 1),
+        (AckPath::FastestAndOpportunistic, 1),
+    ] {
         let mut set = measured(ack);
         set.owe_ack_copies(ONE, ZERO);
         assert_eq!(set.multipath.as_ref().unwrap().held_ack_copies(), copies, "{ack:?}");

@@ -25,6 +25,9 @@ pub trait Shape: Debug + Clone {
     const ALPHA: (u64, u64);
     /// Rule that ends the first slow start before packets are lost.
     type Exit: Exit;
+    /// `true` if losses of packets that were in flight when [`Self::Exit`] ended slow start are part of that end
+    /// and have no effect of their own.
+    const EXIT_COVERS_FLIGHT: bool = false;
 }
 
 /// Parameters of RFC 9438 §4.6 (β of 0.7), with HyStart++.
@@ -48,6 +51,19 @@ impl Shape for Study2022 {
     const BETA: (u64, u64) = (7, 8);
     const ALPHA: (u64, u64) = (1, 5);
     type Exit = RttRise;
+    const EXIT_COVERS_FLIGHT: bool = true;
+}
+
+/// Parameters of [`Study2022`], with a response to the losses that follow the end of slow start.
+#[cfg(feature = "research")]
+#[derive(Clone, Debug)]
+pub struct Study2022Strict;
+
+#[cfg(feature = "research")]
+impl Shape for Study2022Strict {
+    const BETA: (u64, u64) = Study2022::BETA;
+    const ALPHA: (u64, u64) = Study2022::ALPHA;
+    type Exit = RttRise;
 }
 
 /// CUBIC as specified in RFC 9438.
@@ -59,6 +75,8 @@ pub(super) type Cubic = CubicLike<Rfc9438>;
 pub struct CubicLike<S: Shape> {
     curve: Curve,
     exit: Option<S::Exit>,
+    /// Time at which `exit` ended slow start.
+    exited: Option<Time>,
     recovering: bool,
     /// Curve before the last congestion event.
     saved: Curve,
@@ -96,7 +114,14 @@ impl<S: Shape> CubicLike<S> {
     /// Creates the controller of a new path.
     pub fn new(start: &Start) -> Self {
         let curve = Curve { window: start.window, ssthresh: u64::MAX, max: 0, prior: 0, epoch: None };
-        Self { curve, exit: Some(S::Exit::default()), recovering: false, saved: curve, last_acked: start.now }
+        Self {
+            curve,
+            exit: Some(S::Exit::default()),
+            exited: None,
+            recovering: false,
+            saved: curve,
+            last_acked: start.now,
+        }
     }
 
     fn slow_start(&mut self, ack: &Acked<'_>) {
@@ -111,6 +136,7 @@ impl<S: Shape> CubicLike<S> {
                 curve.window = exit.window_after(curve.window).max(MIN_WINDOW_PACKETS * ack.mtu);
                 curve.ssthresh = curve.window;
                 self.exit = None;
+                self.exited = Some(ack.now);
             }
         }
     }
@@ -196,6 +222,9 @@ impl<S: Shape> Controller for CubicLike<S> {
 
     fn on_congestion(&mut self, event: &Congested, _siblings: &[Sibling]) {
         self.saved = self.curve;
+        if S::EXIT_COVERS_FLIGHT && self.exited.is_some_and(|exited| event.sent_time <= exited) {
+            return;
+        }
         self.exit = None;
         let (window, beta) = (self.curve.window, S::BETA);
         // RFC 9438 §4.7, fast convergence: a flow whose window shrinks releases bandwidth for new flows.

@@ -134,6 +134,8 @@ pub struct LostPacket {
 pub struct Congested {
     /// Time at which congestion was detected.
     pub now: Time,
+    /// Time at which the packet was sent whose loss or CE mark began the event.
+    pub sent_time: Time,
     /// `true` if CE marks reported it, `false` if a loss did.
     pub ce: bool,
     /// Bytes in flight.
@@ -312,12 +314,21 @@ registry! {
     /// the round-trip time has risen by a quarter.
     #[cfg(feature = "research")]
     Cubic2022(cubic::CubicLike<cubic::Study2022>) = "cubic-2022";
+    /// `cubic-2022`, except that it responds to losses of packets that were in flight when slow start ended.
+    #[cfg(feature = "research")]
+    Cubic2022Strict(cubic::CubicLike<cubic::Study2022Strict>) = "cubic-2022-strict";
     /// BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(bbr::Bbr) = "bbr" in mod bbr;
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), for comparison. It hardly responds to
-    /// losses.
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), for comparison. After losses it sends for
+    /// one round trip only as many bytes as are delivered.
     #[cfg(feature = "research")]
-    Bbr1(bbr1::Bbr1) = "bbr1" in mod bbr1;
+    Bbr1(bbr1::Bbr1<bbr1::Conserving>) = "bbr1" in mod bbr1;
+    /// `bbr1` that does not respond to losses unless congestion is persistent.
+    #[cfg(feature = "research")]
+    Bbr1Blind(bbr1::Bbr1<bbr1::Blind>) = "bbr1-blind";
+    /// `bbr1` that also detects token-bucket policers, as the senders of Linux and of the 2022 study do.
+    #[cfg(feature = "research")]
+    Bbr1Policed(bbr1::Bbr1<bbr1::Policed>) = "bbr1-policed";
     /// LIA (RFC 6356): coupled. All paths together grow like one NewReno flow on the best path.
     Lia(aimd::Aimd<lia::Lia>) = "lia" in mod lia;
     /// OLIA (draft-khalili-mptcp-congestion-control): coupled. Moves traffic to the better paths.

@@ -198,6 +198,7 @@ impl<T: Clone> Recovery<T> {
         out.congestion_event = true;
         let event = Congested {
             now,
+            sent_time,
             ce,
             in_flight: self.bytes_in_flight,
             delivered: self.sampler.delivered(),

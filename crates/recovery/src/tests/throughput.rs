@@ -6,12 +6,15 @@ use crate::{Controller, State};
 
 const MBIT: u64 = 125_000;
 
-const EVERY: [Algorithm; 8] = [
+const EVERY: [Algorithm; 11] = [
     Algorithm::NewReno,
     Algorithm::Cubic,
     Algorithm::Cubic2022,
+    Algorithm::Cubic2022Strict,
     Algorithm::Bbr,
     Algorithm::Bbr1,
+    Algorithm::Bbr1Blind,
+    Algorithm::Bbr1Policed,
     Algorithm::Lia,
     Algorithm::Olia,
     Algorithm::Balia,

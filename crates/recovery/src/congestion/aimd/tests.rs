@@ -173,7 +173,15 @@ fn ack<R: Rule>(controller: &mut Aimd<R>, utilised: bool, siblings: &[Sibling]) 
 
 fn congestion<R: Rule>(controller: &mut Aimd<R>, siblings: &[Sibling]) {
     let own = Sibling { window: controller.window(), ..path(0, 100, 0, 50) };
-    let event = Congested { now: Time::ZERO, ce: false, in_flight: 0, delivered: 0, mtu: MTU, own };
+    let event = Congested {
+        now: Time::ZERO,
+        sent_time: Time::ZERO,
+        ce: false,
+        in_flight: 0,
+        delivered: 0,
+        mtu: MTU,
+        own,
+    };
     controller.on_congestion(&event, siblings);
 }
 

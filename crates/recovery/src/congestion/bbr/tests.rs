@@ -191,8 +191,15 @@ fn spurious_losses_restore_bounds_and_phase() {
     rounds.bbr.state = State::ProbeBwUp;
     let own =
         Sibling { window: 0, smoothed_rtt: ms(100), mtu: 1000, bytes_since_loss: 0, bytes_between_losses: 0 };
-    let event =
-        Congested { now: rounds.now, ce: false, in_flight: 0, delivered: rounds.delivered, mtu: MTU, own };
+    let event = Congested {
+        now: rounds.now,
+        sent_time: rounds.now,
+        ce: false,
+        in_flight: 0,
+        delivered: rounds.delivered,
+        mtu: MTU,
+        own,
+    };
     rounds.bbr.on_congestion(&event, &[]);
     rounds.bbr.bounds = Bounds { long_term: 1, short_bandwidth: 1, short_inflight: 1 };
     rounds.bbr.start_down(rounds.now, rounds.delivered);

@@ -1,12 +1,15 @@
 //! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as Linux and picoquic used it for years.
 //! Pacing rate and window depend on the largest delivery rate of ten rounds and the smallest round-trip time
-//! of ten seconds. Losses have no effect unless congestion is persistent. Section numbers are those of the
-//! draft.
+//! of ten seconds. The response to losses is a parameter. Section numbers are those of the draft.
 
+mod policer;
+
+use core::fmt::Debug;
 use core::time::Duration;
 
 use anabranch_wire::Time;
 
+use self::policer::Policer;
 use super::jitter::Jitter;
 use super::plateau::Plateau;
 use super::rounds::Rounds;
@@ -35,9 +38,47 @@ const MIN_PIPE_PACKETS: u64 = 4;
 /// Maximum number of bytes of one send (§4.2.2).
 const MAX_QUANTUM: u64 = 64 * 1024;
 
+/// Response to losses before congestion is persistent.
+pub trait LossResponse: Clone + Debug + Default + Send + Sync + 'static {
+    /// `true` if each byte that is sent in the round after a loss replaces one that was delivered (§4.2.3.4).
+    const CONSERVES: bool;
+
+    /// Records the loss of a packet of `bytes` bytes.
+    fn on_lost(&mut self, _bytes: u64) {}
+
+    /// Records an acknowledgment. `cruising` is `true` in ProbeBW. Returns whether a rate limit was lifted.
+    fn on_acked(&mut self, _ack: &Acked<'_>, _round_start: bool, _cruising: bool) -> bool {
+        false
+    }
+
+    /// Returns the rate in bytes per second that takes the place of the measured bandwidth.
+    fn rate_limit(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Response that the draft specifies: one round of packet conservation.
+#[derive(Clone, Debug, Default)]
+pub struct Conserving;
+
+impl LossResponse for Conserving {
+    const CONSERVES: bool = true;
+}
+
+/// No response.
+#[derive(Clone, Debug, Default)]
+pub struct Blind;
+
+impl LossResponse for Blind {
+    const CONSERVES: bool = false;
+}
+
+/// Packet conservation, and detection of policers.
+pub(super) type Policed = Policer;
+
 /// BBR version 1.
 #[derive(Clone, Debug)]
-pub struct Bbr1 {
+pub struct Bbr1<L: LossResponse = Conserving> {
     state: State,
     window: u64,
     initial_window: u64,
@@ -55,16 +96,18 @@ pub struct Bbr1 {
     cycle_index: usize,
     cycle_stamp: Time,
     lost_since_ack: bool,
+    loss_response: L,
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
     /// Window before ProbeRTT or conservation reduced it.
     prior_window: u64,
-    /// `true` for one round after persistent congestion: each byte sent replaces one that was delivered.
+    /// `true` for one round after a loss or persistent congestion: each byte sent replaces one that was
+    /// delivered.
     conserving: bool,
     idle_restart: bool,
 }
 
-impl Bbr1 {
+impl<L: LossResponse> Bbr1<L> {
     /// Creates the controller of a new path.
     pub fn new(start: &Start) -> Self {
         // §4.2.1: a round-trip time of one millisecond is assumed before the first sample. The window limits
@@ -87,6 +130,7 @@ impl Bbr1 {
             cycle_index: 0,
             cycle_stamp: start.now,
             lost_since_ack: false,
+            loss_response: L::default(),
             probe_rtt_done: None,
             probe_rtt_round_done: false,
             prior_window: 0,
@@ -95,11 +139,17 @@ impl Bbr1 {
         }
     }
 
+    /// Returns the rate at which the path delivers, in bytes per second.
+    fn bandwidth(&self) -> u64 {
+        self.loss_response.rate_limit().unwrap_or_else(|| self.bandwidth.get())
+    }
+
     fn pacing_gain(&self) -> u64 {
         match self.state {
             State::Startup => HIGH_GAIN,
             State::Drain => DRAIN_GAIN,
             State::ProbeRtt => UNIT,
+            _ if self.loss_response.rate_limit().is_some() => UNIT,
             _ => CYCLE[self.cycle_index],
         }
     }
@@ -122,7 +172,7 @@ impl Bbr1 {
         if self.min_rtt == Duration::MAX {
             return self.initial_window;
         }
-        let product = bytes_in(self.bandwidth.get(), self.min_rtt).saturating_mul(gain) / UNIT;
+        let product = bytes_in(self.bandwidth(), self.min_rtt).saturating_mul(gain) / UNIT;
         product.saturating_add(3 * self.quantum())
     }
 
@@ -266,9 +316,23 @@ impl Bbr1 {
         self.prior_window = if is_cut { self.prior_window.max(self.window) } else { self.window };
     }
 
+    /// Limits the window to `window` bytes for a round, in which sent bytes replace delivered ones (§4.2.3.4).
+    fn conserve(&mut self, window: u64) {
+        self.save_window();
+        self.conserving = true;
+        self.rounds.start(self.delivered);
+        self.window = window;
+    }
+
+    /// Ends packet conservation (§4.2.3.4, BBRRestoreCwnd).
+    fn restore_window(&mut self) {
+        self.conserving = false;
+        self.window = self.window.max(self.prior_window);
+    }
+
     /// Sets the pacing rate (§4.2.1). It does not decrease until the pipe has been full once.
     fn set_pace(&mut self, gain: u64) {
-        let rate = self.bandwidth.get().saturating_mul(gain) / UNIT;
+        let rate = self.bandwidth().saturating_mul(gain) / UNIT;
         if rate > 0 && (self.plateau.reached || rate > self.pacing_rate) {
             self.pacing_rate = rate;
         }
@@ -277,8 +341,7 @@ impl Bbr1 {
     /// Sets the window (§4.2.3.6).
     fn set_window(&mut self, ack: &Acked<'_>, round_start: bool) {
         if self.conserving && round_start {
-            self.conserving = false;
-            self.window = self.window.max(self.prior_window);
+            self.restore_window();
         }
         let target = self.inflight(self.window_gain());
         if self.conserving {
@@ -295,7 +358,7 @@ impl Bbr1 {
     }
 }
 
-impl Controller for Bbr1 {
+impl<L: LossResponse> Controller for Bbr1<L> {
     fn on_sent(&mut self, packet: &Departure) {
         // §4.3.4.4: a restart from idle must not build a queue.
         if packet.in_flight == 0 && packet.app_limited {
@@ -308,26 +371,39 @@ impl Controller for Bbr1 {
 
     fn on_acked(&mut self, ack: &Acked<'_>, _siblings: &[Sibling]) {
         let round_start = self.measure(ack);
+        if self.loss_response.on_acked(ack, round_start, self.is_probe_bw()) && self.is_probe_bw() {
+            self.start_probe_bw(ack.now);
+        }
         self.advance_phase(ack, round_start);
         self.set_pace(self.pacing_gain());
         self.set_window(ack, round_start);
     }
 
-    fn on_lost(&mut self, _packet: &LostPacket) {
+    fn on_lost(&mut self, packet: &LostPacket) {
         self.lost_since_ack = true;
+        self.loss_response.on_lost(packet.bytes);
+        if L::CONSERVES && self.conserving {
+            self.window = self.window.saturating_sub(packet.bytes).max(self.min_pipe());
+        }
     }
 
-    fn on_congestion(&mut self, _event: &Congested, _siblings: &[Sibling]) {}
+    /// Begins packet conservation if a packet was lost.
+    fn on_congestion(&mut self, event: &Congested, _siblings: &[Sibling]) {
+        if L::CONSERVES && !event.ce {
+            self.conserve((event.in_flight + event.mtu).max(self.min_pipe()));
+        }
+    }
 
-    fn on_spurious(&mut self, _now: Time) {}
+    fn on_spurious(&mut self, _now: Time) {
+        if L::CONSERVES && self.conserving {
+            self.restore_window();
+        }
+    }
 
     /// Reduces the window as TCP does after a retransmission timeout (§4.2.3.4). It is restored after a round
     /// of conservation.
     fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
-        self.save_window();
-        self.conserving = true;
-        self.rounds.start(self.delivered);
-        self.window = MIN_PIPE_PACKETS * mtu;
+        self.conserve(MIN_PIPE_PACKETS * mtu);
     }
 
     fn window(&self) -> u64 {

@@ -1,3 +1,4 @@
+use super::policer::MAX_ROUNDS;
 use super::*;
 use crate::congestion::RateSample;
 use crate::rtt::Rtt;
@@ -9,8 +10,8 @@ const fn ms(n: u64) -> Duration {
 }
 
 /// Path with a round-trip time of 100 ms and one acknowledgment per round trip.
-struct Path {
-    bbr: Bbr1,
+struct Path<L: LossResponse = Conserving> {
+    bbr: Bbr1<L>,
     now: Time,
     delivered: u64,
     /// Bytes in flight before and after the next acknowledgment.
@@ -18,7 +19,7 @@ struct Path {
     rtt: Duration,
 }
 
-impl Path {
+impl<L: LossResponse> Path<L> {
     fn new(seed: u64) -> Self {
         let start = Start { now: Time::ZERO, window: 10 * MTU, mtu: MTU, rtt: ms(333), seed };
         Self { bbr: Bbr1::new(&start), now: Time::ZERO, delivered: 0, in_flight: (0, 0), rtt: ms(100) }
@@ -76,6 +77,19 @@ impl Path {
         path
     }
 
+    fn congest(&mut self, ce: bool, in_flight: u64) {
+        let (now, delivered) = (self.now, self.delivered);
+        let own = Sibling {
+            window: self.bbr.window(),
+            smoothed_rtt: ms(100),
+            mtu: 1000,
+            bytes_since_loss: 0,
+            bytes_between_losses: 0,
+        };
+        let event = Congested { now, sent_time: now, ce, in_flight, delivered, mtu: MTU, own };
+        self.bbr.on_congestion(&event, &[]);
+    }
+
     fn lose(&mut self) {
         self.bbr.on_lost(&LostPacket {
             now: self.now,
@@ -91,7 +105,7 @@ impl Path {
 
 #[test]
 fn startup_paces_at_two_over_ln_two() {
-    let mut path = Path::new(1);
+    let mut path = Path::<Conserving>::new(1);
     assert_eq!(path.bbr.pacing_rate(), Some(28_850_000), "ten packets in a millisecond");
     path.round(50_000);
     assert_eq!(path.bbr.pacing_rate(), Some(288_500), "ten packets per round trip");
@@ -103,7 +117,7 @@ fn startup_paces_at_two_over_ln_two() {
 
 #[test]
 fn startup_ends_after_three_rounds_without_a_quarter_more_and_drain_when_the_queue_is_gone() {
-    let mut path = Path::new(1);
+    let mut path = Path::<Conserving>::new(1);
     for rate in [100_000, 125_000, 160_000, 200_000, 230_000, 240_000] {
         path.round(rate);
     }
@@ -123,14 +137,14 @@ fn startup_ends_after_three_rounds_without_a_quarter_more_and_drain_when_the_que
 
 #[test]
 fn an_idle_application_does_not_end_startup() {
-    let mut path = Path::new(1);
+    let mut path = Path::<Conserving>::new(1);
     (0..20).for_each(|_| path.step(ms(101), 100_000, true));
     assert_eq!(path.bbr.state(), State::Startup);
 }
 
 #[test]
 fn the_cycle_has_eight_phases_of_a_round_trip() {
-    let mut path = Path::converged(1, 1_000_000);
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
     path.in_flight = (1_000_000, 100_000);
     while path.bbr.state() != State::ProbeBwUp {
         path.round(1_000_000);
@@ -146,7 +160,7 @@ fn the_cycle_has_eight_phases_of_a_round_trip() {
 
 #[test]
 fn probing_up_lasts_until_it_was_tried_or_met_a_loss() {
-    let mut path = Path::converged(1, 1_000_000);
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
     path.in_flight = (1_000_000, 100_000);
     while path.bbr.state() != State::ProbeBwUp {
         path.round(1_000_000);
@@ -168,7 +182,7 @@ fn probing_up_lasts_until_it_was_tried_or_met_a_loss() {
 fn no_cycle_starts_by_sending_less_and_seeds_differ() {
     let mut states = Vec::new();
     for seed in 0..64 {
-        let path = Path::converged(seed, 1_000_000);
+        let path = Path::<Conserving>::converged(seed, 1_000_000);
         assert_ne!(path.bbr.state(), State::ProbeBwDown);
         states.push(path.bbr.cycle_index);
     }
@@ -190,7 +204,7 @@ fn bandwidth_is_remembered_for_ten_rounds() {
     assert_eq!(max.get(), 300);
     max.update(1_000_000, 7);
     assert_eq!(max.get(), 7, "everything else is too old");
-    let mut path = Path::converged(1, 1_000_000);
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
     (0..9).for_each(|_| path.round(600_000));
     assert_eq!(path.bbr.bandwidth.get(), 1_000_000);
     path.round(600_000);
@@ -199,7 +213,7 @@ fn bandwidth_is_remembered_for_ten_rounds() {
 
 #[test]
 fn an_application_limited_sample_only_counts_if_it_is_larger() {
-    let mut path = Path::converged(1, 1_000_000);
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
     (0..30).for_each(|_| path.step(ms(101), 300_000, true));
     assert_eq!(path.bbr.bandwidth.get(), 1_000_000, "idle rounds push nothing out");
     path.step(ms(101), 1_200_000, true);
@@ -208,7 +222,7 @@ fn an_application_limited_sample_only_counts_if_it_is_larger() {
 
 #[test]
 fn the_path_is_emptied_to_four_packets_for_200_ms_after_ten_seconds() {
-    let mut path = Path::converged(1, 1_000_000);
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
     let window = 200_000 + 6_000;
     path.in_flight = (150_000, 100_000);
     path.rtt = ms(120);
@@ -232,22 +246,101 @@ fn the_path_is_emptied_to_four_packets_for_200_ms_after_ten_seconds() {
 }
 
 #[test]
-fn losses_and_marks_change_nothing() {
-    let mut path = Path::converged(1, 1_000_000);
+fn losses_and_marks_change_nothing_for_a_blind_sender() {
+    let mut path = Path::<Blind>::converged(1, 1_000_000);
     let before = (path.bbr.window(), path.bbr.pacing_rate());
-    let own =
-        Sibling { window: 0, smoothed_rtt: ms(100), mtu: 1000, bytes_since_loss: 0, bytes_between_losses: 0 };
-    for ce in [false, true] {
-        let event = Congested { now: path.now, ce, in_flight: 0, delivered: 0, mtu: MTU, own };
-        path.bbr.on_congestion(&event, &[]);
-    }
+    path.congest(false, 50_000);
+    path.congest(true, 50_000);
     path.lose();
     assert_eq!(before, (path.bbr.window(), path.bbr.pacing_rate()));
 }
 
 #[test]
+fn a_loss_is_followed_by_a_round_in_which_sent_bytes_replace_delivered_ones() {
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
+    path.round(1_000_000);
+    let before = (path.bbr.window(), path.bbr.pacing_rate());
+    path.congest(true, 50_000);
+    assert_eq!(before, (path.bbr.window(), path.bbr.pacing_rate()), "a mark is no loss");
+    path.congest(false, 50_000);
+    assert_eq!(path.bbr.window(), 51_000);
+    path.lose();
+    assert_eq!(path.bbr.window(), 50_000);
+    assert_eq!(before.1, path.bbr.pacing_rate());
+    // Acknowledged before the round ends.
+    path.bbr.rounds.start(path.delivered + 1);
+    path.in_flight = (50_000, 47_000);
+    path.step(ms(10), 50_000, false);
+    assert_eq!(path.bbr.window(), 52_000, "47,000 in flight and 5,000 delivered");
+    path.step(ms(91), 1_000_000, false);
+    assert_eq!(path.bbr.window(), before.0);
+}
+
+#[test]
+fn a_spurious_loss_gives_the_window_back() {
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
+    path.round(1_000_000);
+    let before = path.bbr.window();
+    path.congest(false, 50_000);
+    path.bbr.on_spurious(path.now);
+    assert_eq!(path.bbr.window(), before);
+}
+
+/// Loses a fifth of the bytes of `rounds` rounds that deliver `rate` bytes per second.
+fn police(path: &mut Path<Policed>, rounds: u32, rate: u64) {
+    for _ in 0..rounds {
+        (0..rate / 10 / 4 / MTU).for_each(|_| path.lose());
+        path.round(rate);
+    }
+}
+
+#[test]
+fn two_intervals_of_the_same_rate_with_many_losses_are_a_policer() {
+    let mut path = Path::<Policed>::converged(1, 1_000_000);
+    police(&mut path, 9, 400_000);
+    // Rounds of 101 ms.
+    let rate = 400_000 * 100 / 101;
+    assert_eq!(path.bbr.pacing_rate().map(|pace| pace.abs_diff(rate) < rate / 100), Some(true));
+    for _ in 0..20 {
+        path.round(1_000_000);
+        assert!(path.bbr.pacing_rate().unwrap() < 410_000, "it does not probe");
+    }
+    (0..40).for_each(|_| path.round(1_000_000));
+    assert!(path.bbr.pacing_rate().unwrap() >= 750_000, "it probes again after 48 rounds");
+}
+
+#[test]
+fn intervals_of_different_rates_or_few_losses_are_none() {
+    let mut path = Path::<Policed>::converged(1, 1_000_000);
+    police(&mut path, 5, 400_000);
+    police(&mut path, 5, 600_000);
+    assert_eq!(path.bbr.loss_response.rate_limit(), None, "different rates");
+    let mut path = Path::<Policed>::converged(1, 1_000_000);
+    for _ in 0..12 {
+        path.lose();
+        path.round(400_000);
+    }
+    assert_eq!(path.bbr.loss_response.rate_limit(), None, "one of forty packets");
+}
+
+#[test]
+fn intervals_of_more_than_max_rounds_are_dropped() {
+    let limit_after = |quiet| {
+        let mut path = Path::<Policed>::converged(1, 1_000_000);
+        police(&mut path, 5, 400_000);
+        (0..quiet).for_each(|_| path.round(400_000));
+        // As many losses as would do for the whole interval.
+        (0..20 * MAX_ROUNDS).for_each(|_| path.lose());
+        path.round(400_000);
+        path.bbr.loss_response.rate_limit()
+    };
+    assert!(limit_after(MAX_ROUNDS - 2).is_some());
+    assert_eq!(limit_after(MAX_ROUNDS + 1), None);
+}
+
+#[test]
 fn persistent_congestion_is_followed_by_a_round_of_conservation() {
-    let mut path = Path::converged(1, 1_000_000);
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
     path.round(1_000_000);
     let window = path.bbr.window();
     path.bbr.on_persistent_congestion(path.now, MTU);
@@ -265,7 +358,7 @@ fn persistent_congestion_is_followed_by_a_round_of_conservation() {
 
 #[test]
 fn a_restart_from_idle_keeps_the_pace_at_the_estimate_and_does_not_probe_the_round_trip() {
-    let mut path = Path::converged(1, 1_000_000);
+    let mut path = Path::<Conserving>::converged(1, 1_000_000);
     path.in_flight = (1_000_000, 100_000);
     while path.bbr.state() != State::ProbeBwUp {
         path.round(1_000_000);

@@ -39,7 +39,8 @@ fn ack(cubic: &mut impl Controller, now: Time, bytes: u64, rtt: Duration, utilis
 }
 
 fn congestion(cubic: &mut impl Controller, now: Time) {
-    let event = Congested { now, ce: false, in_flight: 0, delivered: 0, mtu: MTU, own: own() };
+    let event =
+        Congested { now, sent_time: now, ce: false, in_flight: 0, delivered: 0, mtu: MTU, own: own() };
     cubic.on_congestion(&event, &[]);
 }
 
@@ -175,6 +176,32 @@ fn the_sender_of_2022_gives_up_an_eighth_and_leaves_slow_start_when_round_trips_
         ack(&mut cubic, now, MTU, ms(130), true);
     }
     assert_eq!(cubic.state(), State::CongestionAvoidance);
+}
+
+#[test]
+fn the_end_of_slow_start_covers_the_losses_of_packets_in_flight() {
+    fn windows<S: Shape>() -> [u64; 3] {
+        let start = Start { now: Time::ZERO, window: 100 * MTU, mtu: MTU, rtt: ms(100), seed: 0 };
+        let mut cubic = CubicLike::<S>::new(&start);
+        let mut now = Time::ZERO;
+        for rtt in [100; 10].into_iter().chain([130; 13]) {
+            now += ms(2);
+            ack(&mut cubic, now, MTU, ms(rtt), true);
+        }
+        assert_eq!(cubic.state(), State::CongestionAvoidance);
+        let after = cubic.window();
+        let mut lose = |sent_time| {
+            let event =
+                Congested { now, sent_time, ce: false, in_flight: 0, delivered: 0, mtu: MTU, own: own() };
+            cubic.on_congestion(&event, &[]);
+            cubic.window()
+        };
+        [after, lose(now), lose(now + ms(1))]
+    }
+    let [after, in_flight, later] = windows::<Study2022>();
+    assert_eq!((in_flight, later), (after, after * 7 / 8));
+    let [after, in_flight, later] = windows::<Study2022Strict>();
+    assert_eq!((in_flight, later), (after * 7 / 8, after * 7 / 8 * 7 / 8));
 }
 
 mod hystart {

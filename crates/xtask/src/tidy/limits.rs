@@ -17,7 +17,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("wire/src/parameters/mod.rs", "MAX_ACK_DELAY_EXPONENT", "RFC 9000 §18.2"),
     ("tls/src/hkdf.rs", "MAX_SECRET_LEN", "the longest hash in use"),
     ("recovery/src/congestion/bbr/mod.rs", "MAX_QUANTUM", "a sender's burst"),
-    ("recovery/src/congestion/bbr1.rs", "MAX_QUANTUM", "a sender's burst"),
+    ("recovery/src/congestion/bbr1/mod.rs", "MAX_QUANTUM", "a sender's burst"),
     ("recovery/src/congestion/bbr/phase.rs", "MAX_RENO_ROUNDS", "a controller's time"),
     ("recovery/src/congestion/hystart.rs", "MAX_RTT_THRESH", "RFC 9406 §4.3"),
     ("recovery/src/congestion/hystart.rs", "MAX_FILL", "a ratio"),

@@ -13,7 +13,7 @@ const WIDE: [(&str, &str, &str); 4] = [
     ("crates/lab/src/profile/settings.rs", "Settings", "one field for each setting that a profile may name"),
     ("crates/lab/src/record/mod.rs", "Row", "one field for each column of results"),
     ("crates/recovery/src/congestion/bbr/mod.rs", "Bbr", "the state variables of draft-ietf-ccwg-bbr"),
-    ("crates/recovery/src/congestion/bbr1.rs", "Bbr1", "the state variables of the first version of BBR"),
+    ("crates/recovery/src/congestion/bbr1/mod.rs", "Bbr1", "the state variables of the first version of BBR"),
 ];
 
 /// Reports structs with more fields, and functions with more parameters, outside of tests.

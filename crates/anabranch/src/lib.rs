@@ -78,7 +78,8 @@ pub use anabranch_transport::{
     ConnectError as ConnectRefusal, ConnectionError, ConnectionStats, EndpointConfig, FourTuple, IdleReason,
     LossScan, MAX_PATHS, MigrateError, MultipathConfig, Numbering, NumberingChoice, Obstacle,
     OpenPathError as PathRefusal, PathError, PathInfo, PathState, PathStatus, PathTotals, PreferredAddresses,
-    RetryPolicy, ServerConfig, Silence, TransportConfig, TransportError, UnknownName, WindowRule,
+    REORDERING_DELAYS, REORDERING_DISTANCES, ReorderingStats, RetryPolicy, ServerConfig, Silence,
+    TransportConfig, TransportError, UnknownName, WindowRule,
 };
 pub use anabranch_wire::{
     ConnectionId, Dir, InvalidSetting, PathId, RegisterError, Side, StreamId, TransportErrorCode, VarInt,

@@ -27,6 +27,7 @@ mod paths;
 mod perf;
 mod pin;
 mod rate;
+mod reordering;
 mod screen;
 mod serve;
 mod server;

@@ -96,5 +96,6 @@ pub use flow::WindowRule;
 pub use named::UnknownName;
 pub use path::{
     AckStats, AlternativeAddress, AnnounceError, Closure, IdleReason, MAX_CLOSED_PATHS, MigrateError,
-    OpenPathError, PathError, PathInfo, PathState, PathStatus, PathTotals, SocketBlock,
+    OpenPathError, PathError, PathInfo, PathState, PathStatus, PathTotals, REORDERING_DELAYS,
+    REORDERING_DISTANCES, ReorderingStats, SocketBlock,
 };

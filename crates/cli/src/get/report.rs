@@ -13,6 +13,7 @@ use super::origin::Origin;
 use crate::exit::{self, Failure, Result};
 use crate::multipath;
 use crate::output::hex;
+use crate::reordering;
 
 /// Results of all downloads, in the order of the command line.
 pub(super) struct Report {
@@ -147,6 +148,7 @@ fn facts(job: &Job, done: &Done) -> Value {
         "zero_rtt_accepted": done.early_data,
         "continued": done.continued,
         "ordered_ratio": stats.ordered_ratio(),
+        "reordering": reordering::facts(&stats.reordering()),
         "placed_bytes": stats.received.placed,
         "copied_bytes": stats.received.copied,
         "restored_bytes": stats.received.restored,

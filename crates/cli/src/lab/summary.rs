@@ -19,6 +19,8 @@ pub(super) struct Summary {
     placed_share: Option<f64>,
     /// Bytes saved and restored around decryption, per stream byte.
     restored_share: Option<f64>,
+    /// Share of the packets that arrived in order.
+    ordered_ratio: Option<f64>,
 }
 
 /// Returns the summaries, in order of the variants' first occurrence.
@@ -37,7 +39,7 @@ pub(super) fn of(rows: &[Row]) -> Vec<Summary> {
 pub(super) fn table(summaries: &[Summary]) -> String {
     let header = [
         "variant", "runs", "failed", "n", "median s", "p95 s", "worst s", "resent %", "ranges", "at limit",
-        "placed", "restored",
+        "placed", "restored", "ordered",
     ];
     crate::table::table(&header, &[0], summaries.iter().map(|summary| summary.cells().to_vec()))
 }
@@ -65,10 +67,11 @@ impl Summary {
             limit_share: mean(|row| row.limit_share),
             placed_share: mean(|row| share(row, row.placed_bytes)),
             restored_share: mean(|row| share(row, row.restored_bytes)),
+            ordered_ratio: mean(|row| row.ordered_ratio),
         }
     }
 
-    fn cells(&self) -> [String; 12] {
+    fn cells(&self) -> [String; 13] {
         let number =
             |value: Option<f64>, digits: usize| value.map_or("-".into(), |value| format!("{value:.digits$}"));
         let percent = |share: Option<f64>, digits: usize| {
@@ -87,6 +90,7 @@ impl Summary {
             percent(self.limit_share, 1),
             percent(self.placed_share, 1),
             percent(self.restored_share, 2),
+            percent(self.ordered_ratio, 2),
         ]
     }
 
@@ -106,6 +110,7 @@ impl Summary {
             "limit_share": self.limit_share,
             "placed_share": self.placed_share,
             "restored_share": self.restored_share,
+            "ordered_ratio": self.ordered_ratio,
         })
     }
 }

@@ -26,6 +26,7 @@ use crate::hq;
 use crate::listen::HostPort;
 use crate::multipath::{self, ClientPaths, Managed};
 use crate::options::{ClientPlan, Trust, Tuning};
+use crate::reordering;
 use crate::verbose::Verbosity;
 
 /// Maximum time that `--case datagram` waits for the last echo.
@@ -345,6 +346,7 @@ async fn once(caller: &Caller, case: Case, work: &Work, every: Option<Duration>)
         .with("lost_packets", lost)
         .with("mtu", mtu)
         .with("ordered_ratio", stats.ordered_ratio())
+        .with("reordering", reordering::facts(&stats.reordering()))
         .with("placed_bytes", stats.received.placed)
         .with("copied_bytes", stats.received.copied)
         .with("restored_bytes", stats.received.restored)

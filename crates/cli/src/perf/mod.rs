@@ -162,6 +162,7 @@ mod tests {
             .with("migrations", 0)
             .with("ecn_capable", false)
             .with("ordered_ratio", Value::Null)
+            .with("reordering", Value::Null)
             .line("path 0".to_owned());
         let text = report.text();
         assert!(text.starts_with("125 MB in 1.00 s: 1.00 Gbit/s\n"), "{text}");

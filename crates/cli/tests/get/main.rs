@@ -95,6 +95,10 @@ fn one_url_makes_one_object_and_no_file() {
     assert_eq!((&fact["version"], &fact["alpn"]), (&"0x00000001".into(), &"h3".into()));
     assert_eq!(fact["sha256"], sha256(&pattern(LARGE)));
     assert!((0.9..=1.0).contains(&fact["ordered_ratio"].as_f64().unwrap()), "{fact}");
+    let reordering = &fact["reordering"];
+    let classes = reordering["distances"].as_array().unwrap();
+    let sum: u64 = classes.iter().map(|class| class["packets"].as_u64().unwrap()).sum();
+    assert_eq!((classes.len(), Some(sum)), (12, reordering["packets"].as_u64()), "{fact}");
     assert!(fact["copied_bytes"].as_u64() >= Some(LARGE as u64) && fact["placed_bytes"] == 0, "{fact}");
     assert!(fact["seconds"].as_f64().unwrap() > 0.0 && fact["goodput_mbps"].as_f64().unwrap() > 0.0);
     let path = &fact["paths"][0];

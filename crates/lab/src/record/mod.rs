@@ -62,6 +62,12 @@ pub struct Row {
     pub spurious_losses: Option<u64>,
     /// Time for which the client had received data but not the next byte in order.
     pub blocked_s: Option<f64>,
+    /// Share (0 to 1) of the packets that the client received in the order of their numbers, by path.
+    pub ordered_ratio: Option<f64>,
+    /// Largest number of packet numbers by which one of the other packets had been overtaken.
+    pub reordering_packets: Option<u64>,
+    /// Longest time since one of them had been overtaken.
+    pub reordering_s: Option<f64>,
     /// Stream bytes that the client decrypted directly into the reader's buffer.
     pub placed_bytes: Option<u64>,
     /// Stream bytes that the client copied there after decrypting them elsewhere.

@@ -1,7 +1,7 @@
 //! Common part of all workloads: two observed hosts, connected by the point's links.
 
-use anabranch_transport::Handle;
 use anabranch_transport::stream::ReceivedBytes;
+use anabranch_transport::{Handle, ReorderingStats};
 use anabranch_wire::{Side, Time};
 
 use crate::app::{Application, Dial, DownloadServer, PathOpener};
@@ -42,10 +42,19 @@ pub(super) struct RunResult {
     pub(super) flow_goodput_bps: Vec<f64>,
     pub(super) max_queue: Vec<u64>,
     pub(super) overflows: Vec<u64>,
-    /// Numbers of the client's received stream bytes, by the way in which they reached the reader's buffer.
-    pub(super) received: Option<ReceivedBytes>,
+    /// Counts of the client's connection.
+    pub(super) received: Option<Arrived>,
     /// Counts that two guests gave.
     pub(super) guest: Option<GuestCounts>,
+}
+
+/// Counts of the packets and bytes that a client received.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    /// Numbers of stream bytes, by the way in which they reached the reader's buffer.
+    bytes: ReceivedBytes,
+    ordered_ratio: Option<f64>,
+    reordering: ReorderingStats,
 }
 
 impl Scene<'_> {
@@ -171,9 +180,13 @@ impl RunResult {
     pub(super) fn with_counts(mut self, pair: &mut Pair, client: Option<Handle>, receiver: Side) -> Self {
         self = self.with_links(pair.sim.network(), &pair.links, receiver);
         self.received = pair.sim.with_endpoint(pair.client, |_, endpoint| {
-            client
-                .and_then(|handle| endpoint.connection(handle))
-                .map(|connection| connection.stats().received)
+            client.and_then(|handle| endpoint.connection(handle)).map(|connection| connection.stats()).map(
+                |stats| Arrived {
+                    bytes: stats.received,
+                    ordered_ratio: stats.ordered_ratio(),
+                    reordering: stats.reordering(),
+                },
+            )
         });
         self
     }
@@ -203,9 +216,12 @@ impl RunResult {
         row.flow_goodput_bps = self.flow_goodput_bps;
         row.path_max_queue = self.max_queue;
         row.path_overflows = self.overflows;
-        row.placed_bytes = self.received.map(|bytes| bytes.placed);
-        row.copied_bytes = self.received.map(|bytes| bytes.copied);
-        row.restored_bytes = self.received.map(|bytes| bytes.restored);
+        row.placed_bytes = self.received.map(|arrived| arrived.bytes.placed);
+        row.copied_bytes = self.received.map(|arrived| arrived.bytes.copied);
+        row.restored_bytes = self.received.map(|arrived| arrived.bytes.restored);
+        row.ordered_ratio = self.received.and_then(|arrived| arrived.ordered_ratio);
+        row.reordering_packets = self.received.map(|arrived| arrived.reordering.max_distance);
+        row.reordering_s = self.received.map(|arrived| arrived.reordering.max_delay.as_secs_f64());
     }
 }
 

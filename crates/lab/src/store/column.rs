@@ -96,6 +96,9 @@ columns! {
     lost_packets "packets" "Packets of the server that it declared lost.";
     spurious_losses "packets" "Those of them that were acknowledged after all.";
     blocked_s "s" "How long the client had data of a stream, but not the byte that came next (head-of-line blocking).";
+    ordered_ratio "0 to 1" "Share of the packets that the client received with a number above all earlier ones of their path.";
+    reordering_packets "numbers" "Largest number of packet numbers by which another one of them had been overtaken.";
+    reordering_s "s" "Longest time since one of them had been overtaken.";
     placed_bytes "bytes" "Stream bytes that the client decrypted right to where they are read (`docs/vreverso.md`).";
     copied_bytes "bytes" "Stream bytes that the client copied there after decrypting them elsewhere.";
     restored_bytes "bytes" "Received bytes that the client put aside and back because a packet was decrypted over them.";

@@ -4,7 +4,7 @@ use anabranch_tls::rustls::pki_types::CertificateDer;
 use anabranch_wire::{ConnectionId, Side, SpaceId, Version};
 
 use crate::connection::connection::Connection;
-use crate::path::{AckStats, Path, PathInfo, PathTotals};
+use crate::path::{AckStats, Path, PathInfo, PathTotals, ReorderingStats};
 use crate::stream::ReceivedBytes;
 
 /// Statistics of a connection.
@@ -36,6 +36,13 @@ impl ConnectionStats {
         let packets = self.merged.data_packets + self.sum(|path| path.data_packets);
         let overtaken = self.merged.overtaken_packets + self.sum(|path| path.overtaken_packets);
         (packets > 0).then(|| (packets - overtaken) as f64 / packets as f64)
+    }
+
+    /// Returns distances and delays of the packets that were overtaken, on all present and past paths.
+    pub fn reordering(&self) -> ReorderingStats {
+        let mut sum = self.merged.reordering;
+        self.all_paths().for_each(|path| sum.add(&path.reordering));
+        sum
     }
 
     /// Returns the removed and the existing paths, without those that have been merged into the totals.
@@ -148,6 +155,7 @@ impl Connection {
             datagrams_sent: path.counters.datagrams_sent,
             data_packets: path.counters.data_packets,
             overtaken_packets: path.counters.overtaken_packets,
+            reordering: path.counters.reordering(),
             recovery: path.recovery.stats().clone(),
         }
     }

@@ -83,16 +83,17 @@ impl Connection {
     /// 1-RTT packet with non-probing frames (RFC 9000 §9.3). Probing packets do not count: responses to
     /// challenges are also sent from addresses that the peer has left, and may arrive sooner.
     #[inline]
-    pub(super) fn note_data_packet(path: &mut Path, context: &Context<'_>, probing: bool) -> Option<Moved> {
+    pub(super) fn note_data_packet(
+        now: Time,
+        path: &mut Path,
+        context: &Context<'_>,
+        probing: bool,
+    ) -> Option<Moved> {
         if context.kind != PacketKind::OneRtt || path.is_abandoned() {
             return None;
         }
-        path.counters.data_packets += 1;
-        if path.numbers.largest.is_some_and(|largest| context.number <= largest) {
-            path.counters.overtaken_packets += 1;
-        } else {
-            path.numbers.largest = Some(context.number);
-        }
+        path.counters.on_data_packet(now, context.number, path.numbers.largest);
+        path.numbers.largest = path.numbers.largest.max(Some(context.number));
         if probing || path.numbers.largest_moving.is_some_and(|largest| context.number <= largest) {
             return None;
         }

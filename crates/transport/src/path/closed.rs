@@ -1,5 +1,6 @@
 //! Closed paths: their traffic, and when and why they were closed. With them a connection's totals add up.
 
+use super::ReorderingStats;
 use super::info::PathInfo;
 
 /// Maximum number of closed paths of a connection that are recorded one by one. The counters of further ones
@@ -20,6 +21,8 @@ pub struct PathTotals {
     pub data_packets: u64,
     /// Received 1-RTT packets that arrived after one with a larger number.
     pub overtaken_packets: u64,
+    /// Distances and delays of these packets.
+    pub reordering: ReorderingStats,
     /// Packets sent.
     pub sent_packets: u64,
     /// Packets declared lost.
@@ -33,6 +36,7 @@ impl PathTotals {
         self.bytes_sent += path.bytes_sent;
         self.data_packets += path.data_packets;
         self.overtaken_packets += path.overtaken_packets;
+        self.reordering.add(&path.reordering);
         self.sent_packets += path.recovery.sent_packets;
         self.lost_packets += path.recovery.lost_packets;
     }

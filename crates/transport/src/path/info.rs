@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_wire::PathId;
 
-use super::{Closure, IdleReason, PathState};
+use super::{Closure, IdleReason, PathState, ReorderingStats};
 use crate::datagram_io::FourTuple;
 
 /// Snapshot of a path, as it is now, or as it was when its state was removed.
@@ -51,6 +51,8 @@ pub struct PathInfo {
     pub data_packets: u64,
     /// Received 1-RTT packets that arrived after one with a larger number.
     pub overtaken_packets: u64,
+    /// Distances and delays of these packets.
+    pub reordering: ReorderingStats,
     /// Totals of loss recovery.
     pub recovery: anabranch_recovery::Stats,
 }

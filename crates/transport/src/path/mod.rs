@@ -10,6 +10,7 @@ mod info;
 mod manager;
 #[expect(clippy::module_inception, reason = "the module of paths holds the type Path")]
 mod path;
+mod reordering;
 mod set;
 mod state;
 mod status;
@@ -26,6 +27,7 @@ pub(crate) use self::manager::Paths;
 pub(crate) use self::path::{
     AMPLIFICATION_FACTOR, MAX_VALIDATIONS, MIN_PACKET_ROOM, MIN_VALIDATION_ROOM, Path, PathCids, Phase,
 };
+pub use self::reordering::{REORDERING_DELAYS, REORDERING_DISTANCES, ReorderingStats};
 pub(crate) use self::set::*;
 pub use self::set::{
     AckStats, AlternativeAddress, AnnounceError, MigrateError, OpenPathError, PathError, SocketBlock,

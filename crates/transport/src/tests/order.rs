@@ -46,6 +46,11 @@ fn a_packet_that_was_overtaken_counts_once() {
             ];
             let share = overtaken as f64 / packets as f64;
             assert!((0.07..=0.11).contains(&share), "{overtaken} of {packets}");
+            let reordering = after.reordering();
+            assert_eq!(reordering.packets(), after.paths[0].overtaken_packets);
+            assert_eq!(reordering.untimed, 0);
+            assert!((1_000..=3_000).contains(&reordering.max_delay.as_micros()), "{reordering:?}");
+            assert!(reordering.max_distance > 1 && reordering.max_distance < packets, "{reordering:?}");
         });
     }
 }

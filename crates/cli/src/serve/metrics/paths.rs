@@ -1,7 +1,7 @@
 //! Traffic of QUIC connections by path. Each scrape reads open connections; the traffic of a connection that
 //! ends is added to the totals.
 
-use anabranch::{Connection, ConnectionStats};
+use anabranch::{Connection, ConnectionStats, REORDERING_DELAYS, REORDERING_DISTANCES, ReorderingStats};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +29,24 @@ struct State {
     shown: Totals,
     /// Closed paths of ended connections.
     closed: Closed,
+    /// Overtaken packets of ended connections, and as last exported.
+    overtaken: Overtaken,
+    overtaken_shown: Overtaken,
+}
+
+/// Received 1-RTT packets, and those that were overtaken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Overtaken {
+    packets: u64,
+    stats: ReorderingStats,
+}
+
+impl Overtaken {
+    fn add(&mut self, stats: &ConnectionStats) {
+        self.packets += stats.merged.data_packets;
+        self.packets += stats.all_paths().map(|path| path.data_packets).sum::<u64>();
+        self.stats.add(&stats.reordering());
+    }
 }
 
 /// Traffic by path ID, at most [`MAX_PATHS`] and `other`.
@@ -89,6 +107,7 @@ impl Drop for Watched {
             let stats = connection.stats();
             add(&mut state.ended, &stats, false);
             count_closed(&mut state.closed, &stats);
+            state.overtaken.add(&stats);
         }
         drop(state);
     }
@@ -107,6 +126,17 @@ impl State {
         let mut closed = self.closed.clone();
         self.open.values().for_each(|connection| count_closed(&mut closed, &connection.stats()));
         closed
+    }
+
+    /// Returns the counts of all connections. They never decrease: those of a connection that the peer closes between
+    /// two scrapes may be read once more before they are added to the ended ones.
+    fn overtaken(&mut self) -> Overtaken {
+        let mut now = self.overtaken;
+        self.open.values().for_each(|connection| now.add(&connection.stats()));
+        if now.packets >= self.overtaken_shown.packets {
+            self.overtaken_shown = now;
+        }
+        self.overtaken_shown
     }
 
     fn totals(&mut self) -> Totals {
@@ -162,9 +192,9 @@ impl Total {
 
 impl Collector for Paths {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let (totals, states, closed) = {
+        let (totals, states, closed, overtaken) = {
             let mut state = self.lock();
-            (state.totals(), state.states(), state.closed())
+            (state.totals(), state.states(), state.closed(), state.overtaken())
         };
         type Counter = (&'static str, &'static str, fn(&Total) -> u64);
         let counters: [Counter; 4] = [
@@ -198,8 +228,30 @@ impl Collector for Paths {
         for (state, paths) in states {
             metric.encode_family(&[("state", state)])?.encode_gauge(&i64::from(paths))?;
         }
-        Ok(())
+        encode_overtaken(&mut encoder, &overtaken)
     }
+}
+
+fn encode_overtaken(encoder: &mut DescriptorEncoder<'_>, overtaken: &Overtaken) -> fmt::Result {
+    let Overtaken { packets, stats } = overtaken;
+    let help = "1-RTT packets received";
+    let mut metric = encoder.encode_descriptor("quic_received_packets", help, None, MetricType::Counter)?;
+    metric.encode_counter::<NoLabelSet, _, u64>(packets, None)?;
+    let classes = |limits: &[f64], counts: &[u64]| -> Vec<(f64, u64)> {
+        limits.iter().copied().chain([f64::MAX]).zip(counts.iter().copied()).collect()
+    };
+    let help = "Packet numbers by which received packets had been overtaken";
+    let mut metric =
+        encoder.encode_descriptor("quic_reordering_distance_packets", help, None, MetricType::Histogram)?;
+    let limits = REORDERING_DISTANCES.map(|limit| limit as f64);
+    let buckets = classes(&limits, &stats.distances);
+    metric.encode_histogram::<NoLabelSet>(stats.total_distance as f64, stats.packets(), &buckets, None)?;
+    let help = "Seconds since received packets had been overtaken";
+    let mut metric =
+        encoder.encode_descriptor("quic_reordering_delay_seconds", help, None, MetricType::Histogram)?;
+    let buckets = classes(&REORDERING_DELAYS.map(|limit| limit.as_secs_f64()), &stats.delays);
+    let timed = stats.delays.iter().sum();
+    metric.encode_histogram::<NoLabelSet>(stats.total_delay.as_secs_f64(), timed, &buckets, None)
 }
 
 fn label(id: u32) -> String {
@@ -253,6 +305,12 @@ mod tests {
         assert!(sent(&while_open) > 1_000, "{while_open}");
         assert!(while_open.contains("quic_rtt_seconds{path=\"0\"}"), "{while_open}");
         assert!(while_open.contains("quic_paths{state=\"open\"} 1"), "{while_open}");
+        let received = while_open.lines().find_map(|line| line.strip_prefix("quic_received_packets_total "));
+        assert!(received.is_some_and(|packets| packets != "0"), "{while_open}");
+        for metric in ["distance_packets", "delay_seconds"] {
+            let last = format!("quic_reordering_{metric}_bucket{{le=\"+Inf\"}} ");
+            assert!(while_open.contains(&last), "{while_open}");
+        }
         connection.close(anabranch::VarInt::ZERO, b"");
         accepted.closed().await;
         drop(watched);

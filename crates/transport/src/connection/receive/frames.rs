@@ -120,7 +120,7 @@ impl Connection {
         let number = context.number;
         let received = &mut path.received;
         self.paths.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, &rule);
-        let moved = Self::note_data_packet(path, context, seen.probing);
+        let moved = Self::note_data_packet(now, path, context, seen.probing);
         if seen.eliciting {
             self.paths.on_path_lives(now, context.path);
         }

@@ -247,6 +247,14 @@ pub enum TraceEvent<'a> {
         /// Reason why the path carries no data now; `None` if it may carry data.
         idle: Option<IdleReason>,
     },
+    /// The reason changed why one of several paths sends nothing more now. It is determined whenever the connection has
+    /// nothing left to send at that time.
+    PathIdle {
+        /// The path.
+        path: PathId,
+        /// Reason why the path carries no data now; `None` if it may carry data.
+        reason: Option<IdleReason>,
+    },
     /// The path was abandoned, by this endpoint or by the peer.
     PathAbandoned {
         /// The path.

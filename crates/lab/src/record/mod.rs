@@ -120,4 +120,7 @@ pub struct PathTimeline {
     pub rtt_us: Vec<u64>,
     /// Number of packets declared lost.
     pub lost: Vec<u64>,
+    /// Reason why the path sent nothing more at the end of the bin, by the names of
+    /// [`IdleReason`](anabranch_transport::IdleReason). It is empty if the path might carry data or is the only one.
+    pub idle: Vec<String>,
 }

@@ -94,7 +94,7 @@ function showRun(row) {
     timeline ? "" : "no timeline was kept",
   ];
   element("run").textContent = parts.filter(Boolean).join(" · ");
-  const charts = ["sent", "window", "rtt", "lost", "reordering"];
+  const charts = ["sent", "idle", "window", "rtt", "lost", "reordering"];
   if (!timeline) {
     charts.forEach((id) => Plotly.purge(id));
     return;
@@ -114,6 +114,9 @@ function showRun(row) {
   };
   const rate = (path) => path.sent.map((bytes) => (bytes * 8) / bin / 1e6);
   byPath("sent", "sent (Mbit/s)", rate, { stackgroup: "sent" });
+  // The reason why a path sent nothing more; where it sent, the window or the pacer ended that.
+  const reason = (path) => (path.idle ?? []).map((name) => name.replaceAll("_", " ") || "may send");
+  byPath("idle", "held back by", reason, { line: { shape: "vh" } });
   byPath("window", "window (kB)", (path) => path.window.map((bytes) => bytes / 1e3), {});
   byPath("rtt", "round trip (ms)", (path) => path.rtt_us.map((time) => time / 1e3), {});
   byPath("lost", "lost (packets)", (path) => path.lost, { line: { shape: "hv" } });

@@ -133,10 +133,14 @@ fn a_timeline_adds_up_to_its_row() {
     for (path, (bytes, lost)) in timeline.paths.iter().zip(row.path_bytes.iter().zip(&row.path_lost)) {
         let lengths =
             [&path.sent, &path.repeated, &path.window, &path.rtt_us, &path.lost].map(|values| values.len());
+        assert_eq!(path.idle.len(), bins);
         assert_eq!(lengths, [bins; 5]);
         assert_eq!((sum(&path.sent), sum(&path.lost)), (*bytes, *lost));
         assert!(path.window[bins - 1] > 0 && path.rtt_us[bins - 1] >= 10_000);
     }
+    let reasons = |reason: &str| timeline.paths.iter().flat_map(|path| &path.idle).any(|one| one == reason);
+    assert!(reasons("congestion_window") || reasons("pacing"));
+    assert!(timeline.paths.iter().all(|path| path.idle[bins - 1] == "nothing_to_send"));
     let repeated: u64 = timeline.paths.iter().map(|path| sum(&path.repeated)).sum();
     assert!((repeated as f64 / 20_000.0 - row.retransmitted_percent.unwrap()).abs() < 1e-9);
     assert!(timeline.reordering.iter().any(|waiting| *waiting > 0));

@@ -162,7 +162,7 @@ impl Connection {
             return;
         };
         let state = path.recovery.congestion().state();
-        let changed = path.traced_state.replace(state) != Some(state);
+        let changed = path.traced.congestion.replace(state) != Some(state);
         let recovery = &path.recovery;
         let rtt = recovery.rtt();
         let metrics = TraceEvent::Metrics {

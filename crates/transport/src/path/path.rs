@@ -7,6 +7,7 @@ use super::address::{AddressState, SideCid};
 use super::cids::{LocalCids, RemoteCids};
 use super::closure::Closure;
 use super::counters::{PathCounters, PathNumbers};
+use super::state::IdleReason;
 use super::status::Statuses;
 use super::validation::Validation;
 use crate::config::AckConfig;
@@ -32,6 +33,15 @@ pub(crate) enum Phase {
     },
 }
 
+/// State that the observer was last informed of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traced {
+    /// State of the congestion controller.
+    pub(crate) congestion: Option<State>,
+    /// Reason why the path carried no data; the inner `None` if it might carry data.
+    pub(crate) idle: Option<Option<IdleReason>>,
+}
+
 /// One path of a connection, identified by its ID. A new four-tuple under the same ID is a migration.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -54,8 +64,7 @@ pub(crate) struct Path {
     pub(crate) received: Received,
     pub(crate) local_cids: LocalCids,
     pub(crate) remote_cids: RemoteCids,
-    /// Last traced state of the congestion controller.
-    pub(crate) traced_state: Option<State>,
+    pub(crate) traced: Traced,
     pub(crate) numbers: PathNumbers,
     /// Time before which the pacer permits no packet; `None` if nothing waits for the pacer.
     pub(crate) paced_until: Option<Time>,
@@ -123,7 +132,7 @@ impl Path {
             received: Received::new(id, ack),
             local_cids,
             remote_cids,
-            traced_state: None,
+            traced: Traced::default(),
             paced_until: None,
             ack_only_run: 0,
             ping: false,

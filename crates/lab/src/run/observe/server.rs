@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use anabranch_transport::IdleReason;
 use anabranch_transport::trace::{PacketTrace, TraceEvent};
 use anabranch_wire::{Frame, Frames, PathId, StreamId, Time};
 
@@ -21,6 +22,8 @@ pub(super) struct Server {
     spurious: u64,
     /// Counts by path ID.
     paths: Vec<Path>,
+    /// Reasons for which paths were idle, each once.
+    reasons: Vec<IdleReason>,
 }
 
 struct Path {
@@ -32,6 +35,8 @@ struct Path {
     window: Bins,
     rtt: Bins,
     lost: Bins,
+    /// Places of the reasons in [`Server::reasons`], counted from 1.
+    idle: Bins,
 }
 
 impl Default for Path {
@@ -45,6 +50,7 @@ impl Default for Path {
             window: Bins::last(),
             rtt: Bins::last(),
             lost: Bins::sum(),
+            idle: Bins::last(),
         }
     }
 }
@@ -69,7 +75,21 @@ impl Server {
                     path.rtt.tell(now, smoothed_rtt.as_micros() as u64);
                 }
             }
+            TraceEvent::PathIdle { path, reason } => self.on_idle(now, *path, *reason),
             _ => {}
+        }
+    }
+
+    fn on_idle(&mut self, now: Time, id: PathId, reason: Option<IdleReason>) {
+        let place = reason.map_or(0, |reason| {
+            let known = self.reasons.iter().position(|known| *known == reason);
+            known.unwrap_or_else(|| {
+                self.reasons.push(reason);
+                self.reasons.len() - 1
+            }) + 1
+        });
+        if let Some(path) = self.path(id) {
+            path.idle.tell(now, place as u64);
         }
     }
 
@@ -118,15 +138,21 @@ impl Server {
     pub(super) fn timeline(&mut self, reordering: &mut Bins, paths: usize) -> Timeline {
         self.paths.resize_with(self.paths.len().max(paths.min(MAX_COUNTED)), Path::default);
         let all = self.paths.iter_mut().flat_map(|path| {
-            [&mut path.sent, &mut path.repeated, &mut path.window, &mut path.rtt, &mut path.lost]
+            let Path { sent, repeated, window, rtt, lost, idle, .. } = path;
+            [sent, repeated, window, rtt, lost, idle]
         });
         let bin_s = Bins::align(all.chain([&mut *reordering]));
+        let reason = |place: u64| {
+            let index = usize::try_from(place).ok().and_then(|place| place.checked_sub(1));
+            index.and_then(|index| self.reasons.get(index)).map_or("", |reason| reason.name()).to_owned()
+        };
         let paths = self.paths.iter().map(|path| PathTimeline {
             sent: path.sent.sums(),
             repeated: path.repeated.sums(),
             window: path.window.held(),
             rtt_us: path.rtt.held(),
             lost: path.lost.sums(),
+            idle: path.idle.held().into_iter().map(reason).collect(),
         });
         Timeline { bin_s, paths: paths.collect(), reordering: reordering.held() }
     }

@@ -50,6 +50,21 @@ impl Connection {
         }
     }
 
+    /// Informs the observer of each of several paths whose [`IdleReason`] has changed.
+    pub(in crate::connection) fn trace_idle(&mut self, now: Time) {
+        if self.output.observer.is_none() || self.paths.list.len() < 2 {
+            return;
+        }
+        for index in 0..self.paths.list.len() {
+            let id = self.paths.list.nth(index);
+            let Some(reason) = self.paths.list.get(id).map(|path| self.idle_reason(path)) else { continue };
+            let Some(path) = self.paths.list.get_mut(id) else { continue };
+            if path.traced.idle.replace(reason) != Some(reason) {
+                self.trace(now, &TraceEvent::PathIdle { path: id, reason });
+            }
+        }
+    }
+
     /// Returns the reason why the path carries no data now; `None` if it may carry data.
     pub(in crate::connection) fn idle_reason(&self, path: &Path) -> Option<IdleReason> {
         let usable = |other: &&Path| other.id != path.id && other.is_working();

@@ -63,6 +63,7 @@ impl Connection {
             }
             // Data that waits for a pacer or for a better path does not justify sending other data twice.
             if tried.len() == tried_before && (self.has_streams() || !self.reinject(now)) {
+                self.trace_idle(now);
                 return None;
             }
         }

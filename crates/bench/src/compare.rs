@@ -105,6 +105,11 @@ fn designs() -> Vec<&'static str> {
 fn rows(experiment: &Experiment, options: &Options) -> Result<Vec<Row>, Error> {
     let usual = || experiment.usual_variants().iter().map(|variant| variant.name.clone()).collect();
     let mut names: Vec<String> = options.variants.clone().unwrap_or_else(usual);
+    // The command runs Linux; runs that it has left there are shown.
+    let of_linux = |name: &str| {
+        experiment.variants.iter().any(|variant| variant.name == name && variant.external().is_some())
+    };
+    names.retain(|name| !of_linux(name));
     for (variant, programs) in experiment.missing() {
         if names.iter().any(|name| name == variant) {
             eprintln!(

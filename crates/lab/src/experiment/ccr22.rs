@@ -18,6 +18,16 @@ const TOTAL_RATE: f64 = 100.0;
 /// Simulated time after which a run has failed; the slowest path alone needs 160 s.
 const DEADLINE: Duration = Duration::from_secs(1000);
 
+/// Returns the variants with a coupled controller, which the study did not run.
+fn coupled() -> impl Iterator<Item = String> {
+    let each = |behaviour| {
+        ["lia", "olia", "balia"].into_iter().flat_map(move |congestion| {
+            ["multiple", "single"].map(|numbering| format!("{numbering}-{congestion}-{behaviour}"))
+        })
+    };
+    ["original", "fixed"].into_iter().flat_map(each)
+}
+
 /// Creates the experiment with two equal paths: rate 2.5 to 100 Mbit/s, round-trip time 5 to 100 ms (figure
 /// 2).
 pub(super) fn homogeneous_2path(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
@@ -122,7 +132,7 @@ fn experiment(
     name: &str,
     about: &str,
     source: Source<'_>,
-    [plotted, others]: [Vec<String>; 2],
+    [plotted, mut others]: [Vec<String>; 2],
     paths: impl Fn(&[f64]) -> Vec<PathDesign>,
 ) -> Result<Experiment, ExperimentError> {
     let (points, source) = match source {
@@ -140,6 +150,7 @@ fn experiment(
     let paths = points.first().map_or(0, |point| point.paths.len());
     let alone = (0..paths).map(|path| single_path(&["picoquic", "fixed", "cubic"], path));
     let usual = plotted.len();
+    others.extend(coupled());
     let mut variants = variants(plotted.iter().chain(&others).map(String::as_str))?;
     variants.extend(alone.collect::<Result<Vec<_>, _>>()?);
     Ok(Experiment {

@@ -1,8 +1,9 @@
-//! Other stacks on the same links: this library, noq over several paths, and quinn, quiche and this library on
-//! each path alone.
+//! Other stacks on the same links: this library, noq and Linux's Multipath TCP over several paths, and quinn,
+//! quiche, Linux's TCP and this library on each path alone.
 //!
-//! Other stacks are guests (`docs/guest-protocol.md`), built with `peers/build.sh guests`. Both ends of a run
-//! are the same stack with its defaults, but for the receive windows, which are the library's maximum for all.
+//! Other QUIC stacks are guests (`docs/guest-protocol.md`), built with `peers/build.sh guests`; Linux is the kernel of
+//! `anabranch lab linux build`, with TLS 1.3. Both ends of a run are the same stack with its defaults, but for the
+//! receive windows: they are the library's maximum for all QUIC stacks, and 16 MiB for Linux.
 
 use core::time::Duration;
 
@@ -51,6 +52,7 @@ fn variants(paths: usize) -> Result<(Vec<Variant>, Vec<Variant>), UnknownLayer> 
     let mut usual =
         vec![own("anabranch-multiple", "multiple", &[])?, own("anabranch-single", "single", &[])?];
     usual.push(guest("noq", &["guest-noq"], None));
+    usual.extend(linux(&["mptcp"], 1)?);
     for path in 0..paths {
         usual.push(super::variant::single_path(&["default"], path)?);
     }
@@ -58,18 +60,31 @@ fn variants(paths: usize) -> Result<(Vec<Variant>, Vec<Variant>), UnknownLayer> 
         let program = format!("guest-{stack}");
         usual.extend((0..paths).map(|path| guest(&format!("{stack}-path-{path}"), &[&program], Some(path))));
     }
+    usual.extend(linux(&["tcp-cubic", "tcp-bbr"], paths)?);
     let cubic = &["cubic"];
     let mut others = vec![
         own("anabranch-multiple-cubic", "multiple", cubic)?,
         own("anabranch-single-cubic", "single", cubic)?,
         guest("noq-bbr", &["guest-noq", "--congestion", "bbr"], None),
     ];
+    others.extend(linux(&["mptcp-bbr"], 1)?);
     for stack in ["quinn", "quiche"] {
         let command = [&format!("guest-{stack}"), "--congestion", "bbr"];
         others
             .extend((0..paths).map(|path| guest(&format!("{stack}-bbr-path-{path}"), &command, Some(path))));
     }
     Ok((usual, others))
+}
+
+/// Creates variants of Linux with TLS 1.3: of TCP one for each of `paths` paths.
+fn linux(stacks: &[&str], paths: usize) -> Result<Vec<Variant>, UnknownLayer> {
+    let names = stacks.iter().flat_map(|stack| {
+        (0..paths).map(move |path| match stack.starts_with("mptcp") {
+            true => format!("linux-{stack}-tls13"),
+            false => format!("linux-{stack}-path-{path}-tls13"),
+        })
+    });
+    names.map(|name| super::variant::variant(&name)).collect()
 }
 
 /// Creates a variant of this library, with another congestion controller if one is named.
@@ -99,7 +114,7 @@ mod tests {
             let experiment = over(name, Source::Drawn(0)).unwrap();
             let paths = experiment.points[0].paths.len();
             assert_eq!(experiment.points.len(), 95);
-            assert_eq!(experiment.usual_variants().len(), 3 + 3 * paths);
+            assert_eq!(experiment.usual_variants().len(), 4 + 5 * paths);
             let Workload::Download { bytes, until: End::LastByte } = experiment.workload else {
                 panic!("{name}")
             };

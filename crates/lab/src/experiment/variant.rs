@@ -7,7 +7,7 @@ const LINUX_SETUPS: [&str; 5] =
     ["tls12-default-buffers", "tls13-default-buffers", "default-buffers", "tls12", "tls13"];
 
 /// Returns the variant of this name, as the published experiments use it. For the stack of 2022, a name is
-/// `{single|multiple}-{cubic|bbr1|olia}`, then any of a receiver's limit (`-ar5`, `-ah128`, …) and `-noaf`,
+/// `{single|multiple}-{cubic|bbr1|lia|olia|balia}`, then any of a receiver's limit (`-ar5`, `-ah128`, …) and `-noaf`,
 /// then `-{original|fixed}`. The other stack of that study is `pquic`; those of 2017 are `mpquic`,
 /// `mpquic-no-signal`, `quic-path-0` and `quic-path-1`. Linux's own are
 /// `linux-{tcp-cubic|tcp-reno|tcp-bbr}-path-{0|1|2}` and `linux-mptcp`, each with `-tls13` or `-tls12` and

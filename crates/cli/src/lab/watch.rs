@@ -1,9 +1,9 @@
 //! Progress of a sweep for users, and its interruption by signals.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anabranch_lab::experiment::Experiment;
 use anabranch_lab::record::Row;
@@ -13,14 +13,16 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use super::RESUME;
-use crate::exit::{Exit, Failure, Result};
+use super::left::Left;
+use crate::exit::{Exit, Failure, Result, note};
 use crate::signal::Stop;
 
-/// A progress bar on standard error, if that is a terminal, and a handler of signals. The first signal
+/// A progress bar on standard error, if that is a terminal, and a line now and then otherwise; and a handler of signals. The first signal
 /// prevents further runs and gives active ones [`GRACE`] to end; after that, or at the next signal, they are
 /// dropped. If no sweep is running, the first signal ends the command.
 pub(super) struct SweepProgress {
     bar: ProgressBar,
+    left: Mutex<Option<Left>>,
     signals: Arc<Signals>,
 }
 
@@ -49,7 +51,7 @@ impl SweepProgress {
         }
         let signals = Arc::default();
         listen(Arc::clone(&signals), bar.clone())?;
-        Ok(Self { bar, signals })
+        Ok(Self { bar, left: Mutex::default(), signals })
     }
 
     /// Runs the sweep and returns its rows.
@@ -103,6 +105,9 @@ impl Progress for SweepProgress {
         // Runs that were completed before do not count towards the estimate of the remaining time.
         self.bar.reset_eta();
         self.bar.enable_steady_tick(Duration::from_millis(500));
+        let left = Left::new(Instant::now(), runs, done);
+        left.resumed().into_iter().for_each(note);
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
     }
 
     fn finished(&self, row: &Row) -> ControlFlow<()> {
@@ -110,6 +115,10 @@ impl Progress for SweepProgress {
             self.bar.println(format!("{}, point {}: {}", row.variant, row.point, row.failure));
         }
         self.bar.inc(1);
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = left.as_mut().and_then(|left| left.finished(Instant::now()));
+        line.filter(|_| self.bar.is_hidden()).into_iter().for_each(note);
+        drop(left);
         self.signals.done.fetch_add(1, Ordering::SeqCst);
         if self.signals.stop.load(Ordering::SeqCst) {
             ControlFlow::Break(())

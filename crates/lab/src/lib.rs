@@ -65,6 +65,8 @@ pub mod random;
 pub mod record;
 #[cfg(feature = "experiments")]
 mod registry;
+#[cfg(feature = "experiments")]
+pub mod regret;
 pub mod relay;
 #[cfg(feature = "figures")]
 pub mod report;
@@ -74,6 +76,8 @@ pub mod run;
 pub mod scenario;
 #[cfg(feature = "sim")]
 pub mod seeds;
+#[cfg(feature = "experiments")]
+pub mod share;
 #[cfg(feature = "sim")]
 pub mod sim;
 #[cfg(feature = "experiments")]

@@ -5,12 +5,15 @@ mod compare;
 mod engines;
 mod figures;
 mod judged;
+mod left;
 #[cfg(target_os = "linux")]
 mod linux;
 mod list;
 mod measured;
 mod merge;
+mod regret;
 mod run;
+mod share;
 mod side_by_side;
 mod summary;
 mod watch;

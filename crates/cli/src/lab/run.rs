@@ -13,7 +13,7 @@ use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
 
 use super::watch::SweepProgress;
-use super::{engines, figures, side_by_side, summary, version};
+use super::{engines, figures, regret, share, side_by_side, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
 /// Default directory of results; each experiment has a subdirectory of its name there.
@@ -78,6 +78,9 @@ pub(crate) struct Run {
     json: Option<String>,
 }
 
+/// File name of the figure of schedulers over all plans of a folder.
+const REGRET: &str = "regret.svg";
+
 /// Stands for all experiments that compare stacks.
 const COMPARE: &str = "compare";
 
@@ -91,14 +94,24 @@ pub(super) fn run(options: Run) -> Result {
     if !Path::new(&options.what).is_dir() {
         return one(options).map(drop);
     }
+    let (mut all, mut folder) = (Vec::new(), None);
     for plan in options.plans()? {
         let rows = one(plan.clone())?;
+        all.extend_from_slice(&rows);
+        folder = plan.out.as_deref().and_then(Path::parent).map(Path::to_owned);
         match side_by_side::table(&rows) {
             Some(table) if plan.json.is_none() => say(format_args!("{table}\n"))?,
             _ => {}
         }
     }
-    Ok(())
+    match (regret::table(&all), folder) {
+        (Some(table), Some(folder)) if options.json.is_none() => {
+            let file = folder.join(REGRET);
+            regret::draw(&all, &file)?;
+            say(format_args!("all plans, {table}\nfigure: {}", file.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs a single experiment and returns its rows. Prints the summary.
@@ -137,10 +150,20 @@ fn one(options: Run) -> Result<Vec<Row>> {
     if options.json.is_some() {
         let variants: Vec<_> = summaries.iter().map(summary::Summary::json).collect();
         let dir = sweep_options.dir.display().to_string();
-        say(serde_json::json!({ "experiment": experiment.name, "out": dir, "variants": variants }))?;
+        let regret = regret::as_json(&rows);
+        say(serde_json::json!({
+            "experiment": experiment.name,
+            "out": dir,
+            "variants": variants,
+            "regret": regret,
+        }))?;
         return Ok(rows);
     }
-    say(format_args!("{}: {}\n\n{}", experiment.name, experiment.about, summary::table(&summaries)))?;
+    say(format_args!("{}: {}\n", experiment.name, experiment.about))?;
+    for table in [regret::table(&rows), share::table(&rows)].into_iter().flatten() {
+        say(format_args!("{table}\n"))?;
+    }
+    say(summary::table(&summaries))?;
     say(format_args!("results: {}", sweep_options.dir.display()))?;
     drawn.map_or(Ok(()), |drawn| say(figures::described(&drawn)))?;
     Ok(rows)

@@ -284,6 +284,8 @@ registry! {
         "compare-2path-256kb" => compare,
         "compare-3path-256kb" => compare;
     handover: "conext17-handover" => handover;
-    fairness: "shared-bottleneck" => shared_bottleneck;
+    fairness:
+        "shared-bottleneck" => shared_bottleneck,
+        "coupled-bottleneck" => coupled_bottleneck;
     mobility: "mobility" => mobility;
 }

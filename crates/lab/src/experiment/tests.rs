@@ -89,7 +89,10 @@ fn no_two_repetitions_share_a_seed() {
 
 #[test]
 fn every_path_is_also_measured_alone_where_benefits_are_compared() {
-    for name in NAMES.iter().filter(|name| !["conext17-handover", "shared-bottleneck"].contains(name)) {
+    for name in NAMES
+        .iter()
+        .filter(|name| !["conext17-handover", "shared-bottleneck", "coupled-bottleneck"].contains(name))
+    {
         let experiment = named(name, None).unwrap();
         for path in 0..experiment.points[0].paths.len() {
             let alone = format!("quic-path-{path}");

@@ -9,6 +9,7 @@ pub mod difference;
 pub mod own;
 pub mod pdf;
 pub mod png;
+pub mod regret;
 mod scale;
 pub mod svg;
 mod tree;

@@ -1,5 +1,7 @@
 //! Shares of a bottleneck: the goodput of the first connection beside that of its competitors.
 
+use std::collections::BTreeMap;
+
 use crate::record::Row;
 use crate::stats::{Sample, median};
 
@@ -23,27 +25,26 @@ impl Share {
 /// Returns the shares in `rows`, in the order in which variants come first. Runs without competitors and failed runs
 /// do not count.
 pub fn of(rows: &[Row]) -> Vec<Share> {
-    let mut shares: Vec<(String, Vec<(u64, Vec<f64>)>)> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    let mut ratios: BTreeMap<(&str, u64), Vec<f64>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.failure.is_empty()) {
         let [own, others @ ..] = &row.flow_goodput_bps[..] else { continue };
         let Some(mean) = others.iter().copied().collect::<Sample>().mean().filter(|mean| *mean > 0.0) else {
             continue;
         };
-        let place = shares.iter().position(|(variant, _)| *variant == row.variant).unwrap_or_else(|| {
-            shares.push((row.variant.clone(), Vec::new()));
-            shares.len() - 1
-        });
-        let points = &mut shares[place].1;
-        match points.iter_mut().find(|(point, _)| *point == row.point) {
-            Some((_, ratios)) => ratios.push(own / mean),
-            None => points.push((row.point, vec![own / mean])),
+        if !names.contains(&row.variant.as_str()) {
+            names.push(&row.variant);
         }
+        ratios.entry((&row.variant, row.point)).or_default().push(own / mean);
     }
-    let middle = |(point, ratios): (u64, Vec<f64>)| Some((point, median(&ratios)?));
-    shares
-        .into_iter()
-        .map(|(variant, points)| Share { variant, ratios: points.into_iter().filter_map(middle).collect() })
-        .collect()
+    let of = |name: &&str| Share {
+        variant: (*name).to_owned(),
+        ratios: ratios
+            .range((*name, 0)..=(*name, u64::MAX))
+            .filter_map(|((_, point), ratios)| Some((*point, median(ratios)?)))
+            .collect(),
+    };
+    names.iter().map(of).collect()
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl ConnectionStats {
     /// ones of their path. `None` if none arrived.
     pub fn ordered_ratio(&self) -> Option<f64> {
         let packets = self.merged.data_packets + self.sum(|path| path.data_packets);
-        let overtaken = self.merged.overtaken_packets + self.sum(|path| path.overtaken_packets);
+        let overtaken = self.reordering().packets();
         (packets > 0).then(|| (packets - overtaken) as f64 / packets as f64)
     }
 
@@ -154,7 +154,6 @@ impl Connection {
             datagrams_received: path.counters.datagrams_received,
             datagrams_sent: path.counters.datagrams_sent,
             data_packets: path.counters.data_packets,
-            overtaken_packets: path.counters.overtaken_packets,
             reordering: path.counters.reordering(),
             recovery: path.recovery.stats().clone(),
         }

@@ -20,8 +20,6 @@ pub struct PathTotals {
     /// 1-RTT packets received.
     pub data_packets: u64,
     /// Received 1-RTT packets that arrived after one with a larger number.
-    pub overtaken_packets: u64,
-    /// Distances and delays of these packets.
     pub reordering: ReorderingStats,
     /// Packets sent.
     pub sent_packets: u64,
@@ -35,7 +33,6 @@ impl PathTotals {
         self.bytes_received += path.bytes_received;
         self.bytes_sent += path.bytes_sent;
         self.data_packets += path.data_packets;
-        self.overtaken_packets += path.overtaken_packets;
         self.reordering.add(&path.reordering);
         self.sent_packets += path.recovery.sent_packets;
         self.lost_packets += path.recovery.lost_packets;

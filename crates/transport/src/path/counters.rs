@@ -9,9 +9,7 @@ use super::reordering::{Reordering, ReorderingStats};
 pub(crate) struct PathCounters {
     /// Number of 1-RTT packets received.
     pub(crate) data_packets: u64,
-    /// Number of 1-RTT packets received after one with a larger number.
-    pub(crate) overtaken_packets: u64,
-    /// Distances and delays of these packets; `None` as long as none was missing.
+    /// 1-RTT packets received after one with a larger number; `None` as long as none was missing.
     pub(crate) reordering: Option<Box<Reordering>>,
     /// UDP payload bytes received.
     pub(crate) bytes_received: u64,
@@ -41,7 +39,6 @@ impl PathCounters {
         if number > largest {
             reordering.on_gap(now, largest + 1);
         } else {
-            self.overtaken_packets += 1;
             reordering.on_overtaken(now, number, largest);
         }
     }

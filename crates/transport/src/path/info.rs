@@ -50,8 +50,6 @@ pub struct PathInfo {
     /// 1-RTT packets received, without duplicates.
     pub data_packets: u64,
     /// Received 1-RTT packets that arrived after one with a larger number.
-    pub overtaken_packets: u64,
-    /// Distances and delays of these packets.
     pub reordering: ReorderingStats,
     /// Totals of loss recovery.
     pub recovery: anabranch_recovery::Stats,

@@ -42,12 +42,12 @@ fn a_packet_that_was_overtaken_counts_once() {
             let after = pair.client().stats();
             let [packets, overtaken] = [
                 after.paths[0].data_packets - before.paths[0].data_packets,
-                after.paths[0].overtaken_packets - before.paths[0].overtaken_packets,
+                after.paths[0].reordering.packets() - before.paths[0].reordering.packets(),
             ];
             let share = overtaken as f64 / packets as f64;
             assert!((0.07..=0.11).contains(&share), "{overtaken} of {packets}");
             let reordering = after.reordering();
-            assert_eq!(reordering.packets(), after.paths[0].overtaken_packets);
+            assert_eq!(reordering.packets(), after.paths[0].reordering.packets());
             assert_eq!(reordering.untimed, 0);
             assert!((1_000..=3_000).contains(&reordering.max_delay.as_micros()), "{reordering:?}");
             assert!(reordering.max_distance > 1 && reordering.max_distance < packets, "{reordering:?}");

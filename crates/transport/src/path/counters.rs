@@ -37,7 +37,7 @@ impl PathCounters {
     fn on_disorder(&mut self, now: Time, number: u64, largest: u64) {
         let reordering = self.reordering.get_or_insert_default();
         if number > largest {
-            reordering.on_gap(now, largest + 1);
+            reordering.on_gap(now, largest + 1, number);
         } else {
             reordering.on_overtaken(now, number, largest);
         }

@@ -22,8 +22,9 @@ pub const REORDERING_DELAYS: [Duration; 11] = [
     Duration::from_millis(200),
 ];
 
-/// Maximum number of gaps of a path whose beginning is remembered. Those that began first are dropped.
-const MAX_GAPS: usize = 32;
+/// Maximum number of gaps of a path whose beginning is remembered until all of their packets have arrived. Those that
+/// began first are dropped.
+const MAX_GAPS: usize = 64;
 
 /// Received 1-RTT packets that arrived after one with a larger number, by how far and how long they were overtaken
 /// (compare the reordering extent and the late-time offset of RFC 4737 §4.2). Duplicates do not count.
@@ -70,6 +71,8 @@ impl ReorderingStats {
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     first: u64,
+    /// Number of packets that have not arrived.
+    missing: u64,
     since: Time,
 }
 
@@ -83,12 +86,12 @@ pub(crate) struct Reordering {
 }
 
 impl Reordering {
-    /// Records that a number arrived while those from `first` on, up to it, were missing.
-    pub(crate) fn on_gap(&mut self, now: Time, first: u64) {
+    /// Records that `number` arrived while those from `first` on, up to it, were missing.
+    pub(crate) fn on_gap(&mut self, now: Time, first: u64, number: u64) {
         if self.gaps.len() == MAX_GAPS {
             self.gaps.pop_front();
         }
-        self.gaps.push_back(Gap { first, since: now });
+        self.gaps.push_back(Gap { first, missing: number - first, since: now });
     }
 
     /// Counts a packet that arrives after the larger number `largest`.
@@ -98,11 +101,16 @@ impl Reordering {
         stats.distances[REORDERING_DISTANCES.partition_point(|limit| *limit < distance)] += 1;
         stats.max_distance = stats.max_distance.max(distance);
         stats.total_distance += distance;
-        let Some(gap) = self.gaps.iter().rev().find(|gap| gap.first <= number) else {
+        let place = self.gaps.partition_point(|gap| gap.first <= number).checked_sub(1);
+        let Some((place, gap)) = place.and_then(|place| Some((place, self.gaps.get_mut(place)?))) else {
             stats.untimed += 1;
             return;
         };
         let delay = now - gap.since;
+        gap.missing = gap.missing.saturating_sub(1);
+        if gap.missing == 0 {
+            self.gaps.remove(place);
+        }
         stats.delays[REORDERING_DELAYS.partition_point(|limit| *limit < delay)] += 1;
         stats.max_delay = stats.max_delay.max(delay);
         stats.total_delay += delay;
@@ -125,8 +133,8 @@ mod tests {
     fn distance_and_delay_count_from_the_packet_that_overtook_first() {
         let mut reordering = Reordering::default();
         // 5 and 6 are missing when 7 arrives, 9 when 10 does.
-        reordering.on_gap(at(10), 5);
-        reordering.on_gap(at(12), 9);
+        reordering.on_gap(at(10), 5, 7);
+        reordering.on_gap(at(12), 9, 10);
         reordering.on_overtaken(at(13), 6, 10);
         reordering.on_overtaken(at(14), 9, 11);
         let stats = reordering.stats();
@@ -139,13 +147,15 @@ mod tests {
         // 2 ms are in the class up to 2 ms, 3 ms in that up to 5 ms.
         assert_eq!(stats.delays[4..6], [1, 1]);
         assert_eq!(stats.untimed, 0);
+        // 5 is still missing, 9 no longer.
+        assert_eq!(reordering.gaps.iter().map(|gap| (gap.first, gap.missing)).collect::<Vec<_>>(), [(5, 1)]);
     }
 
     #[test]
     fn at_most_max_gaps_are_remembered() {
         let mut reordering = Reordering::default();
         let gaps = MAX_GAPS as u64 + 8;
-        (0..gaps).for_each(|gap| reordering.on_gap(at(gap), 2 * gap));
+        (0..gaps).for_each(|gap| reordering.on_gap(at(gap), 2 * gap, 2 * gap + 1));
         assert_eq!(reordering.gaps.len(), MAX_GAPS);
         reordering.on_overtaken(at(100), 2, 2 * gaps);
         assert_eq!((reordering.stats().untimed, reordering.stats().packets()), (1, 1));
@@ -156,7 +166,7 @@ mod tests {
     #[test]
     fn what_exceeds_all_limits_is_in_the_last_class() {
         let mut reordering = Reordering::default();
-        reordering.on_gap(at(0), 0);
+        reordering.on_gap(at(0), 0, 5_000);
         reordering.on_overtaken(at(10_000), 0, 5_000);
         let stats = reordering.stats();
         assert_eq!((stats.distances[11], stats.delays[11]), (1, 1));

@@ -238,7 +238,7 @@ fn encode_overtaken(encoder: &mut DescriptorEncoder<'_>, overtaken: &Overtaken) 
     let mut metric = encoder.encode_descriptor("quic_received_packets", help, None, MetricType::Counter)?;
     metric.encode_counter::<NoLabelSet, _, u64>(packets, None)?;
     let classes = |limits: &[f64], counts: &[u64]| -> Vec<(f64, u64)> {
-        limits.iter().copied().chain([f64::MAX]).zip(counts.iter().copied()).collect()
+        limits.iter().copied().chain([f64::INFINITY]).zip(counts.iter().copied()).collect()
     };
     let help = "Packet numbers by which received packets had been overtaken";
     let mut metric =

@@ -54,7 +54,7 @@ const MPTCP: &str = "linux-mptcp-tls12";
 
 const BOTH: &[Series] = &[
     Series { label: "Multipath QUIC", variant: "mpquic", style: solid(0) },
-    Series { label: "Multipath TCP", variant: MPTCP, style: dashed(1) },
+    Series { label: "Multipath TCP", variant: MPTCP, style: dashed(2) },
 ];
 
 const HANDOVER: &[Series] = &[

@@ -271,9 +271,9 @@ impl Connection {
         self.send_datagram_on(message, Route::Any)
     }
 
-    /// Queues a message like [`Connection::send_datagram`], but for the paths that `route` names. The
-    /// message, and every message behind it in the queue, waits until such a path has room. See [`Route`] for
-    /// paths that do not work.
+    /// Queues a message like [`Connection::send_datagram`], but for the paths that `route` permits. The
+    /// message waits until such a path has room; later messages that another path may carry can overtake it.
+    /// See [`Route`] for paths that do not work.
     ///
     /// # Errors
     /// Fails as [`Connection::send_datagram`] does.

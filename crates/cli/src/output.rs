@@ -154,8 +154,9 @@ fn part_of(name: &Path) -> Result<(File, TempPath)> {
     made.map(tempfile::NamedTempFile::into_parts).map_err(failed)
 }
 
-/// Thread that writes content. It opens the destination with the first piece, so a download that never starts
-/// leaves no empty file. The thread ends with its queue.
+/// Handle of a thread that writes content. The thread opens the destination with the first piece, so a
+/// download that never starts leaves no empty file. It ends once `pieces` is dropped and the queue is empty,
+/// or at the first error.
 struct Writer {
     pieces: mpsc::Sender<Bytes>,
     result: oneshot::Receiver<io::Result<Option<Digest>>>,

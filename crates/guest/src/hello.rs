@@ -19,7 +19,7 @@ pub enum Role {
     Server,
 }
 
-/// Addresses of a path, as the guest that is told sees them.
+/// Addresses of a path, from the view of the guest that receives the [`Hello`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The guest's own address.

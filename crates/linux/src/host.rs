@@ -129,7 +129,8 @@ fn arguments(seed: u64) -> Vec<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns the folder for temporary files, if the guest sees it: it has `/dev` and `/proc` of its own.
+/// Returns a folder for temporary files that the guest sees: the usual one, or `/var/tmp` if that lies in
+/// `/dev`, `/proc` or `/sys`, of which the guest has its own.
 fn visible() -> PathBuf {
     let usual = std::env::temp_dir();
     let is_hidden = ["/dev", "/proc", "/sys"].iter().any(|hidden| usual.starts_with(hidden));

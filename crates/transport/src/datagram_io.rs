@@ -20,8 +20,8 @@ pub struct FourTuple {
 }
 
 impl FourTuple {
-    /// Returns whether `other` is the same network path: the remote addresses are equal, and the local
-    /// addresses are equal or one of them is unspecified.
+    /// Returns whether `other` is the same network path: the remote addresses and the local ports are equal,
+    /// and the local IP addresses are equal or one of them is unspecified.
     #[inline]
     pub fn matches(&self, other: &Self) -> bool {
         self == other || self.is_vaguely(other)

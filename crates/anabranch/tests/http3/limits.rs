@@ -294,8 +294,8 @@ async fn downloads_that_share_a_connection_all_come() {
     }
 }
 
-/// Requests that a client sends one after the other over a slow link do not count as slow while another one
-/// is being sent.
+/// If a client sends its uploads one after the other, the server does not count an upload as slow while an
+/// earlier one is still arriving.
 #[tokio::test]
 async fn uploads_that_share_a_connection_all_arrive() {
     let site = Site::new();

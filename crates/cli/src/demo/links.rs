@@ -104,7 +104,8 @@ impl Fail {
         (from, self.lasts.map_or(length, |lasts| (from + lasts.as_secs_f64()).min(length)))
     }
 
-    /// Schedules the failure on a link, at a time `elapsed` after the start of the transfer.
+    /// Schedules the failure on `relay`. `elapsed` is the time since the start of the transfer, from which
+    /// `at` counts.
     pub(super) fn arrange(&self, relay: &Relay, elapsed: Duration) {
         let end = self.lasts.map_or(Duration::MAX, |lasts| self.at.saturating_add(lasts));
         relay.blackout(self.at.saturating_sub(elapsed)..end.saturating_sub(elapsed));

@@ -65,7 +65,8 @@ impl Files {
         &self.memory
     }
 
-    /// Creates the response, with content up to the first piece of a file. May block on the disk.
+    /// Creates the response. Of a file only the first piece is read now, the rest while the body is sent. May
+    /// block on the disk.
     fn answer(&self, request: &Parts) -> Response<FileBody> {
         if !matches!(request.method, Method::GET | Method::HEAD) {
             return response::not_allowed();

@@ -12,8 +12,8 @@ use crate::exit::{Result, say};
 /// Check the papers' claims: run what they need, and say for each whether it holds
 ///
 /// Runs that are finished already, by this command or by `lab run`, are not repeated. All of it takes a
-/// while: use --points to look at a few points first. What is claimed of VReverso is about time:
-/// `anabranch-bench`, which has to lie beside this command, measures it anew each time.
+/// while: use --points to look at a few points first. The claims about VReverso are about
+/// processor time: `anabranch-bench`, which has to lie beside this command, measures it anew each time.
 #[derive(Args, Debug)]
 pub(crate) struct Claims {
     /// Papers, or single claims by their short names; all of them without this

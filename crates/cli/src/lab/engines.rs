@@ -16,7 +16,7 @@ pub(super) fn ready() -> Vec<Arc<dyn Engine>> {
 }
 
 /// Leaves variants out whose engine is not ready, and says which; `names` are those that were asked for, the
-/// usual ones without it. What is left may be nothing.
+/// usual ones without it. The result may be empty.
 pub(super) fn without_absent(
     experiment: &Experiment,
     names: Option<Vec<String>>,

@@ -88,7 +88,8 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["event"] == name).collect()
 }
 
-/// Both ends report that the path fails that is cut off during a download: in events and on standard error.
+/// A path is cut off during a download. The client reports its failure in events and on standard error, and
+/// the server's events name the connection by the same ID.
 #[test]
 fn a_path_that_fails_is_seen() {
     let told = tempfile::tempdir().unwrap();

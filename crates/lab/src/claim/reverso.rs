@@ -1,7 +1,7 @@
 //! "Improving Encrypted Transport Protocol Designs: Deep Dive on the QUIC Case".
 //!
-//! What it claims is about the time of a processor, which no simulation tells: `anabranch-bench claims`
-//! measures it, and what it gives is judged here.
+//! Its claims are about the time of a processor, which no simulation shows. `anabranch-bench claims` measures it, and
+//! the results are judged here.
 
 use serde::Deserialize;
 
@@ -65,7 +65,8 @@ pub struct Measured {
     load: Option<f64>,
 }
 
-/// Batches of packets through the receive path.
+/// Result for the receive path with batches of `batch` packets: VReverso's time over version 1's, for this
+/// library and for the reference.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Receive {
     batch: u64,
@@ -107,7 +108,7 @@ const JUDGES: [(&str, Judge); 5] = [
     ("R5", Measured::order),
 ];
 
-/// Batches of the claim about windows.
+/// Packets in each batch of the claim about windows (R2).
 const WINDOW: u64 = 10;
 
 impl Measured {

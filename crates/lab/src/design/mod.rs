@@ -121,8 +121,8 @@ impl QueueRule {
 }
 
 impl PathDesign {
-    /// Returns the link. Each direction has serialization behind a drop-tail queue counted in packets, then
-    /// delay and loss.
+    /// Returns the link. In each direction packets wait in a drop-tail queue, counted in packets, that is
+    /// emptied at the path's rate. Delay follows, then jitter, reordering and loss as far as they are set.
     pub fn link(&self) -> LinkSpec {
         let link = LinkSpec::default().both(Mtu(MAX_UDP_PAYLOAD));
         let up = self.up.as_deref().unwrap_or(self);

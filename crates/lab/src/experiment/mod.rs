@@ -85,7 +85,7 @@ pub enum Workload {
 /// The end of a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The last byte is there (2017).
+    /// The client has received the last byte, as in the 2017 study.
     LastByte,
     /// The server's answer to the client's CONNECTION_CLOSE is there (2022).
     Closed,
@@ -191,7 +191,7 @@ pub enum ExperimentError {
         /// The name.
         name: String,
     },
-    /// Its points cannot be read.
+    /// The experiment's points cannot be read.
     #[error(transparent)]
     Design(#[from] DesignError),
     /// One of its variants cannot be made.

@@ -192,9 +192,9 @@ impl Stage {
         Ok(self.pair.sim.now())
     }
 
-    /// Returns the dead path's PTO and the minimum round-trip time of the other paths, at the sender. The end
-    /// that sends a request is a sender, too. So if the path dies before the request, the longer PTO of both
-    /// ends counts.
+    /// Returns the terms of the limit, at the sender: the dead path's PTO, the lowest smoothed round-trip
+    /// time of the other paths, and the same raised to at least the links' own. In [`Class::Idle`] the
+    /// request makes the other end a sender, too, so the longer PTO of both ends counts.
     fn expectation(
         &self,
         schedule: &KillSchedule,

@@ -1,7 +1,7 @@
 //! A guest that is a child process.
 //!
-//! Time in the simulation stands still while a guest thinks. How long it may think is measured by a watchdog,
-//! which ends the process; nothing else here depends on real time.
+//! Time in the simulation stands still while a guest thinks. A watchdog limits that time in real time and
+//! ends the process; nothing else here depends on real time.
 
 use core::time::Duration;
 use std::io::{BufReader, Read, Write};

@@ -23,7 +23,7 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Runs one order and writes measurements into `row`.
     ///
     /// # Errors
-    /// If the run did not end as it should: the reason in one line. What was measured until then is kept.
+    /// If the run did not end as it should: the reason in one line. Measurements until then are kept.
     fn run(&self, order: &Order<'_>, row: &mut Row) -> Result<(), String>;
 }
 

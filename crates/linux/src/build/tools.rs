@@ -18,10 +18,10 @@ const TOOLS: [(&str, &str); 9] = [
     ("xz", "xz-utils"),
 ];
 
-/// Looks for all of them.
+/// Looks for all programs of [`TOOLS`] in the folders of `PATH`.
 ///
 /// # Errors
-/// If some are missing.
+/// Fails if some are missing.
 pub(super) fn check() -> Result<(), BuildError> {
     let path = env::var_os("PATH").unwrap_or_default();
     missing(|program| env::split_paths(&path).any(|folder| folder.join(program).is_file()))

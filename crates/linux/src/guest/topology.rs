@@ -1,8 +1,8 @@
-//! The hosts and links of an order: a server, a client, and a router for each path between them.
+//! The hosts and links of an [`Order`], which is one experiment of the guest: a server, a client, and a router for each path between them.
 //!
 //! ```text
 //! server ── veth ── router ── veth ── client
-//!                     │ its devices hold the disciplines of both directions
+//!                     │ its devices hold the queueing disciplines of both directions
 //! ```
 //!
 //! The bottleneck is not on a sending host, where TCP would see its own packets wait.

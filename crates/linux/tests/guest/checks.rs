@@ -15,7 +15,7 @@ use anabranch_linux::train::{Car, HEADERS, train};
 use anabranch_linux::{Link, Order, Properties, Report, Way, Work};
 
 /// Reading the guest's clock and its system calls take virtual time: so much at most for one datagram.
-const CLOCK: Duration = Duration::from_micros(100);
+const CLOCK: Duration = Duration::from_micros(25);
 
 /// A datagram that comes to a full queue within this of the moment in which a place becomes free.
 const TIE_NS: u64 = 5_000;

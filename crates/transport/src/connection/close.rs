@@ -76,8 +76,8 @@ impl Connection {
     fn drain(&mut self, now: Time, answer: Option<PathId>, error: ConnectionError) {
         match self.state {
             State::Active => {
-                // Before the handshake is complete, the peer may have kept no state and take the response for
-                // one of another connection.
+                // Before the handshake is complete, the peer may have kept no state for this connection. It
+                // could then take our CONNECTION_CLOSE for a packet of another connection.
                 let answer = answer.filter(|_| self.handshake.progress.complete);
                 self.state = State::Draining { until: now + self.paths.close_period(), answer };
                 self.report_end(now, error);

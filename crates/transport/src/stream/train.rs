@@ -144,7 +144,8 @@ impl Streams {
     }
 }
 
-/// Returns the error for data that this end cannot keep but would acknowledge.
+/// Returns INTERNAL_ERROR for a train's data that this end failed to store or to count. Without the error,
+/// its packets would be acknowledged all the same.
 #[cold]
 fn lost(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)

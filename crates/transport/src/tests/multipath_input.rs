@@ -381,7 +381,9 @@ fn frames_without_a_path_id_mean_path_0_even_when_it_is_gone() {
         pair.end(from).abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap();
         pair.run_for(Duration::from_secs(5));
         assert_eq!(ids(&mut pair, from.peer()), [1]);
-        // On path 1 the first frame would change a connection ID, and the second would retire an unknown one.
+        // Both frames arrive on path 1 but concern path 0. If they concerned path 1, the first would change
+        // the connection ID with sequence number 0, and the second would retire an ID that was never issued;
+        // either is an error.
         send(&mut pair, from, &encode(&[new_cid(None, 0, 0xd1)]));
         send(&mut pair, from, &encode(&[Frame::RetireConnectionId { path: None, sequence: 99 }]));
         still_works(&mut pair);

@@ -271,8 +271,8 @@ fn row_m13_forged_acknowledgments_on_another_path() {
         still_works(&mut pair);
         let target = from.peer();
         let before: Vec<_> = pair.end(target).paths().collect();
-        // Late, with a huge delay, and repeated: acknowledgments on path 0 of path 1's newest acknowledged
-        // packet.
+        // Forged acknowledgments, sent on path 0, of packet 0 of path 1: late, repeated, and with a huge
+        // delay.
         for _ in 0..50 {
             pair.inject(from, &Forged::new(PacketKind::OneRtt, &ack(Some(1), 0, (1 << 30) - 1)));
             pair.run_until_quiet();

@@ -50,7 +50,8 @@ enum Case {
     Discovered,
 }
 
-/// Runs both cases and prints the requests. Returns whether all checks passed.
+/// Runs both cases, and prints the requests and the faults. Returns whether all checks passed; if Chromium is
+/// missing, whether `--allow-missing` permits that.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let Some(chromium) = arguments.chromium.clone().or_else(chromium::find) else {
         println!("skipped: chromium (not installed)");

@@ -52,7 +52,7 @@ impl Exemptions {
         self.0.get_mut(&(rule, path.to_owned())).map(|used| *used = true).is_some()
     }
 
-    /// Returns the types whose lines nothing needed.
+    /// Returns the types of the file's lines that [`Self::allows`] has not used.
     pub(super) fn unused(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, used)| !**used).map(|((_, path), _)| path.as_str())
     }

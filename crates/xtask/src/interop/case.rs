@@ -86,7 +86,8 @@ pub(super) struct Case {
     /// Flags of the client, including `--case`.
     pub(super) client: &'static [&'static str],
     pub(super) work: Work,
-    /// `true` if files are fetched over HTTP/3, regardless of the programs.
+    /// `true` if files are fetched over HTTP/3 in any case. Otherwise they are only if the client or the
+    /// server program speaks nothing else.
     pub(super) http3: bool,
     /// Link between client and server. If `None`, they communicate directly and their traffic is not
     /// observed.

@@ -1,5 +1,5 @@
-//! Maps of the code: files named in the glossary and in the diagrams of `ARCHITECTURE.md` must exist, and the
-//! diagram of the floors must contain the crates of the table.
+//! Maps of the code: files named in the glossary and in the diagrams of `ARCHITECTURE.md` must exist. In its
+//! diagram of the floors, each floor must have exactly the crates that the table of floors lists.
 
 use std::collections::BTreeSet;
 

@@ -76,7 +76,7 @@ fn host(kernel: &Kernel) -> Result<Host> {
     let words = |last: &str| ["lab", "linux", last].map(str::to_owned);
     let mut before = vec![program.clone().into_os_string()];
     before.extend(words("enter").map(OsString::from));
-    // What follows is the kernel's.
+    // The arguments behind it are those of the kernel.
     before.push("--".into());
     let arguments = words("guest").into();
     Ok(Host { kernel: kernel.program.clone(), program, arguments, before, limit: MAX_WALL })

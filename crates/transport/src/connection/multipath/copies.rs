@@ -11,8 +11,8 @@ use crate::stream::Named;
 use crate::token::Tokens;
 
 impl Connection {
-    /// Writes the copies for the path until the packet is full. Stops before a STREAM frame that needs a
-    /// packet whose header names it.
+    /// Writes the copies queued for the path until the packet is full. In a format with stream hints, stops
+    /// before a STREAM frame: it needs a packet whose header announces it.
     pub(in crate::connection) fn fill_copies(
         &mut self,
         carrier: &Carrier,

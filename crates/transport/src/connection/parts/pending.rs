@@ -15,7 +15,7 @@ pub(crate) struct Pending {
     /// ACK_FREQUENCY request to be sent.
     pub(crate) ack_frequency: Option<AckRequest>,
     pub(crate) ack_frequency_sequence: u64,
-    /// Latest request made.
+    /// Latest ACK_FREQUENCY request of this end, sent or still to be sent.
     pub(crate) ack_requested: Option<AckRequest>,
     /// `true` if the latest request was acknowledged.
     pub(crate) ack_request_acked: bool,

@@ -11,8 +11,8 @@ use crate::schedule::Pick;
 /// that the ranges they report can be discarded (RFC 9000 §13.2.4).
 const ACK_ONLY_LIMIT: u32 = 32;
 
-/// Maximum number of ack-eliciting packets in flight. Beyond it no PING is added to ACK-only packets: a peer
-/// that acknowledges none of them would not acknowledge another one.
+/// No PING is added to ACK-only packets while this many ack-eliciting packets are in flight: a peer that
+/// acknowledges none of them would not acknowledge another one.
 pub(crate) const MAX_NUDGES: u64 = 64;
 
 impl Connection {

@@ -275,7 +275,8 @@ fn news_that_break_the_rules() {
     let mut zero_length = RemoteCids::new(PATH, ConnectionId::EMPTY, 4);
     assert_eq!(code(zero_length.on_new(&new_cid(1, 0))), violation);
 
-    // Retiring everything must leave an ID to use. Here ID 1 was retired before.
+    // A frame that retires all IDs in use must bring another one that can be used. In the second case it
+    // brings ID 1 again, which was retired before.
     let mut remote = RemoteCids::new(PATH, cid(0), 4);
     remote.on_new(&new_cid(1, 0)).unwrap();
     remote.next();

@@ -14,7 +14,8 @@ use crate::path::Path;
 pub(crate) type Siblings = SmallVec<[Sibling; 4]>;
 
 impl PathSet {
-    /// Returns the working siblings of path `id` if its controller is coupled; otherwise an empty list.
+    /// Returns the state of the other working paths that have a round-trip sample, if the controller of path
+    /// `id` is coupled; otherwise an empty list.
     #[inline]
     pub(crate) fn siblings(&self, id: PathId) -> Siblings {
         if self.multipath.is_none() || self.list.len() == 1 {

@@ -51,9 +51,9 @@ impl PathSet {
         }
     }
 
-    /// Records that an ack-eliciting packet arrived on the path. The peer's own data may delay its
-    /// acknowledgments there, so they may be late. A packet with only acknowledgments may concern other paths
-    /// alone.
+    /// Records that an ack-eliciting packet arrived on the path, which postpones the time at which it counts
+    /// as silent: the peer's acknowledgments may wait behind its own data there. A packet with only
+    /// acknowledgments postpones nothing, because it may concern other paths alone.
     pub(crate) fn on_path_lives(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_lives(now);

@@ -334,7 +334,8 @@ fn windows_grow_for_a_fast_reader_on_a_long_path() {
 
 #[test]
 fn windows_stay_for_a_slow_reader() {
-    // The first half window is sent and read at once, so the windows can grow once.
+    // The data of the first two rounds falls into the first measured interval, so the stream's window can
+    // grow once.
     let (stream, connection) = window_after(12, RTT * 10);
     assert!(stream <= 4000, "{stream}");
     assert!(connection <= 4000, "{connection}");

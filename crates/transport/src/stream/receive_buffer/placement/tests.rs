@@ -324,8 +324,8 @@ fn shape(buffer: &ReceiveBuffer) -> (usize, usize, Vec<[usize; 4]>) {
     (buffer.next_chunk, buffer.chunks.capacity(), buffer.chunks.iter().map(of).collect())
 }
 
-/// Checks that a forged header, before and after its tag is checked, makes neither the list of chunks, nor
-/// its memory, nor the memory of chunks grow.
+/// Checks that a forged packet adds neither chunks nor capacity to the list of chunks while it is decrypted,
+/// and that buffer and pool are as before once decryption has failed.
 #[test]
 fn a_forged_header_grows_nothing() {
     let mut buffer = ReceiveBuffer::default();

@@ -148,7 +148,7 @@ impl Order {
         if self.paths.is_empty() || self.paths.len() > MAX_PATHS {
             return fault(format!("{} paths: the guest has 1 to {MAX_PATHS}", self.paths.len()));
         }
-        if !self.stack.is_multipath() && self.paths.len() > 1 {
+        if !self.stack.takes_paths() && self.paths.len() > 1 {
             return fault(format!("{} uses one path, not {}", self.stack, self.paths.len()));
         }
         let ways = || self.paths.iter().flat_map(|link| [&link.up, &link.down]);

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A transport of the guest: `tcp-cubic`, `tcp-reno`, `tcp-bbr` or `mptcp`, then, each if wanted, `-tls13` or
+/// A transport of the guest: `tcp-cubic`, `tcp-reno`, `tcp-bbr`, `mptcp` or `anabranch`, then, each if wanted, `-tls13` or
 /// `-tls12`, and `-default-buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -26,6 +26,8 @@ pub enum Transport {
     /// Multipath TCP v1 with the default scheduler, path manager and congestion control (CUBIC on each
     /// subflow).
     Mptcp(Control),
+    /// This library, over the kernel's UDP, with its defaults: the command's `perf`.
+    Anabranch,
 }
 
 /// Congestion control.
@@ -63,10 +65,17 @@ impl Stack {
         matches!(self.transport, Transport::Mptcp(_))
     }
 
+    /// Returns whether it may use several paths.
+    pub fn takes_paths(self) -> bool {
+        self.is_multipath() || self.transport == Transport::Anabranch
+    }
+
     /// Returns the name of the congestion control in Linux.
     pub fn control(self) -> &'static str {
-        let (Transport::Tcp(control) | Transport::Mptcp(control)) = self.transport;
-        control.name()
+        match self.transport {
+            Transport::Tcp(control) | Transport::Mptcp(control) => control.name(),
+            Transport::Anabranch => Control::Cubic.name(),
+        }
     }
 }
 
@@ -88,6 +97,7 @@ impl fmt::Display for Stack {
             Transport::Tcp(control) => write!(f, "tcp-{}", control.name())?,
             Transport::Mptcp(Control::Cubic) => f.write_str("mptcp")?,
             Transport::Mptcp(control) => write!(f, "mptcp-{}", control.name())?,
+            Transport::Anabranch => f.write_str("anabranch")?,
         }
         f.write_str(match self.tls {
             Some(Tls::V12) => "-tls12",
@@ -122,6 +132,7 @@ impl FromStr for Stack {
         let control = |name: &str| Control::ALL.into_iter().find(|control| control.name() == name);
         let transport = match rest.split_once('-') {
             None if rest == "mptcp" => Some(Transport::Mptcp(Control::Cubic)),
+            None if rest == "anabranch" => Some(Transport::Anabranch),
             Some(("tcp", name)) => control(name).map(Transport::Tcp),
             Some(("mptcp", name)) => control(name).map(Transport::Mptcp),
             _ => None,
@@ -156,6 +167,7 @@ mod tests {
             "tcp-reno-tls13",
             "tcp-bbr-tls12-default-buffers",
             "mptcp",
+            "anabranch",
             "mptcp-tls12",
             "mptcp-bbr-default-buffers",
         ] {

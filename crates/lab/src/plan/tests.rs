@@ -465,6 +465,7 @@ fn the_example_plans_can_be_read() {
         ("loss", 2),
         ("lossy", 40),
         ("mobile", 3),
+        ("perf-in-guest", 20),
         ("reordering", 4),
         ("schedulers", 95),
         ("small-requests", 2),

@@ -6,6 +6,7 @@ mod counts;
 mod generic;
 mod namespace;
 mod netlink;
+mod program;
 mod qdisc;
 mod tls;
 mod topology;
@@ -25,6 +26,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use self::application::{Ended, Received};
 use self::topology::Topology;
 use crate::order::{MARK, Order, Report, Work};
+use crate::stack::Transport;
 
 /// Time before the first SYN in which everything that was set up comes to rest.
 const REST: core::time::Duration = core::time::Duration::from_secs(1);
@@ -64,6 +66,9 @@ fn carry_out(order: &Order) -> io::Result<Report> {
     let mut topology = Topology::create(order)?;
     if let Work::Train { seed, packets } = order.work {
         return train::run(order, &mut topology, seed, packets);
+    }
+    if order.stack.transport == Transport::Anabranch {
+        return program::run(order, &mut topology);
     }
     topology.server.enter()?;
     let listener = application::listen(order.stack)?;

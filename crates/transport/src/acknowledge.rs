@@ -23,8 +23,9 @@ pub struct AckRule {
     pub threshold: u64,
     /// Maximum time by which an ACK is deliberately delayed.
     pub max_delay: Duration,
-    /// Reordering that causes an immediate ACK. 0: none. 1: every packet out of order (RFC 9000 §13.2.1).
-    /// Larger: a missing, unreported packet this far below the largest one (draft-ietf-quic-ack-frequency
+    /// Reordering that causes an immediate ACK. With 0, none does. With 1, every packet that arrives out of
+    /// order does (RFC 9000 §13.2.1). With a larger value, a missing packet does that no ACK has reported as
+    /// missing and whose number is at least this far below the largest one (draft-ietf-quic-ack-frequency
     /// §6.2).
     pub reordering_threshold: u64,
 }
@@ -55,8 +56,9 @@ pub struct AckArrival {
 /// Acknowledgment strategy; each connection has its own.
 pub trait AckStrategy: fmt::Debug + Send {
     /// Returns the rule that applies from these packets until the next ones arrive. A threshold below 1
-    /// counts as 1. A delay longer than the requested one is cut to it, because the peer's probe timeouts
-    /// rely on it (RFC 9002 §6.2.1). The delay begins with the first packet after an ACK.
+    /// counts as 1. A delay longer than the requested one is reduced to the requested one, because the
+    /// peer's probe timeouts rely on that (RFC 9002 §6.2.1). The delay begins when the first packet after an
+    /// ACK arrives.
     fn rule(&mut self, now: Time, arrival: &AckArrival) -> AckRule;
 }
 

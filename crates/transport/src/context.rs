@@ -13,12 +13,13 @@ pub(crate) struct Context<'a> {
     pub(crate) number: u64,
     pub(crate) tuple: &'a FourTuple,
     pub(crate) dcid: &'a ConnectionId,
-    /// Size of the datagram that held the packet.
+    /// Size of the datagram that held the packet, in bytes.
     pub(crate) datagram_len: usize,
     /// Direction in which the frames are read.
     pub(crate) direction: Direction,
     /// `true` if the packet arrived on the only path, between the path's addresses and with the connection ID
-    /// in use, so that nobody has migrated. The packet's own frames cannot change that at a server, where it
-    /// matters: they can only open other paths, and cannot retire the connection ID with which it arrived.
+    /// in use: the peer has not migrated. A server may rely on this after it has processed the packet's
+    /// frames, too. They can only open other paths, and cannot retire the connection ID with which the packet
+    /// arrived.
     pub(crate) is_usual: bool,
 }

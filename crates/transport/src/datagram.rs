@@ -26,7 +26,7 @@ pub enum SendDatagramError {
     /// The peer does not support datagrams.
     #[error("the peer does not support datagrams")]
     UnsupportedByPeer,
-    /// The message exceeds the peer's limit or a packet of the path; see [`Datagrams::max_len`].
+    /// The message exceeds the peer's limit, or does not fit into a packet; see [`Datagrams::max_len`].
     #[error("the message is too large for a datagram")]
     TooLarge,
     /// The queue is full; an event reports when it has room again.
@@ -173,8 +173,8 @@ impl Datagrams {
         !self.outgoing.messages.is_empty()
     }
 
-    /// Returns whether the next packet carries messages. If stream data is pending too and a packet has room
-    /// for only one of the two, they alternate.
+    /// Returns whether the next packet, which can carry either messages or stream data, carries messages. If
+    /// stream data is pending as well (`streams_wait`), the two take turns.
     pub(crate) fn take_turn(&mut self, carrier: &Carrier, streams_wait: bool) -> bool {
         let turn = self.has_pending_for(carrier) && !(self.had_turn && streams_wait);
         self.had_turn = turn;
@@ -209,7 +209,7 @@ impl Datagrams {
         self.outgoing.bytes as u64
     }
 
-    /// Returns whether messages may be queued for particular paths.
+    /// Returns whether any message was ever queued for particular paths.
     pub(crate) fn is_routed(&self) -> bool {
         self.is_routed
     }
@@ -240,8 +240,8 @@ impl Datagrams {
         std::mem::take(&mut self.received)
     }
 
-    /// Returns whether the queue has had room again since the last call, after
-    /// [`SendDatagramError::Blocked`].
+    /// Returns whether the queue has gained room since the last call, after it was full
+    /// ([`SendDatagramError::Blocked`]).
     pub(crate) fn take_unblocked(&mut self) -> bool {
         std::mem::take(&mut self.unblocked)
     }
@@ -253,7 +253,8 @@ impl Datagrams {
     }
 }
 
-/// Writes a DATAGRAM frame so that the receiver reads it after those written before. Returns whether it fits.
+/// Writes a DATAGRAM frame so that the receiver reads it after all frames written before. Returns whether the
+/// frame fits.
 fn write_in_order(w: &mut Writer<'_>, message: &[u8]) -> bool {
     let before = w.len();
     let fits = write_datagram(w, message.len(), |to| to.copy_from_slice(message)).is_ok();

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use anabranch_wire::Ecn;
 
-/// Minimum size of a datagram that carries an Initial packet or validates a path (RFC 9000 §14.1, §8.2.1).
+/// Minimum size, in bytes, of a datagram that carries an Initial packet or validates a path (RFC 9000 §14.1,
+/// §8.2.1).
 pub(crate) const MIN_INITIAL_SIZE: usize = 1200;
 
 /// Addresses between which a datagram travels.

@@ -68,8 +68,8 @@ pub enum ConnectionError {
     /// The peer has lost the connection's state (RFC 9000 §10.3).
     #[error("reset by the peer, which no longer knows the connection")]
     Reset,
-    /// Nothing was received for the idle timeout (RFC 9000 §10.1), or no packet at all arrived within the
-    /// time for the handshake.
+    /// Nothing was received during the idle timeout (RFC 9000 §10.1), or no packet at all arrived within the
+    /// time allowed for the handshake.
     #[error("timed out: {0}")]
     TimedOut(Silence),
     /// Client: this host cannot send to the server, or the server's host refuses the datagrams, and no packet

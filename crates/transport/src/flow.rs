@@ -1,4 +1,5 @@
-//! Flow control credit (RFC 9000 §4): what this endpoint grants to the peer, and what the peer grants to it.
+//! Flow control credit (RFC 9000 §4) that this endpoint grants to the peer, and that the peer grants to this
+//! endpoint.
 
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ named! {
     /// Growth rule of receive windows, from the initial size to the maximum.
     WindowRule, "rule of receive windows" {
         /// Grows the window to eight times the bytes that the application consumes in a round trip, once
-        /// those exceed a sixth of it. The surplus keeps late data of one path from blocking the others.
+        /// these bytes exceed a sixth of the window. The surplus keeps late data of one path from blocking
+        /// the other paths.
         Adaptive = "adaptive";
-        /// Grows the window to four times the bytes consumed in a round trip, once those exceed a quarter of
-        /// it. This blocks a sender that doubles its rate; it exists to repeat older measurements.
+        /// Grows the window to four times the bytes consumed in a round trip, once these bytes exceed a
+        /// quarter of the window. This rule blocks a sender that doubles its rate; it exists to repeat older
+        /// measurements.
         Fourfold = "fourfold";
         /// Rule of the stack of the 2022 study of packet number spaces. The limit triples once more than half
         /// of all credit ever granted has been consumed (on a stream) or received (on the connection). If the
@@ -42,14 +45,15 @@ pub(crate) struct Overrun;
 
 /// Size of a window, in round trips at the current rate: the minimum, and the size to which a smaller window
 /// grows. A sender in slow start doubles its rate in each round trip. A new limit takes one round trip to
-/// take effect, and another one passes until the next limit does. So twice and four times the bytes consumed
-/// in the last round trip must fit. The rest is for late data.
+/// take effect, and another one passes until the next limit does. The window must therefore hold the bytes of
+/// two round trips: twice and four times the bytes consumed in the last one. The rest is for late data.
 const ROUND_TRIPS: (u64, u64) = (6, 8);
 
 /// Minimum and target size of [`WindowRule::Fourfold`]; see [`ROUND_TRIPS`].
 const FOURFOLD: (u64, u64) = (4, 4);
 
-/// Minimum round-trip time for the rate. Over a shorter time bursts say little about the rate.
+/// Minimum time over which the rate of consumption is measured, even if the round trip is shorter. In a
+/// shorter time, bursts say little about the rate.
 const MIN_RTT: Duration = Duration::from_millis(1);
 
 /// Flow control credit that this endpoint grants, for one stream or for the connection, in bytes.
@@ -61,7 +65,7 @@ const MIN_RTT: Duration = Duration::from_millis(1);
 pub(crate) struct ReceiveCredit {
     window: u64,
     max_window: u64,
-    /// Highest offset that the peer may use; announced, or about to be.
+    /// Highest offset that the peer may use, already announced or about to be announced.
     limit: u64,
     /// Limit to announce next. Only the rule of 2022 computes it in advance.
     next_limit: u64,
@@ -108,8 +112,8 @@ impl ReceiveCredit {
         self.received
     }
 
-    /// Returns the number of bytes that the peer may still use. `None` under the rule of 2022, whose limit
-    /// depends on each intermediate step.
+    /// Returns the number of bytes that the peer may still use; `None` under the rule of 2022. That rule must
+    /// see each packet's bytes on their own, so a train of packets cannot be counted at once.
     pub(crate) fn left(&self) -> Option<u64> {
         self.slides().then_some(self.limit - self.received)
     }
@@ -146,8 +150,8 @@ impl ReceiveCredit {
         self.due
     }
 
-    /// Raises the next limit by the bytes received, if the rule of 2022 applies. Returns whether a new limit
-    /// should be announced to the peer.
+    /// Raises the next limit according to the bytes received, if the rule of 2022 applies. Returns whether a
+    /// new limit should be announced to the peer.
     pub(crate) fn multiply_by_received(&mut self, rtt: Duration) -> bool {
         let grows = self.rule.leaps() && self.multiply(self.received, rtt);
         self.due |= grows;
@@ -202,9 +206,9 @@ impl ReceiveCredit {
         self.slides() && !self.due && self.limit - self.received < self.window / 2
     }
 
-    /// Doubles the window, up to its maximum. For use if late data blocks the peer, perhaps on a slower path,
-    /// and not the application: the window must span that data too. Returns whether a new limit should be
-    /// announced to the peer.
+    /// Doubles the window, up to its maximum. The caller uses this if the application keeps up but late data,
+    /// perhaps of a slow path, blocks the peer: the window must span that data too. Returns whether a new
+    /// limit should be announced to the peer.
     pub(crate) fn widen(&mut self) -> bool {
         let wider = self.window.saturating_mul(2).min(self.max_window);
         let grows = wider > self.window;
@@ -220,7 +224,7 @@ impl ReceiveCredit {
 
     /// Returns whether the peer has used all its credit although more could be granted. Waiting until half a
     /// window is consumed might then last forever: data of another stream that the application does not read
-    /// may occupy the rest.
+    /// may occupy the rest of the window.
     pub(crate) fn is_starved(&self) -> bool {
         self.received == self.limit && self.can_grant()
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Set of `u64` values, stored as ascending ranges that neither overlap nor touch.
 ///
-/// The highest range is stored separately because nearly all insertions extend it, in constant time. Any
+/// The highest range is stored separately: nearly all insertions extend it, and do so in constant time. Any
 /// other insertion or lookup takes time logarithmic in the number of ranges. The caller must bound the number
 /// of ranges that a peer can create.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

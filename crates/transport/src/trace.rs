@@ -193,7 +193,7 @@ pub enum TraceEvent<'a> {
         path: PathId,
         /// Kind of timer.
         kind: TimerKind,
-        /// Packet number space to probe.
+        /// Packet number space to probe; it has a meaning only for [`TimerKind::Pto`].
         space: SpaceId,
     },
     /// ECN validation of a path ended.
@@ -247,8 +247,8 @@ pub enum TraceEvent<'a> {
         /// Reason why the path carries no data now; `None` if it may carry data.
         idle: Option<IdleReason>,
     },
-    /// The reason changed why one of several paths sends nothing more now. It is determined whenever the connection has
-    /// nothing left to send at that time.
+    /// On a connection with several paths, the reason changed why one of them carries no data. The reason is
+    /// determined whenever the connection has nothing left to send for the moment.
     PathIdle {
         /// The path.
         path: PathId,

@@ -22,7 +22,7 @@ configuration! {
         /// Maximum deliberate delay of an ACK, announced as `max_ack_delay` (RFC 9000 §18.2).
         copy max_delay, with_max_delay: Duration = Duration::from_millis(25);
         /// Maximum number of ranges in an ACK frame, including the one with the largest number. Values are
-        /// clamped to 2 to 1024.
+        /// clamped to the range 2 to 1024.
         copy max_ranges, with_max_ranges: usize = 64;
         /// Choice of the ranges for an ACK frame when more exist than fit. `None` uses the order that
         /// performed best in measurements: [`RangeOrder::NewestFirst`] if each path has its own packet number
@@ -30,22 +30,23 @@ configuration! {
         into order, with_order: Option<RangeOrder> = None;
         /// Maximum number of ACK frames, at least 1, that report a range which no longer grows. The range is
         /// then left out, even if the peer may not have received any of these frames. Applies only if `order`
-        /// is set to a fixed order: the default orders limit repetition by themselves.
+        /// is set to [`RangeOrder::NewestFirst`] or [`RangeOrder::LeastSentFirst`]; the other orders, and the
+        /// default ones, limit repetition by rules of their own.
         copy max_repeats, with_max_repeats: u32 = u32::MAX;
-        /// Old packet numbers that this end abandons: packets with these numbers are neither acknowledged nor
-        /// accepted.
+        /// Old packet numbers that this end no longer tracks: packets with these numbers are neither
+        /// acknowledged nor accepted.
         copy horizon, with_horizon: Horizon = Horizon::None;
-        /// Path on which an ACK for another path's packets may be sent.
+        /// Path on which an ACK is sent when the connection has several.
         copy path, with_path: AckPath = AckPath::Soonest;
         /// Paths whose packets an outgoing ACK acknowledges when the connection has several paths.
         copy scope, with_scope: AckScope = AckScope::Path;
         /// `true` if RTT samples are taken regardless of the path on which ACKs return. Every ACK then gives
         /// each path a sample from the newest packet that it newly acknowledges there, also in the single
-        /// number space. A change of the return path does not restart the minimum. The stack of the 2022
-        /// study did so. If `false`, only an ACK that returns on the path of its packet gives a sample, as
-        /// RFC 10069 (“Computing Path RTT”) says.
+        /// number space. A change of the return path does not restart the minimum RTT. The stack of the 2022
+        /// study took its samples this way. If `false`, only an ACK that returns on the path of its packet
+        /// gives a sample, as RFC 10069 (“Computing Path RTT”) says.
         copy mixed_round_trips, with_mixed_round_trips: bool = false;
-        /// `true` if this end requests fewer acknowledgments of a peer that supports ACK_FREQUENCY.
+        /// `true` if this end requests fewer acknowledgments from a peer that supports ACK_FREQUENCY.
         copy frequency, with_frequency: bool = true;
         /// Rule for the values that this end requests with ACK_FREQUENCY.
         copy frequency_rule, with_frequency_rule: FrequencyRule = FrequencyRule::Adaptive;
@@ -60,13 +61,15 @@ named! {
         NewestFirst = "newest-first";
         /// Ranges with the lowest numbers first.
         OldestFirst = "oldest-first";
-        /// Ranges that the fewest frames have reported since they last grew, the lower range first if equal.
-        /// picoquic has done this since it was changed for the 2022 study of the single packet number space.
+        /// Ranges reported in the fewest frames since they last grew come first; among equals, the lower
+        /// range. picoquic has used this order since it was changed for the 2022 study of the single packet
+        /// number space.
         LeastSentFirst = "least-sent-first";
-        /// Ranges with the packets that the fewest frames have reported, the earlier arrival first. Each
-        /// packet is reported in three frames, and in later ones only if there is room, so frames are short.
-        /// An ACK is sent before more unreported packets accumulate than one frame holds. The first ACK after
-        /// a packet's arrival therefore always reports it, however few ranges a frame may hold.
+        /// Ranges with the packets that were reported in the fewest frames come first; among equals, the
+        /// packets that arrived earlier. Each packet is reported in three frames, and in later ones only if
+        /// there is room, so frames are short. An ACK is sent before more unreported packets accumulate than
+        /// one frame holds. The first ACK after a packet's arrival therefore always reports it, however few
+        /// ranges a frame may hold.
         NewsFirst = "news-first";
     }
 }
@@ -77,8 +80,9 @@ named! {
         /// Path whose packets are acknowledged, unless it fails or is abandoned.
         Same = "same";
         /// Working path on which the acknowledgment arrives clearly sooner than on the path of the
-        /// acknowledged packets, if one exists. It is then sent on the packets' path as well. The sender is
-        /// informed sooner, and nothing depends on the other path. The default.
+        /// acknowledged packets. The acknowledgment is then sent on the packets' own path as well, so that
+        /// none depends on the faster path alone. If no such path exists, the packets' own path is used. The
+        /// default.
         Soonest = "soonest";
         /// Working path with the lowest smoothed round-trip time.
         Fastest = "fastest";
@@ -100,11 +104,12 @@ named! {
     AckScope, "scope of acknowledgments" {
         /// Packets of one path: each path has its own ACK.
         Path = "path";
-        /// Packets of all paths with pending acknowledgments: an ACK on any path acknowledges for all. In the
-        /// single number space this is one frame with the largest number of all paths, and packets count
-        /// together towards the threshold, regardless of their paths.
+        /// Packets of all paths with pending acknowledgments, regardless of the path on which the ACK is
+        /// sent. In the single number space this is one frame with the largest number of all paths, and
+        /// packets count together towards the threshold, regardless of their paths.
         Connection = "connection";
-        /// Packets of all paths, as soon as an ACK is due on one of them.
+        /// Packets of all paths, including paths without pending acknowledgments, as soon as an ACK is due on
+        /// one path.
         EveryPath = "every-path";
     }
 }
@@ -133,15 +138,15 @@ impl FrequencyRule {
         }
     }
 
-    /// Returns whether probe timeouts use the requested delay as soon as the peer follows the request, if the
-    /// delay is less than the peer's `max_ack_delay`.
+    /// Returns whether a requested delay below the peer's `max_ack_delay` shortens probe timeouts, as soon as
+    /// the peer has acknowledged the request.
     pub(crate) const fn shortens_probe_timeouts(self) -> bool {
         matches!(self, Self::Adaptive)
     }
 }
 
-/// Received packet numbers that this end abandons, in addition to those it drops to bound memory. A packet
-/// that arrives later with such a number, or a lower one, is dropped as a duplicate.
+/// Received packet numbers that this end no longer tracks, in addition to those that it drops to bound
+/// memory. A packet that arrives later with such a number, or a lower one, is dropped as a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Horizon {
@@ -149,12 +154,12 @@ pub enum Horizon {
     None,
     /// Numbers below the largest received one minus this count.
     Packets(u64),
-    /// Lowest range, once it is `age` old, and `times_sent` frames have reported it or the peer is known to
-    /// have received a report.
+    /// Lowest range, once it has not grown for `age`, and either `times_sent` frames have reported it or the
+    /// peer is known to have received a report.
     Delay {
         /// Time since the range last grew.
         age: Duration,
-        /// Number of frames that have reported it since.
+        /// Number of frames that have reported the range since it last grew.
         times_sent: u32,
     },
 }

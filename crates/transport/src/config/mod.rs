@@ -44,7 +44,8 @@ configuration! {
         lend ack, with_ack: AckConfig = AckConfig::default();
         /// Idle timeout, after which the connection is closed silently (RFC 9000 §10.1); `None` disables it.
         into max_idle_timeout, with_max_idle_timeout: Option<Duration> = Some(Duration::from_secs(30));
-        /// Maximum duration of the handshake, however much is received. The connection is then closed.
+        /// Maximum duration of the handshake, regardless of received packets. After this time the connection
+        /// is closed.
         copy handshake_timeout, with_handshake_timeout: Duration = Duration::from_secs(30);
         /// Time without sent or received packets after which a PING is sent; `None` disables it.
         into keep_alive, with_keep_alive: Option<Duration> = None;
@@ -143,7 +144,7 @@ configuration! {
         /// detected.
         into path_idle_timeout, with_path_idle_timeout: Option<Duration> = Some(Duration::from_secs(30));
         /// Silence after which a PING is sent on a path, so that middleboxes keep its state; `None` disables
-        /// it. It keeps the whole connection alive as well.
+        /// it. These PINGs keep the whole connection alive as well.
         into path_keep_alive, with_path_keep_alive: Option<Duration> = None;
         /// Numbering of the packets of several paths. If one end uses zero-length connection IDs, only the
         /// single number space is possible.

@@ -1,4 +1,4 @@
-//! Packet number spaces of connections with several paths.
+//! Settings for the packet number spaces of connections with several paths.
 
 use crate::named::named;
 
@@ -21,7 +21,7 @@ named! {
         Path = "path";
         /// Search in packet number order up to the first packet that is not lost. Losses of a fast path are
         /// not detected while older packets of a slow path are in flight. Kept to repeat the 2022 study of
-        /// packet number spaces. Has no effect if each path has its own numbers.
+        /// packet number spaces. Has no effect if each path has its own packet number space.
         #[cfg(feature = "research")]
         Connection = "connection";
     }

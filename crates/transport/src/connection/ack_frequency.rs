@@ -1,4 +1,5 @@
-//! ACK_FREQUENCY frames of either endpoint (draft-ietf-quic-ack-frequency).
+//! Requests for less frequent acknowledgments in ACK_FREQUENCY frames, sent by this endpoint or by the peer
+//! (draft-ietf-quic-ack-frequency).
 
 use std::time::Duration;
 
@@ -49,9 +50,11 @@ impl Connection {
         }
     }
 
-    /// Returns the maximum time by which the peer deliberately delays an ACK, once its transport parameters
-    /// are known. This is the requested delay. Until the request is acknowledged, it is the longer of that
-    /// and the peer's `max_ack_delay` (draft-ietf-quic-ack-frequency, “Computation of Probe Timeout Period”).
+    /// Returns the maximum deliberate delay of the peer's ACKs for which probe timeouts allow; `None` until
+    /// the peer's transport parameters are known. Until a request is acknowledged, this is the longer of the
+    /// requested delay and the peer's `max_ack_delay` (draft-ietf-quic-ack-frequency, “Computation of Probe
+    /// Timeout Period”). Afterwards it is the requested delay, but at least [`MIN_COUNTED_DELAY`], if the
+    /// rule shortens probe timeouts.
     pub(super) fn peer_ack_delay(&self) -> Option<Duration> {
         let max = Duration::from_millis(self.handshake.peer_parameters.as_ref()?.max_ack_delay);
         let Some(request) = self.pending.ack_requested else { return Some(max) };
@@ -91,8 +94,8 @@ impl Connection {
             return Ok(());
         }
         self.pending.ack_frequency_received = Some(sequence);
-        // The frame's threshold counts the packets that do not trigger an ACK. Ours includes the one that
-        // does.
+        // The frame's threshold counts the packets that do not trigger an ACK. The threshold of `AckRule`
+        // includes the packet that does.
         self.acks.requested.threshold = threshold.saturating_add(1);
         self.acks.requested.max_delay = delay;
         self.acks.requested.reordering_threshold = reordering_threshold;

@@ -1,4 +1,5 @@
-//! Effects on the owners of frames when a packet is acknowledged, lost or probed for (RFC 9002).
+//! Handling of ACK frames, and preparation of probes (RFC 9002). The owners of a packet's frames are notified
+//! when the packet is acknowledged or lost, or when a probe repeats the frames.
 
 use std::time::Duration;
 
@@ -18,9 +19,10 @@ const PROBED_PACKETS: usize = 2;
 /// Fate of a sent frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Its packet was acknowledged at this time.
+    /// Acknowledgment of the frame's packet, with its time.
     Acked(Time),
-    /// Its packet was lost, or its content is to be sent again as if it had been lost.
+    /// Loss of the frame's packet, or a decision to send the frame's content again as if the packet had been
+    /// lost.
     Lost,
 }
 

@@ -44,8 +44,9 @@ impl Connection {
         self.report_end(now, error);
     }
 
-    /// Closes the connection with CONNECTION_CLOSE to `tuple`, from which the invalid packet or the end of
-    /// the last path arrived. This endpoint may have no better path.
+    /// Closes the connection with a CONNECTION_CLOSE to the addresses `tuple` of the packet that caused the
+    /// error: an invalid packet, or the peer's PATH_ABANDON of the last path. This endpoint may have no
+    /// better path.
     pub(super) fn fail_towards(&mut self, now: Time, error: TransportError, tuple: &FourTuple) {
         self.fail(now, error);
         if let State::Closing(closing) = &mut self.state {
@@ -77,7 +78,7 @@ impl Connection {
         match self.state {
             State::Active => {
                 // Before the handshake is complete, the peer may have kept no state for this connection. It
-                // could then take our CONNECTION_CLOSE for a packet of another connection.
+                // could then take the CONNECTION_CLOSE in response for a packet of another connection.
                 let answer = answer.filter(|_| self.handshake.progress.complete);
                 self.state = State::Draining { until: now + self.paths.close_period(), answer };
                 self.report_end(now, error);

@@ -47,7 +47,7 @@ pub struct ConnectTarget<'a> {
     pub tuple: FourTuple,
     /// Name that the server's certificate must have.
     pub server_name: &'a str,
-    /// Connection ID that the caller has registered with the router.
+    /// Connection ID of the client, which the caller has registered with the router.
     pub local_cid: ConnectionId,
     /// Seed of all random choices of the connection; must be kept secret.
     pub seed: [u8; 32],
@@ -91,7 +91,7 @@ pub struct Connection {
     pub(super) idle: Idle,
     pub(super) roaming: Roaming,
     pub(super) output: Output,
-    /// Buffer that every acknowledgment and timeout reuses.
+    /// Buffer for the outcome of an acknowledgment or timeout, reused each time.
     pub(super) outcome: Outcome<Tokens>,
 }
 
@@ -246,7 +246,8 @@ impl Connection {
 
     /// Returns the next event. Events are in the order in which they happened.
     pub fn poll_event(&mut self) -> Option<Event> {
-        // Stream data that arrived before the close is still useful, even if both arrived in one datagram.
+        // Stream events are reported before the close: their data is still useful, even if it arrived in the
+        // same datagram as the close.
         if matches!(self.output.events.front(), Some(Event::Closed(_)))
             && let Some(event) = self.streams.poll_event()
         {

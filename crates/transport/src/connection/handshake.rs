@@ -32,7 +32,7 @@ fn violation(reason: &'static str) -> TransportError {
 }
 
 impl Connection {
-    /// Starts a client's first flight, possibly after Version Negotiation.
+    /// Starts a client's first flight.
     pub(super) fn start_client(
         &mut self,
         now: Time,
@@ -288,8 +288,8 @@ impl Connection {
             self.handshake.alpn = alpn;
             self.output.events.push_back(Event::HandshakeDataReady);
             if self.side.is_server() && self.keys.one_rtt.is_some() && self.shared.cid_len() > 0 {
-                // Sent in the server's first flight, so that the client can open paths as soon as the
-                // handshake is complete.
+                // The connection IDs are sent in the server's first flight, so that the client can open paths
+                // as soon as the handshake is complete.
                 self.issue_path_cids();
             }
         }
@@ -395,8 +395,8 @@ impl Connection {
         }
     }
 
-    /// Returns the progress of the handshake for loss recovery of the main path or of another path. Other
-    /// paths do not need to keep the handshake going.
+    /// Returns the progress of the handshake for the loss recovery of the main path (`is_main`) or of another
+    /// path. Only the main path sends probes to keep the handshake going.
     pub(super) fn progress(&self, is_main: bool) -> Progress {
         Progress {
             has_handshake_keys: self.keys.handshake.is_some() || self.handshake.progress.complete,

@@ -21,7 +21,7 @@ pub struct ConnectionStats {
     pub acks: AckStats,
     /// Number of 1-RTT key updates.
     pub key_updates: u64,
-    /// Packets that failed to decrypt.
+    /// Number of packets that failed to decrypt.
     pub undecryptable: u64,
     /// Stream bytes received, by method of delivery.
     pub received: ReceivedBytes,

@@ -29,8 +29,8 @@ impl Connection {
         self.may_migrate()?;
         let tuple = FourTuple { local, remote: self.paths.list.main().tuple.remote };
         if tuple == self.paths.list.main().tuple {
-            // The path runs there already. A pending validation of these addresses continues, and decides
-            // about the path.
+            // The path runs there already. If these addresses are still being validated, that validation
+            // continues.
             return Ok(());
         }
         let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
@@ -55,7 +55,7 @@ impl Connection {
 
     fn probe(&mut self, now: Time, tuple: FourTuple, sequence: u64, dcid: ConnectionId) {
         let id = self.paths.list.main().id;
-        // The old addresses still route to this connection, for packets in flight.
+        // The router keeps the old addresses as well, for packets in flight.
         self.route_tuple(tuple);
         self.paths.validate(now, id, tuple, dcid, Purpose::Move { sequence });
     }
@@ -79,9 +79,10 @@ impl Connection {
         self.probe(now, FourTuple { local: current.local, remote }, PREFERRED_SEQUENCE, dcid);
     }
 
-    /// Counts a packet on the path. Returns the peer's move if the peer is a client and this is the newest
-    /// 1-RTT packet with non-probing frames (RFC 9000 §9.3). Probing packets do not count: responses to
-    /// challenges are also sent from addresses that the peer has left, and may arrive sooner.
+    /// Counts a 1-RTT packet on the path. Returns the peer's move if the packet arrived between other
+    /// addresses than the path's, and is the newest one with non-probing frames (RFC 9000 §9.3). Probing
+    /// packets do not move the path: responses to challenges are also sent from addresses that the peer has
+    /// left, and may arrive sooner.
     #[inline]
     pub(super) fn note_data_packet(
         now: Time,
@@ -202,7 +203,7 @@ impl Connection {
             Purpose::Move { sequence } | Purpose::Rescue { sequence } => {
                 let old = path.remote_cids.active_seq();
                 if path.remote_cids.get(sequence).is_none() {
-                    return; // The server retired the connection ID meanwhile: as if it had not answered.
+                    return; // The server had the connection ID retired meanwhile: the response is ignored.
                 }
                 let silent = matches!(validation.purpose, Purpose::Rescue { .. });
                 path.address.previous = Some(Box::new(Previous { tuple: path.tuple, dcid_sequence: old }));

@@ -51,8 +51,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns whether the server may select a version that numbers streams differently from the version of
-    /// the first flight. Data sent before such a change could not be sent again unchanged.
+    /// Returns whether the server may select a version that uses other stream IDs than the version of the
+    /// first flight. Data sent before such a change could not be sent again unchanged.
     pub(super) fn may_change_naming(&self) -> bool {
         let names = |version: &Version| version.format().map(|format| format.names_stream);
         self.config.versions.iter().filter_map(names).any(|names| names != self.format.names_stream)
@@ -204,7 +204,7 @@ impl Connection {
     fn retry_tag_matches(&self, packet: &[u8]) -> bool {
         let (body, tag) = packet.split_at(packet.len() - RETRY_TAG_LEN);
         let expected = retry_tag(self.format, &self.handshake.original_dcid, body);
-        // The key is public, so the duration of this comparison reveals nothing.
+        // The key is public, so the duration of this comparison reveals no secret.
         expected == tag
     }
 

@@ -24,8 +24,8 @@ impl Connection {
         self.paths.numbering()
     }
 
-    /// Server: announces another address of the server to the client; `preferred` if it is better than the
-    /// present one.
+    /// Server: announces another address of the server to the client. `preferred` states that this address is
+    /// better than the one in use.
     ///
     /// # Errors
     /// Fails if the client does not accept further addresses, or if too many have been announced.
@@ -66,7 +66,7 @@ impl Connection {
     }
 
     /// Sets the weight of a path for schedulers that share load by weight. The default is 1. A path with
-    /// weight 0 is used if no other one has room.
+    /// weight 0 is used only if no other path has room.
     ///
     /// # Errors
     /// Fails if the path does not exist, or if only one path can exist.

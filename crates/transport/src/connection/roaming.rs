@@ -17,8 +17,7 @@ use crate::event::Event;
 use crate::path::{MAX_VALIDATIONS, MigrateError, Purpose, Validation, may_follow};
 use crate::trace::TraceEvent;
 
-/// Maximum interval between two challenges on addresses that are to replace those of a silent path, unless
-/// the probe timeout is longer.
+/// Maximum interval between two challenges on addresses that are to replace those of a silent path.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of other addresses that are probed at the same time for a silent path. The remaining
 /// validation is for the path's own addresses.
@@ -70,8 +69,9 @@ impl Connection {
 
     /// Client: sends challenges on `tuple` for the main path. If the server responds there while nothing
     /// arrives between the path's own addresses, the path moves ([`Event::PathChanged`]). The challenges are
-    /// repeated until the path responds. The remote address must be known to belong to the server. Has no
-    /// effect if `tuple` is already being validated, or if too many addresses are.
+    /// repeated until a packet arrives between the path's own addresses, or a response between others. The
+    /// remote address must be known to belong to the server. Has no effect if `tuple` is already being
+    /// validated, or if too many addresses are.
     ///
     /// # Errors
     /// Fails if migration is forbidden, or impossible at present. The connection then continues unchanged.
@@ -128,9 +128,10 @@ impl Connection {
         path.address.validations.iter_mut().for_each(|one| one.hurry(now));
     }
 
-    /// Client: ends a connection if no packet of the server has ever arrived, because the host cannot send to
-    /// the server, or the server's host refuses packets. Other connections continue, because such messages
-    /// can be forged (RFC 9000 §21.6). Returns whether the connection ended.
+    /// Client: ends the connection if no packet of the server has ever arrived. For use if the host cannot
+    /// send to the server, or the server's host refuses packets. A connection on which packets have arrived
+    /// continues, because messages about such errors can be forged (RFC 9000 §21.6). Returns whether the
+    /// connection ended.
     pub fn refuse(&mut self, now: Time, obstacle: Obstacle) -> bool {
         let never = self.side.is_client() && !self.handshake.progress.complete && self.idle.heard().is_none();
         if never && self.state.is_active() {
@@ -223,8 +224,8 @@ impl Connection {
         }
     }
 
-    /// Returns the time at which a suspected silence is reported. A packet that arrives before ends the
-    /// suspicion.
+    /// Returns the time at which a suspected silence is reported. A packet that arrives before that time ends
+    /// the suspicion.
     #[inline]
     pub(super) fn silence_timeout(&self) -> Option<Time> {
         let heard = self.roaming.suspected.filter(|_| self.roaming.suspected == self.idle.heard())?;

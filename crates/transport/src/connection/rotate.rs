@@ -7,7 +7,8 @@ use crate::connection::connection::Connection;
 
 impl Connection {
     /// Asks the peer to switch to new connection IDs on each path whose connection IDs are old or heavily
-    /// used. Without traffic nothing is replaced; the first packet after a long silence triggers it.
+    /// used. Without traffic nothing is replaced; the first packet after a long silence triggers the
+    /// replacement.
     #[inline]
     pub(super) fn rotate_old_cids(&mut self, now: Time) {
         if self.config.cid_rotation.is_some() && self.handshake.progress.confirmed && self.state.is_active() {

@@ -78,7 +78,8 @@ impl Connection {
     }
 
     /// Records that this endpoint was asleep: the host was suspended, or the process was stopped. Probes the
-    /// peer at once. If its idle timeout has expired meanwhile, the peer must respond soon.
+    /// peer at once. If the peer's idle timeout may have expired meanwhile, the peer must respond within
+    /// three PTOs.
     pub fn on_awake(&mut self, now: Time, asleep: Duration) {
         if !self.state.is_active() {
             return;

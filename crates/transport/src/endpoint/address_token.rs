@@ -1,10 +1,10 @@
 //! Address validation tokens of Retry packets and NEW_TOKEN frames (RFC 9000 §8.1).
 //!
 //! A token consists of 16 random bytes and a sealed statement. Each token has its own key, derived from the
-//! endpoint's token key and the random bytes, so the number of tokens does not wear out a key. Issue times
-//! are in the driver's [`Time`]. If tokens are to outlive a restart, the driver's epoch must be the same
-//! afterwards, for instance the Unix epoch. Otherwise tokens appear expired or not yet issued, and are
-//! ignored.
+//! endpoint's token key and the random bytes, so any number of tokens may be issued without exceeding the
+//! usage limit of a key. Issue times are in the driver's [`Time`]. If tokens are to outlive a restart, the
+//! driver's epoch must be the same afterwards, for instance the Unix epoch. Otherwise tokens appear expired
+//! or not yet issued, and are not accepted.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -132,7 +132,7 @@ fn ip_bytes(ip: IpAddr) -> [u8; 16] {
 /// Facts that a client's token proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// No proof: the token is missing, not ours, expired or already used.
+    /// No proof: the token is missing, not ours, issued to another address, expired or already used.
     Nothing,
     /// The client's address is validated.
     Address,

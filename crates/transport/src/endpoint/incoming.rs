@@ -10,7 +10,7 @@ use anabranch_wire::{
 use super::address_token::Proof;
 use crate::datagram_io::{Datagram, FourTuple};
 
-/// Maximum number of bytes kept of a client's first datagram; coalesced packets beyond that are dropped.
+/// Maximum number of bytes kept of a client's first datagram. Of a larger datagram only the Initial is kept.
 pub const MAX_FIRST_DATAGRAM: usize = 4_096;
 /// Maximum memory for further datagrams of a client whose address is not validated, in bytes, bookkeeping
 /// included.

@@ -1,4 +1,5 @@
-//! Endpoint: a [`Router`] and the connections to which it routes, behind the core's five operations.
+//! Endpoint: a [`Router`] and the connections to which it routes, behind the core's five operations
+//! (`handle_batch`, `handle_timeout`, `poll_transmit`, `poll_timeout`, `poll_event`).
 //!
 //! A driver that locks connections individually uses the [`Router`] alone. The simulator, tests and
 //! benchmarks use [`Endpoint`].
@@ -39,8 +40,8 @@ pub const MAX_RESPONSES: usize = 1_024;
 
 /// A connection and the endpoint's state for it.
 struct Slot {
-    /// Boxed, so that a growing table moves only a few words for each connection, and an empty slot wastes
-    /// only those.
+    /// The connection. It is boxed, so that a growing table moves only a few words for each connection, and
+    /// an empty slot wastes no more than these words.
     connection: Box<Connection>,
     /// Deadline under which the connection is listed in `Endpoint::timers`.
     timer: Option<Time>,
@@ -92,7 +93,7 @@ impl Endpoint {
     }
 
     /// Sets whether every incoming connection is accepted immediately, instead of being returned by
-    /// [`Self::poll_incoming`]. The first event of such a connection announces it.
+    /// [`Self::poll_incoming`]. The application learns of such a connection by its first event.
     pub fn set_auto_accept(&mut self, auto_accept: bool) {
         self.auto_accept = auto_accept;
     }
@@ -240,7 +241,7 @@ impl Endpoint {
             self.schedule(handle);
         }
         match other {
-            // Routed again: the datagrams before it may have changed its route.
+            // The caller routes the next datagram again: the datagrams before it may have changed its route.
             None | Some(RouterAction::Connection(_)) => rest,
             Some(route) => {
                 self.follow(now, route);
@@ -249,7 +250,7 @@ impl Endpoint {
         }
     }
 
-    /// Carries out the router's decision about a datagram that belongs to no connection.
+    /// Carries out the router's decision about a datagram that is not passed to a connection.
     fn follow(&mut self, now: Time, route: RouterAction) {
         match route {
             RouterAction::Connection(_) | RouterAction::Buffered | RouterAction::Drop(_) => {}

@@ -203,7 +203,7 @@ impl Router {
             PacketKind::Initial => self.on_initial(now, datagram, header),
             PacketKind::OneRtt => self.reset(now, datagram, &header.dcid),
             // A client that has our stateless reset token, but whose handshake is not confirmed yet, may send
-            // only Handshake packets as probes.
+            // only Handshake packets as probes. These are therefore answered by a reset too.
             PacketKind::Handshake if self.server.is_some() => self.reset(now, datagram, &header.dcid),
             _ => RouterAction::Drop(DropReason::UnknownConnectionId),
         }
@@ -290,7 +290,7 @@ impl Router {
         }
         let key = self.incoming.insert(Buffer::new(&hello));
         self.cids.insert(hello.dcid, Target::Incoming(key));
-        // Of an oversized datagram only the Initial is kept, which comes first.
+        // Of an oversized datagram only the Initial is kept, which is its first packet.
         let len =
             if datagram.payload.len() > MAX_FIRST_DATAGRAM { header.end } else { datagram.payload.len() };
         let first = StoredDatagram::copy(datagram, len);
@@ -337,8 +337,8 @@ impl Router {
         Response::new(hello.tuple, bytes)
     }
 
-    /// Registers a client connection between these addresses. Returns its handle and its first connection ID.
-    /// `None` if no unused connection ID is left because they are short, or if they have zero length and a
+    /// Registers a client connection between these addresses. Returns its handle and its first connection ID;
+    /// `None` if connection IDs are so short that no unused one was found, or if they have zero length and a
     /// connection between these addresses exists already.
     pub fn connect(&mut self, tuple: FourTuple) -> Option<(Handle, ConnectionId)> {
         self.register(tuple, None)

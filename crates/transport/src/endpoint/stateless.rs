@@ -11,8 +11,8 @@ use anabranch_wire::{
 use crate::datagram_io::{FourTuple, Transmit};
 use crate::random::Random;
 
-/// Minimum size of a datagram that is answered by a stateless reset, in bytes. The reset is one byte shorter,
-/// and must still have its minimum length.
+/// Minimum size of a datagram that is answered by a stateless reset, in bytes. The reset is at least one byte
+/// shorter than the datagram, and must still have its minimum length.
 pub const MIN_RESET_TRIGGER: usize = MIN_RESET_LEN + 1;
 /// Minimum length of a stateless reset, in bytes: 5 unpredictable bytes and the token (RFC 9000 §10.3).
 pub const MIN_RESET_LEN: usize = 21;
@@ -138,8 +138,8 @@ pub(super) fn refusal(
     let keys = initial_keys(format, initial_dcid, Side::Server).local;
     let kind = PacketKind::Initial;
     let mut packet = vec![0; MAX_REFUSAL_LEN];
-    // The Source Connection ID is the one that the client chose: no connection exists that could have
-    // another.
+    // The Source Connection ID is the one that the client chose for the server: no connection exists that
+    // could have issued another.
     let outgoing = format.write_long(
         &mut packet,
         &NewLong {

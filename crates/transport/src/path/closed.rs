@@ -1,4 +1,5 @@
-//! Closed paths: their traffic, and when and why they were closed. With them a connection's totals add up.
+//! Records of closed paths, with their counters and the time and reason of their closure. A connection's
+//! totals include them.
 
 use super::ReorderingStats;
 use super::info::PathInfo;
@@ -47,7 +48,8 @@ pub(crate) struct ClosedPaths {
 }
 
 impl ClosedPaths {
-    /// Adds a path whose state is being removed. The first paths and the newest ones are recorded one by one.
+    /// Adds a path whose state is being removed. The first paths and the newest ones are recorded one by one;
+    /// the counters of those in between are summed.
     pub(crate) fn add(&mut self, path: PathInfo) {
         if self.kept.len() == MAX_CLOSED_PATHS {
             let merged = self.kept.remove(MAX_CLOSED_PATHS / 2);

@@ -8,7 +8,7 @@ use anabranch_wire::{TransportErrorCode, VarInt};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closure {
-    /// Time since the connection began.
+    /// Time from the start of the connection to the abandonment.
     pub after: Duration,
     /// Error code of RFC 10069 §5, or of the application.
     pub code: VarInt,

@@ -16,10 +16,10 @@ use super::state::PathState;
 const QUIET_PART: u32 = 4;
 
 /// Minimum time without packets that counts as quiet. Links that deliver in bursts, such as Wi-Fi, pause
-/// between them.
+/// between the bursts.
 const MIN_QUIET: Duration = Duration::from_millis(10);
-/// Limit on how long arriving packets may postpone an overdue path's deadline, unless the PTO is longer. A
-/// queue may grow by this much between two RTT samples.
+/// Limit on how long arriving packets may postpone an overdue path's deadline, unless the PTO is longer. The
+/// queueing delay may grow by this much between two RTT samples.
 const PATIENCE: Duration = Duration::from_millis(120);
 
 /// Health of one path. Only connections with several paths keep it.
@@ -27,14 +27,15 @@ const PATIENCE: Duration = Duration::from_millis(120);
 pub(crate) struct Health {
     /// The path.
     pub(crate) path: PathId,
-    /// Time at which the last packet arrived on the path.
+    /// Time at which the last packet arrived on the path, or last acknowledged packets of the path.
     heard: Time,
     /// Time of the last sign of life: an acknowledgment of the path's own packets, or the arrival of an
     /// ack-eliciting packet.
     lived: Time,
     /// Send time of the oldest unacknowledged ack-eliciting packet.
     asked: Option<Time>,
-    /// Time at which the path last began to work. Packets sent before it prove nothing about the time since.
+    /// Time at which the path last began to work. Packets sent before that time prove nothing about the time
+    /// since.
     works_since: Time,
     /// Time at which the path began to fail; meaningless while it does not fail.
     pub(crate) failing_since: Time,
@@ -93,8 +94,8 @@ impl Health {
         self.asked = oldest.map(|oldest| oldest.max(self.works_since));
     }
 
-    /// Records that the peer has responded on addresses under validation. Overdue acknowledgments count from
-    /// now, because earlier challenges may have been sent while nothing arrived.
+    /// Records that the peer has responded on addresses under validation. Unacknowledged packets count as
+    /// sent now, because they may have been sent while nothing could arrive.
     pub(crate) fn on_validated(&mut self, now: Time) {
         (self.heard, self.lived, self.works_since) = (now, now, now);
         self.asked = self.asked.map(|_| now);
@@ -129,9 +130,9 @@ impl Health {
 
     /// Returns the time at which the path counts as silent, because an acknowledgment is overdue by `pto`.
     /// Ack-eliciting packets that arrive on the path postpone it, by at most another `pto` or [`PATIENCE`],
-    /// whichever is longer. The postponement is bounded because a peer whose own packets are not acknowledged
-    /// stops sending them. It is needed because an end that mostly receives takes few RTT samples, and
-    /// notices late how a queue has grown.
+    /// whichever is longer. The postponement is needed because an end that mostly receives takes few RTT
+    /// samples, and notices late how a queue has grown. It is bounded because arriving packets do not show
+    /// that the peer receives anything on the path.
     pub(crate) fn silent_at(&self, pto: Duration) -> Option<Time> {
         let due = self.asked? + pto;
         Some(due.max(self.lived + (pto / QUIET_PART).max(MIN_QUIET)).min(due + pto.max(PATIENCE)))
@@ -152,7 +153,7 @@ impl Health {
     }
 
     /// Records a probe for lack of traffic. Returns whether the connection's `traffic` counter has changed
-    /// since the last one: probes do not keep an idle connection alive.
+    /// since the last probe. If not, no probe is sent, so that probes do not keep an idle connection alive.
     pub(crate) fn on_looked_after(&mut self, now: Time, traffic: u64) -> bool {
         self.looked_after = now;
         std::mem::replace(&mut self.traffic, traffic) != traffic

@@ -5,7 +5,7 @@ use anabranch_wire::{PathId, Time};
 use super::Path;
 use crate::datagram_io::FourTuple;
 
-/// All paths, sorted by ID; never empty. Path 0 exists until it is abandoned.
+/// All paths, sorted by ID; never empty. Path 0 exists until its state is removed after its abandonment.
 #[derive(Debug)]
 pub(crate) struct Paths(Vec<Path>);
 
@@ -108,8 +108,8 @@ impl Paths {
         self.0.iter().filter_map(until).min()
     }
 
-    /// Returns the largest smoothed round-trip time of the paths in use. A flow control window for all of
-    /// them must span it.
+    /// Returns the largest smoothed round-trip time of the paths in use. A flow control window for all paths
+    /// must cover this time.
     #[inline]
     pub(crate) fn longest_rtt(&self) -> std::time::Duration {
         if let [only] = &self.0[..] {
@@ -129,7 +129,8 @@ impl Paths {
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.0
             .iter()
-            // A path whose socket is full can send nothing until the socket has room.
+            // The timers of a path whose socket is full are ignored: it can send nothing until the socket has
+            // room.
             .filter(|path| !path.is_abandoned() && !path.is_socket_blocked)
             .filter_map(|path| {
                 let timers = [path.recovery.poll_timeout(), path.ack_timeout(), path.validation_timeout()];

@@ -216,7 +216,7 @@ impl Path {
         }
     }
 
-    /// Removes a datagram from the counters that turned out to belong to another path.
+    /// Removes from the counters a datagram that turned out to belong to another path.
     pub(crate) fn uncount_datagram(&mut self, len: usize) {
         self.counters.bytes_received = self.counters.bytes_received.saturating_sub(len as u64);
         self.counters.datagrams_received = self.counters.datagrams_received.saturating_sub(1);
@@ -240,8 +240,8 @@ impl Path {
         self.recovery.amplification_blocked(false);
     }
 
-    /// Starts a validation. It replaces the one of the same four-tuple, or the oldest one if
-    /// [`MAX_VALIDATIONS`] are pending. Returns the replaced one.
+    /// Starts a validation, which replaces the one of the same four-tuple, or the oldest one if
+    /// [`MAX_VALIDATIONS`] are pending. Returns the replaced validation.
     pub(crate) fn begin_validation(&mut self, validation: Validation) -> Option<Validation> {
         let same = self.address.validations.iter().position(|other| other.tuple == validation.tuple);
         let at = same.or((self.address.validations.len() == MAX_VALIDATIONS).then_some(0));

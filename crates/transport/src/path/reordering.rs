@@ -1,4 +1,5 @@
-//! Reordering of received packets: the distance by which later packets overtook one, and the time by which they did.
+//! Reordering of received packets: by how many packet numbers, and by how much time, later packets overtook an earlier
+//! one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,8 +23,8 @@ pub const REORDERING_DELAYS: [Duration; 11] = [
     Duration::from_millis(200),
 ];
 
-/// Maximum number of gaps of a path whose beginning is remembered until all of their packets have arrived. Those that
-/// began first are dropped.
+/// Maximum number of gaps of a path that are remembered. A gap is removed when all of its packets have arrived. If
+/// there are too many gaps, the one that began first is dropped.
 const MAX_GAPS: usize = 64;
 
 /// Received 1-RTT packets that arrived after one with a larger number, by how far and how long they were overtaken
@@ -31,13 +32,13 @@ const MAX_GAPS: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReorderingStats {
-    /// Number of packets for each class of distances: the largest number received before, less the packet's own. With a
-    /// single packet number space, numbers of other paths lie in between.
+    /// Number of packets for each class of distances. A packet's distance is the largest number received before it,
+    /// minus its own number. With a single packet number space, numbers of other paths lie in between.
     pub distances: [u64; REORDERING_DISTANCES.len() + 1],
     /// Largest distance.
     pub max_distance: u64,
-    /// Number of packets for each class of delays: the time since the first packet arrived that had overtaken this
-    /// one.
+    /// Number of packets for each class of delays. A packet's delay is the time since the arrival of the first packet
+    /// that overtook it.
     pub delays: [u64; REORDERING_DELAYS.len() + 1],
     /// Longest delay.
     pub max_delay: Duration,
@@ -45,7 +46,8 @@ pub struct ReorderingStats {
     pub total_delay: Duration,
     /// Sum of all distances.
     pub total_distance: u64,
-    /// Number of packets that are in no class of delays: more gaps than are remembered had begun since.
+    /// Number of overtaken packets that are in no class of delays, because their gap was dropped when too many others
+    /// had begun.
     pub untimed: u64,
 }
 
@@ -76,17 +78,17 @@ struct Gap {
     since: Time,
 }
 
-/// Gaps of a path and counts of the packets that closed them. It exists from the first gap on: packets in order do not
-/// touch it.
+/// Gaps of a path and counts of the packets that closed them. Created at the first gap; packets in order do not change
+/// it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reordering {
-    /// In the order of their numbers.
+    /// Gaps in ascending order of their packet numbers.
     gaps: VecDeque<Gap>,
     stats: ReorderingStats,
 }
 
 impl Reordering {
-    /// Records that `number` arrived while those from `first` on, up to it, were missing.
+    /// Records that packet `number` arrived while the packets from `first` up to it were missing.
     pub(crate) fn on_gap(&mut self, now: Time, first: u64, number: u64) {
         if self.gaps.len() == MAX_GAPS {
             self.gaps.pop_front();

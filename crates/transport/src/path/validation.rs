@@ -59,11 +59,11 @@ pub(crate) struct Validation {
     next: Time,
     /// Time at which the validation fails.
     pub(crate) deadline: Time,
-    /// Time between this challenge and the next. It doubles with each challenge up to `max_interval`.
+    /// Time from the next challenge to the one after it. It doubles with each challenge up to `max_interval`.
     interval: Duration,
     max_interval: Duration,
-    /// `true` if the challenge was sent in a full-size datagram. Otherwise another validation must confirm
-    /// the MTU.
+    /// `true` if the newest challenge was sent in a full-size datagram. Otherwise another validation must
+    /// confirm the MTU.
     pub(crate) padded: bool,
 }
 
@@ -93,7 +93,8 @@ impl Validation {
     }
 
     /// Creates a validation that probes a failing path. The interval is initially `pto` and doubles up to
-    /// `max_interval`, or stays `pto` if that is longer. It ends with a response or with the path.
+    /// `max_interval`, or stays `pto` if that is longer. The validation ends with a response or with the
+    /// path.
     pub(crate) fn of_life(
         now: Time,
         tuple: FourTuple,
@@ -177,7 +178,8 @@ impl Validation {
 pub(crate) struct Response {
     pub(crate) tuple: FourTuple,
     pub(crate) data: [u8; 8],
-    /// Size of the datagram with the challenge. An unvalidated address may be sent three times as much.
+    /// Size of the datagram with the challenge. Up to three times as many bytes may be sent to an unvalidated
+    /// address.
     pub(crate) received: usize,
 }
 

@@ -11,8 +11,8 @@ const STEP: u64 = ONE / 100;
 /// Maximum value of λ.
 const MAX_LAMBDA: u64 = 4 * ONE;
 
-/// Scheduler that uses a slower path only if its packet leaves the fastest path enough room in the send
-/// window while the packet is in flight. Otherwise the slow path's data would block the fast path
+/// Scheduler that sends a packet on a slower path only if the fastest path still has enough room in the send
+/// window while that packet is in flight. Otherwise the slow path's data would block the fast path
 /// (head-of-line blocking in the receive window).
 #[derive(Clone, Debug)]
 pub(crate) struct Blest {
@@ -37,8 +37,8 @@ impl Scheduler for Blest {
         let Some(open) = fastest(paths) else { return Pick::wait() };
         let Some(best) = work.awaited(open, paths) else { return Pick::on(open.id) };
         self.adapt(now, open);
-        // Bytes that the fast path sends while a packet travels on the slow one; its window grows by one
-        // packet per round trip.
+        // `sent` is the number of bytes that the fast path sends while a packet travels on the slow one. The
+        // fast path's window grows by one packet per round trip.
         let rounds = open.smoothed_rtt.as_micros() as u64 / (best.smoothed_rtt.as_micros() as u64).max(1);
         let packets = best.window / best.mtu.max(1);
         let sent = (packets + rounds.saturating_sub(1) / 2).saturating_mul(rounds).saturating_mul(best.mtu);

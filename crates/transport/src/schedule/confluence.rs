@@ -1,4 +1,4 @@
-//! Our own scheduler, and the default: data sent together arrives together.
+//! Default scheduler, designed for this project: all paths finish a transfer at the same time.
 //!
 //! Paths of very different speed waste bandwidth at the end of every transfer: the slow path still carries
 //! its last packets long after the fast one is done. Two rules avoid that. First, a slow path is not used if
@@ -11,8 +11,8 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// Scheduler that sends on the path with the earliest arrival, and repeats the tail that blocks a transfer's
-/// end.
+/// Scheduler that sends on the path on which data arrives first, and repeats on faster paths the last data of
+/// a transfer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Confluence;
 
@@ -28,8 +28,8 @@ impl Scheduler for Confluence {
     }
 }
 
-/// Returns whether the paths faster than `slow`, whose windows are full now, deliver `queued` bytes before a
-/// packet sent now on `slow` would arrive.
+/// Returns whether the paths that are faster than `slow` deliver `queued` bytes before a packet sent now on
+/// `slow` would arrive. The windows of these faster paths are full now.
 fn faster_suffice(slow: &PathView, queued: u64, paths: &[PathView]) -> bool {
     let arrival = slow.one_way();
     let faster = paths.iter().filter(|path| path.id != slow.id && path.has_rtt && path.one_way() < arrival);

@@ -22,8 +22,8 @@ impl Scheduler for Ecf {
         let margin = best.rtt_variation.max(open.rtt_variation).as_nanos();
         let queued = u128::from(work.queued());
         let patience = if self.waiting { 4 + BETA } else { 4 };
-        // One round trip until there is room, and as many as the queue needs, but at least one, as in the
-        // authors' implementation.
+        // Time until the fast path has delivered the queue: one round trip until its window has room, and
+        // then as many as the queue needs, at least one, as in the authors' implementation.
         let fast_ends = fast + time(queued, best.window, fast);
         if 4 * fast_ends >= patience * (slow + margin) {
             self.waiting = false;
@@ -39,7 +39,8 @@ impl Scheduler for Ecf {
     }
 }
 
-/// Returns the nanoseconds to send `queued` bytes at one window per round trip; at least one round trip.
+/// Returns the time in nanoseconds that `queued` bytes take at one window per round trip; at least one round
+/// trip.
 fn time(queued: u128, window: u64, round_trip: u128) -> u128 {
     round_trip * queued.max(u128::from(window)) / u128::from(window.max(1))
 }

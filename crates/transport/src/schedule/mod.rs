@@ -34,8 +34,8 @@ pub struct PathView {
     pub smoothed_rtt: Duration,
     /// Smallest round-trip time; the same assumed value before the first sample.
     pub min_rtt: Duration,
-    /// Share of the return direction in the smallest round-trip time. It is half of this path's smallest
-    /// round-trip time, or half of another path's if acknowledgments return on that path.
+    /// Part of the smallest round-trip time that the return direction takes. It is half of this path's
+    /// smallest round-trip time, or half of another path's if acknowledgments return on that path.
     pub return_delay: Duration,
     /// Variation of the round-trip time (RFC 9002 §5.3).
     pub rtt_variation: Duration,
@@ -60,7 +60,7 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// Creates the view of an available path that nothing was sent on, with a full congestion window free.
+    /// Creates the view of an available path on which nothing was sent: its whole congestion window is free.
     pub fn new(id: PathId, smoothed_rtt: Duration, window: u64, mtu: u64) -> Self {
         Self {
             id,
@@ -122,7 +122,8 @@ pub struct Work {
     /// Paths that have room in their windows but are held back by their pacers for a moment. The scheduler
     /// cannot pick them now.
     pub paced: Views,
-    /// New stream bytes that the peer's flow control for the connection still lets the application write.
+    /// Number of stream bytes that the application may still write under the peer's flow control limit for
+    /// the connection.
     pub credit: u64,
     /// Send window in TCP's sense: the bytes from the oldest unacknowledged one to the end of the peer's flow
     /// control credit, for the connection or for the next stream in turn, whichever is less.
@@ -236,7 +237,7 @@ fn fastest(paths: &[PathView]) -> Option<&PathView> {
     paths.iter().filter(|path| path.has_room()).min_by_key(|path| path.smoothed_rtt)
 }
 
-/// Declares the schedulers, each of which is listed once: the choice, its name and its static dispatch.
+/// Declares the schedulers from one list: the variants of [`Algorithm`], their names and the static dispatch.
 macro_rules! declare {
     (($d:tt) $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $module:ident::$variant:ident = $name:literal;)+) => {
         $($(#[cfg($cfg)])?
@@ -264,8 +265,7 @@ macro_rules! declare {
             }
         }
 
-        /// Calls a scheduler's method, without a virtual call unless the program has brought the scheduler
-        /// along.
+        /// Calls a scheduler's method, without a virtual call unless the application provides the scheduler.
         macro_rules! dispatch {
             ($d any:expr, $d scheduler:ident => $d call:expr) => {
                 match $d any {
@@ -277,7 +277,7 @@ macro_rules! declare {
     };
 }
 
-/// Hands the list to [`declare`], with a dollar sign for the macro that it declares.
+/// Passes the list of schedulers to [`declare`], with a dollar sign for the macro that `declare` defines.
 macro_rules! registry {
     ($($entry:tt)+) => { declare! { ($) $($entry)+ } };
 }
@@ -352,7 +352,7 @@ impl std::error::Error for UnknownAlgorithm {}
 pub type Views = SmallVec<[PathView; 4]>;
 
 /// Returns the rank of a path. The scheduler chooses among the paths of the lowest rank. Working available
-/// paths come first, then working backups, then all others.
+/// paths come first, then working backups, then failing available paths, then failing backups.
 pub(crate) fn rank(is_failing: bool, is_available: bool) -> (bool, bool) {
     (is_failing, !is_available)
 }

@@ -1,4 +1,4 @@
-//! Lowest latency at any cost: all data on every path.
+//! Transmission of all stream data on every path, for the lowest latency at any cost.
 
 use anabranch_wire::Time;
 

@@ -1,4 +1,4 @@
-//! Lost data and acknowledgments on the fastest path only.
+//! Choice of the fastest path for lost data and acknowledgments.
 
 use anabranch_wire::{PathId, Time};
 
@@ -18,7 +18,7 @@ impl Scheduler for Rescue {
 
     fn pick_repeated(&mut self, _: Time, work: &Work, paths: &[PathView]) -> Option<Pick> {
         let open = fastest(paths)?;
-        // A full window has room within one round trip; the packet then needs its one-way time.
+        // A full window has room within one round trip; the packet then arrives after the one-way time.
         let later = |best: &PathView| open.one_way() > best.smoothed_rtt + best.one_way();
         Some(if work.awaited(open, paths).is_some_and(later) { Pick::wait() } else { Pick::on(open.id) })
     }

@@ -1,4 +1,4 @@
-//! Paths in turn.
+//! Choice of the paths in turn.
 
 use anabranch_wire::{PathId, Time};
 

@@ -189,7 +189,7 @@ fn lost_data_and_acknowledgments_keep_to_the_fastest_path() {
     assert_eq!(ask(&mut scheduler, &lost, &paths), Some(1), "new data goes where there is room");
     assert_eq!(scheduler.pick_repeated(Time::ZERO, &lost, &paths), Some(Pick::wait()));
     assert_eq!(scheduler.pick_ack(PathId(1), &paths), Some(PathId(0)));
-    // 15 ms on the path with room equal one round trip of waiting plus 5 ms.
+    // The path with room delivers in 15 ms. So does the fast path: 10 ms of waiting for room plus 5 ms.
     let paths = [view(0, 10, 0), view(1, 30, 5_000)];
     assert_eq!(scheduler.pick_repeated(Time::ZERO, &lost, &paths), Some(Pick::on(PathId(1))));
     for name in Algorithm::NAMES.iter().filter(|name| **name != "rescue") {
@@ -295,7 +295,7 @@ fn programs_bring_schedulers_along() {
         Err(RegisterError::NameTaken { what: "scheduler", name: "min-rtt" })
     );
     assert_eq!("min-rtt".parse(), Ok(Algorithm::MinRtt));
-    // The table belongs to the process, so no later test may register.
+    // The table of schedulers belongs to the process. It is filled here, so no later test may register one.
     let numbered = |n: usize| Algorithm::register(Box::leak(Box::new(Numbered(format!("n{n}").leak()))));
     assert_eq!((0..).take_while(|n| numbered(*n).is_ok()).count() + 1, MAX_REGISTERED);
     assert_eq!(Algorithm::register(&Numbered("one more")), Err(RegisterError::TooMany { what: "scheduler" }));

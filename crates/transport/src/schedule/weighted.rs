@@ -1,4 +1,4 @@
-//! Shares that the application sets.
+//! Choice of the paths in proportion to the weights that the application sets.
 
 use anabranch_wire::Time;
 
@@ -9,8 +9,8 @@ use super::{PathView, Pick, Scheduler, Work};
 /// when no other path has room.
 ///
 /// Shares are balanced by whole batches, because packets sent in one system call cost the host little. With a
-/// system call for each packet two paths cost nearly four times as much as one, and with batches of 16
-/// packets still a sixth more.
+/// system call for each packet, two paths cost the host nearly four times as much as one path, and with
+/// batches of 16 packets still a sixth more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Weighted;
 

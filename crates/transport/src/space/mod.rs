@@ -45,8 +45,9 @@ pub(crate) struct NumberSequence {
 }
 
 impl NumberSequence {
-    /// Skips a number now and then, about once per `window_packets`, to detect a peer that acknowledges
-    /// packets it did not receive (RFC 9000 §21.4). Skips none if `window_packets` is `None`.
+    /// Skips a number now and then, on average twice in `window_packets` if the window is large, to detect a
+    /// peer that acknowledges packets it did not receive (RFC 9000 §21.4). Skips none if `window_packets` is
+    /// `None`.
     fn skip_if_due(&mut self, random: &mut Random, window_packets: Option<u64>) {
         let Some(window_packets) = window_packets else { return };
         match self.skip_at {
@@ -167,8 +168,8 @@ impl Numbering {
         }
     }
 
-    /// Returns one of these numbers that was never sent, if this is known here. With separate number spaces,
-    /// the path's `Recovery` checks this instead.
+    /// Returns one of these numbers that was never sent, if the numbering knows of one. With separate number
+    /// spaces, the path's `Recovery` checks this instead.
     pub(crate) fn unsent(&self, news: &[RangeInclusive<u64>]) -> Option<u64> {
         match self {
             Self::PerPath(_) => None,
@@ -209,8 +210,8 @@ impl Numbering {
         }
     }
 
-    /// Returns the smallest number of the packets, which are given by path and order. Packets whose numbers
-    /// are no longer remembered come before all others.
+    /// Returns the smallest number of these packets, which are given by path and order. A number that is no
+    /// longer remembered counts as 0.
     pub(crate) fn first_of(&self, packets: impl Iterator<Item = (PathId, u64)>) -> Option<u64> {
         packets.map(|(path, order)| self.known_number(path, order).unwrap_or(0)).min()
     }
@@ -224,8 +225,9 @@ impl Numbering {
         }
     }
 
-    /// Removes the mapping of numbers to paths for packets whose state can no longer change. `done_below`
-    /// returns a path's oldest order that may still change; `None` if the path is closed.
+    /// Removes the mapping of numbers to paths for packets that are acknowledged or permanently lost.
+    /// `done_below` returns the order below which this is true of all packets of a path; `None` if the path
+    /// is closed.
     pub(crate) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
         if let Self::Single(inner) = self {
             inner.forget_done(done_below);
@@ -264,8 +266,8 @@ impl Numbering {
     }
 }
 
-/// The receiving half. `received` is the state of the path; its numbers are used only if the path has its
-/// own.
+/// Receiving half of the numbering. In its functions, `received` is the state of the path. The numbers in
+/// `received` are used only if each path has its own.
 impl Numbering {
     fn numbers_mut<'a>(&'a mut self, received: &'a mut Received) -> &'a mut Numbers {
         match self {
@@ -352,7 +354,7 @@ impl Numbering {
 /// Ranges in a slice.
 type Listed<'a> = Cloned<slice::Iter<'a, RangeInclusive<u64>>>;
 
-/// Ranges of in-path orders, descending.
+/// Ranges of orders on one path, descending.
 #[derive(Clone, Debug)]
 pub(crate) enum OrderRanges<'a> {
     /// Ranges of numbers that equal the orders.

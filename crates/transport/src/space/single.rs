@@ -16,8 +16,8 @@ use crate::random::Random;
 use crate::ranges::RangeSet;
 
 /// Maximum number of blocks that are remembered. A block is dropped when its packets and all older ones are
-/// acknowledged or lost; a slow path may keep many from being dropped. Beyond the maximum the oldest blocks
-/// are dropped, and a later acknowledgment of their packets has no effect.
+/// acknowledged or lost, so one packet on a slow path may delay this for many blocks. Beyond the maximum the
+/// oldest blocks are dropped, and a later acknowledgment of their packets has no effect.
 pub(crate) const MAX_BLOCKS: usize = 1 << 14;
 
 /// Maximum number of skipped numbers that are remembered, to detect a peer that acknowledges packets it
@@ -28,11 +28,12 @@ pub(crate) const MAX_SKIPPED: usize = 32;
 /// when a frame reports it again.
 pub(crate) const MAX_NAMED: usize = 1 << 12;
 
-/// Ranges of numbers, descending. Most ACK frames report little that earlier ones have not reported.
+/// Ranges of numbers, descending. Four are stored inline, because most ACK frames report few ranges that
+/// earlier frames have not reported.
 pub(crate) type Ranges = SmallVec<[RangeInclusive<u64>; 4]>;
 
-/// Maximum number of packets that may arrive between the sending of a packet on a slow path and its arrival.
-/// Twice this distance needs a packet number of three bytes.
+/// Maximum number of packets that may arrive on other paths while a packet is in flight on a slow path. Twice
+/// this distance needs a packet number of three bytes.
 const MAX_OVERTAKING: u64 = 1 << 22;
 
 /// Consecutive packet numbers with consecutive orders on one path.
@@ -203,7 +204,7 @@ impl Single {
         let (mut from, mut to) = (0, self.blocks.len());
         while from < to {
             let middle = usize::midpoint(from, to);
-            // Only the path's own blocks decide where to continue; their orders ascend.
+            // The search compares only the path's own blocks, whose orders ascend.
             let own = self.blocks.range(from..=middle).rposition(|block| block.path == path);
             match own.map(|at| (from + at, self.blocks[from + at])) {
                 Some((at, block)) if block.order > order => to = at,
@@ -233,8 +234,8 @@ impl Single {
         RunOrders { blocks: &self.blocks, path, ranges: ranges.into_iter(), range: None }
     }
 
-    /// Drops the oldest blocks whose packets can no longer change. `done_below` returns a path's oldest order
-    /// that may still change; `None` if the path is closed.
+    /// Drops the oldest blocks whose packets are all acknowledged or permanently lost. `done_below` returns
+    /// the order below which this is true of all packets of a path; `None` if the path is closed.
     pub(super) fn forget_done(&mut self, done_below: impl Fn(PathId) -> Option<u64>) {
         while let Some(block) = self.blocks.front() {
             if done_below(block.path).is_some_and(|order| block.order + u64::from(block.len) > order) {
@@ -252,7 +253,7 @@ impl Single {
         }
     }
 
-    /// Removes a closed path. Its blocks are dropped one by one as the packet numbers advance.
+    /// Removes a closed path. [`Self::forget_done`] drops its blocks once no older block remains.
     pub(super) fn forget(&mut self, path: PathId) {
         self.orders.retain(|(id, _)| *id != path);
     }
@@ -263,7 +264,7 @@ impl Single {
     }
 }
 
-/// Orders on one path, in descending ranges.
+/// Iterator over orders on one path, in descending ranges.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOrders<'a, I> {
     blocks: &'a VecDeque<NumberBlock>,

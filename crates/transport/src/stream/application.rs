@@ -251,8 +251,8 @@ impl Streams {
         self.receive_half(id).map(|half| half.buffer.offset())
     }
 
-    /// Returns the key of a stream with readable bytes. If this reports the end or a reset to the
-    /// application, the receiving half is done.
+    /// Returns the key of a stream with readable bytes. If the error reports the end or a reset to the
+    /// application instead, the receiving half is done.
     fn readable(
         &mut self,
         id: StreamId,
@@ -296,8 +296,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Counts bytes that will not be read as read, so that the peer receives the connection's credit for
-    /// them.
+    /// Counts the unread bytes as read, because the application will never read them, so that the peer
+    /// receives the connection's credit for them.
     pub(super) fn drop_unread(&mut self, key: usize) {
         let unread = self.table.stream(key).receive.as_ref().map_or(0, |half| half.credit.outstanding());
         if unread > 0 {

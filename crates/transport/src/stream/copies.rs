@@ -1,4 +1,4 @@
-//! Frames that repeat, on one path, frames that are in flight on another.
+//! Copies, on one path, of frames that are in flight on another.
 
 use anabranch_wire::{Frame, StreamId, Writer, max_stream_len, write_stream};
 
@@ -35,8 +35,8 @@ impl Streams {
             _ => return None,
         };
         match w.frame(&frame) {
-            // The loss of the original renews the limit. This copy is recorded as a PING, so that it is not
-            // copied in turn.
+            // If the original frame is lost, the limit is sent again. This copy is recorded as a PING, so
+            // that it is not copied in turn.
             Ok(()) => tokens.push(Token::Ping),
             Err(_) => return Some(token),
         }
@@ -92,7 +92,7 @@ impl Streams {
         send.is_some_and(|send| send.is_open() && (send.wants_room || send.credit.available() == 0))
     }
 
-    /// Returns whether more data than now waits will follow on the next stream in turn.
+    /// Returns whether the next stream in turn has more data to come than waits to be sent now.
     pub(crate) fn has_more_to_come(&mut self) -> bool {
         self.ready.next(None).is_some_and(|place| self.is_held_back(place.id()))
     }

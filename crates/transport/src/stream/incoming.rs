@@ -1,4 +1,4 @@
-//! Received frames about streams.
+//! Handling of received frames that concern streams.
 
 use std::time::Duration;
 
@@ -77,9 +77,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Widens the windows so that late data does not use them up. While data of a slower path is late, the
-    /// faster paths deliver as much as they can carry in that time. The maxima of the windows bound the
-    /// growth.
+    /// Widens the windows so that late data does not block the peer. While data of a slower path is late, the
+    /// windows must hold everything that the faster paths deliver in that time. The maxima of the windows
+    /// bound the growth.
     fn widen_windows(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let Some(half) = &mut stream.receive else { return };

@@ -236,44 +236,44 @@ impl Streams {
         keys.iter().filter(|key| is_owed(key)).count()
     }
 
-    /// Returns the stream bytes received as flow control counts them: up to the highest offset of each
-    /// stream, gaps included.
+    /// Returns the number of stream bytes received, as flow control counts them: up to the highest offset of
+    /// each stream, gaps included.
     pub fn bytes_received(&self) -> u64 {
         self.flow.receive_credit.received()
     }
 
-    /// Returns the stream bytes sent for the first time.
+    /// Returns the number of stream bytes sent, not counting retransmissions.
     pub fn bytes_sent(&self) -> u64 {
         self.flow.sent
     }
 
-    /// Returns whether streams may have routes of their own.
+    /// Returns whether any stream has ever had a route of its own.
     pub(crate) fn is_routed(&self) -> bool {
         self.is_routed
     }
 
-    /// Returns the acknowledged stream bytes, in each stream up to the first unacknowledged one. The number
-    /// grows as long as the peer receives the data.
+    /// Returns the number of acknowledged stream bytes, in each stream up to the first unacknowledged one.
+    /// The number grows as long as the peer receives the data.
     pub fn bytes_delivered(&self) -> u64 {
         self.flow.delivered
     }
 
-    /// Returns the stream bytes that wait to be sent, new and lost.
+    /// Returns the number of stream bytes that wait to be sent, new and lost.
     pub fn pending_bytes(&self) -> u64 {
         self.flow.pending
     }
 
-    /// Returns the stream bytes written that were never sent.
+    /// Returns the number of stream bytes that were written but never sent.
     pub(crate) fn new_bytes(&self) -> u64 {
         self.flow.send_credit.used().saturating_sub(self.flow.sent)
     }
 
-    /// Returns the lost stream bytes that wait to be sent again.
+    /// Returns the number of lost stream bytes that wait to be sent again.
     pub(crate) fn lost_bytes(&self) -> u64 {
         self.flow.pending.saturating_sub(self.new_bytes())
     }
 
-    /// Returns the stream bytes written that the peer has not acknowledged.
+    /// Returns the number of stream bytes that were written but not yet acknowledged by the peer.
     pub fn buffered_bytes(&self) -> u64 {
         self.flow.buffered
     }
@@ -402,7 +402,8 @@ impl Streams {
         self.flow.send_credit.available() > 0 && self.flow.buffered + wake_room <= self.flow.max_buffered
     }
 
-    /// Notifies the application of room on a stream, if it waits for room and some exists.
+    /// Notifies the application that a stream has room, if it waits for this. Queues the stream instead if
+    /// its own credit permits more data but the connection has no room.
     fn wake(&mut self, key: usize) {
         let has_room = self.has_room();
         let stream = self.table.stream(key);
@@ -420,7 +421,7 @@ impl Streams {
         }
     }
 
-    /// Wakes all writers that wait for the connection's room, if some exists. They are woken in the order in
+    /// Wakes all writers that wait for room in the connection, if it has room. They are woken in the order in
     /// which their data would be sent, because the first writer may use all of the room.
     fn wake_line(&mut self) {
         if self.waiting.queue.is_empty() || !self.has_room() {

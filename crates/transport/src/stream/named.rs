@@ -1,5 +1,5 @@
-//! STREAM frames that the packet's header names, one for each packet. The frame must therefore be chosen
-//! before the header is written.
+//! STREAM frames that the packet's header names (stream hint), one for each packet. The frame must therefore
+//! be chosen before the header is written.
 
 use anabranch_wire::{Announced, StreamId, Writer, max_stream_len, write_stream};
 
@@ -20,7 +20,8 @@ pub(crate) struct Named {
     /// `true` if the frame repeats data that was sent before. The packet then contains nothing else, because
     /// some peers acknowledge such a packet without reading it if they already have the data.
     pub(crate) is_repeated: bool,
-    /// `true` if another packet in flight carries the same data. Its loss causes the retransmission.
+    /// `true` if another packet in flight carries the same data. Only the loss of that other packet causes a
+    /// retransmission.
     is_copy: bool,
 }
 
@@ -59,8 +60,8 @@ impl Streams {
                 is_held = !may_send || !is_repeated && credit == 0 && !range.is_empty();
                 if !is_held {
                     let end = match is_repeated {
-                        // Lost ranges are sent in the same segments as before. Merged ranges would contain
-                        // more than the receiver lacks.
+                        // Lost ranges are sent in the same segments as before. Merged ranges might contain
+                        // data that the receiver already has.
                         true => range.end.min(send.buffer.cut_after(range.start)),
                         false => range.end.min(range.start + credit),
                     };
@@ -149,8 +150,8 @@ impl Streams {
     }
 }
 
-/// Returns the header's description of data at `offset`. The peer has received the data without a gap up to
-/// some offset between the acknowledged and the sent one.
+/// Returns the header's description of data at `offset`. Its `distance` is that to the acknowledged or to the
+/// sent offset, whichever is larger: the peer has in-order data up to some offset between these two.
 fn announce(stream: StreamId, offset: u64, send: &super::send::SendHalf) -> Announced {
     let buffer = &send.buffer;
     let distance = offset.abs_diff(buffer.base()).max(buffer.unsent().saturating_sub(offset));

@@ -50,8 +50,8 @@ pub(crate) struct SendHalf {
     pub(crate) wants_room: bool,
     /// `true` if the stream is in the queue of those that wait for the connection's room.
     pub(crate) in_line: bool,
-    /// Set while the stream has little or nothing to send because the connection has no room for more writes.
-    /// The value is its place in the order of arrival.
+    /// Place, in order of arrival, among the streams that have little or nothing to send because the
+    /// connection has no room for more writes; `None` for other streams.
     pub(crate) hungry: Option<u64>,
     /// Code of the STOP_SENDING that ended the stream.
     pub(crate) stopped: Option<VarInt>,
@@ -178,7 +178,7 @@ impl SendHalf {
         let sent = self.buffer.unsent();
         self.credit.restart();
         if !self.state.may_send() {
-            // For the peer, a stream that was reset never had any data.
+            // The peer learns only of the reset, with a final size of 0.
             self.buffer = SendBuffer::default();
             return sent;
         }

@@ -70,7 +70,7 @@ impl SendBuffer {
         }
     }
 
-    /// Returns the end of the segment that contains the byte at `offset`.
+    /// Returns the end of the segment that contains the byte at `offset`; `u64::MAX` if none was recorded.
     pub(crate) fn cut_after(&self, offset: u64) -> u64 {
         let next = self.cuts.partition_point(|cut| *cut <= offset);
         self.cuts.get(next).copied().unwrap_or(u64::MAX)

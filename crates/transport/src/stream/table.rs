@@ -14,7 +14,7 @@ use crate::flow::{ReceiveCredit, WindowRule};
 use crate::ranges::RangeSet;
 
 /// Maximum number of streams of one kind that an end opens. Packet headers that name streams have 30 bits for
-/// their identifiers. No connection is expected to live long enough to reach it.
+/// their identifiers. No connection is expected to live long enough to open that many.
 const MAX_NAMED_STREAMS: u64 = 1 << 28;
 
 /// A stream: one or two halves, and its pending control frames.

@@ -12,7 +12,8 @@ use super::receive_buffer::{Pool, ReceiveBuffer, TooFragmented};
 use super::types::StreamEvent;
 use crate::error::TransportError;
 
-/// A stream without gaps, and its bytes that are in the receive buffer but not yet counted by flow control.
+/// Train of in-order packets: a stream without gaps, and its bytes that are in the receive buffer but not yet
+/// counted by flow control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamTrain {
     stream: StreamId,

@@ -17,14 +17,15 @@ configuration! {
         copy max_uni, with_max_uni: u64 = 128;
         /// Initial receive window of a stream in bytes (`initial_max_stream_data_*`, RFC 9000 §18.2).
         copy stream_window, with_stream_window: u64 = MIB;
-        /// Maximum of `stream_window`. The window grows up to it while it limits a fast reader.
+        /// Maximum receive window of a stream in bytes. A window grows up to this size while it limits a fast
+        /// reader.
         copy stream_window_max, with_stream_window_max: u64 = 16 * MIB;
         /// Initial receive window of the connection in bytes (`initial_max_data`, RFC 9000 §18.2). The memory
         /// for receiving is bounded by the current window, plus
         /// [`MAX_RECEIVE_SLACK`](super::MAX_RECEIVE_SLACK), plus
         /// [`MAX_STREAM_SLACK`](super::MAX_STREAM_SLACK) for each open stream.
         copy connection_window, with_connection_window: u64 = MIB + MIB / 2;
-        /// Maximum of `connection_window`, up to which the window grows.
+        /// Maximum receive window of the connection in bytes, up to which the window grows.
         copy connection_window_max, with_connection_window_max: u64 = 24 * MIB;
         /// Rule by which the windows grow.
         copy window_rule, with_window_rule: WindowRule = WindowRule::Adaptive;

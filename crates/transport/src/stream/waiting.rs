@@ -15,9 +15,9 @@ pub(super) struct Waiting {
     /// Streams that have little or nothing to send because the connection has no room for their data: their
     /// places in the order of arrival, by level.
     pub(super) hungry: BTreeMap<Reverse<i32>, BTreeSet<u64>>,
-    /// Number of the last place in that order.
+    /// Number of the last place assigned in `hungry`.
     pub(super) turns: u64,
-    /// Streams among these whose application was notified of room, and the number of times that others were
-    /// notified since.
+    /// Streams in `hungry` whose application was notified of room, and the number of times that writers of
+    /// other streams were notified since.
     pub(super) notified: Vec<(StreamId, u32)>,
 }

@@ -192,7 +192,7 @@ fn acknowledgments_are_repeated_on_every_other_path() {
     let (_, watch) = download(AckPath::All);
     for (of, other) in [(FAST, SLOW), (SLOW, FAST)] {
         assert!(watch.acks(of, of) > 10, "{:?}", watch.0.lock().unwrap().acks);
-        // At most one copy each, in packets that are sent anyway.
+        // Each acknowledgment is copied at most once, in a packet that is sent anyway.
         assert!((10..=watch.acks(of, of)).contains(&watch.acks(of, other)), "{of:?}");
     }
 }
@@ -247,7 +247,7 @@ fn opportunistic_copies_wait_for_a_packet_that_is_sent_anyway() {
     let (_, watch) = download(AckPath::FastestAndOpportunistic);
     for of in [FAST, SLOW] {
         let (first, copies) = (watch.acks(of, FAST), watch.acks(of, SLOW));
-        // The client of a download sends hardly anything else.
+        // The client of a download sends hardly any other packets, so copies are rare.
         assert!(first > 10 && copies * 5 <= first, "{first} and {copies} copies");
     }
 }
@@ -255,7 +255,7 @@ fn opportunistic_copies_wait_for_a_packet_that_is_sent_anyway() {
 #[test]
 fn whichever_path_sends_takes_the_acknowledgments_of_all_along() {
     let (_, watch) = download_with(|transport| transport.ack.scope = AckScope::Connection);
-    // The short path sends acknowledgments more often, and each time also for the other path.
+    // Acknowledgments are sent more often on the short path, and each time also for the other path.
     assert!(watch.acks(SLOW, FAST) > 10, "{:?}", watch.0.lock().unwrap().acks);
 }
 

@@ -97,13 +97,13 @@ fn addresses_that_are_no_servers_are_ignored() {
 
 #[test]
 fn only_who_is_asked_may_speak() {
-    // Sent by a client.
+    // A client announces an address.
     let mut pair = multipath();
     inject(&mut pair, Side::Client, &[v4(1, 0, false)]);
     let error = pair.closed(Side::Server).unwrap();
     let ConnectionError::Transport(error) = error else { panic!("{error}") };
     assert_eq!((error.code, error.frame_type), (TransportErrorCode::PROTOCOL_VIOLATION, 0x1d58_45e2));
-    // Sent to a client that has not requested any.
+    // A server announces an address to a client that has not requested any.
     let mut pair = Pair::new();
     pair.connect();
     pair.server().announce_address(other(), false).unwrap_err();

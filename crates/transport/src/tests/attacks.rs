@@ -119,8 +119,7 @@ fn row_3_tokens_are_passed_on_up_to_a_bound() {
     assert_eq!(pair.closed(Side::Client), None);
 }
 
-/// A tenth of the table's ten million frames, and still fewer of the shortest ones: each packet costs the
-/// same.
+/// The test sends about a million frames of each kind, a tenth of the table's ten million.
 #[test]
 fn row_3_churn_of_small_frames_leaves_nothing_behind() {
     let frames = [
@@ -144,7 +143,7 @@ fn row_3_churn_of_small_frames_leaves_nothing_behind() {
     }
 }
 
-/// A fiftieth of the table's million packets. The bound is reached after 128.
+/// The test sends a fiftieth of the table's million packets. The bound is reached after 128.
 #[test]
 fn row_4_odd_packet_numbers_only() {
     let mut pair = Pair::new();
@@ -254,7 +253,7 @@ fn row_8_crypto_gaps_within_the_window_cost_no_more_than_the_window() {
     }
 }
 
-/// The client answers each ACK of an Initial with another padded PING.
+/// The client responds to each ACK of an Initial packet with another padded PING.
 #[test]
 fn a_handshake_without_end_is_acknowledged_at_a_bounded_rate() {
     let mut pair = Pair::new();

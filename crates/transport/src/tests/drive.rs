@@ -43,8 +43,8 @@ fn a_path_that_the_host_cannot_send_on_is_left_at_once() {
     let began = pair.now;
     let data = pattern(100_000);
     assert!(pair.transfer(Side::Client, &data) == data);
-    // Without the report, a probe timeout would pass first. The client cannot know about the server's
-    // packets.
+    // Without the report, a probe timeout would pass first. The server's packets on that path are lost too,
+    // which the client cannot know.
     assert!(pair.now - began < Duration::from_millis(500), "{:?}", pair.now - began);
     assert_eq!(pair.client().paths().count(), 2, "it may come back");
 }

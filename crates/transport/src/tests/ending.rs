@@ -162,7 +162,7 @@ fn a_guessed_reset_is_nothing() {
         bytes[0] = 0x40 | guess & 0x3f;
         pair.send_raw(Side::Server, bytes);
     }
-    // A known token with one flipped bit has no effect either, at the end of a long enough datagram.
+    // None of the guesses is the stateless reset token, so the connection continues.
     pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), None);
     let data = pattern(10_000);

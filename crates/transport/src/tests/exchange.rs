@@ -118,7 +118,7 @@ fn a_stream_of_higher_priority_overtakes() {
         pair.read(Side::Client, high, &mut from_high)
     });
     assert!(from_high == pattern(500_000));
-    // The rest of the last batch belongs to the other stream.
+    // These bytes are the rest of the last batch, which was filled up from the other stream.
     assert!(from_low.len() < 15_000, "{} bytes came before", from_low.len());
     pair.run_until(Duration::from_secs(10), |pair| pair.read(Side::Client, low, &mut from_low));
     assert!(from_low == pattern(500_000));
@@ -160,7 +160,7 @@ fn the_rule_of_2022_asks_for_a_longer_delay_than_the_peer_announced() {
         pair.run_for(Duration::from_secs(1));
         let before = pair.client().stats().acks.frames;
         pair.server().ping(PathId::ZERO);
-        // 10 ms to the client, then a delay of 1 ms, or of a quarter of 20 ms.
+        // A packet takes 10 ms to the client, which delays its ACK by 1 ms, or by a quarter of 20 ms.
         pair.run_for(Duration::from_millis(13));
         let early = pair.client().stats().acks.frames - before;
         pair.run_for(Duration::from_millis(3));
@@ -178,8 +178,8 @@ fn probe_timeouts_wait_no_longer_than_the_peer_was_asked_to_hold_acknowledgments
         pair.server().paths().next().unwrap().pto
     };
     let data = pattern(300_000);
-    // A quarter of 20 ms, once the peer has acknowledged the request, instead of its own 25 ms. The stack of
-    // 2022 did not take that into account.
+    // Once the peer has acknowledged the request, the PTO includes the requested delay, a quarter of 20 ms,
+    // instead of the peer's own 25 ms. The stack of 2022 did not take the request into account.
     let (adaptive, study) = (pto(FrequencyRule::Adaptive, &data), pto(FrequencyRule::Study2022, &data));
     assert!(study > adaptive + Duration::from_millis(15), "{adaptive:?}, {study:?}");
 }

@@ -274,7 +274,7 @@ fn the_peer_is_told_in_the_packet_that_repeats_the_data_and_again_on_recovery() 
         wires.cut(0, [false; 2]);
         let healed = pair.now;
         pair.run_until(SECOND, |pair| SIDES.iter().all(|side| state(pair, *side, 0) == PathState::Open));
-        // A challenge and its response on one path, and the status on the other.
+        // The recovery takes a challenge and its response on one path, and then the status on the other path.
         let longest = crate::path::MAX_PROBE_INTERVAL + MS * 60;
         assert!(pair.now - healed <= longest, "{:?}", pair.now - healed);
         let events = if from.is_client() { &pair.client_events } else { &pair.server_events };
@@ -304,7 +304,7 @@ fn a_path_that_was_only_slow_costs_one_repetition_of_what_was_under_way() {
         assert!(transfer.received == data);
         pair.run_for(SECOND * 2);
         let sent: u64 = pair.end(from).paths().map(|path| path.bytes_sent).sum::<u64>() - before;
-        // Headers, challenges and a few losses in the queue add to that.
+        // The bound allows 10 % and 60,000 bytes for headers, challenges and a few losses in the queue.
         let most = (left - under_way.min(left) + window) * 11 / 10 + 60_000;
         assert!(sent <= most, "{from:?}: {sent} bytes for {left}, {window} of them twice");
         assert_eq!(state(&mut pair, from, 0), PathState::Open, "late answers are answers");
@@ -362,7 +362,7 @@ fn a_quiet_path_is_found_out_while_the_connection_is_in_use_and_not_kept_alive_o
     let data = pattern(2_000);
     let mut spoken = 0;
     while pair.client().paths().count() > 1 {
-        // Little enough data for the first path alone.
+        // The first path alone can carry this little data.
         assert!(pair.transfer(Side::Client, &data) == data);
         pair.run_for(SECOND);
         spoken += 1;
@@ -455,7 +455,7 @@ fn a_peer_that_changes_its_mind_all_the_time_makes_few_events_and_no_traffic() {
         let events = if from.is_client() { &pair.server_events } else { &pair.client_events };
         assert!(states(events).len() <= 50, "{}", states(events).len());
         let after = path(&mut pair, from.peer(), 0).bytes_sent + path(&mut pair, from.peer(), 1).bytes_sent;
-        // One acknowledgment for each packet.
+        // The victim sends one acknowledgment for each packet.
         assert!(after - before < 50 * 100, "{} bytes", after - before);
     }
 }

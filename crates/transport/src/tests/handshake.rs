@@ -280,7 +280,7 @@ fn versions_are_agreed_on() {
         assert_eq!(time_to_connect(&mut pair), RTT * *round_trips, "{client:?} {server:?}");
         pair.connect();
         assert_eq!((pair.client().version(), pair.server().version()), (*expected, *expected));
-        // Whatever the initial version, the client's first stream has the number of the final version.
+        // The final version alone determines the number of the client's first stream.
         let first = pair.client().streams().open(Dir::Bi).unwrap();
         assert_eq!(first.index(), u64::from(*expected == REVERSO));
         pair.client().streams().write(first, b"first").unwrap();
@@ -371,7 +371,7 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
     inject_negotiation(&mut pair, &[V1, V2]);
     assert_eq!(pair.closed(Side::Client), None, "it names the version that the client uses");
     assert_eq!(pair.client().version(), V1);
-    // Too late: the server has already answered.
+    // A Version Negotiation packet that arrives after the server's answer has no effect.
     let mut pair = versions(&[V1, V2], &[V1, V2]);
     pair.drain();
     let packet = forged_negotiation(&pair.to_server[0].bytes.clone(), &[V2]);
@@ -379,7 +379,7 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
     pair.send_raw(Side::Server, packet);
     pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), None);
-    // For other connection IDs.
+    // Nor has one for other connection IDs.
     let mut pair = versions(&[V1, V2], &[V1, V2]);
     pair.drain();
     let mut packet = forged_negotiation(&pair.to_server[0].bytes.clone(), &[V2]);

@@ -58,7 +58,7 @@ impl Pair {
             (PacketKind::Handshake, Side::Server) => {
                 self.run_until_client_connected();
             }
-            // The server has its keys. Its flight is lost, and the client stays silent for a while.
+            // The server has keys for `kind`. Its flight is lost, and the client stays silent for a while.
             _ => {
                 self.run_until(std::time::Duration::from_secs(1), |pair| pair.server_handle.is_some());
                 if kind == PacketKind::Handshake {

@@ -113,7 +113,7 @@ fn row_22_at_the_confidentiality_limit_the_connection_ends() {
     let mut pair = Pair::new();
     pair.connect();
     pair.run_until_quiet();
-    // The client's acknowledgments are lost, so no update may be initiated.
+    // The client's acknowledgments are lost, so the server may initiate no further key update.
     pair.server().limit_keys(20, u64::MAX, 1);
     let now = pair.now;
     let id = pair.server().streams().open(Dir::Uni).unwrap();
@@ -183,7 +183,7 @@ fn every_flipped_bit_of_a_packet_is_noticed() {
         changed[bit / 8] ^= 1 << (bit % 8);
         pair.send_raw(Side::Client, changed);
     }
-    // Longer than an acknowledgment takes, but shorter than the client's PTO.
+    // This time is longer than an acknowledgment takes, but shorter than the client's PTO.
     let patience = Duration::from_millis(40);
     pair.run_for(patience);
     assert_eq!(pair.closed(Side::Server), None);

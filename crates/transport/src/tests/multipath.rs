@@ -68,7 +68,7 @@ fn the_handshake_is_kept_going_on_its_own_path_alone() {
     pair.run_for(30 * SECOND);
     let (handshake, all) = of_second.get();
     assert_eq!(handshake, 0, "packets of the handshake on another path");
-    // Probes for a completed handshake would be many more.
+    // If the second path were probed because of the handshake, it would carry many more packets.
     assert!((2..400).contains(&all), "{all} packets");
 }
 
@@ -161,7 +161,7 @@ fn a_path_that_does_not_answer_is_closed() {
     assert_eq!(pair.client().paths().count(), 1);
 }
 
-/// Peers may ignore the status of a path that they do not know yet.
+/// A peer may ignore the status of a path that it does not know yet, so the status is sent again.
 #[test]
 fn the_status_of_a_path_is_said_again_once_the_peer_knows_it() {
     let mut pair = multipath();

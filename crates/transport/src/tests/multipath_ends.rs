@@ -112,7 +112,7 @@ fn what_comes_to_an_address_that_the_client_has_left_does_not_bring_it_back() {
         pair.run_until(Duration::from_secs(2), |pair| pair.client_events.contains(&moved));
         pair.run_until_quiet();
     }
-    // The newest packet of the server is not just a probe. It arrives at the client's first address.
+    // The newest packet of the server is a non-probing packet. It arrives at the client's first address.
     pair.inject(Side::Server, &Forged::new(PacketKind::OneRtt, &encode(&[Frame::Ping; 4])));
     pair.run_until_quiet();
     assert_eq!(pair.client().paths().next().unwrap().tuple.local, second);

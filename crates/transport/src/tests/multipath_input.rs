@@ -190,7 +190,7 @@ fn row_m2_the_parameter_does_not_go_with_empty_connection_ids() {
     }));
     pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Client), VIOLATION);
-    // Endpoints that observe the rule have one path, whatever they are configured for.
+    // Endpoints that observe the rule use a single path, even if they are configured for several.
     let mut pair = without_client_cids(Pair::with_transport(|transport| {
         let numbering = crate::Numbering::Multiple.into();
         transport.multipath = Some(MultipathConfig { numbering, ..MultipathConfig::default() });

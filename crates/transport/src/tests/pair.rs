@@ -57,7 +57,7 @@ pub(super) struct Pair {
     pub(super) bytes_to_server: u64,
     /// Bytes sent to each destination, whether it exists or not.
     pub(super) sent_to: BTreeMap<SocketAddr, u64>,
-    /// `true` to pass datagrams that arrive at the same time one by one, instead of in a batch.
+    /// `true` if datagrams that arrive at the same time are passed on one by one, instead of in a batch.
     pub(super) one_by_one: bool,
 }
 

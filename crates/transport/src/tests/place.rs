@@ -33,7 +33,8 @@ fn a_download_in_order_is_not_copied() {
             let after = received(&mut pair, from.peer());
             let copied = after.copied - before.copied;
             assert_eq!(after.placed - before.placed + copied, 3_000_000);
-            // The first packet of a stream creates it. For the very first one, no buffer memory exists yet.
+            // The first packet of a stream creates the stream, so its data is copied. For the very first
+            // stream, no buffer memory exists yet.
             assert!(copied <= 3_000, "{copied} bytes copied");
             assert_eq!(after.restored, before.restored);
         }

@@ -108,7 +108,8 @@ fn copies_of_a_packet_out_of_order_with_any_bit_flipped() {
             forged[bit / 8] ^= 1 << (bit % 8);
             download.arrive(&forged);
         }
-        // All forgeries but those with a changed connection ID or header form.
+        // All forgeries fail to decrypt, except those with a changed connection ID or header form, which are
+        // dropped earlier.
         assert!(download.pair.client().stats().undecryptable as usize > bits - 100);
         let before = download.received();
         assert!(before.restored > 60 * (bits as u64 - 400), "the forgeries had their places: {before:?}");
@@ -119,7 +120,8 @@ fn copies_of_a_packet_out_of_order_with_any_bit_flipped() {
     });
 }
 
-/// The memory for the next chunk goes to the first authentic packet that needs it.
+/// Forged packets do not keep the memory that is prepared for the next chunk: the first authentic packet that
+/// needs it gets it.
 #[test]
 fn forgeries_all_over_the_window_keep_no_memory() {
     over(Version::REVERSO, || {
@@ -158,7 +160,7 @@ fn duplicates_and_repetitions_that_are_cut_anew() {
         }
         assert!(download.received().restored > 400);
         download.check(3_000);
-        // And below the data that has been read.
+        // Packets may also lie below the data that has been read, wholly or partly.
         download.bring(2_900..3_100, &[TOKEN]);
         download.bring(50..100, &[TOKEN]);
         download.check(3_100);
@@ -273,7 +275,8 @@ fn a_reset_beside_the_data_it_takes_back() {
     });
 }
 
-/// Their keys are public, or belong to a peer that is not authenticated yet.
+/// Initial and Handshake packets must not carry stream data: their keys are public, or belong to a peer that
+/// is not authenticated yet.
 #[test]
 fn packets_of_the_handshake_reach_no_stream() {
     over(Version::REVERSO, || {

@@ -216,9 +216,9 @@ fn row_18_replayed_first_flights_get_no_early_data() {
     assert!(receive(&mut pair, id) == data);
     pair.connect();
     let first = pair.server_handle;
-    // An attacker replays it from other addresses. Changed connection IDs would make the copy more than a
-    // duplicate, but they are not authenticated until the handshake fails. So the test replays the original
-    // flight to a restarted router.
+    // An attacker replays the flight from other addresses. With changed connection IDs, the running server
+    // would not take the copy for a duplicate, but its handshake would fail. The test therefore replays the
+    // unchanged flight to a restarted server.
     let config = pair.server_config().clone();
     for port in 1..100u16 {
         let mut server = crate::Endpoint::new(

@@ -106,7 +106,7 @@ fn a_client_that_lost_its_address_goes_on_within_two_round_trips() {
         transfer.run_for(&mut pair, MS * 35);
         dead.set(&[client_addr()]);
         let lost = pair.now;
-        // Time that a host takes to notice.
+        // The host takes this time to notice the change of its network.
         transfer.run_for(&mut pair, MS * 30);
         let now = pair.now;
         pair.client().relocate(now, elsewhere(1)).unwrap();
@@ -257,7 +257,7 @@ fn no_more_addresses_are_asked_than_there_is_room_for() {
     assert_eq!(asked, MAX_RESCUES);
 }
 
-/// The backoff of an outage ends with the outage.
+/// After an outage, `try_again` sends data at once, although the probe timeout has backed off.
 #[test]
 fn what_waited_for_the_network_leaves_when_it_is_there_again() {
     let (mut pair, dead) = connected();

@@ -218,7 +218,8 @@ fn lost_data_and_acknowledgments_go_where_the_scheduler_sends_them() {
     assert!(server.new[1] > 20, "the slow path carries new data: {:?}", server.new);
     let rescued = server.repeated;
     assert!(rescued[0] > 0 && rescued[1] == 0, "{rescued:?}");
-    // A few are repeated on the slow path, so that its RTT estimate stays current (`AckPath::Soonest`).
+    // A few acknowledgments are repeated on the slow path, so that its RTT estimate stays current
+    // (`AckPath::Soonest`).
     assert!(client.acks[0] > 20 && client.acks[1] * 8 < client.acks[0], "{:?}", client.acks);
 
     let (server, _) = lossy(Algorithm::RoundRobin);

@@ -409,7 +409,7 @@ fn a_rebinding_keeps_the_path() {
                     if side == Side::Client && flying.tuple.remote == home {
                         flying.tuple.remote = outside;
                     } else if side == Side::Server && flying.tuple.local == home {
-                        return Vec::new(); // The NAT has forgotten that one.
+                        return Vec::new(); // The NAT has forgotten the old mapping.
                     } else if side == Side::Server && flying.tuple.local == outside {
                         flying.tuple.local = home;
                     }

@@ -1,8 +1,8 @@
 //! Invariants of the token in an Initial: the router accepts any bytes without failing, and only tokens that
 //! it sealed itself validate an address.
 //!
-//! The first byte selects the token: 0 the input itself, 1 a genuine NEW_TOKEN token changed by the input, 2
-//! a genuine Retry token changed by the input.
+//! The first byte modulo 3 selects the token: 0 the input itself, 1 a genuine NEW_TOKEN token changed by the
+//! input, 2 a genuine Retry token changed by the input.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -58,7 +58,7 @@ fn retried(router: &mut Router) -> (ConnectionId, Vec<u8>) {
 pub(crate) fn run(data: &[u8]) {
     let Some((&origin, data)) = data.split_first() else { return };
     let mut router = Router::new(&EndpointConfig::new([3; 32]), Some(server()));
-    // Always the same token, so that a fuzzer may find it under any first byte.
+    // This token is the same in every run, so a fuzzer may find it even as plain input (first byte 0).
     let sealed = router.shared().new_token(NOW, client(), [5; 16]);
     let (dcid, genuine) = match origin % 3 {
         0 => (ConnectionId::new(&[9; 8]).unwrap(), Vec::new()),

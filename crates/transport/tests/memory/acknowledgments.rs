@@ -64,7 +64,7 @@ impl End {
 /// Returns two connected endpoints. `attacker` may send without limit although nothing is acknowledged.
 fn connected(attacker: Side) -> (Time, [End; 2]) {
     let (mut client_config, mut server_config) = configs();
-    // As many acknowledgments as possible.
+    // With this configuration, the attacker's peer sends as many acknowledgments as possible.
     let recovery = Config::default().with_pacing(false).with_initial_window(InitialWindow::Packets(1 << 17));
     let transport = TransportConfig::default()
         .with_ack(AckConfig::default().with_frequency(false))

@@ -116,7 +116,7 @@ fn an_unvalidated_handshake_has_little_memory() {
     }
 }
 
-/// Many clients together stay within the bound.
+/// The handshakes of many clients together stay within [`MAX_UNVALIDATED_MEMORY`].
 #[test]
 fn all_unvalidated_handshakes_have_bounded_memory() {
     const CLIENTS: u16 = 1_500;

@@ -59,7 +59,7 @@ fn read(ends: &mut Ends, id: StreamId) -> usize {
     })
 }
 
-/// If all data has been read, almost nothing is allocated.
+/// Once all data has been read, almost no memory remains allocated.
 #[test]
 fn what_was_read_on_many_streams_is_not_kept() {
     const LEN: usize = 33_000;
@@ -128,7 +128,7 @@ fn what_is_taken_holds_little_more_than_itself() {
     }
 }
 
-/// Small windows lead to small chunks, over either wire format.
+/// Small windows lead to small chunks, with either wire format.
 #[test]
 fn small_windows_take_little() {
     for version in WIRES {
@@ -152,7 +152,7 @@ fn happen(ends: &mut Ends, rng: &mut ChaCha8Rng, held: &mut Vec<Bytes>, unordere
     let is_unordered = |index: u64| index % 3 < unordered;
     match below(12) {
         0..=3 => {
-            // Mostly few bytes: many frames, and ends of chunks.
+            // Most writes are short, so that there are many frames; long ones reach the ends of chunks.
             let len = [1, 30, 1_500, 50_000][below(4) as usize];
             let streams = ends.sending();
             let first = below(STREAMS);

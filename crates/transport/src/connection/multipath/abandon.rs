@@ -1,4 +1,5 @@
-//! Abandonment of paths (RFC 10069 §3.4): its exchange with the peer, and the data that other paths repeat.
+//! Abandonment of paths (RFC 10069 §3.4): the exchange of PATH_ABANDON frames with the peer, and the
+//! repetition of the path's unacknowledged data on other paths.
 
 use anabranch_wire::{PathId, Time, TransportErrorCode, VarInt};
 
@@ -26,7 +27,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles the peer's PATH_ABANDON, which abandons a path or answers this endpoint's PATH_ABANDON.
+    /// Handles the peer's PATH_ABANDON, which either abandons a path or answers a PATH_ABANDON of this
+    /// endpoint.
     pub(super) fn on_path_abandon(
         &mut self,
         now: Time,
@@ -51,7 +53,7 @@ impl Connection {
             }
             self.paths.begin_retention(now, id);
         } else if let Some(pool) = &mut multipath.pool {
-            // If too many paths are closing, only the acknowledgment answers the frame.
+            // If too many paths are closing, the frame is acknowledged but not answered with a PATH_ABANDON.
             let is_new = pool.is_new(id);
             pool.use_up(id);
             if is_new && closing < MAX_CLOSING_PATHS as usize {
@@ -92,8 +94,8 @@ impl Connection {
             && (addresses_only || pool.is_none_or(|pool| pool.is_certain_of(path.id)))
     }
 
-    /// Abandons a path. Its state is kept until the peer has abandoned it too. [`super::MAX_CLOSING_PATHS`]
-    /// limits the number of such paths.
+    /// Abandons a path. Its state is kept until the peer has abandoned it too. [`MAX_CLOSING_PATHS`] limits
+    /// the number of such paths.
     pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: VarInt) {
         self.close_path(now, id, code, false);
     }
@@ -107,7 +109,7 @@ impl Connection {
         path.ping = false;
         path.paced_until = None;
         if !self.handshake.progress.confirmed {
-            self.set_progress(); // Another path may have to keep the handshake going now.
+            self.set_progress(); // Another path may now be the main path, which keeps the handshake going.
         }
         let Some(path) = self.paths.list.get_mut(id) else { return };
         // RFC 10069 §3.4.1: the peer's connection IDs of the path count as retired.

@@ -113,7 +113,8 @@ impl Connection {
             else {
                 return *on != id;
             };
-            // Packets that arrived after the original acknowledgment are left to the path's own one.
+            // A copy omits packets that arrived after the original acknowledgment. The path's next own
+            // acknowledgment reports them.
             let reported = ack.as_reported();
             let kept = std::mem::replace(ack, reported);
             self.write_ack(now, *of, writer, tokens);

@@ -1,4 +1,4 @@
-//! Alternative addresses of the server: frames received from it, and configured addresses announced by it.
+//! Alternative addresses of the server: their announcement by a server, and their receipt by a client.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::path::{Word, may_follow};
 
 impl Connection {
-    /// Server: announces its configured addresses to a client that requests them.
+    /// Server: announces the configured addresses to a client that requests them.
     pub(in crate::connection) fn begin_alternatives(&mut self, parameters: &TransportParameters) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         multipath.alternatives.wanted = self.side.is_server() && parameters.alternative_address;

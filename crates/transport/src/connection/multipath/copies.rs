@@ -12,7 +12,7 @@ use crate::token::Tokens;
 
 impl Connection {
     /// Writes the copies queued for the path until the packet is full. In a format with stream hints, stops
-    /// before a STREAM frame: it needs a packet whose header announces it.
+    /// before a STREAM frame, which needs a packet whose header names it.
     pub(in crate::connection) fn fill_copies(
         &mut self,
         carrier: &Carrier,
@@ -47,7 +47,7 @@ impl Connection {
     }
 
     /// Queues copies of data in flight for an otherwise idle path that would deliver it sooner. Returns
-    /// whether there was any.
+    /// whether any copies were queued.
     pub(in crate::connection) fn reinject(&mut self, now: Time) -> bool {
         if self.paths.multipath.is_none() || self.paths.list.len() == 1 || !self.handshake.progress.confirmed
         {
@@ -56,8 +56,8 @@ impl Connection {
         if self.paths.list.iter().all(|path| path.recovery.bytes_in_flight() == 0) {
             return false;
         }
-        // Data in flight may be repeated elsewhere regardless of its path's state. The slowest path gains the
-        // most.
+        // Data in flight may be repeated elsewhere regardless of its path's state. Data of the slowest path
+        // comes first, because it gains the most.
         let mut busy = self.paths.views();
         busy.retain(|view| view.in_flight > 0);
         if busy.is_empty() {

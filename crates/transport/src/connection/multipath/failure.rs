@@ -1,4 +1,5 @@
-//! Effects of a silent path on stream data and the peer (for its detection see `path/set/failure.rs`).
+//! Reactions to a silent path: its data is sent again on other paths, and the peer is informed.
+//! `path/set/failure.rs` detects the silence.
 
 use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
 
@@ -28,7 +29,7 @@ impl Connection {
     }
 
     /// Handles the peer's request to use the path as a backup. If an acknowledgment on the path is overdue,
-    /// the path is failing, and there is no need to wait for this endpoint's PTO.
+    /// the path begins to fail at once, before a probe timeout of this endpoint confirms it.
     pub(super) fn on_peer_backup(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.again.begin(now);
@@ -57,14 +58,16 @@ impl Connection {
             multipath.again.begin(now);
         }
         let repeats = self.requeue_unacked(now, id);
-        // RFC 9002 §7.5: the window does not delay probes. Those of the failing path are sent on another one,
-        // whose window may be full of data that cannot be read without them.
+        // RFC 9002 §7.5: the congestion window does not delay probes. The probes of the failing path are sent
+        // on another path. Its window may be full of data that the application cannot read before the probes'
+        // data.
         if let Some(other) =
             self.paths.fastest().filter(|_| repeats).and_then(|other| self.paths.list.get_mut(other))
         {
             other.recovery.probe_instead(SpaceId::Data);
         }
-        // Repeated data must not be lost again in a queue that slow start fills.
+        // The windows of the other paths stop growing for one round trip, so that repeated data is not lost
+        // again in a queue that slow start fills.
         for other in self.paths.list.iter_mut().filter(|other| other.id != id && other.is_working()) {
             other.recovery.hold(now);
         }

@@ -87,7 +87,7 @@ impl Connection {
             }
             self.report_available_paths();
         }
-        // Any other path has been removed.
+        // A path that is neither open nor unopened has been removed; its frame is ignored.
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! Location of a packet's path if all paths share a packet number space.
 //!
-//! A connection ID that was used on a path identifies it, so that a path keeps its identity when its
+//! A connection ID that was used on a path identifies this path, so that a path keeps its identity when its
 //! addresses change. Without such a connection ID the addresses decide. A PATH_CHALLENGE is accompanied by
-//! PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which names the path. If a client sends it from new
-//! addresses, it names a new path, or one that is about to move there. Any other packet from new addresses is
-//! a rebinding.
+//! PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which names the path. A challenge that a client sends from
+//! new addresses names a new path, or one that is about to move to them. Any other packet from new addresses
+//! is a rebinding.
 //!
 //! Addresses may mislead, because each endpoint learns of the other's changes late. Only a challenge that
 //! names the path binds a connection ID to it for good. Until then later evidence from the peer corrects the
@@ -18,9 +18,9 @@ use crate::path::{Abandon, Certainty, MAX_CLOSING_PATHS};
 
 impl Connection {
     /// Returns the path of an authentic 1-RTT packet with a new packet number. Opens the path if the packet
-    /// is a client's first on it. `None` if the packet names a path that has been removed or cannot be opened
-    /// now. Such a packet is not assigned to another path, because the answer would suggest that its own path
-    /// was opened.
+    /// is the client's first packet on it. `None` if the packet names a path that has been removed or cannot
+    /// be opened now. Such a packet is not assigned to another path, because the answer would suggest that
+    /// its own path was opened.
     pub(in crate::connection) fn locate(
         &mut self,
         now: Time,
@@ -74,7 +74,7 @@ impl Connection {
         let Some(multipath) = &mut self.paths.multipath else { return false };
         let Some(pool) = &mut multipath.pool else { return false };
         if !pool.is_new(id) || pool.check(self.side, id).is_err() {
-            return false; // Gone, or wrong, as the frame's owner will find.
+            return false; // The path has been removed, or the peer must not name it.
         }
         if !room {
             if closing < MAX_CLOSING_PATHS as usize {
@@ -84,7 +84,8 @@ impl Connection {
             }
             return false;
         }
-        // Without a connection ID for the response, the client must repeat its challenge.
+        // If no connection ID is left for responses, the path is not opened, and the client must repeat its
+        // challenge.
         pool.has_cid() && self.open_for_peer(now, id, *tuple, dcid, datagram_len)
     }
 }

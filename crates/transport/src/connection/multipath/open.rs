@@ -82,8 +82,8 @@ impl Connection {
     }
 
     /// Server: opens a path for an authentic packet that names it. Returns `false` at a client, or if no
-    /// connection ID is available for responses. In that case the client repeats its challenge; by then a
-    /// connection ID in flight has arrived.
+    /// connection ID is available for responses. If none is available, the client repeats its challenge;
+    /// meanwhile a connection ID in flight can arrive.
     pub(in crate::connection) fn open_for_peer(
         &mut self,
         now: Time,
@@ -134,8 +134,8 @@ impl Connection {
         path.address.chose_local = opens_paths(self.side);
         path.status.peer = status;
         let dcid = path.remote_cids.active();
-        // The anti-amplification limit applies to the server. A client must not use the path in its opening
-        // phase.
+        // The anti-amplification limit applies only to the server, so a client marks its path as validated at
+        // once. The opening phase keeps the client from sending data before the server has responded.
         if known || opens_paths(self.side) {
             path.set_validated();
         } else {
@@ -150,7 +150,7 @@ impl Connection {
         if known && self.side.is_server() {
             self.on_path_validated(now, id);
         } else {
-            // A client always sends a challenge, because it informs the server of the path.
+            // A client always sends a challenge, because the challenge informs the server of the path.
             self.paths.validate(now, id, tuple, dcid, Purpose::Confirm);
         }
     }
@@ -169,13 +169,13 @@ impl Connection {
             path.recovery.set_peer_max_ack_delay(delay);
         }
         // Peers may ignore the status of a path that they do not know yet, so it is repeated. With a single
-        // number space it accompanies the challenge.
+        // number space the status accompanies the challenge.
         if opens_paths(self.side) && !self.paths.numbering.is_single() {
             path.status.is_owed |= path.status.local.repeat();
         }
         self.output.events.push_back(Event::PathOpened(id));
         if let Some(multipath) = &mut self.paths.multipath {
-            multipath.states_changed = true; // The peer may have made it a backup already.
+            multipath.states_changed = true; // The peer may have declared the path a backup already.
         }
         true
     }

@@ -1,4 +1,5 @@
-//! Connection IDs of the shared pool, and their changes by frames, endpoint events and paths.
+//! Connection IDs of the pool from which paths in one packet number space take theirs: the frames that issue
+//! and retire them, and the registration of IDs and addresses with the router.
 
 use anabranch_wire::{NewConnectionId, Time, TransportErrorCode};
 
@@ -30,7 +31,7 @@ impl Connection {
                 "more connection IDs than active_connection_id_limit",
             ));
         }
-        // Further such frames may follow in the same packet.
+        // `retire_lent` applies Retire Prior To after the packet, which may contain further such frames.
         pool.prior_to = pool.prior_to.max(issued.retire_prior_to);
         self.collect_reset_tokens();
         self.report_available_paths();
@@ -91,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Client with zero-length connection IDs: registers addresses with the router.
+    /// Registers the addresses with the router if this endpoint is a client with zero-length connection IDs.
     pub(in crate::connection) fn route_tuple(&mut self, tuple: FourTuple) {
         if self.shared.cid_len() == 0 && self.side.is_client() {
             self.output.endpoint_events.push_back(EndpointEvent::TupleAdded(tuple));

@@ -1,4 +1,4 @@
-//! Acknowledgment of frames of RFC 10069.
+//! Handling of acknowledged frames of RFC 10069.
 
 use anabranch_wire::Time;
 

@@ -85,8 +85,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Scans all paths for lost packets, up to the connection's first packet that is not lost, if the
-    /// configured loss scan stops there.
+    /// Scans all paths for lost packets in the order of their packet numbers, and stops at the first packet
+    /// that is not lost. Has no effect if the configured loss scan is [`LossScan::Path`].
     pub(in crate::connection) fn scan_for_losses(&mut self, now: Time) {
         let config = self.config.multipath.as_ref();
         if !self.paths.numbering.is_single() || config.is_none_or(|config| config.loss_scan == LossScan::Path)
@@ -98,8 +98,8 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for index in 0..self.paths.list.len() {
             let id = self.paths.list.nth(index);
-            // The first packet itself may become lost when its time is reached. Packets sent later wait for
-            // the next scan.
+            // The limit includes the first packet that is not lost, so that it is declared lost once its time
+            // threshold has passed. Packets with larger numbers wait for the next scan.
             let after = first.map_or(u64::MAX, |number| number + 1);
             let limit = self.paths.numbering.order_from(id, after);
             let siblings = self.paths.siblings(id);
@@ -138,7 +138,7 @@ impl Connection {
         }
         for newest in touched.iter().filter(|newest| newest.marked) {
             if let Some(path) = self.paths.list.get_mut(newest.path) {
-                path.recovery.confirm_ecn(); // Of no effect where marking is given up.
+                path.recovery.confirm_ecn(); // Has no effect on a path whose ECN was disabled.
             }
         }
         outcome.clear();

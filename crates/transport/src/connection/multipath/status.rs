@@ -50,7 +50,8 @@ impl Connection {
         }
     }
 
-    /// Informs the observer of each of several paths whose [`IdleReason`] has changed.
+    /// Informs the observer of the paths whose [`IdleReason`] has changed, if the connection has several
+    /// paths.
     pub(in crate::connection) fn trace_idle(&mut self, now: Time) {
         if self.output.observer.is_none() || self.paths.list.len() < 2 {
             return;

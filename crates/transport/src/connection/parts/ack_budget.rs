@@ -1,7 +1,7 @@
 //! Rate limit for ACK-only packets during the handshake.
 //!
 //! RFC 9000 §13.2.1 requires an immediate ACK for Initial and Handshake packets. A peer could cause endless
-//! work by answering each ACK with another PING. No handshake needs more than the first few.
+//! work by answering each ACK with another PING. A handshake needs only a few such ACKs.
 
 use std::time::Duration;
 

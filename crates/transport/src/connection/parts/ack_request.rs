@@ -30,8 +30,8 @@ impl AckRequest {
         let threshold =
             |share: u64| (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
         match rule {
-            // A quarter of the window and of the round-trip time keep the acknowledgment clock running. Slow
-            // start needs finer samples to notice that round-trip times increase (RFC 9406).
+            // An ACK for each quarter of the window or of the round-trip time keeps the acknowledgment clock
+            // running. Slow start needs finer samples to notice that round-trip times increase (RFC 9406).
             FrequencyRule::Adaptive => {
                 let starting =
                     matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);

@@ -1,4 +1,4 @@
-//! State of a connection and its end, and the content of CONNECTION_CLOSE.
+//! States of a connection (active, closing, draining, drained), and the content of CONNECTION_CLOSE.
 
 use anabranch_wire::{ConnectionClose, Frame, PacketKind, PathId, Time, TransportErrorCode, VarInt};
 use bytes::Bytes;
@@ -31,10 +31,11 @@ pub(crate) struct Closing {
     pub(crate) until: Time,
     /// `true` if a CONNECTION_CLOSE is due.
     pub(crate) owed: bool,
-    /// Path on which the last datagram arrived after the close, or the packet that caused it; `None` if
-    /// unknown.
+    /// Path on which the last datagram after the close arrived, or before that the packet that caused the
+    /// close; `None` if unknown.
     pub(crate) heard_on: Option<PathId>,
-    /// Datagrams received since the last CONNECTION_CLOSE, and the number at which the next is due.
+    /// Number of datagrams received since the last CONNECTION_CLOSE, and the number at which the next one is
+    /// due.
     pub(crate) received: u64,
     pub(crate) next_at: u64,
 }
@@ -49,8 +50,8 @@ pub(crate) struct CloseFrame {
 }
 
 impl CloseFrame {
-    /// Returns the frame for a packet of `kind`. Before 1-RTT, the application's code and reason are not
-    /// revealed to the network (RFC 9000 §10.2.3).
+    /// Returns the frame for a packet of `kind`. Initial and Handshake packets omit the application's code
+    /// and reason, which must not be revealed to the network (RFC 9000 §10.2.3).
     pub(crate) fn frame(&self, kind: PacketKind) -> Frame<'_> {
         let early = !matches!(kind, PacketKind::OneRtt | PacketKind::ZeroRtt);
         Frame::ConnectionClose(if self.application && early {

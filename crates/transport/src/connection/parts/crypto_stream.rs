@@ -12,8 +12,8 @@ use crate::token::{Token, Tokens};
 /// Maximum number of CRYPTO bytes buffered beyond those that TLS has read (RFC 9000 §7.5: at least 4096).
 pub(crate) const MAX_CRYPTO_BUFFER: u64 = 64 * 1024;
 
-/// Maximum number of CRYPTO bytes from a client whose address is not validated: its whole ClientHello. With a
-/// Retry or a token the limit is [`MAX_CLIENT_HELLO_LEN`](anabranch_tls::MAX_CLIENT_HELLO_LEN).
+/// Maximum number of CRYPTO bytes from a client whose address is not validated; the whole ClientHello must
+/// fit. With a Retry or a token the limit is [`MAX_CLIENT_HELLO_LEN`](anabranch_tls::MAX_CLIENT_HELLO_LEN).
 pub(crate) const MAX_UNVALIDATED_CRYPTO: u64 = 8 * 1024;
 
 /// Maximum number of separate ranges of CRYPTO data that wait for missing bytes (RFC 9000 §7.5).
@@ -22,7 +22,8 @@ const MAX_CRYPTO_FRAGMENTS: usize = 64;
 /// Both directions of the CRYPTO stream of one packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStream {
-    /// Boxed, and `None` until data is received: after the handshake the streams stay in memory, idle.
+    /// Received data; `None` before the first. Boxed, because the idle stream stays in memory after the
+    /// handshake.
     received: Option<Box<Received>>,
     /// Number of bytes that TLS has read.
     read: u64,
@@ -40,7 +41,7 @@ pub(crate) struct CryptoStream {
 #[derive(Debug)]
 struct Received {
     buffer: ReceiveBuffer,
-    /// Handshakes are short, so the pool keeps no memory.
+    /// Pool for the buffer's memory. It keeps no free memory, because handshakes are short.
     pool: Pool,
 }
 
@@ -132,7 +133,7 @@ impl CryptoStream {
     }
 
     pub(crate) fn on_acked(&mut self, offset: u64, len: u32) {
-        // Late acknowledgments may concern bytes that are queued again after a Retry.
+        // A late acknowledgment may concern bytes that a Retry has queued again; these are sent nevertheless.
         let range = offset..(offset + u64::from(len)).min(self.next);
         if range.is_empty() {
             return;

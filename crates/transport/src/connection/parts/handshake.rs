@@ -13,7 +13,7 @@ use crate::space::Received;
 pub(crate) struct Level {
     pub(crate) crypto: CryptoStream,
     pub(crate) received: Received,
-    /// Limit of acknowledgments sent in packets of their own.
+    /// Rate limit of ACK-only packets.
     pub(crate) acks: AckBudget,
     pub(crate) next_number: u64,
     pub(crate) largest_acked: Option<u64>,

@@ -8,7 +8,7 @@ use crate::config::TransportConfig;
 use crate::error::{ConnectionError, Silence};
 
 /// Number of PTOs within which a peer must respond after this endpoint was asleep for longer than the idle
-/// timeout. The minimum of the idle timeout itself is the same (RFC 9000 §10.1).
+/// timeout. The idle timeout itself is at least as long (RFC 9000 §10.1).
 const AWAKE_PTOS: u32 = 3;
 
 /// Idle timeout and keep-alive (RFC 9000 §10.1).
@@ -26,7 +26,7 @@ pub(crate) struct Idle {
     pub(crate) sent: bool,
     /// Time at which the last authentic packet was received.
     pub(crate) heard: Option<Time>,
-    /// Time for which this endpoint has been asleep since then.
+    /// Time for which this endpoint has been asleep since that packet.
     pub(crate) asleep: Duration,
     /// Time by which the peer must respond. Set if the peer's own idle timeout may have expired while this
     /// endpoint was asleep.

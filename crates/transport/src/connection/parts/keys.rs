@@ -12,12 +12,13 @@ use crate::error::TransportError;
 /// not reached before the update takes effect.
 const CONFIDENTIALITY_MARGIN: u64 = 1 << 16;
 
-/// All keys in use. Handshake keys are boxed: they are discarded early, and the connection lives on.
+/// All keys in use. Handshake keys are boxed, because they are discarded long before the connection ends.
 #[derive(Default)]
 pub(crate) struct KeyRing {
     pub(crate) initial: Option<Box<Keys>>,
-    /// Keys for Initial packets of another version (RFC 9369 §4.1). At a server that changed the version, it
-    /// is the client's original version; at a client, a version to which the server may have changed.
+    /// Keys for Initial packets of another version (RFC 9369 §4.1). At a server that changed the version, the
+    /// other version is the client's original one; at a client, it is a version to which the server may have
+    /// changed.
     pub(crate) other_initial: Option<Box<Keys>>,
     pub(crate) early: Option<Box<DirectionKeys>>,
     pub(crate) handshake: Option<Box<Keys>>,
@@ -94,7 +95,7 @@ pub(crate) struct OneRtt {
     pub(crate) generation: u64,
     /// Number of packets sealed in this phase.
     sealed: u64,
-    /// `true` if a packet of this phase was acknowledged. Without that no update may be initiated (RFC 9001
+    /// `true` if a packet of this phase was acknowledged. Before that no update may be initiated (RFC 9001
     /// §6.1).
     acked: bool,
     /// `true` if a packet of the peer in this phase has arrived.
@@ -198,9 +199,9 @@ impl OneRtt {
         self.requested = false;
     }
 
-    /// Returns the phase of a packet with this key phase bit. If the bit differs from the current phase, it
-    /// is the next phase. It is the previous phase if that key is kept and the packet `is_older` than all
-    /// packets received in the current phase. Only one key is tried.
+    /// Returns the phase of a packet with this key phase bit. If the bit differs from that of the current
+    /// phase, the packet belongs to the previous phase if its key is kept and the packet `is_older` than all
+    /// packets received in the current phase; otherwise it belongs to the next phase. Only one key is tried.
     #[inline]
     pub(crate) fn phase_of(&mut self, now: Time, key_phase: bool, is_older: bool) -> Phase {
         if key_phase == self.phase {

@@ -1,4 +1,4 @@
-//! Components of a connection. A component depends on another one only if it contains it.
+//! Components of a connection. A component depends only on components that it contains.
 
 mod ack_budget;
 mod ack_request;

@@ -1,13 +1,13 @@
-//! Start of a connection.
+//! Values that a connection keeps from its first flight.
 
 use anabranch_wire::{ConnectionId, Time, Version};
 
-/// Values of a connection's first flight; they never change.
+/// Values of a connection's first flight. Only Version Negotiation changes one of them: the version.
 #[derive(Debug)]
 pub(crate) struct Origin {
     /// Version of the client's first Initial.
     pub(crate) version: Version,
-    /// Server: connection ID from which its Initial keys are derived.
+    /// Connection ID from which a server derives its Initial keys; empty at a client.
     pub(crate) initial_dcid: ConnectionId,
     /// Time at which the connection started.
     pub(crate) time: Time,

@@ -7,7 +7,7 @@ use anabranch_wire::Time;
 pub(crate) struct Roaming {
     /// `true` if the application requested events when the path falls silent.
     pub(crate) watches: bool,
-    /// Stream bytes that had arrived when the path was last probed because no more data arrived.
+    /// Number of stream bytes that had arrived when the path was last probed because no more data arrived.
     pub(crate) traffic: u64,
     /// Arrival time of the last packet, if a probe timeout expired too soon after it to be reported as
     /// silence.

@@ -7,10 +7,11 @@ use crate::datagram_io::FourTuple;
 /// Maximum number of packets that are kept until their keys are available (RFC 9001 §5.7).
 pub(crate) const MAX_UNDECRYPTED_PACKETS: usize = 16;
 
-/// Maximum number of such packets at a server whose client's address is not validated.
+/// Maximum number of kept packets at a server whose client's address is not validated.
 pub(crate) const MAX_UNDECRYPTED_UNVALIDATED: usize = 2;
 
-/// Maximum length of a packet that is kept, in bytes. The peer sends longer ones again.
+/// Maximum length of a packet that is kept, in bytes. Longer packets are dropped; the peer sends their
+/// content again.
 const MAX_UNDECRYPTED_LEN: usize = 1_500;
 
 /// Packet that waits for keys, with the properties of its datagram.

@@ -29,7 +29,7 @@ impl Connection {
             Envelope { tuple, ecn: *ecn, len: payload.len(), is_on_only_path: false, is_one_of_many: false };
         let mut rest = &mut **payload;
         while !rest.is_empty() {
-            // A packet that cannot be parsed carries no CONNECTION_CLOSE.
+            // The rest of a datagram cannot be read after a packet that cannot be parsed.
             let Ok(next) = self.look_for_close(now, &envelope, rest) else { return };
             rest = next;
         }

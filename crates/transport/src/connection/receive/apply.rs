@@ -96,7 +96,7 @@ impl Connection {
         {
             return Err(Stop::Drop(DropReason::Unexpected));
         }
-        // Now that the path is open, a duplicate may be detected that was not before.
+        // `is_new` is also `false` if the path was not open yet, so the number is checked again now.
         if !short.is_new && self.paths.is_duplicate_on(path, number) {
             return Err(Stop::Drop(DropReason::Duplicate));
         }

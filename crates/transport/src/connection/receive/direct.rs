@@ -1,8 +1,8 @@
 //! 1-RTT packets that are decrypted directly into the receive buffer of their stream (`docs/vreverso.md`).
 //!
-//! A header is not trusted. Its place must be in the buffer of an existing stream. Received bytes that
-//! decryption overwrites are restored afterwards, whether it succeeded or not. Nothing is reported before the
-//! frames are known to agree with the header.
+//! A header is not trusted. The place that it names must be in the buffer of an existing stream. Received
+//! bytes that decryption overwrites are restored afterwards, even if decryption failed. Nothing is reported
+//! before the frames are known to agree with the header.
 
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Direction, Placement, Stream, Time};
@@ -29,7 +29,7 @@ pub(in crate::connection) struct Contents {
     /// `true` if the data is at its final place in the buffer.
     pub(in crate::connection) stays: bool,
     /// The whole plaintext. Set if the data is not at its final place, or if the connection has an observer,
-    /// because restored bytes overwrite its end.
+    /// because the restored bytes then overwrite the end of the plaintext.
     pub(in crate::connection) copy: Option<Vec<u8>>,
 }
 
@@ -106,7 +106,8 @@ impl Contents {
             others.extend_from_slice(&window[leading.end..]);
         }
         let Stream { offset, fin, data, .. } = leading.stream;
-        // The offset is wrong if it was truncated too much, or the data may exceed the end of a chunk.
+        // The data is not at its final place if the header's offset was truncated too much, or if the data
+        // exceeds the end of a chunk.
         let stays = offset == reserved.offset() && reserved.fits(data.len());
         let copy = (is_observed || !stays).then(|| window.to_vec());
         Ok(Self { offset, fin, len: data.len(), stays, copy })

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::error::{TransportError, violation};
 use crate::path::Response;
 
-/// Maximum number of NEW_TOKEN tokens of one server that a client passes to the application. Each serves for
-/// one future connection; further ones are ignored (RFC 9000 §8.1.3 permits that).
+/// Maximum number of NEW_TOKEN tokens of one server that a client passes to the application. Each token
+/// serves for one future connection. Further tokens are ignored, as RFC 9000 §8.1.3 permits.
 pub(crate) const MAX_NEW_TOKENS: u64 = 16;
 
 /// Properties of a packet that its frames determine.
@@ -61,7 +61,8 @@ impl Connection {
                 return Err(violation("frame is not allowed in this packet").in_frame(frame.kind()));
             }
             seen.eliciting |= frame.is_ack_eliciting();
-            // With a single number space, PATH_STATUS frames name the path that is being probed.
+            // With a single number space, PATH_STATUS frames count as probing, because they name the path
+            // that is being probed.
             seen.probing &= frame.is_probing()
                 || self.paths.numbering.is_single() && matches!(frame, Frame::PathStatus { .. });
             self.on_frame(now, context, &frame).map_err(|error| match error.frame_type {
@@ -96,7 +97,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Schedules the acknowledgment of a processed packet (RFC 9000 §13.1).
+    /// Schedules the acknowledgment of an Initial or Handshake packet (RFC 9000 §13.1).
     fn owe_ack_at(
         &mut self,
         level: usize,
@@ -203,8 +204,8 @@ impl Connection {
                     self.output.endpoint_events.push_back(crate::event::EndpointEvent::CidRetired(cid));
                     self.after_local_retire(anabranch_wire::PathId::ZERO, cid);
                 }
-                // New ones are issued after the packet. Otherwise a packet full of retirements would cause
-                // hundreds.
+                // New connection IDs are issued after the packet. Otherwise a packet full of
+                // RETIRE_CONNECTION_ID frames would cause hundreds of them.
                 self.pending.issue_cids = true;
             }
             Frame::PathChallenge(data) => {
@@ -235,8 +236,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles the retirement of the connection ID with which the peer sends. Its next packet shows the new
-    /// one.
+    /// Replaces the path's `used_local_cid` by another connection ID if the peer has retired it. The peer's
+    /// next packet shows the ID that it really uses.
     pub(in crate::connection) fn after_local_retire(
         &mut self,
         id: anabranch_wire::PathId,

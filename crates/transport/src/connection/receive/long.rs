@@ -50,7 +50,7 @@ impl Connection {
     }
 
     /// Handles a packet without a packet number, or without available keys. Returns the space and path of any
-    /// other.
+    /// other packet.
     fn admit(
         &mut self,
         now: Time,

@@ -1,5 +1,5 @@
-//! Processing of received datagrams (RFC 9000 §12): packets with a [long](super::long) header, then one with
-//! a [short](super::short) header, with which most datagrams begin.
+//! Processing of received datagrams (RFC 9000 §12): first packets with a [long](self::long) header, then one
+//! with a [short](self::short) header. Most datagrams contain only the latter.
 
 mod after_end;
 mod apply;
@@ -50,7 +50,7 @@ impl Connection {
         self.finish_train(now, &mut train);
     }
 
-    /// Processes a datagram. `ready` applies to a packet with a short header at its front.
+    /// Processes a datagram. `ready` contains prepared values for a packet with a short header at its front.
     #[inline(always)]
     fn handle_datagram(
         &mut self,
@@ -76,7 +76,7 @@ impl Connection {
         } else if let Some(path) = self.paths.list.by_tuple_mut(tuple) {
             path.on_datagram_received(envelope.len);
         } else if self.side.is_client() && !self.paths.knows_remote(tuple) {
-            // RFC 9000 §9: a client takes packets only from addresses of the server that it knows.
+            // RFC 9000 §9: a client accepts packets only from addresses that it knows as the server's.
             return self.drop_packet(now, None, envelope.len, DropReason::Unexpected);
         }
         if ShortHeader::leads(payload) {
@@ -100,7 +100,7 @@ impl Connection {
         while !rest.is_empty() && self.state.is_active() {
             if ShortHeader::leads(rest) {
                 if rest.len() < whole && rest.iter().all(|byte| *byte == 0) {
-                    return; // The datagram is padded behind its packets, as some do with Initials: no packet begins with zeros.
+                    return; // Padding after the packets, which some endpoints add to datagrams with Initials: no packet begins with zeros.
                 }
                 return self.handle_short(now, envelope, rest, Ready::NOT, train);
             }

@@ -8,8 +8,8 @@ use crate::error::violation;
 /// Type of STREAM frames, without flags.
 pub(in crate::connection) const STREAM: u64 = 0x08;
 
-/// Checks that the payload agrees with its header: either the header names the STREAM frame, which is the
-/// first written and the only one, or there is no STREAM frame.
+/// Checks that the payload agrees with its header: either the header names the packet's only STREAM frame,
+/// which precedes all other frames, or the header names none and the packet contains none.
 pub(in crate::connection) fn check_named(
     payload: &[u8],
     direction: Direction,

@@ -1,5 +1,5 @@
-//! Preparation of a batch: the connection ID, which is mostly the same, and the header protection masks,
-//! which would take three times as long to compute one at a time (RFC 9001 §5.4).
+//! Preparation of a batch: the connection ID, which is mostly the same in all packets, and the header
+//! protection masks, which would take three times as long to compute one at a time (RFC 9001 §5.4).
 
 use anabranch_wire::{ConnectionId, PacketKind, ShortHeader};
 
@@ -26,7 +26,7 @@ pub(in crate::connection) struct Prepared {
 pub(in crate::connection) struct Ready<'a> {
     /// Header protection mask, if it was computed.
     pub(in crate::connection) mask: Option<&'a Mask>,
-    /// Connection ID, most likely.
+    /// Connection ID that the packet most likely has.
     pub(in crate::connection) dcid: &'a ConnectionId,
 }
 

@@ -33,8 +33,8 @@ pub(in crate::connection) struct Short<'a> {
 }
 
 impl<'a> Short<'a> {
-    /// Creates the header of the packet that continues a train. Its number is `number`, and all other
-    /// properties are the usual ones.
+    /// Creates the value for the packet with number `number`, which continues a train: a new packet of the
+    /// current key phase.
     #[inline(always)]
     pub(in crate::connection) fn next_in_train(
         number: u64,

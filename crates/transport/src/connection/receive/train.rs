@@ -48,8 +48,8 @@ impl Train {
 }
 
 impl Connection {
-    /// Returns whether a packet has the next packet number of the train, and the same path, addresses and
-    /// connection ID.
+    /// Returns whether a packet has the next packet number of the train, and agrees with the train's packets
+    /// in path, addresses, connection ID, key phase and ECN marking.
     #[inline(always)]
     pub(in crate::connection) fn is_next_in(
         &self,
@@ -125,7 +125,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Appends a packet whose data, `len` bytes, is already in its slot.
+    /// Appends a packet whose `len` bytes of data are already at their place in the receive buffer.
     #[inline(always)]
     pub(in crate::connection) fn append_direct(
         &mut self,

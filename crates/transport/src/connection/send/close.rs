@@ -21,7 +21,7 @@ impl Connection {
         let id =
             wanted.filter(usable).or_else(|| self.paths.shortest_path()).unwrap_or(self.paths.list.main().id);
         // A peer whose packet just arrived on an abandoned path may receive on no other path. The datagram is
-        // sent there, but its packet belongs to another path.
+        // sent to the addresses of that path, but its packet belongs to another path.
         let answers = |id: &PathId| {
             let room = MIN_PACKET_ROOM as u64;
             self.paths
@@ -43,7 +43,7 @@ impl Connection {
         for (space, kind) in kinds {
             let target = Target { path: id, space, kind, dcid: None, announced: None };
             let draft = self.draft(target, &mut datagram[at..], at, |_, writer, _| {
-                // A frame that does not fit is omitted. That does not occur: the room is ample.
+                // A frame that does not fit would be omitted, but there is always enough room.
                 let _ = writer.frame(&close.frame(kind));
             });
             let Some(draft) = draft else { continue };

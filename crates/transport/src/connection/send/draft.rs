@@ -17,7 +17,7 @@ pub(in crate::connection) struct Fill {
     pub(in crate::connection) control: bool,
     /// Kinds of stream and DATAGRAM data that the packet may carry.
     pub(in crate::connection) streams: Kinds,
-    /// `true` if the packet must be ack-eliciting; a PING is added if no other frame is.
+    /// `true` if the packet must be ack-eliciting; a PING is added if no other frame is ack-eliciting.
     pub(in crate::connection) probe: bool,
 }
 

@@ -93,15 +93,15 @@ impl Connection {
         tokens: &mut Tokens,
     ) {
         if carrier.kinds.new && self.datagrams.has_pending() {
-            // The MTU may have decreased since the messages were queued. Messages that no longer fit must not
-            // block the others.
+            // The MTU may have decreased since the datagrams were queued. Datagrams that no longer fit must
+            // not block the others.
             let room = self.datagram_room();
             self.datagrams.set_packet_room(room);
             self.datagrams.write(carrier, writer, tokens);
         }
     }
 
-    /// Writes a PING if the packet must be ack-eliciting and no other frame is.
+    /// Writes a PING if the packet must be ack-eliciting and no other frame is ack-eliciting.
     pub(in crate::connection) fn fill_ping(
         &mut self,
         id: PathId,

@@ -25,7 +25,8 @@ use crate::trace::TraceEvent;
 /// Maximum length of a 1-RTT header without its connection ID, plus the tag, in bytes.
 const ONE_RTT_OVERHEAD: usize = 1 + 4 + TAG_LEN;
 
-/// Additional header length of a packet without stream data, in formats that name streams, in bytes.
+/// Length that the empty stream hint adds to the header of a packet without stream data, in bytes, in formats
+/// with stream hints.
 const NO_STREAM_NAMED: usize = 2;
 
 impl Connection {
@@ -61,7 +62,7 @@ impl Connection {
                     }
                 }
             }
-            // Data that waits for a pacer or for a better path does not justify sending other data twice.
+            // While data waits for a pacer or for a better path, no data in flight is sent a second time.
             if tried.len() == tried_before && (self.has_streams() || !self.reinject(now)) {
                 self.trace_idle(now);
                 return None;
@@ -155,7 +156,7 @@ impl Connection {
             let Some(kind) = self.kind_for(space) else { continue };
             self.hold_ack(now, space);
             if kind == PacketKind::Initial && room < MIN_INITIAL_SIZE {
-                continue; // RFC 9000 §14.1: it could not be padded.
+                continue; // RFC 9000 §14.1: the Initial could not be padded to 1200 bytes.
             }
             let Some(fill) = self.fill_for(now, id, space, kind, window_open, turn) else { continue };
             if datagram.len() - at < MIN_PACKET_ROOM {

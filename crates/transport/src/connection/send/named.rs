@@ -49,7 +49,8 @@ impl Connection {
         next.or_else(|| self.next_named_copy(&carrier))
     }
 
-    /// Writes the STREAM frame first, because a receiver that reads backward reaches it last.
+    /// Writes the frames of a packet with stream data. The STREAM frame is placed first, because a receiver
+    /// that reads backward reaches it last.
     fn fill_named(
         &mut self,
         now: Time,

@@ -11,8 +11,8 @@ use crate::schedule::Pick;
 /// that the ranges they report can be discarded (RFC 9000 §13.2.4).
 const ACK_ONLY_LIMIT: u32 = 32;
 
-/// No PING is added to ACK-only packets while this many ack-eliciting packets are in flight: a peer that
-/// acknowledges none of them would not acknowledge another one.
+/// Number of ack-eliciting packets in flight from which on no PING is added to ACK-only packets: a peer that
+/// acknowledges none of them would not acknowledge a PING either.
 pub(crate) const MAX_NUDGES: u64 = 64;
 
 impl Connection {
@@ -71,12 +71,13 @@ impl Connection {
             None if kind == PacketKind::ZeroRtt => (false, false),
             None => self.paths.acks_on(now, path),
         };
-        // Early data of either endpoint must not delay the handshake: it is neither acknowledged nor probed
-        // for until the handshake proceeds (RFC 9002 §6.2.1). Only one flight is sent at a time, so that the
-        // PTO governs.
+        // Early data in flight must not delay the handshake, because it is neither acknowledged nor probed
+        // for until the handshake proceeds (RFC 9002 §6.2.1). A handshake space with nothing in flight may
+        // therefore send even if the window is full. The PTO decides when such a space sends again.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
         let allowed = window_open || probe || stuck;
-        // A probe repeats the path's oldest data, unless another path has room for it.
+        // If the scheduler has chosen no path, a probe carries data that would otherwise wait for a path with
+        // room.
         let lone = probe && path.is_usable();
         let carries = |pick: &Pick| pick.path == Some(id) || lone && pick.path.is_none();
         let (control, streams) = (carries(&turn.control), turn.kinds(id, lone));

@@ -36,7 +36,8 @@ impl Connection {
         let mut draft = self.draft(target, &mut datagram[..len], 0, |this, writer, tokens| {
             this.fill_validation(now, id, &tuple, len >= MIN_INITIAL_SIZE, writer, tokens);
         })?;
-        // Packets to other addresses do not reflect congestion on the path.
+        // Loss recovery does not track packets to other addresses, because they do not reflect congestion on
+        // the path.
         draft.tracked = on_path;
         if !self.seal_or_fail(now, id, datagram, draft, len, false) {
             return None;
@@ -85,7 +86,7 @@ impl Connection {
         if asks && path.tuple == *tuple {
             self.paths.fill_last_word(id, writer, tokens);
         }
-        // Written last: under the anti-amplification limit only the validation frames may fit.
+        // The ACK is written last: under the anti-amplification limit only the validation frames may fit.
         if self.paths.multipath.is_some() || !padded {
             self.fill_validation_ack(now, id, tuple, writer, tokens);
         }

@@ -105,7 +105,8 @@ fn a_first_initial_becomes_a_connection() {
     assert_eq!(accepted.datagrams[0].bytes, v1_initial(1, &[]));
     assert_eq!((router.waiting(), router.connections()), (1, 1));
 
-    // Both connection IDs lead to it, the client's choice and the server's, from any remote address.
+    // Packets to the connection ID that the client chose, and packets to the server's, are routed to the
+    // connection from any remote address.
     assert_eq!(connection(route(&mut router, 1, &v1_initial(1, &[]))), accepted.handle);
     assert_eq!(connection(route(&mut router, 2, &short(&start.local_cid, 30))), accepted.handle);
     router.on_event(accepted.handle, &EndpointEvent::HandshakeOver);
@@ -163,8 +164,8 @@ fn other_versions_are_answered_with_ours() {
     offered.retain(|version| !version.is_greased());
     assert_eq!(offered, [Version::V1, Version::V2]);
 
-    // No Version Negotiation: for small datagrams, for a Version Negotiation packet, from an endpoint that
-    // accepts nothing.
+    // No Version Negotiation packet answers a small datagram or a Version Negotiation packet, and an endpoint
+    // that accepts no connections sends none.
     assert_eq!(dropped(route(&mut router, 1, &packet[..1199])), DropReason::UnexpectedVersion);
     assert_eq!(dropped(route(&mut client_only(), 1, &packet)), DropReason::UnexpectedVersion);
     let mut negotiation = Vec::new();
@@ -230,8 +231,8 @@ fn retry_validates_the_address() {
     );
     assert!(start.address_validated);
 
-    // From another address the token is ours but invalid (row 19): INVALID_TOKEN, with keys that the client
-    // has.
+    // From another address the token is ours but invalid (row 19). The client is refused with INVALID_TOKEN,
+    // under keys that it has.
     let (token, retry_scid) = follow_retry(&mut router, 1, 2);
     let back = initial(Version::V1, &retry_scid, &token, 1200);
     let refusal = response(route(&mut router, 2, &back));
@@ -554,8 +555,8 @@ fn row_11_chosen_connection_ids_do_not_collide() {
             for n in 0..IDS {
                 buckets[(hash.hash_one(cid(pattern(n))) & 0x1_ffff) as usize] += 1;
             }
-            // A random function that throws 100,000 balls into 2^17 buckets fills the fullest with about 8.
-            // With 16 it would not be random.
+            // If a random function throws 100,000 balls into 2^17 buckets, the fullest bucket holds about 8.
+            // 16 in one bucket would not be random.
             assert!(*buckets.iter().max().unwrap() < 16);
             let empty = buckets.iter().filter(|&&load| load == 0).count() as f64 / f64::from(1 << 17);
             // e^(-100,000 / 2^17) = 0.466

@@ -24,7 +24,7 @@ enum Announcement {
 struct LocalCid {
     sequence: u64,
     cid: ConnectionId,
-    /// `None` for the first ID of path 0, which is not announced in NEW_CONNECTION_ID.
+    /// Stateless reset token; `None` for the first ID of path 0, which is not announced in NEW_CONNECTION_ID.
     token: Option<ResetToken>,
     announcement: Announcement,
 }
@@ -173,7 +173,7 @@ impl LocalCids {
 
     /// Counts the pending frames. The count is cached because each packet needs it and it rarely changes.
     fn count_owed(&mut self) {
-        // Fewer than 2 * MAX_LOCAL_CIDS + 2 IDs are active.
+        // Fewer than 2 * MAX_LOCAL_CIDS + 2 IDs are active, so the count fits into 8 bits.
         self.owed = self.active.iter().filter(|local| local.announcement == Announcement::Owed).count() as u8;
     }
 

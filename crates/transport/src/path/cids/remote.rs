@@ -22,7 +22,8 @@ pub(crate) const MAX_SEQUENCE_RUNS: usize = 32;
 pub(super) struct RemoteCid {
     sequence: u64,
     cid: ConnectionId,
-    /// `None` for the first ID of path 0, until a server's transport parameters provide one.
+    /// Stateless reset token; `None` for the first ID of path 0, until a server's transport parameters
+    /// provide one.
     token: Option<ResetToken>,
     /// `true` once packets were sent to the ID. Only then may the endpoint look for its reset token (RFC 9000
     /// §10.3.1).
@@ -222,7 +223,7 @@ impl RemoteCids {
                 return violation("NEW_CONNECTION_ID changes an ID or its sequence number");
             }
         } else if sequence < self.retire_prior_to {
-            // The ID was to be retired before it arrived.
+            // The ID arrived after the peer had asked for its retirement.
             self.push_retiring(sequence)?;
         } else if !self.seen.contains(sequence) {
             self.insert(RemoteCid { sequence, cid, token: Some(token), used: false });

@@ -80,7 +80,7 @@ fn local_ids_are_announced_until_the_peer_has_them() {
     assert!(!local.has_pending());
 
     local.on_acked(1);
-    local.on_lost(1); // Both in either order: a spurious loss.
+    local.on_lost(1); // Acknowledged and lost in either order: a spurious loss.
     local.on_lost(2);
     local.on_acked(2);
     local.on_lost(3);

@@ -62,7 +62,7 @@ fn a_path_that_the_peer_uses_gets_more_time() {
 
 #[test]
 fn a_path_that_is_as_silent_is_no_way_out() {
-    // The path in question has an unacknowledged packet of time 10, and counts as silent at 70.
+    // The path in question has an unacknowledged packet, sent at 10 ms, and counts as silent at 70 ms.
     let outlives = |other: &Health| other.outlives(at(10), at(70), ms(25));
     let mut other = Health::new(PathId(2), at(0));
     assert!(outlives(&other), "nothing to answer");

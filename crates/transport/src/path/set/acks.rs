@@ -19,7 +19,7 @@ pub(crate) const MIN_LEAD: Duration = Duration::from_millis(1);
 pub struct AckStats {
     /// ACK and PATH_ACK frames sent.
     pub frames: u64,
-    /// Ranges of packet numbers in them.
+    /// Ranges of packet numbers in these frames.
     pub ranges: u64,
     /// Frames with the maximum number of ranges ([`crate::AckConfig::max_ranges`]).
     pub full_frames: u64,

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::datagram_io::FourTuple;
 use crate::path::Path;
 
-/// Minimum time without any packet that counts as silence. On working networks, a filling queue delays
-/// acknowledgments by this much, and a burst of other traffic delays packets by this much.
+/// Minimum time without any packet that counts as silence. On working networks, a filling queue or a burst of
+/// other traffic delays packets and acknowledgments by up to this much.
 pub(crate) const MIN_SILENCE: Duration = Duration::from_millis(80);
 
 /// Offset of the Destination Connection ID in a long header, after flags, version and length.
@@ -93,7 +93,7 @@ impl PathSet {
         path.remote_cids.take_unused().ok_or(MigrateError::NoConnectionId)
     }
 
-    /// Returns whether `tuple`'s remote address is known as the server's. For clients.
+    /// Returns whether a client knows `tuple`'s remote address as the server's.
     pub(crate) fn knows_remote(&self, tuple: &FourTuple) -> bool {
         self.list.iter().any(|path| {
             path.tuple.remote == tuple.remote

@@ -1,9 +1,9 @@
 //! Second repetitions: when a path falls silent, its frames in flight are sent again on other paths, and once
 //! more a little later.
 //!
-//! By then the reader has waited for a probe timeout, and the other paths carry more than before. A queue
-//! that overflows may drop a repeated frame, and detecting that loss takes a whole round trip. The second
-//! repetition is sent when the queue has drained.
+//! At the time of the first repetition, the application has waited for this data for a probe timeout, and the
+//! other paths carry more than before. A queue that overflows may drop a repeated frame, and detecting that
+//! loss takes a whole round trip. The second repetition is sent when the queue has drained.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Again {
 
     pub(crate) fn push(&mut self, at: Time, token: Token) {
         if self.waiting.len() < MAX_AGAIN {
-            // Keeps the order if the round-trip time has become shorter.
+            // Due times stay in ascending order even if the round-trip time has become shorter.
             let at = self.waiting.back().map_or(at, |(last, _)| at.max(*last));
             self.waiting.push_back((at, token));
         }

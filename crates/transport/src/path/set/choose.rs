@@ -32,8 +32,8 @@ impl PathSet {
         self.best_path_by(|path| path.recovery.rtt().smoothed())
     }
 
-    /// Returns the path like [`Self::best_path`], but by the smallest round-trip time: for small data that is
-    /// sent last, past queueing delays do not matter.
+    /// Returns the path like [`Self::best_path`], but compares the smallest round-trip times: for small data
+    /// that is sent last, past queueing delays do not matter.
     pub(crate) fn shortest_path(&self) -> Option<PathId> {
         self.best_path_by(min_rtt)
     }

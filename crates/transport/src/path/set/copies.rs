@@ -88,7 +88,7 @@ impl PathSet {
         }
     }
 
-    /// Returns the unsent rest of a STREAM frame of [`Self::next_named_copy`] to the front of the queue.
+    /// Puts the unsent rest of a repeated STREAM frame back to the front of the path's queue.
     pub(crate) fn copy_left(&mut self, path: PathId, left: Token) {
         let multipath = self.multipath.as_mut();
         if let Some(queue) = multipath.and_then(|multipath| multipath.copies.queue(path)) {

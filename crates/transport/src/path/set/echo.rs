@@ -2,8 +2,8 @@
 //!
 //! An ACK in the single packet number space acknowledges packets of every path. An ACK that arrives on a fast
 //! path may acknowledge packets of a slow one before the slow path's own ACK arrives. Such an ACK gives no
-//! RTT sample of the slow path. Its own ACK gives one, although it acknowledges nothing new by then. Send
-//! times are therefore kept until it arrives.
+//! RTT sample of the slow path. The slow path's own ACK gives one, although it acknowledges nothing new by
+//! then. Send times are therefore kept until that ACK arrives.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Detection of silent paths: they are suspected, probed, and used again or abandoned.
 //!
 //! A path is *potentially failed* when an acknowledgment on it has been overdue for a probe timeout while
-//! another path works. Its data in flight is sent again on other paths at once. The same packet informs the
-//! peer with PATH_STATUS_BACKUP. The path is then probed with PATH_CHALLENGE until a response arrives. Unlike
-//! the ACK of a PING, a response must arrive on the path itself (RFC 9000 §8.2.2), so it proves that both
+//! another path works. Its data in flight is sent again on other paths at once, and a PATH_STATUS_BACKUP
+//! frame informs the peer. The path is then probed with PATH_CHALLENGE until a response arrives. Unlike the
+//! ACK of a PING, a response must arrive on the path itself (RFC 9000 §8.2.2), so it proves that both
 //! directions work.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::token::Token;
 pub(crate) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Maximum number of packets in flight that are searched for the oldest ack-eliciting one. ACK-only packets
-/// may precede it, but a PING is added to one of them every so often.
+/// may precede it, but only a limited number, because after some of them a PING is added.
 pub(crate) const MAX_OLDEST: usize = 64;
 
 impl Multipath {
@@ -51,9 +51,9 @@ impl PathSet {
         }
     }
 
-    /// Records that an ack-eliciting packet arrived on the path, which postpones the time at which it counts
-    /// as silent: the peer's acknowledgments may wait behind its own data there. A packet with only
-    /// acknowledgments postpones nothing, because it may concern other paths alone.
+    /// Records that an ack-eliciting packet arrived on the path, which postpones the time at which the path
+    /// counts as silent: the peer's acknowledgments may wait behind the peer's data on the path. A packet
+    /// with only acknowledgments postpones nothing, because it may concern other paths alone.
     pub(crate) fn on_path_lives(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_lives(now);

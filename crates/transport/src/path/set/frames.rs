@@ -32,7 +32,8 @@ impl PathSet {
         if local.is_some_and(|local| next_sequence > local.next_sequence()) {
             return Err(violation("PATH_CIDS_BLOCKED for an ID that is not next"));
         }
-        // All connection IDs that can be issued have been issued, and lost frames are sent again.
+        // Nothing needs to be sent: all connection IDs that can be issued have been issued, and lost frames
+        // are sent again anyway.
         Ok(())
     }
 }

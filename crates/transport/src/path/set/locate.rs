@@ -9,7 +9,7 @@ use crate::path::{Path, Purpose};
 impl PathSet {
     /// Begins a validation of the client's path on `tuple` if a challenge of the server arrived there but
     /// named another path. If only the port has changed, the server may mistake one path for the other. Only
-    /// a challenge that names the path corrects it.
+    /// a challenge that names the client's path corrects the server.
     pub(crate) fn correct_server(&mut self, now: Time, tuple: &FourTuple, named: PathId) {
         let asks = |path: &Path| path.address.validations.iter().any(|validation| validation.tuple == *tuple);
         if self.side.is_server() || self.list.iter().any(asks) {

@@ -54,8 +54,8 @@ use crate::space::Numbering;
 
 /// Maximum number of closing paths that do not count against the number of open paths. A path is closing
 /// while its state is kept or its PATH_ABANDON is unacknowledged. With more closing paths, a new path ID is
-/// offered only when one of them is done. This bounds the state that a peer can make us keep by opening and
-/// abandoning paths, or by acknowledging nothing.
+/// offered only when one of them is done. This bounds the state that a peer can make this end keep by opening
+/// and abandoning paths, or by acknowledging nothing.
 pub(crate) const MAX_CLOSING_PATHS: u32 = 8;
 
 /// The paths of a connection and their shared state.

@@ -96,7 +96,7 @@ impl Multipath {
             pool: None,
         };
         new.offer(0);
-        new.owed.max_path_id = false; // The transport parameter says it.
+        new.owed.max_path_id = false; // The transport parameter announces the maximum already.
         new
     }
 
@@ -104,7 +104,7 @@ impl Multipath {
     pub(crate) fn offer(&mut self, closing: u32) {
         let held_back = closing.saturating_sub(MAX_CLOSING_PATHS);
         let max = self.initial_max.saturating_add(self.closed) - held_back.min(self.closed);
-        // Stays below the largest possible ID, so that a next ID always exists.
+        // The maximum stays below the largest possible ID, so that a next ID always exists.
         while self.local_max.0 < max.min(u32::MAX - 1) {
             self.local_max = PathId(self.local_max.0 + 1);
             self.owed.max_path_id = true;

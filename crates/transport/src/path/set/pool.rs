@@ -216,7 +216,7 @@ impl PathSet {
         open < pool.max_paths as usize && self.closing_paths() < MAX_CLOSING_PATHS as usize
     }
 
-    /// Assigns an unused connection ID of the peer to a path that has none, if one exists.
+    /// Assigns an unused connection ID of the peer to a path that has no unused one, if the pool has any.
     pub(crate) fn stock(&mut self, id: PathId) {
         let Some(pool) = self.multipath.as_mut().and_then(|multipath| multipath.pool.as_mut()) else {
             return;
@@ -229,8 +229,8 @@ impl PathSet {
     }
 }
 
-/// Returns whether the server may not know the path yet. A client first announces the path's status together
-/// with its challenge, because that status names the path.
+/// Returns whether the server might not know the path yet. A client first announces the path's status
+/// together with its challenge, because the status names the path.
 pub(crate) fn is_unnamed(path: &Path) -> bool {
     path.phase == Phase::Opening
 }

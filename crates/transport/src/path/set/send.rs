@@ -94,17 +94,17 @@ impl PathSet {
     }
 
     /// Queues all unacknowledged PATH_ABANDON frames again. Each end may have abandoned the path on which the
-    /// other one sends. Then nothing is acknowledged, and only these frames help.
+    /// other one sends. In that case nothing is acknowledged until these frames arrive.
     pub(crate) fn repeat_abandons(&mut self) {
         if let Some(multipath) = &mut self.multipath {
             multipath.owed.abandons.iter_mut().for_each(|abandon| abandon.sent = false);
         }
     }
 
-    /// Writes PATH_ABANDON frames along with a challenge if no path works, except perhaps the path of the
-    /// challenge. The peer may have abandoned this path, and may be informed of the others nowhere else. The
-    /// probe timeout of a path that has been silent for long would come too late: challenges are sent more
-    /// often, and each postpones it.
+    /// Writes the PATH_ABANDON frames along with a challenge on path `id` if no other path works. The path
+    /// may be the only one on which the peer can learn which paths this end has abandoned. The frames do not
+    /// wait for the probe timeout of a path that has been silent for long, because challenges are sent more
+    /// often, and each postpones that timeout.
     pub(crate) fn fill_last_word(&mut self, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         if self.list.iter().any(|other| other.id != id && other.is_working()) {
             return;
@@ -167,7 +167,7 @@ impl PathSet {
         }
     }
 
-    /// Tells the connection IDs of a path that a frame about one of them was acknowledged or lost.
+    /// Updates the connection IDs of a path after a frame about one of them was acknowledged or lost.
     pub(crate) fn on_cid_frame(&mut self, token: &Token, is_lost: bool) {
         match *token {
             Token::NewConnectionId { path, sequence } => {

@@ -16,8 +16,8 @@ pub(crate) struct Unopened {
     pub(crate) status: Status,
 }
 
-/// Paths that are neither open nor closed. Every packet checks for their pending frames, but hardly any
-/// changes them.
+/// Paths that are neither open nor closed. Whether frames about them are pending is cached: every sent packet
+/// checks this, but hardly any packet changes it.
 #[derive(Debug, Default)]
 pub(crate) struct UnopenedPaths {
     paths: BTreeMap<PathId, Unopened>,

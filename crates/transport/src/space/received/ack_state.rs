@@ -115,8 +115,8 @@ impl AckState {
         self.unacked
     }
 
-    /// Marks all packets as reported, because an ACK was sent for this path as well. It contained the largest
-    /// number of all paths, which share their numbers.
+    /// Marks all packets of this path as reported, because an ACK for another path reported them as well: all
+    /// paths share their numbers, and that ACK contained the largest number of all paths.
     pub(crate) fn mark_reported_by_others(&mut self) {
         if let Some(largest) = self.largest() {
             self.mark_reported(largest);
@@ -148,7 +148,7 @@ impl AckState {
         (self.unacked > 0 && !self.immediate).then_some(self.deadline)
     }
 
-    /// Returns whether any ack-eliciting packet has not been acknowledged yet.
+    /// Returns whether any ack-eliciting packet has arrived since the last ACK.
     #[cfg(test)]
     pub(crate) fn has_unacked(&self) -> bool {
         self.unacked > 0
@@ -188,7 +188,7 @@ impl AckState {
         };
         self.mark_reported(largest);
         if written == 0 {
-            return 0; // Everything that came on the path has been given up.
+            return 0; // All packets received on the path are below the horizon.
         }
         // Another ACK reports the rest, if more packets arrived than one frame can report.
         self.immediate = numbers.has_unnamed(self.path);

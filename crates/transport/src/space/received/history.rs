@@ -79,8 +79,8 @@ impl History {
 
     /// Returns the ranges of the next frame, descending: the one that contains `largest`, cut off there, and
     /// at most `max_ranges - 1` of those below it. The `order` prefers either the newest ranges, or those
-    /// that the fewest frames of kind `repeat` have reported, the lower one if equal. Ranges that the peer is
-    /// known to have received are left out.
+    /// that the fewest frames of kind `repeat` have reported, the lower one if equal. Ranges are left out if
+    /// the peer is known to have learned of them, or if `max_repeats` frames of that kind have reported them.
     pub(super) fn choose(
         &self,
         order: RangeOrder,

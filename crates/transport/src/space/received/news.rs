@@ -1,9 +1,10 @@
-//! News first: ACK frames ordered by what the peer has not been informed of yet, not by packet numbers.
+//! Range order "news first": an ACK frame reports first the arrivals that no earlier frame has reported,
+//! instead of the highest packet numbers.
 //!
 //! If paths share packet numbers, the newest arrivals do not have the highest numbers. The packets of a slow
 //! path have much lower numbers than those that a fast path delivered in the meantime, and as many gaps lie
 //! between them as packets are in flight. An ACK frame with few ranges that reports the highest numbers never
-//! includes them, and their sender declares them lost.
+//! includes the packets of the slow path, and the sender declares them lost.
 //!
 //! [`News`] therefore remembers packets in the order of their arrival, and the number of frames that reported
 //! each.
@@ -35,8 +36,8 @@ pub(super) const MAX_REPEATS: u32 = 3;
 /// Maximum number of arrivals in one frame that have already been reported [`MAX_REPEATS`] times.
 const REPEATS: usize = 2;
 
-/// Number of frames during which other paths leave the first report of an arrival to its own path. After
-/// that, its path may have fallen silent.
+/// Number of frames during which other paths leave the first report of an arrival to the arrival's own path.
+/// If that path has still not reported it, the path may have fallen silent.
 const PATIENCE: u32 = 128;
 
 /// Maximum number of remembered arrivals that fewer than [`MAX_REPEATS`] frames have reported. The oldest are
@@ -140,7 +141,7 @@ impl News {
                 break;
             }
             if !covers(&chosen, &arrival.numbers) {
-                // Packets that have fallen behind the horizon belong to no part.
+                // For packets below the horizon, `part` returns `None`.
                 chosen.extend(part(received, &secrets, arrival.numbers.start, largest));
             }
         }
@@ -169,7 +170,8 @@ impl News {
                 if arrival.named == 0 {
                     arrival.frame = frame;
                 }
-                // An arrival that other news crowded out for this long counts as newly reported.
+                // `named` covers only 32 frames. An arrival that was first reported earlier counts as newly
+                // reported.
                 match 1_u32.checked_shl(frame.wrapping_sub(arrival.frame)) {
                     Some(bit) => arrival.named |= bit,
                     None => (arrival.frame, arrival.named) = (frame, 1),

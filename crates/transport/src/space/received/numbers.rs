@@ -90,8 +90,8 @@ impl Numbers {
         let default = if shared { RangeOrder::NewsFirst } else { RangeOrder::NewestFirst };
         let order = config.order.unwrap_or(default);
         let max_ranges = config.max_ranges.clamp(2, MAX_RANGES);
-        // On a slow path each packet in flight costs one range if a fast path delivers the numbers between
-        // them.
+        // Each packet in flight on a slow path costs one range if a fast path delivers the numbers before and
+        // after it.
         let kept = if shared { MAX_RANGES } else { max_ranges.max(DEFAULT_RANGES) };
         // If the order is set explicitly to newest-first, records keep track of what the peer knows, range by
         // range.
@@ -183,7 +183,7 @@ impl Numbers {
         }
     }
 
-    /// Updates the records for packets that arrived, and applies a horizon of packets.
+    /// Updates the records for packets that arrived, and applies [`Horizon::Packets`].
     fn record(&mut self, path: PathId, came: Range<u64>, ack_eliciting: bool) {
         self.note_change();
         if let Some(news) = self.news_mut()
@@ -223,7 +223,7 @@ impl Numbers {
         self.news().is_some_and(|news| news.is_pressing(path, usize::from(self.max_ranges)))
     }
 
-    /// Returns whether the last ACK left out arrivals on `path`.
+    /// Returns whether some arrival on `path` has not been reported by any ACK.
     pub(super) fn has_unnamed(&self, path: PathId) -> bool {
         self.news().is_some_and(|news| news.has_unnamed(path))
     }
@@ -324,7 +324,7 @@ impl Numbers {
         let told = Receipt { frame: self.frames, below };
         self.frames = self.frames.wrapping_add(1);
         if self.frames.wrapping_sub(self.proof_from) > MEMORABLE_FRAMES {
-            self.proof_from = self.proof_from.wrapping_add(1); // It must not come to lie ahead.
+            self.proof_from = self.proof_from.wrapping_add(1); // Otherwise the difference would wrap around.
         }
         told
     }

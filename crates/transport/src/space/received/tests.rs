@@ -30,7 +30,7 @@ fn receive(received: &mut Received, policy: &AckRule, numbers: impl IntoIterator
     }
 }
 
-/// Receives an ack-eliciting packet on one of the paths with these numbers.
+/// Receives an ack-eliciting packet on one of the paths that share `numbers`.
 fn receive_one(numbers: &mut Numbers, ack: &mut AckState, now: Time, pn: u64, policy: &AckRule) {
     super::receive(
         numbers,
@@ -50,7 +50,7 @@ fn tell(received: &mut Received) -> (Vec<(u64, u64)>, Receipt) {
     tell_for(numbers, ack, at(0))
 }
 
-/// Writes an ACK of one of the paths with these numbers.
+/// Writes an ACK of one of the paths that share `numbers`.
 fn tell_for(numbers: &mut Numbers, ack: &mut AckState, now: Time) -> (Vec<(u64, u64)>, Receipt) {
     let mut buf = [0; 5000];
     let mut w = Writer::new(&mut buf, Direction::Forward);
@@ -620,8 +620,8 @@ fn a_horizon_of_time_gives_up_what_is_old_and_was_told_or_is_known() {
         assert_eq!(ack_in(&mut received, at(millis), 100).unwrap().0.len(), 3, "after {millis} ms");
     }
     receive(&mut received, &POLICY, [3]);
-    // These ranges were reported four times and are more than a second old. But a range that has just grown
-    // is new, and the highest range is kept.
+    // These ranges were reported four times and are more than a second old. Only packet 0 is dropped: 2 to 4
+    // is a range that has just grown, so it counts as new, and it is the highest range, which is always kept.
     assert_eq!(ack_in(&mut received, at(1_040), 100).unwrap().0, [(2, 4)]);
     assert!(received.is_duplicate(0) && !received.is_duplicate(1));
     receive(&mut received, &POLICY, [6]);

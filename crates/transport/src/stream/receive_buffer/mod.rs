@@ -70,7 +70,7 @@ impl Chunk {
         (self.end - self.start) as usize
     }
 
-    /// Returns the number of bytes of memory beyond these.
+    /// Returns the number of bytes of memory beyond the stream bytes that the chunk covers.
     fn excess(&self) -> usize {
         self.room.saturating_sub(self.span())
     }
@@ -142,7 +142,7 @@ impl ReceiveBuffer {
         self.max_fragments = max_fragments;
     }
 
-    /// Returns whether no received byte is unread, readable or not.
+    /// Returns whether the buffer has no unread bytes, neither readable ones nor ones behind a gap.
     pub(crate) fn is_empty(&self) -> bool {
         self.read == self.ready && self.ahead.is_empty()
     }

@@ -44,8 +44,8 @@ const LOOK_AGAIN: usize = 64 * 1024;
 /// Divisor of the remaining budget that yields the maximum size of a new chunk.
 const SHARE: usize = 8;
 
-/// Divisor of a stream's unread bytes. The quotient is the maximum size of a new chunk if it exceeds the one
-/// by [`SHARE`].
+/// Divisor of a stream's unread bytes. The quotient is the maximum size of a new chunk if it exceeds the
+/// maximum that [`SHARE`] yields.
 const LIVE_SHARE: u64 = 32;
 
 /// Size, in bytes, that a new chunk may always have.
@@ -84,8 +84,8 @@ impl Memory {
     }
 }
 
-/// Returns whether a chunk of size `room` is larger than the chunks of small streams. Some of those, such as
-/// control streams, keep their chunk forever.
+/// Returns whether a chunk of size `room` is larger than the chunks of small streams. Some small streams,
+/// such as control streams, keep their chunk forever.
 pub(super) fn is_large(room: usize) -> bool {
     room > MAX_EXCESS * (MIN_CHUNK + SLACK)
 }
@@ -152,7 +152,7 @@ impl Pool {
         self.slack / 4 / RANGE_COST
     }
 
-    /// Returns the rest of the budget for chunks, if no memory is kept for reuse.
+    /// Returns the rest of the budget for chunks in bytes, not counting memory that is kept for reuse.
     fn left(&self) -> usize {
         (self.slack / 2).saturating_sub(self.spare + self.lent_room)
     }

@@ -128,8 +128,8 @@ fn the_more_urgent_writer_is_woken_first() {
     }
     client.on_max_data(2000);
     let woken: Vec<_> = events(&mut client);
-    // Woken by level. Within a level, non-incremental streams come first, by ID, then incremental ones in
-    // order of arrival.
+    // Writers are woken by level. Within a level, non-incremental streams come first, by ID, then incremental
+    // ones in order of arrival.
     assert_eq!(woken, [2, 5, 4, 1, 0, 3].map(|index| StreamEvent::Writable(ids[index])));
 }
 

@@ -1,4 +1,5 @@
-//! Forged packets for tests: correctly protected, but such as a well-behaved connection never sends.
+//! Forged packets for tests: correctly protected, but with contents that a well-behaved connection never
+//! sends.
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;

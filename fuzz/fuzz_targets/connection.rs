@@ -1,4 +1,4 @@
-//! Client and server whose datagrams a script drops, repeats, reorders and changes.
+//! Runs a client and a server whose datagrams a script drops, repeats, reorders and changes.
 #![no_main]
 
 #[path = "../../crates/transport/tests/harness/connection.rs"]

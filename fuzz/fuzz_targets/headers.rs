@@ -1,4 +1,4 @@
-//! Splits a datagram into packets and removes their header protection.
+//! Splits an arbitrary datagram into packets and removes their header protection.
 #![no_main]
 
 #[path = "../../crates/wire/tests/harness/headers.rs"]

@@ -1,5 +1,5 @@
 //! Parses frames, settings, priorities, capsules, datagrams and field sections, as a whole and in pieces.
-//! Encodes and parses them again.
+//! Encodes the parsed values and parses them again.
 #![no_main]
 
 #[path = "../../crates/http3/tests/harness/http3.rs"]

@@ -1,4 +1,4 @@
-//! HTTP/3 session over a real connection. The input determines the data that the peer writes.
+//! Runs an HTTP/3 session over a real connection. The input determines the bytes that the peer writes.
 #![no_main]
 
 #[path = "../../crates/http3/tests/harness/session.rs"]

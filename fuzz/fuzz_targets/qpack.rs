@@ -1,4 +1,5 @@
-//! QPACK: streams and field sections from an arbitrary peer, and our own field lines with arbitrary delays.
+//! Feeds QPACK streams and field sections of an arbitrary peer to our encoder or decoder, or connects both
+//! with arbitrary delays.
 #![no_main]
 
 #[path = "../../crates/http3/tests/harness/qpack.rs"]

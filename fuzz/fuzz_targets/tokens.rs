@@ -1,4 +1,4 @@
-//! Initial packets with arbitrary tokens, including modified genuine ones.
+//! Passes Initial packets with arbitrary tokens, including modified genuine ones, to a server's router.
 #![no_main]
 
 #[path = "../../crates/transport/tests/harness/tokens.rs"]

@@ -1,7 +1,7 @@
 //! QPACK encoder and decoder for files in the format of the QPACK offline interop. A file consists of
-//! records: a stream ID (8 bytes), a length (4 bytes) and a payload. Stream 0 is the encoder stream. Header
-//! lists are in QIF: a line for each field with a tab between name and value, and an empty line after each
-//! list. `cargo xtask qpack` runs this example against other stacks.
+//! records, each with a stream ID (8 bytes), a length (4 bytes) and a payload. Stream 0 is the encoder
+//! stream. Header lists are in QIF: a line for each field with a tab between name and value, and an empty
+//! line after each list. `cargo xtask qpack` runs this example against other stacks.
 
 use std::error::Error;
 use std::fs;

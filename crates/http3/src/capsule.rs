@@ -67,8 +67,8 @@ impl CapsuleReader {
     ///
     /// # Errors
     ///
-    /// Fails if a wanted capsule is longer than [`MAX_CAPSULE_VALUE`]. A DATAGRAM capsule of that length is
-    /// skipped instead, because datagrams may be lost (RFC 9297 §3.5).
+    /// Fails if the value of a wanted capsule is longer than [`MAX_CAPSULE_VALUE`]. A DATAGRAM capsule with a
+    /// longer value is skipped instead, because datagrams may be lost (RFC 9297 §3.5).
     pub fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<Capsule>), Malformed> {
         let mut rest = bytes;
         loop {

@@ -104,7 +104,7 @@ impl fmt::Debug for Code {
     }
 }
 
-/// Error that the peer caused. The session's owner must close the connection with its code.
+/// Error that the peer caused. The session's owner must close the connection with the error's code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {reason}")]
 #[non_exhaustive]

@@ -31,16 +31,16 @@ impl Priority {
         Self { urgency, incremental }
     }
 
-    /// Parses the value of a `priority` header or of a PRIORITY_UPDATE frame. A member has its default value
-    /// if it is absent, of another type or out of range. Both members do if the value is not a dictionary
-    /// (RFC 9218 §4).
+    /// Parses the value of a `priority` header or of a PRIORITY_UPDATE frame. A member that is absent, of
+    /// another type or out of range has its default value. If the value is not a dictionary, both members
+    /// have their default values (RFC 9218 §4).
     pub fn parse(value: &[u8]) -> Self {
         sfv::Parser::new(value).parse_dictionary_with_visitor(Members::default()).unwrap_or_default()
     }
 
-    /// Priority of a request without a `priority` header: urgency 3, incremental. The default of RFC 9218 §4
-    /// is not incremental, so one download would wait for the end of another. A client that sends no priority
-    /// has not asked for that.
+    /// Priority of a request without a `priority` header: urgency 3, incremental. With the default of RFC
+    /// 9218 §4, which is not incremental, one download would wait for the end of another, although a client
+    /// without a priority has not asked for that order.
     pub const UNSAID: Self = Self { urgency: 3, incremental: true };
 
     /// Parses the `priority` header of a message; several header lines form one list. Returns
@@ -74,14 +74,14 @@ impl fmt::Display for Priority {
 }
 
 impl From<Priority> for stream::Priority {
-    /// Converts urgencies 7 to 0 to levels 0 to 7.
+    /// Converts an urgency from 7 to 0 to the transport's priority level from 0 to 7.
     fn from(priority: Priority) -> Self {
         let urgency = priority.urgency.min(Priority::MAX_URGENCY);
         Self::new(i32::from(Priority::MAX_URGENCY - urgency), priority.incremental)
     }
 }
 
-/// Visitor that reads the two known members of a dictionary. If a member occurs several times, the last one
+/// Visitor that reads the two known members of a dictionary. If a member occurs several times, its last value
 /// counts.
 #[derive(Default)]
 struct Members(Priority);

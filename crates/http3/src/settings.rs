@@ -26,23 +26,23 @@ const H3_DATAGRAM: u64 = 0x33;
 /// settings.h3_datagram = true;
 /// settings.max_field_section_size = Some(65_536);
 /// let mut payload = Vec::new();
-/// // Without a setting of a reserved identifier, which peers must ignore (RFC 9114 §7.2.4.1).
+/// // `None` adds no setting with a reserved identifier (RFC 9114 §7.2.4.1).
 /// settings.encode(None, &mut payload);
 /// assert_eq!(Settings::decode(&payload).unwrap(), settings);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Maximum capacity of the dynamic table that its QPACK decoder permits, in bytes.
+    /// Maximum capacity of the dynamic table that the endpoint's QPACK decoder permits, in bytes.
     pub qpack_max_table_capacity: u64,
-    /// Maximum number of streams that may be blocked at its QPACK decoder.
+    /// Maximum number of streams that may be blocked at the endpoint's QPACK decoder.
     pub qpack_blocked_streams: u64,
-    /// Maximum size of a field section that it accepts, in bytes after decoding (RFC 9114 §4.2.2); `None` if
-    /// unlimited.
+    /// Maximum size of a field section that the endpoint accepts, in bytes after decoding (RFC 9114 §4.2.2);
+    /// `None` if unlimited.
     pub max_field_section_size: Option<u64>,
-    /// `true` if it accepts extended CONNECT.
+    /// `true` if the endpoint accepts extended CONNECT.
     pub enable_connect_protocol: bool,
-    /// `true` if it accepts HTTP datagrams.
+    /// `true` if the endpoint accepts HTTP datagrams.
     pub h3_datagram: bool,
 }
 

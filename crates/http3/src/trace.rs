@@ -15,7 +15,7 @@ use crate::stream_type::StreamType;
 pub enum TraceEvent<'a> {
     /// SETTINGS that this end sent or that the peer sent.
     Parameters {
-        /// `true` if this end sent them.
+        /// `true` if this end sent the settings.
         local: bool,
         /// Values of the settings.
         settings: &'a Settings,
@@ -24,7 +24,7 @@ pub enum TraceEvent<'a> {
     StreamType {
         /// The stream.
         id: StreamId,
-        /// `true` if this end opened it.
+        /// `true` if this end opened the stream.
         local: bool,
         /// Type of the stream; `None` for an unknown type.
         kind: Option<StreamType>,
@@ -44,7 +44,7 @@ pub enum TraceEvent<'a> {
     Datagram {
         /// The request's stream.
         id: StreamId,
-        /// `true` if this end sends it.
+        /// `true` if this end sends the datagram.
         local: bool,
         /// Length of the payload, in bytes.
         len: usize,
@@ -64,7 +64,7 @@ pub struct FrameTrace<'a> {
 }
 
 impl<'a> FrameTrace<'a> {
-    /// Creates a frame of this content.
+    /// Creates the report of a frame with this header and content.
     pub const fn new(id: StreamId, header: FrameHeader, content: FrameContent<'a>) -> Self {
         Self { id, header, content }
     }
@@ -102,7 +102,7 @@ pub trait Observer: Send {
     fn event(&mut self, time: Time, event: &TraceEvent<'_>);
 }
 
-/// The session's observer, if it has one.
+/// The session's observer, if it has one, and the time of the next event.
 #[derive(Default)]
 pub(crate) struct Tracer {
     observer: Option<Box<dyn Observer>>,

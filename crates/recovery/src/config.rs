@@ -17,8 +17,8 @@ configuration! {
         /// Packet reordering threshold: a packet is lost when one sent this many orders later is acknowledged
         /// (RFC 9002 §6.1.1: 3).
         copy packet_threshold, with_packet_threshold: u64 = 3;
-        /// Time threshold: fraction of the round-trip time after which an overtaken packet is lost (RFC 9002
-        /// §6.1.2: 9/8). Only for [`LossDelay::Rfc9002`].
+        /// Time threshold: fraction of the round-trip time after which a packet is lost if a newer one was
+        /// acknowledged (RFC 9002 §6.1.2: 9/8). Only for [`LossDelay::Rfc9002`].
         copy time_threshold, with_time_threshold: (u32, u32) = (9, 8);
         /// Rule for the time threshold: the time after which a packet is lost if newer ones have been
         /// acknowledged.
@@ -83,7 +83,7 @@ impl LossDelay {
         "2022",
     ];
 
-    /// Returns whether the rule needs the time that acknowledged packets took.
+    /// Returns whether the rule needs the time between the sending of packets and their acknowledgment.
     pub(crate) const fn needs_scan(self) -> bool {
         !matches!(self, Self::Rfc9002)
     }
@@ -140,8 +140,8 @@ pub enum InitialWindow {
 }
 
 impl InitialWindow {
-    /// Returns the window in bytes for packets of `mtu` bytes: as many packets as it says, and no more than
-    /// the larger of 1472 bytes for each and two packets (RFC 9002 §7.2).
+    /// Returns the window in bytes for packets of `mtu` bytes. A window of N packets is limited to N · 1472
+    /// bytes, but to no less than two packets of `mtu` bytes (RFC 9002 §7.2).
     pub fn bytes(self, mtu: u16) -> u64 {
         let mtu = u64::from(mtu);
         match self {
@@ -175,11 +175,11 @@ impl Default for PacingGain {
 #[non_exhaustive]
 pub enum PacingBurst {
     /// Burst that depends on the rate: ten packets, or two milliseconds at the pacing rate if that is more.
-    /// Each time the timer wakes the sender, it sends one millisecond's worth, so a fast path needs few
-    /// timers.
+    /// Each time the timer wakes the sender, it sends the packets of one millisecond, so a fast path needs
+    /// few timers.
     Timely,
-    /// A quarter of the window, but at most this many packets, after which packets leave one by one. This
-    /// needs a timer for each packet, and interleaves several paths more finely.
+    /// Burst of a quarter of the window, but at most this many packets. Packets after the burst leave one by
+    /// one, which needs a timer for each packet and interleaves several paths more finely.
     Packets(u16),
 }
 
@@ -194,10 +194,11 @@ configuration! {
         copy maximum, with_maximum: u16 = 1472;
         /// `true` if larger sizes are searched for.
         copy discovery, with_discovery: bool = true;
-        /// Number of large packets that must be lost, with none acknowledged in between, before the path
-        /// counts as a black hole for that size.
+        /// Number of loss bursts with only packets above 1200 bytes after which the path counts as a black
+        /// hole, if no packet of such a size was acknowledged in between.
         copy black_hole_threshold, with_black_hole_threshold: u32 = 6;
-        /// Time that a black hole keeps the base size before the search starts again.
+        /// Time for which the base size of 1200 bytes is kept after a black hole was found. The search then
+        /// starts again.
         copy black_hole_cooldown, with_black_hole_cooldown: Duration = Duration::from_secs(60);
         /// Time between the end of a search and the next attempt at larger sizes (RFC 8899 §5.1.1: 600 s).
         copy raise_interval, with_raise_interval: Duration = Duration::from_secs(600);

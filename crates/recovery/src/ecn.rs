@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use anabranch_wire::{EcnCounts, SpaceId, Time};
 
-/// Packets marked during the test (RFC 9000 Appendix A.4).
+/// Number of packets that are marked during the test (RFC 9000 Appendix A.4).
 const TESTING_PACKETS: u32 = 10;
 
-/// Maximum duration of the test in probe timeouts (RFC 9000 Appendix A.4).
+/// Maximum duration of the test, in probe timeouts (RFC 9000 Appendix A.4).
 const TESTING_PTOS: u32 = 3;
 
 /// State of ECN on the path.
@@ -24,7 +24,7 @@ pub enum EcnState {
     Failed,
 }
 
-/// Result of an acknowledgment's ECN counts.
+/// Result of validating an acknowledgment's ECN counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Nothing,
@@ -40,7 +40,7 @@ pub(crate) struct Ecn {
     testing_since: Option<Time>,
     sent_testing: u32,
     lost_testing: u32,
-    /// Packets sent with ECT(0), for each space.
+    /// Number of packets sent with ECT(0), for each space.
     sent: [u64; 3],
     /// Counts that the peer reported, for each space.
     counts: [EcnCounts; 3],
@@ -111,7 +111,7 @@ impl Ecn {
     /// reordered, counts may decrease.
     pub(crate) fn on_ack(&mut self, space: SpaceId, marked: u64, counts: Option<EcnCounts>) -> Verdict {
         if self.state == EcnState::Failed {
-            // A later test of another path starts from these counts.
+            // The test after a migration compares with these counts.
             self.counts[space as usize] = counts.unwrap_or(self.counts[space as usize]);
             return Verdict::Nothing;
         }
@@ -139,7 +139,7 @@ impl Ecn {
         if ce > 0 { Verdict::Congestion(ce) } else { Verdict::Nothing }
     }
 
-    /// Restarts the test after a migration (RFC 9000 §9.4). The peer's counts continue.
+    /// Restarts the test after a migration (RFC 9000 §9.4). The peer's counts are not reset.
     pub(crate) fn restart(&mut self, enabled: bool) {
         self.state = if enabled { EcnState::Testing } else { EcnState::Failed };
         self.testing_since = None;

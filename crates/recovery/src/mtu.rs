@@ -11,18 +11,20 @@ pub(crate) const BASE: u16 = 1200;
 /// MAX_PROBES).
 const MAX_PROBES: u8 = 3;
 
-/// Minimum gain in bytes for which the search continues.
+/// Minimum difference between the current size and the search's upper limit, in bytes, for which the search
+/// continues.
 const MIN_STEP: u16 = 8;
 
-/// Consecutive probe timeouts without an acknowledgment after which the size is reset (RFC 8899 §4.3).
+/// Number of consecutive probe timeouts without an acknowledgment after which the size is reset (RFC 8899
+/// §4.3).
 const SUSPICIOUS_PTOS: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
 enum Search {
-    /// Probing `target`. The maximum is known to be at most `ceiling`, and `lost` probes of the target size
-    /// were lost.
+    /// Search with probes of `target` bytes. The maximum is known to be at most `ceiling` bytes, and `lost`
+    /// probes of the target size were lost.
     On { target: u16, ceiling: u16, lost: u8 },
-    /// No probing until this time; `None`: no further probing.
+    /// Pause in which no probe is sent until this time. `None` if the search does not continue.
     Rest(Option<Time>),
 }
 
@@ -35,9 +37,10 @@ pub(crate) struct Discovery {
     current: u16,
     search: Search,
     probe_in_flight: bool,
-    /// Bursts of losses of only packets above the base size, since such a packet was last acknowledged.
+    /// Number of loss bursts with only packets above the base size since a packet of such a size was
+    /// acknowledged.
     suspicious: u32,
-    /// Size of the smallest packet that these bursts lost.
+    /// Size of the smallest packet that was lost in these bursts.
     suspect: u16,
 }
 
@@ -132,7 +135,7 @@ impl Discovery {
         }
     }
 
-    /// Records that the probe in flight is no longer tracked. Its result is unknown.
+    /// Records that the probe in flight is no longer tracked, so that its result will not be known.
     pub(crate) fn on_probe_forgotten(&mut self) {
         self.probe_in_flight = false;
     }

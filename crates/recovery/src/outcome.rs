@@ -73,7 +73,8 @@ pub struct AckInfo {
     pub via: PathId,
     /// Packet whose acknowledgment is a round-trip time sample.
     pub measures: Measures,
-    /// Largest order in the frame, if it is known without the earlier frames.
+    /// Largest order of this path in the frame, if the caller omits ranges that earlier frames acknowledged.
+    /// `None` if it passes all ranges of the frame.
     pub largest: Option<u64>,
 }
 
@@ -81,7 +82,7 @@ pub struct AckInfo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Measures {
-    /// None: the frame arrived on a different path from the one the packets were sent on.
+    /// No packet, because the frame arrived on a different path from the one on which the packets were sent.
     #[default]
     Nothing,
     /// Largest packet of the frame, if it is newly acknowledged (RFC 9002 §5.1).
@@ -126,7 +127,7 @@ pub enum Permit {
 /// Timer that expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// Loss timer: overtaken packets have reached the time threshold (RFC 9002 §6.1.2).
+    /// Loss timer: packets older than an acknowledged one have reached the time threshold (RFC 9002 §6.1.2).
     Loss,
     /// Probe timeout: probes must be sent (RFC 9002 §6.2).
     Pto {
@@ -173,7 +174,7 @@ pub struct Stats {
     pub congestion_events: u64,
     /// Probe timeouts.
     pub ptos: u64,
-    /// Times that persistent congestion was found.
+    /// Number of times that persistent congestion was found.
     pub persistent_congestions: u64,
     /// MTU probes sent.
     pub mtu_probes: u64,

@@ -1,5 +1,5 @@
-//! Pacing (RFC 9002 §7.7): a token bucket. Its bursts are large enough for one system call and too small to
-//! fill a queue.
+//! Pacing (RFC 9002 §7.7) with a token bucket. A burst is large enough to send many packets with one system
+//! call, and too small to fill a queue.
 
 use core::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::rate::{bytes_in, per_second};
 /// Number of packets that may always leave in one burst (RFC 9002 §7.7, the initial window).
 const MIN_BURST_PACKETS: u64 = 10;
 
-/// Length of a burst in time at the pacing rate. On fast paths it makes up for coarse timers.
+/// Length of a burst in time at the pacing rate. On fast paths, it compensates for coarse timers.
 const BURST_TIME: Duration = Duration::from_millis(2);
 
 /// Desired time between wake-ups of a waiting sender.
 const WAKE_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Maximum number of bytes that a sender waits for: the size of one segmented send.
+/// Maximum number of bytes for whose tokens a sender waits: the size of one segmented send.
 const WAKE_BYTES: u64 = 64 * 1024;
 
 /// Token bucket of one path.
@@ -35,8 +35,9 @@ impl Pacer {
         Self { enabled, burst, tokens: u64::MAX, updated: now }
     }
 
-    /// Returns the number of bytes that may be sent now, if no arithmetic is needed: the bucket was filled at
-    /// this same time. That is so for all packets of a batch but the first.
+    /// Returns the number of bytes that may be sent now, if the bucket was last filled at `now` and contains
+    /// a full packet. This holds for most packets of a batch and needs no arithmetic. Returns `None`
+    /// otherwise.
     pub(crate) fn at_hand(&self, now: Time, mtu: u64) -> Option<u64> {
         (self.enabled && self.updated == now && self.tokens >= mtu && self.tokens != u64::MAX)
             .then_some(self.tokens)
@@ -76,7 +77,8 @@ impl Pacer {
     }
 }
 
-/// Returns the rate that sends `factor` (numerator, denominator) windows in one round trip (RFC 9002 §7.7).
+/// Returns the rate, in bytes per second, that sends `factor` (numerator, denominator) windows in one round
+/// trip (RFC 9002 §7.7).
 pub(crate) fn rate_of(window: u64, rtt: Duration, factor: (u64, u64)) -> u64 {
     per_second(window.saturating_mul(factor.0) / factor.1, rtt.max(Duration::from_micros(1)))
 }

@@ -45,11 +45,11 @@ pub struct RateSample {
     pub rate: Option<u64>,
     /// Bytes delivered on the path when the newest acknowledged packet was sent.
     pub prior_delivered: u64,
-    /// Bytes delivered between the sending and the acknowledgment of that packet.
+    /// Bytes delivered between the sending and the acknowledgment of the newest acknowledged packet.
     pub delivered: u64,
-    /// Bytes lost in the same interval.
+    /// Bytes lost between the sending and the acknowledgment of the newest acknowledged packet.
     pub lost: u64,
-    /// Bytes in flight when that packet was sent.
+    /// Bytes in flight when the newest acknowledged packet was sent.
     pub in_flight: u64,
     /// `true` if the sender had run out of data, so that the rate may be below the path's bandwidth.
     pub app_limited: bool,
@@ -108,7 +108,8 @@ impl Sampler {
         }
     }
 
-    /// Returns the sample of an acknowledgment. Its newest packet was sent at `sent_time`, with `snapshot`.
+    /// Returns the sample of an acknowledgment whose newest packet was sent at `sent_time`. `snapshot` was
+    /// taken when that packet was sent.
     pub(crate) fn sample(&mut self, sent_time: Time, snapshot: &Snapshot, min_rtt: Duration) -> RateSample {
         let send_elapsed = sent_time - snapshot.first_sent_time;
         let ack_elapsed = self.delivered_time - snapshot.delivered_time;

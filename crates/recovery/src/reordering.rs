@@ -44,7 +44,8 @@ impl Reordering {
         self.packets
     }
 
-    /// Returns the time after which an overtaken packet is lost (RFC 9002 §6.1.2).
+    /// Returns the time after its sending at which a packet is lost if a newer one was acknowledged (RFC 9002
+    /// §6.1.2).
     pub(crate) fn delay(&self, rtt: &Rtt) -> Duration {
         let base = rtt.loss_base();
         let delay = base * self.fraction.0 / self.fraction.1 + base / 8 * self.extra_eighths;
@@ -56,14 +57,16 @@ impl Reordering {
     pub(crate) fn on_spurious(&mut self, now: Time, distance: u64, rtt: &Rtt) {
         self.orderly_events = 0;
         self.packets = (distance + 1).clamp(self.packets, MAX_PACKET_THRESHOLD.max(self.initial_packets));
-        // One step per round trip: all packets of one flight show the same reordering.
+        // The time threshold is raised by one step per round trip, because all packets of one flight show the
+        // same reordering.
         if self.raised_at.is_none_or(|at| now - at >= rtt.smoothed()) {
             self.raised_at = Some(now);
             self.extra_eighths = (self.extra_eighths + 1).min(MAX_EXTRA_EIGHTHS);
         }
     }
 
-    /// Counts a congestion event.
+    /// Counts a congestion event. Restores the initial thresholds after more than [`FORGET_AFTER`] events
+    /// without a spurious loss.
     pub(crate) fn on_congestion(&mut self) {
         self.orderly_events += 1;
         if self.orderly_events > FORGET_AFTER {

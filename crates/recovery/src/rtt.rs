@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use anabranch_wire::{PathId, Time};
 
-/// Timer granularity that is assumed of the system (RFC 9002 §6.1.2, kGranularity).
+/// Timer granularity that the system is assumed to have (RFC 9002 §6.1.2, kGranularity).
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Round-trip time of one path.

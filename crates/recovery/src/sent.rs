@@ -24,11 +24,11 @@ pub(crate) const MAX_TRACKED: usize = 1 << 18;
 /// the only effect is that later ACK frames repeat more ranges.
 pub const MAX_QUIET_TRACKED: usize = 160;
 
-/// Number of packets outside bytes in flight that are all tracked. Of further ones, only those whose order is
-/// a multiple of [`SPARSE`] are.
+/// Number of tracked packets that do not count towards bytes in flight, up to which every such packet is
+/// tracked. Beyond it, only packets whose order is a multiple of [`SPARSE`] are tracked.
 const DENSE_QUIET: usize = 128;
 
-/// See [`DENSE_QUIET`].
+/// Divisor of the orders of packets that are tracked beyond [`DENSE_QUIET`].
 const SPARSE: u64 = 16;
 
 /// Sender's record of a packet.
@@ -63,8 +63,8 @@ pub(crate) struct Packet<T> {
 #[derive(Debug)]
 enum State<T> {
     Sent(Packet<T>),
-    /// Acknowledged. So are the slots before it: `run` counts the slots that end here, some of which may
-    /// already be removed.
+    /// Acknowledged packet. It is the last of `run` consecutive acknowledged slots, some of which may already
+    /// be removed.
     Acked {
         run: u32,
     },
@@ -100,7 +100,7 @@ impl<T> SentList<T> {
         self.next
     }
 
-    /// Returns the oldest order that is not acknowledged or lost.
+    /// Returns the oldest order that is neither acknowledged nor lost.
     pub(crate) fn base(&self) -> u64 {
         self.slots.front().map_or(self.next, |slot| slot.order)
     }
@@ -110,7 +110,7 @@ impl<T> SentList<T> {
         self.slots.len() >= MAX_TRACKED
     }
 
-    /// Returns whether a packet is tracked that does not count towards bytes in flight.
+    /// Returns whether the packet `order`, which does not count towards bytes in flight, is to be tracked.
     fn remembers_quiet(&self, order: u64) -> bool {
         self.quiet < DENSE_QUIET || self.quiet < MAX_QUIET_TRACKED && order.is_multiple_of(SPARSE)
     }
@@ -147,13 +147,13 @@ impl<T> SentList<T> {
     /// Returns the index of the first slot whose order is at least `order`.
     fn index(&self, order: u64) -> usize {
         let Some(base) = self.slots.front().map(|slot| slot.order) else { return 0 };
-        // At most `order - base` slots precede it; exactly that many if there are no gaps.
+        // At most `order - base` slots precede the slot; exactly that many if there are no gaps.
         let most = usize::try_from(order.saturating_sub(base)).unwrap_or(usize::MAX).min(self.slots.len());
         let is_below = |at: usize| self.slots[at].order < order;
         if most == 0 || is_below(most - 1) {
             return most;
         }
-        // There are gaps: a binary search below that bound.
+        // There are gaps, so a binary search below that bound is needed.
         let (mut low, mut high) = (0, most - 1);
         while low < high {
             let middle = low.midpoint(high);

@@ -9,16 +9,16 @@ use anabranch_wire::EcnCounts;
 /// and they cover all packets that earlier ACKs acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct SharedEcn {
-    /// Packets sent with ECT(0).
+    /// Number of packets sent with ECT(0).
     sent: u64,
-    /// Packets sent with ECT(0) and acknowledged.
+    /// Number of packets sent with ECT(0) and acknowledged.
     acked: u64,
     /// Largest counts reported.
     counts: EcnCounts,
     failed: bool,
 }
 
-/// Result of an ACK's counts, for the paths whose packets it acknowledged.
+/// Result of validating an ACK's counts, for the paths whose packets the ACK acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnFinding {
     /// No new CE marks.

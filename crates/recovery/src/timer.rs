@@ -11,10 +11,10 @@ use crate::rtt::Rtt;
 /// nothing from longer timeouts.
 const MAX_BACKOFF: u32 = 16;
 
-/// Times of one space that the timer depends on.
+/// Times and packets of one space that the timer depends on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SpaceTimes {
-    /// Time at which the oldest overtaken packet becomes lost.
+    /// Time at which the oldest packet becomes lost, if a newer one was acknowledged.
     pub(crate) loss_time: Option<Time>,
     /// Time at which the newest ack-eliciting packet was sent.
     pub(crate) last_eliciting: Time,
@@ -47,7 +47,8 @@ impl Timer {
         SpaceId::ALL.into_iter().filter_map(|id| Some((spaces[id as usize].loss_time?, id))).min()
     }
 
-    /// Returns the probe timeout and its space (RFC 9002 Appendix A.8, GetPtoTimeAndSpace).
+    /// Returns the time at which the probe timeout expires, and its space (RFC 9002 Appendix A.8,
+    /// GetPtoTimeAndSpace).
     pub(crate) fn probe(&self, rtt: &Rtt, spaces: &[SpaceTimes; 3]) -> Option<(Time, SpaceId)> {
         // RFC 9002 §6.2.2.1: no probe can be sent at the anti-amplification limit.
         if self.amplification_blocked {
@@ -62,7 +63,7 @@ impl Timer {
             .map(|id| (spaces[id as usize].last_eliciting + self.pto(rtt, id).saturating_mul(backoff), id))
             .min();
         // RFC 9002 §6.2.2.1: a client probes until it knows that the server has validated its address. 0-RTT
-        // packets in flight do not replace these probes, because they are not probed.
+        // packets in flight do not replace these probes, because they have no probe timeout yet.
         if probe.is_none() && !self.progress.peer_validated_address {
             let space = if self.progress.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
             return Some((self.touched + self.pto(rtt, space).saturating_mul(backoff), space));

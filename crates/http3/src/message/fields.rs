@@ -82,8 +82,8 @@ pub fn request_fields(parts: &request::Parts) -> Result<Fields<'_>, InvalidMessa
     Ok(fields)
 }
 
-/// Returns the header section of a final or interim response. Connection-specific fields are silently left
-/// out, because frameworks add them for HTTP/1.
+/// Returns the header section of a final or interim response. Connection-specific fields and `te` are
+/// silently left out, because frameworks add them for HTTP/1.
 ///
 /// # Errors
 ///
@@ -102,7 +102,8 @@ pub fn response_fields(parts: &response::Parts) -> Result<Fields<'_>, InvalidMes
 ///
 /// # Errors
 ///
-/// Fails if there are connection-specific fields.
+/// Fails if the trailers have a connection-specific field, or a `te` field with another value than
+/// `trailers`.
 pub fn trailer_fields(trailers: &HeaderMap) -> Result<Fields<'_>, InvalidMessage> {
     check_fields(trailers)?;
     Ok(Fields::new(trailers, |_| false))

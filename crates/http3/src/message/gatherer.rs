@@ -29,7 +29,7 @@ pub struct FieldGatherer {
     /// `true` once a regular field was added; pseudo-headers must precede all regular fields.
     is_regular: bool,
     headers: HeaderMap,
-    /// Cookie lines so far, joined (RFC 9114 §4.2.1).
+    /// Values of the `cookie` lines so far, joined with a semicolon and a space (RFC 9114 §4.2.1).
     cookie: Vec<u8>,
     cookie_sensitive: bool,
     /// Block of memory that the values share. This is cheaper than an allocation for each value.
@@ -53,7 +53,7 @@ impl FieldGatherer {
     }
 
     /// Adds the next field line of the section. The value of a never-indexed line is marked as sensitive, so
-    /// that it is not indexed when it is forwarded either (RFC 9204 §4.5.4).
+    /// that a proxy that forwards the line does not index it either (RFC 9204 §4.5.4).
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Validation of received requests: the pseudo-headers that they need (RFC 9114 §4.3.1, §4.4; RFC 8441 §4),
-//! and the URI that these form.
+//! Validation of received requests: checks that the required pseudo-headers are present (RFC 9114 §4.3.1,
+//! §4.4; RFC 8441 §4), and builds the URI from them.
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -68,7 +68,8 @@ impl FieldGatherer {
 }
 
 /// Returns the authority from `:authority` or `host`, which must agree if both are present. If `needed` is
-/// set, for http and https, one of them must be present.
+/// set, as for http, https and CONNECT, one of them must be present, with a host and without user
+/// information.
 fn authority(
     pseudo: Option<Bytes>,
     headers: &HeaderMap,

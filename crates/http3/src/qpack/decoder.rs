@@ -1,4 +1,5 @@
-//! QPACK decoder (RFC 9204 §2.2).
+//! QPACK decoder (RFC 9204 §2.2): applies the instructions of the peer's encoder, decodes field sections, and
+//! queues its own instructions.
 
 use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Entry, entry_size};
 use super::instruction::{DecoderInstruction, EncoderInstruction, NameIndex, Pending};
@@ -7,8 +8,9 @@ use super::string::Literal;
 use super::{Decoded, FieldLine, Limits, static_table};
 use crate::{Code, Error};
 
-/// Maximum number of bytes that may be queued for the decoder stream. A peer that causes more instructions
-/// while it blocks the stream by flow control is closed with H3_EXCESSIVE_LOAD (RFC 9204 §7.3).
+/// Maximum number of bytes that may be queued for the decoder stream. If a peer causes more instructions
+/// while it blocks the stream by flow control, the connection is closed with H3_EXCESSIVE_LOAD (RFC 9204
+/// §7.3).
 pub const MAX_UNSENT_INSTRUCTIONS: usize = 64 * 1024;
 
 /// Decoder of field sections.
@@ -32,7 +34,7 @@ struct Blocked {
     required_insert_count: u64,
 }
 
-/// Buffers for the text of Huffman-encoded strings.
+/// Buffers for the decoded text of Huffman-encoded strings.
 #[derive(Debug, Default)]
 struct Scratch {
     name: Vec<u8>,
@@ -197,14 +199,14 @@ impl Decoder {
     }
 }
 
-/// Encoded field section prefix, decoded.
+/// Decoded field section prefix.
 #[derive(Clone, Copy, Debug)]
 struct Prefix {
     required_insert_count: u64,
     base: u64,
 }
 
-/// Remaining allowance of the limits.
+/// Size in bytes and number of lines that the limits still permit in the section.
 struct Budget {
     size: u64,
     fields: usize,
@@ -235,7 +237,8 @@ impl<'a> Lines<'a> {
         Ok(rest.map(|_| line))
     }
 
-    /// Decodes one representation (RFC 9204 §4.5.2 to §4.5.6). `None` if a string is longer than `max` bytes.
+    /// Decodes one representation (RFC 9204 §4.5.2 to §4.5.6). Returns `None` if a string is longer than
+    /// `max` bytes.
     #[inline]
     fn representation<'b>(
         &mut self,
@@ -271,14 +274,14 @@ impl<'a> Lines<'a> {
         self.relative(6).map(plain)
     }
 
-    /// Reads a relative index and returns its entry, counted back from the base.
+    /// Reads a relative index, which counts back from the base, and returns its entry.
     fn relative(&mut self, prefix: u32) -> Result<&'a Entry, Fault> {
         let relative = self.reader.integer(prefix)?;
         let absolute = self.prefix.base.checked_sub(relative).and_then(|index| index.checked_sub(1));
         self.entry(absolute)
     }
 
-    /// Reads a post-base index and returns its entry, counted forward from the base.
+    /// Reads a post-base index, which counts forward from the base, and returns its entry.
     fn post_base(&mut self, prefix: u32) -> Result<&'a Entry, Fault> {
         let index = self.reader.integer(prefix)?;
         self.entry(self.prefix.base.checked_add(index))

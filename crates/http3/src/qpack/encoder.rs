@@ -177,14 +177,15 @@ impl Encoder {
             None if self.is_worth_inserting(line) => self.insert(draft, line),
             None => None,
         };
-        // A duplicate that may not have reached the decoder cannot be used yet. The original can, unless it
-        // was evicted.
+        // If the stream must not block, a duplicate that the decoder may not have cannot be used yet. The
+        // original can be used, unless it was evicted.
         let original = found.filter(|&absolute| newest.is_some() && self.table.contains(absolute));
         let usable = |absolute: &u64| *absolute < self.known_received_count || draft.may_block;
         newest.filter(usable).or(original.filter(usable))
     }
 
-    /// Returns whether to insert a line. A line that has recurred is likely to recur again.
+    /// Returns whether to insert a line. A line is inserted if it is not too large and has recurred, or if
+    /// its name has recurred and is in neither table. Such a line is likely to recur again.
     fn is_worth_inserting(&mut self, line: &FieldLine<'_>) -> bool {
         let size = super::dynamic_table::entry_size(line.name, line.value);
         if size > self.table.capacity() / MAX_LINE_PART {
@@ -268,8 +269,8 @@ enum NameReference {
 
 /// State of the section that is being encoded.
 struct Draft {
-    /// Base of the section: the insert count when its encoding began. Entries that it inserts have post-base
-    /// indices.
+    /// Base of the section: the insert count when its encoding began. Entries that are inserted during the
+    /// encoding have post-base indices.
     base: u64,
     /// `true` if the section may refer to the dynamic table.
     dynamic: bool,
@@ -327,19 +328,20 @@ impl Draft {
     }
 }
 
-/// Recent literals, as hashes of lines and of names. Each set forgets its least recent hash. A literal that
-/// is forgotten too early is only inserted into the table later.
+/// Recent literals, as hashes of lines and of names. Each set of four forgets the hash that was seen least
+/// recently. If a literal is forgotten too early, the only effect is that it is inserted into the table
+/// later.
 #[derive(Debug, Default)]
 struct History {
     sets: Box<[[u32; 4]]>,
 }
 
 impl History {
-    /// Maximum number of sets, reached with a table of 4 KiB.
+    /// Maximum number of sets, which is reached with a table of 4 KiB.
     const MAX_SETS: u64 = 32;
 
-    /// Creates a history of about as many hashes as the table can have entries. A literal that recurs later
-    /// than that would displace entries that recur sooner.
+    /// Creates a history of about as many hashes as the table can have entries. Literals that recur after a
+    /// longer time are not recognized, because they would displace entries that recur sooner.
     fn new(capacity: u64) -> Self {
         let sets = (capacity / super::dynamic_table::ENTRY_OVERHEAD / 4).clamp(1, Self::MAX_SETS);
         Self { sets: vec![[0; 4]; sets as usize].into() }

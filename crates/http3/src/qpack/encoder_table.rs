@@ -7,12 +7,12 @@ use rustc_hash::FxHasher;
 
 use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Entry, entry_size};
 
-/// Maximum number of slots that a lookup examines. Entries elsewhere are not found, so a collision costs
-/// compression instead of time.
+/// Maximum number of slots that a lookup examines. Entries in other slots are not found, so collisions of
+/// hashes cost compression instead of time.
 const MAX_PROBES: usize = 4;
 
-/// Divisor of the capacity that gives the size of the draining part. Its entries, the oldest, get no new
-/// references, so that they can be evicted (RFC 9204 §2.1.1.1).
+/// Divisor of the capacity that gives the size of the draining part. The draining part contains the oldest
+/// entries, which get no new references, so that they can be evicted (RFC 9204 §2.1.1.1).
 const DRAINING_PART: u64 = 8;
 
 /// Hashes of a field line.
@@ -164,7 +164,8 @@ impl EncoderTable {
 /// so each lookup must compare its result with the entry.
 #[derive(Debug, Default)]
 struct Index {
-    /// Absolute index plus one; 0 is empty. The length is a power of two, or 0.
+    /// For each slot, the absolute index of its entry plus one, or 0 if the slot is empty. The number of
+    /// slots is a power of two, or 0.
     slots: Box<[u64]>,
 }
 

@@ -18,7 +18,8 @@ pub(super) fn get(index: u64) -> Option<(&'static [u8], &'static [u8])> {
     Some((name.as_bytes(), value.as_bytes()))
 }
 
-/// Finds a field line. It compares one name, and the values of all lines with that name.
+/// Finds a field line. Compares `name` with only one name of the table, and `value` with the values of all
+/// lines of that name.
 #[inline]
 pub(super) fn find(name: &[u8], value: &[u8]) -> Match {
     if name.is_empty() {

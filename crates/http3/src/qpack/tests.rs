@@ -77,7 +77,7 @@ struct Network {
     decoder: Decoder,
     encoder_stream: VecDeque<u8>,
     decoder_stream: VecDeque<u8>,
-    /// Sections by stream that have not arrived or that are blocked.
+    /// Sections that have not arrived or that are blocked, with their lines, by stream.
     sections: BTreeMap<u64, (Vec<u8>, Lines)>,
     blocked: usize,
 }
@@ -258,7 +258,8 @@ fn repeated_lines_become_one_byte_each() {
     assert_eq!(decode(&mut network.decoder, 100, &section), (Decoded::Complete, response(0)));
 }
 
-/// A table that is too small for all dates still accepts new ones, and constantly used lines stay in it.
+/// Checks that a table that is too small for all dates still accepts new ones, and that lines used in every
+/// section stay in the table.
 #[test]
 fn a_full_table_goes_on_working() {
     let mut network = Network::new(512, 16);

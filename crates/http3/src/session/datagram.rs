@@ -1,4 +1,5 @@
-//! HTTP datagrams (RFC 9297) in DATAGRAM frames. Each belongs to a request.
+//! HTTP datagrams (RFC 9297) of a session: sends them in DATAGRAM frames, and queues received ones for their
+//! requests.
 
 use anabranch_transport::datagram::{Datagrams, SendDatagramError};
 use anabranch_wire::StreamId;
@@ -15,8 +16,8 @@ use crate::trace::TraceEvent;
 /// Maximum number of received datagrams that are queued for a request. When it is exceeded, the oldest is
 /// dropped.
 const MAX_WAITING_DATAGRAMS: usize = 128;
-/// Maximum cost of the queued datagrams of all requests together, in bytes. Further datagrams are dropped on
-/// arrival.
+/// Maximum memory of the queued datagrams of all requests together, in bytes. Further datagrams are dropped
+/// on arrival.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 impl Session {

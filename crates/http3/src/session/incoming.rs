@@ -1,5 +1,4 @@
-//! Receiving half of a request stream: the frames, which are parsed only as the application reads (RFC 9114
-//! §4.1).
+//! Receiving half of a request stream. Its frames are parsed only as the application reads (RFC 9114 §4.1).
 
 use anabranch_transport::stream::{self, Streams};
 use anabranch_wire::StreamId;
@@ -61,7 +60,7 @@ pub(super) struct Incoming {
     pub(super) end: Option<ReadError>,
 }
 
-/// Result of reading.
+/// Result of [`Incoming::advance`].
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack, for one call")]
 pub(super) enum Progress {
     /// A field section was decoded.
@@ -70,7 +69,8 @@ pub(super) enum Progress {
     TooLarge,
     /// A byte of the content can be read.
     Body,
-    /// Nothing more has arrived.
+    /// Nothing more can be read until bytes arrive on this stream or, for a blocked section, on the peer's
+    /// encoder stream.
     Blocked,
     /// Nothing more can be read, see [`Incoming::end`].
     End,

@@ -33,14 +33,14 @@ use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::trace::{Observer, TraceEvent};
 
-/// Maximum number of requests that the peer may cancel, or make invalid, before the server responds, beyond
-/// the number of requests that were answered (CVE-2023-44487, CVE-2025-8671).
+/// Maximum count of requests that the peer cancelled or made invalid before the server responded. Each
+/// response reduces the count by one (CVE-2023-44487, CVE-2025-8671).
 const MAX_EARLY_RESETS: u32 = 1_000;
 
 /// HTTP/3 connection.
 ///
-/// After each call, the owner must drain [`Self::poll_event`] and check [`Self::take_fault`]. If that returns
-/// an error, the owner must close the connection with it.
+/// After each call, the owner must drain [`Self::poll_event`] and check [`Self::take_fault`]. If
+/// [`Self::take_fault`] returns an error, the owner must close the connection with that error.
 #[derive(Debug)]
 pub struct Session {
     side: Side,
@@ -57,15 +57,16 @@ pub struct Session {
     early_priorities: BTreeMap<StreamId, Priority>,
     /// Lowest request ID that has not been used yet.
     next_request: StreamId,
-    /// Server: first request whose header section may be missing. Earlier requests have theirs or no longer
-    /// exist.
+    /// Server: first request whose header section may be missing. Earlier requests have their header section
+    /// or no longer exist.
     heads_expected: StreamId,
-    /// Set once this endpoint has sent GOAWAY. A server rejects requests from this ID on.
+    /// ID of the first request that a server rejects after it has sent GOAWAY. `None` if this endpoint has
+    /// not sent GOAWAY.
     goaway_sent: Option<StreamId>,
     /// ID in the peer's last GOAWAY. A server does not process requests from this ID on.
     goaway_received: Option<u64>,
     max_push_id: Option<u64>,
-    /// Cost of the received datagrams that are queued, in bytes.
+    /// Memory of the received datagrams that are queued, in bytes.
     waiting_bytes: usize,
     early_resets: u32,
     events: VecDeque<Event>,

@@ -10,7 +10,7 @@ use super::types::WriteError;
 use crate::error::Code;
 use crate::frame::{FrameType, header_len, write_header};
 
-/// Minimum length of a DATA frame, in bytes, even if flow control credit is nearly exhausted.
+/// Minimum length of a DATA frame's payload, in bytes, even if flow control credit is nearly exhausted.
 const MIN_PROMISE: u64 = 1;
 
 /// Progress of sending a message.
@@ -112,7 +112,7 @@ impl Outgoing {
             match streams.write_bytes(id, front) {
                 Ok(_) if front.is_empty() => _ = self.queue.pop_front(),
                 Ok(_) | Err(stream::WriteError::Blocked) => {
-                    // A partial write makes the transport report when it can continue.
+                    // After a partial write, the transport reports when writing can continue.
                     return;
                 }
                 Err(error) => return self.close(error),

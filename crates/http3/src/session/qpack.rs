@@ -62,8 +62,9 @@ impl Qpack {
         }
     }
 
-    /// Returns the maximum length of an *encoded* section that may be within the limits, in bytes. The
-    /// encoding adds fewer bytes to a line than the 32 that its decoded size includes.
+    /// Returns the maximum length of an *encoded* section that is accepted, in bytes. It equals the limit of
+    /// the decoded size: the encoding adds fewer bytes to a line than the 32 that the decoded size includes,
+    /// unless Huffman codes lengthen a string.
     pub(super) fn max_section(&self) -> u64 {
         self.limits.max_size
     }

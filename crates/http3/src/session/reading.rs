@@ -49,8 +49,8 @@ impl Session {
         self.requests.get(&id).map_or(Some(ReadError::Closed), |request| request.incoming.end)
     }
 
-    /// Returns whether the peer's message has ended and there are no unread trailers. If nothing was read,
-    /// the message consists of a header section only.
+    /// Returns whether the peer's message has ended and there are no unread trailers. If this is so before
+    /// any content was read, the message consists of a header section only.
     pub fn is_read_to_end(&self, id: StreamId) -> bool {
         let request = self.requests.get(&id);
         request.is_some_and(|request| {
@@ -112,7 +112,7 @@ impl Session {
             && request.incoming.end.is_none()
         {
             request.incoming.abandon(&mut self.qpack, id, ReadError::Closed);
-            // Fails if everything has arrived already, which is fine.
+            // Fails if the whole message has arrived already; there is nothing to stop then.
             let _ = streams.stop(id, code.into());
             let flushed = self.qpack.flush_decoder_if_due(streams);
             self.note(flushed);

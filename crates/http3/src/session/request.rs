@@ -1,4 +1,4 @@
-//! Request and response on one stream.
+//! State of a request and its response on one stream.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ pub(super) struct Request {
     pub(super) priority: Option<Priority>,
     /// Server: `true` if the request was counted as cancelled or invalid before the response.
     pub(super) is_charged: bool,
-    /// `true` if the application has, or had, a handle to the request.
+    /// `true` if the application has accepted the request (server) or made it (client).
     pub(super) is_accepted: bool,
     /// Server: `true` if the response may have content.
     pub(super) sends_content: bool,
@@ -33,7 +33,7 @@ pub(super) struct Request {
     pub(super) promised: Option<u64>,
     /// `true` if the peer's header section has arrived and was passed on for the application.
     pub(super) is_delivered: bool,
-    /// `true` if the application has released its handle.
+    /// `true` if the application has released the request.
     pub(super) is_released: bool,
 }
 

@@ -6,8 +6,8 @@ use slab::Slab;
 
 use super::request::Request;
 
-/// Map of requests by stream. Requests are large and are frequently added and removed. They are therefore
-/// never moved, and their slots are reused.
+/// Map of requests by stream. Requests are large and are frequently added and removed. The hash map therefore
+/// contains only their positions in a slab, whose slots are reused.
 ///
 /// A fast hash without a secret key suffices, because the transport limits the number of the peer's open
 /// streams.
@@ -30,7 +30,7 @@ impl Requests {
         self.keys.get(id).map(|key| &mut self.slots[*key])
     }
 
-    /// Inserts a request. Its stream must not have one.
+    /// Inserts a request. Its stream must not have a request yet.
     pub(super) fn insert(&mut self, id: StreamId, request: Request) {
         let key = self.slots.insert(request);
         self.keys.insert(id, key);

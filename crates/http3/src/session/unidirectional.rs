@@ -1,4 +1,5 @@
-//! Unidirectional streams of this endpoint, and those of the peer with their contents (RFC 9114 §6.2).
+//! Unidirectional streams: opens and writes those of this endpoint, and reads those of the peer (RFC 9114
+//! §6.2).
 
 use std::collections::BTreeMap;
 
@@ -45,15 +46,15 @@ struct ControlReader {
     frame: Option<FrameHeader>,
     /// Payload of the current frame so far; empty if the frame is skipped.
     payload: Vec<u8>,
-    /// Bytes of the current frame that have not arrived.
+    /// Number of payload bytes of the current frame that have not arrived.
     left: u64,
     has_settings: bool,
     idle_frames: u32,
 }
 
 impl Unidirectional {
-    /// Opens our streams that the peer's limit allows. `preface` contains the first bytes of the control
-    /// stream.
+    /// Opens those of our streams that the peer's stream limit allows. `preface` contains the first bytes of
+    /// the control stream.
     pub(super) fn open(&mut self, streams: &mut Streams, qpack: &mut Qpack, preface: &[u8]) {
         if self.control.is_none()
             && let Some(id) = streams.open(Dir::Uni)
@@ -113,7 +114,7 @@ impl Unidirectional {
         }
     }
 
-    /// Continues to write if `id` is one of our streams, because it has flow control credit again.
+    /// Continues to write the stream `id`, which has flow control credit again, if it is one of our streams.
     pub(super) fn on_writable(
         &mut self,
         streams: &mut Streams,

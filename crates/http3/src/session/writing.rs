@@ -208,7 +208,7 @@ impl Session {
     pub fn reset(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         if let Some(request) = self.requests.get_mut(&id) {
             request.outgoing.abandon();
-            // Fails if the peer has received everything already, which is fine.
+            // Fails if the peer has received the whole message already; there is nothing to reset then.
             let _ = streams.reset(id, code.into());
         }
     }

@@ -1,8 +1,9 @@
 //! Properties of any received frames, settings, priorities, capsules, datagrams and field sections. Nothing
-//! panics, the result does not depend on where the bytes are split, and everything that was decoded is the
-//! same after it is encoded and decoded again.
+//! panics, the result does not depend on the position at which the bytes are split, and decoded values are
+//! the same after they are encoded and decoded again.
 //!
-//! The first byte gives the position at which the other bytes are split. Each reader gets all of them.
+//! The first byte gives the position at which the other bytes are split. Each parser reads all of the other
+//! bytes.
 
 use anabranch_http3::capsule::{Capsule, CapsuleReader, CapsuleType, MAX_CAPSULE_VALUE};
 use anabranch_http3::frame::{ControlFrame, FrameHeader, HeaderReader, MAX_CONTROL_PAYLOAD};
@@ -156,8 +157,8 @@ const NAMES: [&str; 16] = [
 
 type Line<'a> = (&'a [u8], &'a [u8]);
 
-/// Parses the lines of a field section. Name and value are each a length byte and that many bytes. For a
-/// name, a length from 240 on is instead the index of a known name plus 240.
+/// Parses the lines of a field section. Name and value each consist of a length byte and as many bytes as it
+/// says. For a name, a length from 240 on is instead the index of a known name plus 240.
 fn lines(data: &[u8]) -> Vec<Line<'_>> {
     let mut rest = data;
     let mut string = |may_be_known: bool| {

@@ -2,7 +2,8 @@
 //! we encode.
 //!
 //! The first three bytes select the table's capacity, the limit of blocked streams and the component under
-//! test. The others are a script: for each step an operation, a length and that many bytes.
+//! test. The other bytes are a script: each step consists of an operation, a length and as many bytes as the
+//! length says.
 
 use anabranch_http3::Code;
 use anabranch_http3::qpack::{Decoded, Decoder, Encoder, Field, FieldLine, Limits, MAX_UNSENT_INSTRUCTIONS};
@@ -158,8 +159,8 @@ fn arrive(decoder: &mut Decoder, stream: u64, section: &[u8], lines: &[u8]) -> b
     true
 }
 
-/// Parses field lines from `bytes`: for each a choice of the name, a choice of the value, and for some
-/// choices the value itself.
+/// Parses field lines from `bytes`. Each line consists of a choice of the name, a choice of the value, and
+/// for some choices the value itself.
 fn fields(bytes: &[u8]) -> impl Iterator<Item = Field<'_>> {
     const NAMES: [&[u8]; 8] =
         [b":path", b":status", b"cookie", b"x-a", b"x-b", b"a-name-that-stands-in-no-table", b"", b"date"];

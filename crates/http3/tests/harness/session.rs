@@ -1,8 +1,8 @@
 //! Properties of a session whose peer writes arbitrary bytes. Nothing panics, the connection continues or is
 //! closed with a registered code, and the state that the peer can cause stays bounded.
 //!
-//! The input is a script. Its first byte selects the side that has the session. The peer then carries out one
-//! operation after the other on its streams.
+//! The input is a script. Its first byte selects the side that has the session. The other bytes are
+//! operations with their arguments, which the peer carries out on its streams one after the other.
 
 use anabranch_http3::{Config, Event, Session};
 use anabranch_transport::TransportConfig;

@@ -227,7 +227,7 @@ fn check(from: &End, to: &End) {
     }
 }
 
-/// Checks 2,400 requests over 60 connections.
+/// Checks 2,400 requests with random actions over 60 connections.
 #[test]
 fn two_ends_agree_whatever_they_do() {
     let (mut requests, mut finished) = (0, 0);
@@ -393,7 +393,7 @@ fn what_is_not_well_formed_has_a_name() {
                 let id = duel.message();
                 let mut bytes = message(side, dice).0.concat();
                 if dice.roll(3) == 0 {
-                    // The message refers to the dynamic table, too.
+                    // The beginning of the message refers to the dynamic table.
                     bytes = [&b"\x01\x04\x02\0\x80\xd9"[..], &bytes].concat();
                 }
                 spoil(&mut bytes, dice);

@@ -1,6 +1,6 @@
-//! Attacks with valid frames: the effect that they have on a session is bounded.
+//! Tests of attacks with valid frames: their effect on a session is bounded.
 //!
-//! Private limits are repeated here under their names, and the tests reach them exactly.
+//! The session's private limits are repeated here under the same names, and the tests reach them exactly.
 
 use std::collections::VecDeque;
 
@@ -251,7 +251,7 @@ fn sections_that_expand_are_refused_and_the_connection_goes_on() {
             duel.assert_quiet(&[id]);
         }
     }
-    // The same for the trailers of a response.
+    // The trailers of a response are also rejected if they expand.
     let mut duel = Duel::against(Side::Client);
     let (instructions, bomb) = expansion(b"", b"\x80");
     duel.send_uni(&instructions);
@@ -386,7 +386,8 @@ fn a_control_stream_without_credit_ends_at_max_control_backlog() {
     assert!((MAX_CONTROL_BACKLOG..MAX_CONTROL_BACKLOG + 100).contains(&bytes), "{bytes} bytes");
 }
 
-/// Checks the same for the decoder stream, on which each section causes an acknowledgment.
+/// Checks [`MAX_UNSENT_INSTRUCTIONS`]: a session closes the connection if its decoder stream gets no flow
+/// control credit while each section causes an acknowledgment.
 #[test]
 fn a_decoder_stream_without_credit_ends_at_max_unsent_instructions() {
     let mut duel = Duel::with(Side::Server, Config::default(), narrow(100));
@@ -457,7 +458,8 @@ fn datagrams_that_wait_end_at_max_waiting_bytes() {
             }
         }
         let session = duel.victim().session.as_mut().unwrap();
-        // The first requests filled it. Releasing them makes room for the datagrams of the next ones.
+        // Datagrams of all requests are queued up to the limit. Releasing the requests makes room for the
+        // datagrams of the next ones.
         let waiting = ids[1..]
             .iter()
             .map(|id| std::iter::from_fn(|| session.recv_datagram(*id)).count())
@@ -492,10 +494,10 @@ fn datagrams_that_belong_to_nothing() {
         duel.peer().connection().datagrams().send(encode_datagram(last, b"")).unwrap();
         assert_eq!(duel.close_code(), None);
         duel.peer().connection().datagrams().send(encode_datagram(beyond, b"")).unwrap();
-        // Only a server knows the limit.
+        // Only a server knows the stream limit, so only a server reports an error.
         assert_eq!(duel.close_code(), (side == Side::Server).then_some(Code::ID_ERROR));
-        // A datagram without a complete quarter stream ID is an error. So is any datagram if SETTINGS did not
-        // permit them.
+        // A datagram without a complete quarter stream ID is an error, as is any datagram if SETTINGS did not
+        // permit datagrams.
         for h3_datagram in [true, false] {
             let mut duel =
                 Duel::with(side, Config::default().with_h3_datagram(h3_datagram), TransportConfig::default());

@@ -1,4 +1,4 @@
-//! Tests of QPACK with a session against a peer whose instructions are written by hand (RFC 9204).
+//! Tests of QPACK between a session and a peer whose instructions are written by hand (RFC 9204).
 
 use anabranch_http3::{Code, Config, Event, ReadError};
 use anabranch_transport::TransportConfig;
@@ -11,8 +11,8 @@ const CAPACITY: &[u8] = b"\x3f\xbd\x01";
 /// Instruction that inserts `x-a: b`.
 const INSERT: &[u8] = b"\x43x-a\x01b";
 
-/// Creates a HEADERS frame: a prefix, the lines of a request or response, then `lines`. `required` is the
-/// encoded required insert count. The base is equal to the required insert count.
+/// Creates a HEADERS frame that consists of a prefix, the lines of a request or response, and `lines`.
+/// `required` is the encoded required insert count. The base is equal to the required insert count.
 fn section(side: Side, required: u8, lines: &[u8]) -> Vec<u8> {
     let head: &[u8] = match side {
         Side::Server => b"\xd4\xd7\xc1\x50\x0aserver.lab",

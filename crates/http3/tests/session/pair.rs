@@ -1,5 +1,5 @@
-//! Two real endpoints that exchange packets in one thread. Each has a session, or the test writes its bytes
-//! by hand.
+//! Two real endpoints that exchange packets in one thread. Each endpoint has a session, or the test writes
+//! its HTTP/3 bytes by hand.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -158,7 +158,7 @@ fn critical_streams_must_stay() {
             duel.stop(id, Code::NO_ERROR);
             assert_eq!(duel.close_code(), Some(Code::CLOSED_CRITICAL_STREAM), "{nth} of the {side:?}");
         }
-        // The same if the stream ends inside a frame.
+        // A control stream that ends inside a frame also counts as a closed critical stream.
         let mut duel = Duel::against(side);
         let control = duel.control;
         duel.send(control, b"\x07\x08\x00", true);
@@ -319,7 +319,7 @@ fn everything_may_come_byte_by_byte() {
         assert_eq!(duel.read(id), (Vec::new(), ReadError::Finished));
         assert_eq!(body, b"some body");
         assert_eq!(duel.victim().session.as_mut().unwrap().trailers(id).unwrap()["x"], "y");
-        // The same for critical streams.
+        // The bytes of critical streams may arrive one by one, too.
         let control = duel.control;
         for byte in [frame(0x7, b"\x40\0"), frame(reserved(4), b"ab")].concat() {
             duel.send(control, &[byte], false);

@@ -56,8 +56,9 @@ impl<R: Rule> Aimd<R> {
         }
     }
 
-    /// Grows the window by at most one packet for each window acknowledged (RFC 9002 §7.3.3). It grows in
-    /// whole packets, so that no part of the window is unusable.
+    /// Grows the window, or reduces it if `increase` is negative, by at most one packet for each window
+    /// acknowledged (RFC 9002 §7.3.3). The window changes by whole packets, so that no part of it is
+    /// unusable.
     fn avoid_congestion(&mut self, growth: u64, mtu: u64, increase: i64) {
         let packet = i128::from(self.window) * i128::from(ONE);
         self.credit += i128::from(growth) * i128::from(increase);

@@ -1,4 +1,5 @@
-//! Balanced Linked Adaptation algorithm (draft-walid-mptcp-congestion-control-04).
+//! Coupled congestion control with the Balanced Linked Adaptation algorithm
+//! (draft-walid-mptcp-congestion-control-04).
 
 use super::Sibling;
 use super::aimd::{ONE, Rule, paths, share, total_rate};
@@ -8,9 +9,9 @@ use super::aimd::{ONE, Rule, paths, share, total_rate};
 pub struct Balia;
 
 impl Rule for Balia {
-    /// Returns the draft's increase. It adds x_i/rtt_i / (Σ x_p)² · (1 + α)/2 · (4 + α)/5 packets for each
-    /// packet acknowledged, where x = w/rtt and α = max(x_p)/x_i. For a whole window w_i, with x as shares of
-    /// the sum, that is (x_i + max) · (4·x_i + max) / 10.
+    /// Returns the draft's increase. The draft adds x_i/rtt_i / (Σ x_p)² · (1 + α)/2 · (4 + α)/5 packets for
+    /// each packet acknowledged, where x = w/rtt and α = max(x_p)/x_i. For a whole window w_i, with x as
+    /// shares of the sum, that is (x_i + max) · (4·x_i + max) / 10.
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {
         let (share, largest) = shares(own, siblings);
         let product = u128::from(share + largest) * u128::from(4 * share + largest);

@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), and a variant with the parameters of another sender. It uses
-//! only integer arithmetic, so that equal inputs give equal windows on every machine.
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406), and a variant with the parameters of another sender. The
+//! arithmetic uses only integers, so that equal inputs give equal windows on every machine.
 
 use core::fmt::Debug;
 use core::time::Duration;
@@ -25,8 +25,8 @@ pub trait Shape: Debug + Clone {
     const ALPHA: (u64, u64);
     /// Rule that ends the first slow start before packets are lost.
     type Exit: Exit;
-    /// `true` if losses of packets that were in flight when [`Self::Exit`] ended slow start are part of that end
-    /// and have no effect of their own.
+    /// `true` if losses of packets that were in flight when [`Self::Exit`] ended slow start do not reduce the
+    /// window further.
     const EXIT_COVERS_FLIGHT: bool = false;
 }
 
@@ -105,7 +105,7 @@ struct Epoch {
     origin: u64,
     /// Window that Reno would have, W_est, in bytes.
     reno: u64,
-    /// Fractions of a byte by which the windows have yet to grow, multiplied by the window.
+    /// Fractions of a byte by which the window and W_est have yet to grow, multiplied by the window.
     credit: u64,
     reno_credit: u64,
 }
@@ -167,8 +167,8 @@ impl Curve {
             // RFC 9438 §4.3: the Reno-friendly region.
             self.window = self.window.max(epoch.reno);
         } else {
-            // RFC 9438 §4.4, §4.5: towards the window one round trip ahead, but by at most half of the
-            // current window.
+            // RFC 9438 §4.4, §4.5: the window grows towards the cubic window of one round trip later, but by
+            // at most half of itself.
             let target = epoch.cubic(elapsed + ack.rtt.smoothed(), ack.mtu);
             let target = target.clamp(self.window, self.window + self.window / 2);
             let growth = u128::from(epoch.credit) + u128::from(target - self.window) * u128::from(ack.growth);

@@ -7,17 +7,18 @@ use super::exit::{Exit, Growth};
 use super::rounds::Rounds;
 use crate::rate::bytes_in;
 
-/// RFC 9406 §4.3.
+/// Lower bound of the rise of the round-trip time that starts Conservative Slow Start (RFC 9406 §4.3).
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
-/// RFC 9406 §4.3.
+/// Upper bound of the rise of the round-trip time that starts Conservative Slow Start (RFC 9406 §4.3).
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
-/// RFC 9406 §4.3.
+/// Divisor of the last round's minimum round-trip time that gives this rise between the two bounds (RFC 9406
+/// §4.3).
 const MIN_RTT_DIVISOR: u32 = 8;
-/// RFC 9406 §4.3: number of samples that a round needs for a comparison.
+/// Number of samples that a round needs for a comparison (RFC 9406 §4.3).
 const N_RTT_SAMPLE: u32 = 8;
-/// RFC 9406 §4.3: factor by which Conservative Slow Start grows more slowly.
+/// Factor by which Conservative Slow Start grows more slowly than slow start (RFC 9406 §4.3).
 const CSS_GROWTH_DIVISOR: u64 = 4;
-/// RFC 9406 §4.3: number of rounds of Conservative Slow Start until slow start ends.
+/// Number of rounds of Conservative Slow Start after which slow start ends (RFC 9406 §4.3).
 const CSS_ROUNDS: u32 = 5;
 
 /// Maximum window in Conservative Slow Start, as a multiple of the bytes that the path delivers in its
@@ -25,14 +26,14 @@ const CSS_ROUNDS: u32 = 5;
 /// queue losses are detected late.
 const MAX_FILL: (u64, u64) = (7, 4);
 
-/// Initial slow start of a path.
+/// State of HyStart++ in the initial slow start of a path.
 #[derive(Clone, Debug, Default)]
 pub struct HyStart {
     rounds: Rounds,
     last_round_min: Option<Duration>,
     round_min: Option<Duration>,
     samples: u32,
-    /// Largest delivery rate in bytes per second.
+    /// Largest delivery rate so far, in bytes per second.
     rate: u64,
     /// In Conservative Slow Start: the round-trip time that triggered it, and the number of rounds since.
     conservative: Option<(Duration, u32)>,

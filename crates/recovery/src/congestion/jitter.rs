@@ -1,4 +1,4 @@
-//! Seeded jitter. Flows do not probe in step, and equal seeds give equal runs.
+//! Seeded jitter: flows with different seeds do not probe at the same time, and equal seeds give equal runs.
 
 /// Xorshift generator.
 #[derive(Clone, Debug)]

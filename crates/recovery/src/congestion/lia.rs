@@ -1,4 +1,4 @@
-//! Linked Increases Algorithm (RFC 6356).
+//! Coupled congestion control with the Linked Increases Algorithm (RFC 6356).
 
 use super::Sibling;
 use super::aimd::{ONE, Rule, paths, share, total_rate};
@@ -9,7 +9,7 @@ use super::aimd::{ONE, Rule, paths, share, total_rate};
 pub struct Lia;
 
 impl Rule for Lia {
-    /// Returns the increase of RFC 6356 §3. It adds min(α/w_total, 1/w_i) packets for each packet
+    /// Returns the increase of RFC 6356 §3. The RFC adds min(α/w_total, 1/w_i) packets for each packet
     /// acknowledged, where α = w_total · max(w_p/rtt_p²) / (Σ w_p/rtt_p)². For a whole window w_i, with x_p
     /// the path's share of the rate Σ w/rtt, that is min(max(x_p/rtt_p) · rtt_i · x_i, 1).
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {

@@ -64,11 +64,11 @@ pub struct Sibling {
 pub struct Departure {
     /// Current time.
     pub now: Time,
-    /// Size of the packet.
+    /// Size of the packet in bytes.
     pub bytes: u64,
     /// Bytes in flight before the packet.
     pub in_flight: u64,
-    /// `true` if the sender had run out of data before.
+    /// `true` if the sender had run out of data before it sent the packet.
     pub app_limited: bool,
     /// Bytes delivered on the path so far.
     pub delivered: u64,
@@ -114,7 +114,7 @@ pub struct Acked<'a> {
 pub struct LostPacket {
     /// Time at which the loss was detected.
     pub now: Time,
-    /// The packet's size.
+    /// Size of the packet in bytes.
     pub bytes: u64,
     /// Bytes in flight just after the packet was sent.
     pub in_flight: u64,
@@ -136,7 +136,7 @@ pub struct Congested {
     pub now: Time,
     /// Time at which the packet was sent whose loss or CE mark began the event.
     pub sent_time: Time,
-    /// `true` if CE marks reported it, `false` if a loss did.
+    /// `true` if CE marks reported the congestion, `false` if a loss did.
     pub ce: bool,
     /// Bytes in flight.
     pub in_flight: u64,
@@ -287,8 +287,7 @@ macro_rules! declare {
             }
         }
 
-        /// Calls a controller's method, without a virtual call unless the program has brought the controller
-        /// along.
+        /// Calls a controller's method, without a virtual call unless the program supplied the controller.
         macro_rules! dispatch {
             ($d any:expr, $d controller:ident => $d call:expr) => {
                 match $d any {
@@ -300,7 +299,7 @@ macro_rules! declare {
     };
 }
 
-/// Hands the list to [`declare`], with a dollar sign for the macro that it declares.
+/// Passes the list to [`declare`], with a dollar sign that `declare` needs to define the macro `dispatch`.
 macro_rules! registry {
     ($($entry:tt)+) => { declare! { ($) $($entry)+ } };
 }

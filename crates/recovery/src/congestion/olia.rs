@@ -1,4 +1,4 @@
-//! Opportunistic Linked Increases Algorithm (Khalili et al., CoNEXT 2012;
+//! Coupled congestion control with the Opportunistic Linked Increases Algorithm (Khalili et al., CoNEXT 2012;
 //! draft-khalili-mptcp-congestion-control-05).
 
 use core::cmp::Ordering;
@@ -12,9 +12,9 @@ use super::aimd::{ONE, Rule, paths, share, total_rate};
 pub struct Olia;
 
 impl Rule for Olia {
-    /// Returns the draft's increase. It adds (w_i/rtt_i²) / (Σ w_p/rtt_p)² + α_i/w_i packets for each packet
-    /// acknowledged. For a whole window w_i, with x_i the path's share of the rate Σ w/rtt, that is x_i² +
-    /// α_i.
+    /// Returns the draft's increase. The draft adds (w_i/rtt_i²) / (Σ w_p/rtt_p)² + α_i/w_i packets for each
+    /// packet acknowledged. For a whole window w_i, with x_i the path's share of the rate Σ w/rtt, that is
+    /// x_i² + α_i.
     fn increase(own: &Sibling, siblings: &[Sibling]) -> i64 {
         let share = share(own, total_rate(own, siblings));
         // Both factors are at most ONE, so the product cannot overflow.

@@ -14,11 +14,11 @@ const SCOPE: usize = 7;
 /// Minimum time between two samples that are used.
 const SPACING: Duration = Duration::from_millis(1);
 
-/// Round-trip time up to which the window is halved when slow start ends, because it has grown too far by
-/// then.
+/// Round-trip time up to which the whole window is halved when slow start ends, because the window has grown
+/// too far by then.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Round-trip time from which on `window_after` uses this value instead of [`SHORT`].
+/// Round-trip time above which `window_after` uses this value instead of [`SHORT`].
 const LONG: Duration = Duration::from_millis(610);
 
 /// Filter of round-trip time samples. The maximum of the latest samples is a time that the path repeatedly
@@ -29,10 +29,10 @@ pub struct RttRise {
     samples: [Duration; SCOPE],
     taken: usize,
     last: Option<Time>,
-    /// Smallest maximum of the latest samples so far.
+    /// Smallest value so far of the maximum of the latest samples.
     base: Option<Duration>,
-    /// Consecutive judgments that the round-trip time has risen. A judgment that it has not risen at all
-    /// resets the count.
+    /// Number of samples at which the round-trip time had risen by more than a quarter. A sample at which it
+    /// had not risen at all resets the count.
     risen: usize,
 }
 
@@ -45,7 +45,7 @@ impl Exit for RttRise {
     }
 
     /// Returns half of the window. With a base round-trip time above 100 ms, only the excess is halved: the
-    /// part beyond the window of a path of 100 ms (610 ms if the base is above that).
+    /// part beyond the window that a path of 100 ms would have (of 610 ms if the base is above 610 ms).
     fn window_after(&self, window: u64) -> u64 {
         let base = self.base.unwrap_or_default();
         if base <= SHORT {

@@ -1,4 +1,5 @@
-//! Effects of an acknowledgment on a path.
+//! Handling of ACK frames: acknowledged packets, round-trip time samples, ECN counts, and growth of the
+//! window.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -45,8 +46,8 @@ impl<T: Clone> Recovery<T> {
         {
             scan.largest_took = tally.newest_counted.then(|| now - tally.newest_time);
         }
-        // The newly acknowledged packets may all be untracked. Packets sent before them are overtaken
-        // nevertheless.
+        // An ACK frame whose newly acknowledged packets are all untracked has an effect, too, if it raises
+        // the largest acknowledged order: packets sent before may now be lost.
         if tally.newest.is_none() && !tally.late && largest <= previous {
             return Ok(());
         }
@@ -69,7 +70,8 @@ impl<T: Clone> Recovery<T> {
         if self.is_held(now) {
             tally.growth = 0;
         }
-        // RFC 9002 §7.3.2: the packets of this acknowledgment were sent before recovery began.
+        // RFC 9002 §7.3.2: the packets of this acknowledgment were sent before recovery began, so they do not
+        // grow the window.
         if self.epoch.id != prior_epoch {
             tally.growth = 0;
         }
@@ -233,7 +235,7 @@ impl<T: Clone> Recovery<T> {
         };
         self.congestion.on_acked(&ack, siblings);
         // draft-ietf-ccwg-bbr §5.3.4.3: rates measured in ProbeRTT, while the path is nearly empty, say
-        // nothing about it.
+        // nothing about its bandwidth.
         if self.congestion.state() == State::ProbeRtt {
             self.sampler.on_app_limited(self.bytes_in_flight);
         }
@@ -254,24 +256,24 @@ struct Seen {
 /// Newly acknowledged packets of one ACK frame.
 #[derive(Default)]
 struct Tally {
-    /// Order of the newest packet. This and the following fields do not include packets that had been
+    /// Order of the newest packet. This field and those up to `growth` do not include packets that had been
     /// declared lost.
     newest: Option<u64>,
     newest_time: Time,
     newest_counted: bool,
     snapshot: Option<(Time, Snapshot)>,
     eliciting: u64,
-    /// Packets sent with ECT(0).
+    /// Number of packets sent with ECT(0).
     marked: u64,
     /// Bytes that counted towards bytes in flight.
     bytes: u64,
-    /// Bytes of `bytes` that were sent after the last congestion event.
+    /// Part of `bytes` that was sent after the last congestion event.
     growth: u64,
     /// `true` if the frame acknowledged packets that had been declared lost.
     late: bool,
-    /// Bytes of late packets whose loss belonged to a congestion event of this path.
+    /// Bytes of packets that had been declared lost in a congestion event of this path.
     late_bytes: u64,
-    /// Late packets whose loss belonged to the current congestion event.
+    /// Number of packets that had been declared lost in the current congestion event.
     forgiven: u64,
     mtu_raised: bool,
 }

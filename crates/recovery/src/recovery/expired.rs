@@ -1,4 +1,4 @@
-//! Expiry of timers, and removal of packets that are no longer waited for.
+//! Expiry of the loss and probe timers, and removal of packets whose acknowledgment is no longer expected.
 
 use anabranch_wire::{SpaceId, Time};
 
@@ -39,7 +39,8 @@ impl<T: Clone> Recovery<T> {
         self.timer.pto_count += 1;
         self.stats.ptos += 1;
         for id in SpaceId::ALL {
-            // RFC 9002 §6.2.4: packets of other spaces with ack-eliciting packets in flight may be coalesced.
+            // RFC 9002 §6.2.4: a probe may be coalesced with packets of other spaces that have ack-eliciting
+            // packets in flight.
             let eliciting = self.times[id as usize].eliciting;
             let probes =
                 if id != space { 1.min(eliciting) } else { u64::from(PTO_PROBES).min(eliciting.max(1)) };

@@ -63,14 +63,14 @@ impl<T: Clone> Recovery<T> {
     }
 
     /// Limits loss detection to 1-RTT packets before `order`; later ones are not declared lost until the
-    /// limit changes. A sender that has one list for several paths stops at the first packet that is not
-    /// lost. That packet may be of another path and older than these.
+    /// limit changes. This imitates a sender with one list of packets for several paths: its loss detection
+    /// stops at the first packet that is not lost, even if another path sent that packet.
     pub fn limit_losses(&mut self, order: u64) {
         self.scan.get_or_insert_default().limit = Some(order);
     }
 
-    /// Returns the order of the oldest unacknowledged, ack-eliciting 1-RTT packet that would not be lost
-    /// without a limit; `None` if there is none.
+    /// Returns the order of the oldest unacknowledged, ack-eliciting 1-RTT packet that loss detection without
+    /// a limit would not declare lost; `None` if there is no such packet.
     pub fn first_kept(&self, now: Time) -> Option<u64> {
         let space = &self.spaces[SpaceId::Data as usize];
         let mut under_way = space.sent.range(0..u64::MAX);
@@ -90,7 +90,8 @@ impl<T: Clone> Recovery<T> {
         self.detect_losses(now, SpaceId::Data, siblings, out);
     }
 
-    /// Returns the time threshold: the time after its sending at which an overtaken packet is lost.
+    /// Returns the time threshold: the time after its sending at which a packet is lost if a newer one was
+    /// acknowledged.
     fn loss_delay(&self) -> Duration {
         match self.config.loss_delay {
             LossDelay::Rfc9002 => self.reordering.delay(&self.rtt),
@@ -208,8 +209,8 @@ impl<T: Clone> Recovery<T> {
         self.congestion.on_congestion(&event, siblings);
     }
 
-    /// Subtracts `forgiven` spurious losses from the current congestion event. If no others remain, undoes
-    /// the response to it (RFC 9438 §4.9.2).
+    /// Subtracts `forgiven` spurious losses from the current congestion event. If the event has no other
+    /// losses and no CE marks, undoes the response to it (RFC 9438 §4.9.2).
     pub(super) fn forgive(&mut self, now: Time, forgiven: u64) {
         if forgiven == 0 {
             return;
@@ -226,8 +227,8 @@ impl<T: Clone> Recovery<T> {
 /// State for rules of loss detection other than RFC 9002's.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Time that the newest acknowledged packet took until its acknowledgment; `None` if it was sent before
-    /// congestion control restarted.
+    /// Time between the sending and the acknowledgment of the newest acknowledged packet; `None` if it was
+    /// sent before congestion control restarted.
     pub(super) largest_took: Option<Duration>,
     /// The peer's own `max_ack_delay`, regardless of later requests for a longer delay.
     pub(super) max_ack_delay: Duration,

@@ -184,8 +184,9 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Stops the window's growth for one round trip and paces at one window per round trip. For packets that
-    /// matter more than a search for bandwidth: slow start cannot overflow the queue meanwhile.
+    /// Stops the window's growth for one round trip and paces at one window per round trip. Callers use this
+    /// for packets whose loss would cost more than a later search for bandwidth: slow start cannot overflow
+    /// the queue meanwhile.
     pub fn hold(&mut self, now: Time) {
         self.held_until = now + self.rtt.smoothed();
     }
@@ -338,8 +339,8 @@ impl<T: Clone> Recovery<T> {
         self.times[space as usize].eliciting
     }
 
-    /// Returns the packets of `space` that are neither acknowledged nor lost, oldest first. A probe should
-    /// carry their frames.
+    /// Returns the packets of `space` that are neither acknowledged nor lost, oldest first. A PTO probe
+    /// should carry their frames.
     pub fn unacked(&self, space: SpaceId) -> impl Iterator<Item = &Sent<T>> {
         self.spaces[space as usize].sent.iter().map(|packet| &packet.sent)
     }
@@ -389,7 +390,7 @@ impl<T: Clone> Recovery<T> {
         }
         self.bytes_in_flight = 0;
         self.congestion = start_congestion(&self.config, self.mtu.current(), now);
-        // A new epoch number: late acknowledgments of earlier losses cannot undo anything here.
+        // The epoch gets a new number, so that late acknowledgments of earlier losses undo nothing.
         self.epoch = Epoch { id: self.epoch.id.wrapping_add(1).max(1), ..Epoch::default() };
         self.pacer = Pacer::new(self.config.pacing, self.config.pacing_burst, now);
         self.sampler = Sampler::default();

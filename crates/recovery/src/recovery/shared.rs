@@ -9,8 +9,8 @@ use crate::congestion::Sibling;
 use crate::outcome::Outcome;
 
 impl<T: Clone> Recovery<T> {
-    /// Returns the order below which every packet is acknowledged or permanently lost. Acknowledging these
-    /// again has no effect.
+    /// Returns the order below which every packet is acknowledged or permanently lost. An ACK frame that
+    /// acknowledges these packets again has no effect.
     pub fn done_below(&self, now: Time, space: SpaceId) -> u64 {
         let space = &self.spaces[space as usize];
         let under_way = space.sent.base();

@@ -24,7 +24,7 @@ fn take(list: &mut SentList<u64>, low: u64, high: u64) -> (Vec<u64>, usize) {
 fn wide_ranges_behind_a_missing_packet_cost_nothing_twice() {
     let mut list = list(0..10_000);
     assert_eq!(take(&mut list, 1, 9_000).1, 9_000);
-    // The same range, wider by one packet each time, as ACK frames repeat it.
+    // ACK frames repeat the range, which is wider by one packet each time.
     for high in 9_001..9_500 {
         let (taken, steps) = take(&mut list, 1, high);
         assert_eq!(taken, [high]);
@@ -87,11 +87,13 @@ fn packets_without_an_answer_are_remembered_sparsely() {
     let mut list = list([0]);
     (1..100_000).for_each(|order| quiet(&mut list, order));
     assert_eq!((list.iter().count(), list.next()), (1 + MAX_QUIET_TRACKED, 100_000));
-    // Far fewer packets than were sent are tracked, and at regular intervals while there is room.
+    // Far fewer packets are tracked than were sent: the first ones, then every sixteenth until the limit is
+    // reached.
     let orders: Vec<u64> = list.range(0..u64::MAX).map(|(order, _)| order).collect();
     assert_eq!(orders[..=DENSE_QUIET], (0..=DENSE_QUIET as u64).collect::<Vec<_>>());
     assert!(orders[DENSE_QUIET + 1..].windows(2).all(|pair| pair[1] - pair[0] == SPARSE));
-    // A packet in flight is always added, and is found between untracked ones.
+    // A packet in flight is always tracked, and is found although packets before and after it are not
+    // tracked.
     let sent = Sent { in_flight: true, ..list.front().unwrap().1.sent.clone() };
     list.push(
         100_000,

@@ -1,4 +1,4 @@
-//! Acknowledgments, losses and the controllers' reactions.
+//! Tests of acknowledgments, losses and the controllers' reactions.
 
 use super::*;
 use crate::{Controller, Permit, State};
@@ -283,7 +283,8 @@ fn a_peer_that_never_acknowledges_costs_bounded_memory() {
     }
     assert_eq!(path.recovery.unacked(DATA).count(), MAX_QUIET_TRACKED + 1);
     assert_eq!(path.recovery.bytes_in_flight(), 1200, "the one that matters is not forgotten");
-    // The acknowledgment of an untracked packet shows that the one before it is overtaken.
+    // The acknowledgment of an untracked packet shows that the packet in flight, which was sent before it, is
+    // lost.
     path.ack(at(50), &[99_000..=99_000]);
     assert_eq!(path.lost()[0], 0);
     assert_eq!(path.recovery.bytes_in_flight(), 0);
@@ -364,15 +365,16 @@ fn the_rule_of_2022_counts_from_what_the_newest_packet_took() {
     for n in 0..5 {
         path.send(at(2 * n));
     }
-    // Packet 3 took 60 ms. So 1 and 2 have 60 ms, a quarter of the round-trip time but at most 5 ms, and 1 ms
-    // of max_ack_delay.
+    // Packet 3 took 60 ms. Packets 1 and 2 therefore may take 60 ms, plus a quarter of the round-trip time
+    // (at most 5 ms), plus 1 ms of max_ack_delay.
     assert_eq!(path.ack(at(66), &[3..=3]), [3]);
     assert_eq!(path.lost(), [0], "three newer ones");
     assert_eq!(path.recovery.poll_timeout(), Some(at(2 + 60 + 5 + 1)));
     assert_eq!(path.timeout(at(68)), Some(crate::Expired::Loss));
     assert_eq!(path.lost(), [1]);
     assert_eq!(path.recovery.poll_timeout(), Some(at(4 + 60 + 5 + 1)));
-    // Spurious losses do not raise the threshold: the next overtaken packets have no more time.
+    // Spurious losses do not raise the time threshold, so the next packets are declared lost after the same
+    // time.
     assert_eq!(path.ack(at(69), &[0..=1]), [0, 1]);
     (0..4).for_each(|_| {
         path.send(at(100));

@@ -1,4 +1,5 @@
-//! Aims of coupling: at most a fair share of a shared link, and the whole capacity of disjoint links.
+//! Tests of the aims of coupling: at most a fair share of a shared link, and the whole capacity of disjoint
+//! links.
 
 use super::link::Link;
 use super::shared::{Connection, run};

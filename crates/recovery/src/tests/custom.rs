@@ -1,4 +1,4 @@
-//! Controllers that a program supplies.
+//! Tests of controllers that a program supplies.
 
 use super::*;
 use anabranch_wire::{MAX_REGISTERED, RegisterError};

@@ -1,4 +1,4 @@
-//! ECN validation (RFC 9000 §13.4.2, Appendix A.4).
+//! Tests of ECN validation (RFC 9000 §13.4.2, Appendix A.4).
 
 use super::*;
 use crate::EcnState;

@@ -1,4 +1,4 @@
-//! Bottleneck with a queue, between a sender and a receiver.
+//! Simulation of a bottleneck with a queue, between a sender and a receiver.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use super::*;
 use crate::{Controller, Permit, State};
 
-/// Bottleneck followed by a delay. Acknowledgments return undisturbed.
+/// Bottleneck followed by a delay. Acknowledgments are neither lost nor delayed.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     /// Rate in bytes per second.
@@ -48,7 +48,7 @@ pub(super) struct Report {
     /// Mean time that packets waited in the queue in the second half.
     pub(super) queueing: Duration,
     pub(super) path: Path,
-    /// Packets acknowledged or declared lost. A packet acknowledged after its loss counts once.
+    /// Number of packets acknowledged or declared lost. A packet acknowledged after its loss counts once.
     pub(super) resolved: u64,
     /// Phases of the controller, in order.
     pub(super) states: Vec<State>,

@@ -1,4 +1,4 @@
-//! Tests of the whole of one path's recovery.
+//! Tests of one path's recovery as a whole.
 
 mod ack;
 mod coupled;

@@ -1,4 +1,4 @@
-//! Comparison of the list of sent packets with a naive model.
+//! Test that compares the list of sent packets with a naive model.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ enum Step {
         in_flight: bool,
         skip: bool,
     },
-    /// Acknowledges `1 + width` orders that end `back` below the newest. If `twice`, also as many further
-    /// below.
+    /// Acknowledgment of `1 + width` orders, the highest of which is `back` below the newest one. If `twice`
+    /// is set, a second range of the same width below it is acknowledged, too.
     Ack {
         back: u64,
         width: u64,
@@ -46,7 +46,7 @@ enum Fate {
 }
 
 struct Naive {
-    /// Size, in flight, counted, send time and fate, by order.
+    /// Packets by order: size, in flight, counted, send time and fate.
     packets: BTreeMap<u64, (u16, bool, bool, Time, Fate)>,
     next: u64,
     largest_acked: Option<u64>,
@@ -131,7 +131,7 @@ proptest! {
                     let hole = ranges.iter().flat_map(Clone::clone).find(|order| !naive.packets.contains_key(order));
                     let result = path.try_ack(now, DATA, &ranges, None);
                     if hole.is_some() {
-                        // The connection would be closed here.
+                        // The transport would close the connection here.
                         prop_assert!(matches!(result, Err(AckError::Unsent(_))));
                         return Ok(());
                     }

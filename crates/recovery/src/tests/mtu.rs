@@ -1,4 +1,4 @@
-//! Path MTU discovery (RFC 8899, RFC 9000 §14.3).
+//! Tests of path MTU discovery (RFC 8899, RFC 9000 §14.3).
 
 use super::link::{Link, run};
 use super::*;

@@ -1,4 +1,4 @@
-//! Connections with several paths that share bottlenecks.
+//! Simulation of connections with several paths that share bottlenecks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use super::link::Link;
 use super::*;
 use crate::{Permit, Sibling};
 
-/// A connection: its controller, and the link of each of its paths.
+/// Connection with its controller and the link of each of its paths.
 pub(super) struct Connection {
     pub(super) congestion: Algorithm,
     pub(super) paths: Vec<usize>,
@@ -140,7 +140,8 @@ impl Run {
         }
     }
 
-    /// Handles an arriving packet. Every second packet is acknowledged, and each one after a gap.
+    /// Handles an arriving packet. Every second packet causes an acknowledgment, and so does each packet that
+    /// follows a gap.
     fn arrive(&mut self, now: Time, flow: usize, order: u64) {
         // The delay of acknowledgments varies, so that flows do not synchronize with the queue.
         let jitter = Duration::from_micros(self.random(2_000));

@@ -1,4 +1,4 @@
-//! Each controller on a bottleneck.
+//! Tests of each controller on a simulated bottleneck.
 
 use super::link::{Link, Report, run};
 use super::*;

@@ -1,4 +1,4 @@
-//! Probe timeouts (RFC 9002 §6.2, Appendix A.8).
+//! Tests of probe timeouts (RFC 9002 §6.2, Appendix A.8).
 
 use super::*;
 use crate::{Expired, Permit};
@@ -54,7 +54,7 @@ fn the_earliest_space_is_probed_and_data_waits_for_confirmation() {
     let due = at(10) + path.recovery.pto(SpaceId::Handshake);
     assert_eq!(path.recovery.poll_timeout(), Some(due));
     assert_eq!(path.timeout(due), Some(Expired::Pto { space: SpaceId::Handshake }));
-    // RFC 9002 §6.2.4: packets of the other spaces may be coalesced.
+    // RFC 9002 §6.2.4: packets of the other spaces may be coalesced with the probe.
     let probes = SpaceId::ALL.map(|space| path.recovery.probes(space));
     assert_eq!(probes, [1, 1, 1]);
     path.recovery.discard_space(SpaceId::Initial);

@@ -1,5 +1,5 @@
 //! A user-defined acknowledgment strategy, compared with the standard one over the same links: `cargo run
-//! --release --bin acks`. As a template, change `rule` or the plan.
+//! --release --bin acks`. To use it as a template, change `rule` or the plan.
 
 use std::path::Path;
 

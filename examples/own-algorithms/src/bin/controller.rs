@@ -1,5 +1,5 @@
 //! A user-defined congestion controller, compared with CUBIC and BBR: `cargo run --release --bin controller`.
-//! As a template, change the window or the plan.
+//! To use it as a template, change the window or the plan.
 
 use std::path::Path;
 
@@ -13,9 +13,10 @@ use anabranch_lab::{plan, run};
 #[derive(Debug)]
 struct Gentle {
     window: u64,
-    /// Window from which on it grows by one packet per round trip.
+    /// Window in bytes above which the window grows by only one packet per round trip.
     threshold: u64,
-    /// Window before the last congestion event, restored if that event was spurious.
+    /// Window in bytes before the last congestion event. It is restored if the losses of that event were
+    /// spurious.
     before: u64,
 }
 

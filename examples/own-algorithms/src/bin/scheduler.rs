@@ -1,5 +1,5 @@
 //! A user-defined scheduler, compared with those of the library over the same links: `cargo run --release
-//! --bin scheduler`. As a template, change `pick` or the plan.
+//! --bin scheduler`. To use it as a template, change `pick` or the plan.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use anabranch::schedule::{Algorithm, PathView, Pick, Scheduler, SchedulerFactory
 use anabranch::trace::Time;
 use anabranch_lab::{plan, run};
 
-/// Scheduler that sends each packet on the path with the shortest queue, estimated from its round-trip times.
+/// Scheduler that sends each packet on the path with the shortest queueing delay, which is estimated from the
+/// path's round-trip times.
 #[derive(Debug)]
 struct ShortestQueue;
 

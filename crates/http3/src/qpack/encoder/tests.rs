@@ -173,7 +173,7 @@ fn instructions_stay_within_the_room() {
     assert!(encoder.instructions().is_empty());
     encode_with(&mut encoder, 4, &[("x-a", "1"), ("x-b", "1")], false, 6);
     assert_eq!(*encoder.instructions(), b"\x43x-a\x011");
-    // Bytes that were queued before do not count towards the room.
+    // Bytes that were queued by earlier calls do not count towards the room.
     encode_with(&mut encoder, 5, &[("x-b", "1")], false, 5);
     assert_eq!(encoder.instructions().len(), 6);
     encode_with(&mut encoder, 5, &[("x-b", "1")], false, 6);
@@ -192,7 +192,7 @@ fn blocked_streams_stay_within_the_allowance() {
             let section = encode(&mut encoder, stream, &[("x-a", "1")]);
             blocking += u64::from(section[0] > 0);
         }
-        // Streams that may already block may refer to such entries again.
+        // Only `streams` streams may block. Each of them may refer to the entry in both of its sections.
         assert_eq!(blocking, 2 * streams);
         encoder.on_decoder_stream(&[1]).unwrap();
         assert!(encode(&mut encoder, 2000, &[("x-a", "1")])[0] > 0);

@@ -51,7 +51,7 @@ fn lia_by_hand() {
     // 10 packets at 100 ms and 40 at 200 ms: w/rtt² is 1000 for both, Σ w/rtt is 100 + 200 per second,
     // α = 50·1000/300² = 5/9; 10·α/50 = 1/9 and 40·α/50 = 4/9.
     assert_near(&increases::<Lia>(&[path(10, 100, 0, 0), path(40, 200, 0, 0)]), &[1.0 / 9.0, 4.0 / 9.0]);
-    // 20 at 50 ms, 10 at 100 ms, 30 at 300 ms: w/rtt² is 8000, 1000, 333; Σ w/rtt = 400 + 100 + 100;
+    // 20 packets at 50 ms, 10 at 100 ms, 30 at 300 ms: w/rtt² is 8000, 1000, 333; Σ w/rtt = 400 + 100 + 100;
     // α/w_total = 8000/600² = 1/45; times 20, 10 and 30.
     let three = [path(20, 50, 0, 0), path(10, 100, 0, 0), path(30, 300, 0, 0)];
     assert_near(&increases::<Lia>(&three), &[20.0 / 45.0, 10.0 / 45.0, 30.0 / 45.0]);
@@ -59,8 +59,8 @@ fn lia_by_hand() {
 
 #[test]
 fn lia_is_nowhere_more_aggressive_than_newreno() {
-    // 10 at 10 ms, 100 at 1 s: α/w_total = 100000/1100² = 0.0826. Times 100 that is over eight, and the limit
-    // is one.
+    // 10 packets at 10 ms, 100 at 1 s: α/w_total = 100000/1100² = 0.0826. For 100 packets, that is over
+    // eight, and the limit is one.
     let far = [path(10, 10, 0, 0), path(100, 1000, 0, 0)];
     assert_near(&increases::<Lia>(&far), &[100_000.0 / 121_000.0, 1.0]);
 }
@@ -78,8 +78,8 @@ fn olia_moves_traffic_to_better_paths() {
     // Rates 200 and 100; ℓ/rtt² favours the second path: α = ±1/(2·1).
     let two = [path(20, 100, 1000, 2000), path(10, 100, 3000, 0)];
     assert_near(&increases::<Olia>(&two), &[4.0 / 9.0 - 0.5, 1.0 / 9.0 + 0.5]);
-    // The longer of a path's two intervals counts, and the round-trip time is squared: 2000/100² against
-    // 999/70².
+    // The longer of a path's two intervals between losses counts, and the round-trip time is squared:
+    // 2000/100² is less than 999/70².
     let near = [path(20, 100, 2000, 0), path(14, 70, 0, 999)];
     assert_near(&increases::<Olia>(&near), &[0.25 - 0.5, 0.25 + 0.5]);
     let tied_quality = [path(20, 100, 4000, 0), path(10, 50, 1000, 0)];
@@ -196,8 +196,8 @@ fn avoiding<R: Rule>(packets: u64) -> Aimd<R> {
     controller
 }
 
-/// Returns the windows during slow start, losses, spurious losses and persistent congestion, without
-/// siblings.
+/// Returns the windows after each event of a connection without siblings: slow start, losses, spurious losses
+/// and persistent congestion.
 fn life<R: Rule>() -> Vec<u64> {
     let start = Start { now: Time::ZERO, window: 10_007, mtu: MTU, rtt: Duration::from_millis(100), seed: 0 };
     let mut controller: Aimd<R> = Aimd::new(&start);

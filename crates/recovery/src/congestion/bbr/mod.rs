@@ -1,8 +1,8 @@
 //! BBR version 3 (draft-ietf-ccwg-bbr). A model of the path, its bandwidth and round-trip time, determines
 //! the pacing rate and the window.
 //!
-//! `model` updates the model and `phase` the phase. This module derives the pacing rate and the window from
-//! both. Section numbers are those of draft-ietf-ccwg-bbr-02.
+//! The module `model` updates the model of the path, and `phase` the phase of the controller. This module
+//! derives the pacing rate and the window from both. Section numbers are those of draft-ietf-ccwg-bbr-02.
 
 mod model;
 mod phase;
@@ -61,7 +61,8 @@ pub struct Bbr {
     extra_acked_start: Time,
     extra_acked_delivered: u64,
 
-    /// Newest delivery samples, for the short-term bounds.
+    /// Largest delivery rate and largest number of delivered bytes of the current loss round, for the
+    /// short-term bounds.
     latest_bandwidth: u64,
     latest_inflight: u64,
     loss_round: Rounds,
@@ -149,9 +150,9 @@ impl Bbr {
         }
     }
 
-    /// Restarts the controller after an outage (§5.2.1, BBROnInit). Otherwise the bounds that the outage's
-    /// losses set, and the rates measured across it, would limit the window until probing raises them, which
-    /// random losses can prevent permanently. The window is that of §5.6.4.4.
+    /// Restarts the controller after an outage (§5.2.1, BBROnInit). Without a restart, the window would be
+    /// limited by bounds that the outage's losses set and by rates measured across the outage. Only probing
+    /// raises these, and random losses can prevent that permanently. The window is that of §5.6.4.4.
     fn restart(&mut self, now: Time, mtu: u64) {
         let window = MIN_PIPE_PACKETS * mtu;
         let fresh = Self::new(&Start { now, window, mtu, rtt: Duration::ZERO, seed: 0 });

@@ -145,8 +145,8 @@ fn losses_lower_the_short_term_bounds_until_the_next_probe() {
 fn what_was_in_flight_when_losses_became_too_many() {
     assert!(!too_high(2_000, 100_000));
     assert!(too_high(2_001, 100_000));
-    // 100 packets are in flight and the third is lost. Before it 99 packets were in flight and 2 lost, which
-    // is more than 2 % of 99.
+    // 100 packets are in flight and a third one is lost. Without it, 99 packets were in flight and 2 were
+    // lost, which is more than 2 % of 99.
     let packet = LostPacket {
         now: Time::ZERO,
         bytes: 1_000,
@@ -157,7 +157,8 @@ fn what_was_in_flight_when_losses_became_too_many() {
         mtu: MTU,
     };
     assert_eq!(inflight_at_loss(&packet), 99_000);
-    // The second of 100 packets is lost: 1980 − 1000 more bytes could be lost, out of 1000 sent.
+    // A second packet of 100 is lost. The threshold is 1980 of 99,000 bytes, and 1000 were lost. It is
+    // crossed with 1000 more bytes: 2000 of 100,000.
     assert_eq!(inflight_at_loss(&LostPacket { lost_since: 2_000, ..packet }), 100_000);
 }
 

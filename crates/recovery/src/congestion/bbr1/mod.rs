@@ -1,6 +1,6 @@
 //! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as Linux and picoquic used it for years.
 //! Pacing rate and window depend on the largest delivery rate of ten rounds and the smallest round-trip time
-//! of ten seconds. The response to losses is a parameter. Section numbers are those of the draft.
+//! of ten seconds. The response to losses is a type parameter. Section numbers are those of the draft.
 
 mod policer;
 
@@ -20,7 +20,7 @@ use crate::rate::{bytes_in, per_second};
 const UNIT: u64 = 1000;
 /// 2/ln 2: the smallest gain with which the delivery rate can double each round (§4.3.2.1, BBRHighGain).
 const HIGH_GAIN: u64 = 2885;
-/// Inverse of `HIGH_GAIN`. It drains the queue that Startup built in one round (§4.3.3).
+/// Inverse of `HIGH_GAIN`. With this gain, one round drains the queue that Startup built (§4.3.3).
 const DRAIN_GAIN: u64 = UNIT * UNIT / HIGH_GAIN;
 /// Pacing gains of ProbeBW, each for one minimum round-trip time (§4.3.4.1).
 const CYCLE: [u64; 8] = [1250, 750, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
@@ -51,7 +51,7 @@ pub trait LossResponse: Clone + Debug + Default + Send + Sync + 'static {
         false
     }
 
-    /// Returns the rate in bytes per second that takes the place of the measured bandwidth.
+    /// Returns the rate in bytes per second that replaces the measured bandwidth, if there is one.
     fn rate_limit(&self) -> Option<u64> {
         None
     }
@@ -65,7 +65,7 @@ impl LossResponse for Conserving {
     const CONSERVES: bool = true;
 }
 
-/// No response.
+/// No response to losses.
 #[derive(Clone, Debug, Default)]
 pub struct Blind;
 
@@ -73,7 +73,7 @@ impl LossResponse for Blind {
     const CONSERVES: bool = false;
 }
 
-/// Packet conservation, and detection of policers.
+/// Response with packet conservation and detection of policers.
 pub(super) type Policed = Policer;
 
 /// BBR version 1.
@@ -176,8 +176,8 @@ impl<L: LossResponse> Bbr1<L> {
         product.saturating_add(3 * self.quantum())
     }
 
-    /// Returns the number of bytes to send at once (§4.2.2): one or two packets on slow paths, one
-    /// millisecond's worth on fast ones.
+    /// Returns the number of bytes to send at once (§4.2.2): one or two packets on slow paths, and the bytes
+    /// of one millisecond on fast ones.
     fn quantum(&self) -> u64 {
         const SLOW: u64 = 150_000; // 1.2 Mbit/s
         const FAST: u64 = 3_000_000; // 24 Mbit/s
@@ -248,8 +248,8 @@ impl<L: LossResponse> Bbr1<L> {
         };
     }
 
-    /// Returns whether the phase is over. Probing continues until the higher rate was really tried; draining
-    /// ends when the queue is empty (§4.3.4.3).
+    /// Returns whether the phase is over. Probing lasts until the higher rate has filled the path or caused a
+    /// loss; draining ends early when the queue is empty (§4.3.4.3).
     fn is_phase_over(&self, ack: &Acked<'_>, lost: bool) -> bool {
         let is_full_length = ack.now - self.cycle_stamp > self.min_rtt;
         match self.state {
@@ -310,7 +310,8 @@ impl<L: LossResponse> Bbr1<L> {
         }
     }
 
-    /// Saves the window before it is reduced, unless it is already a reduced one (§4.2.3.4, BBRSaveCwnd).
+    /// Saves the window before it is reduced. If it is reduced already, the larger of the saved and the
+    /// current window is kept (§4.2.3.4, BBRSaveCwnd).
     fn save_window(&mut self) {
         let is_cut = self.conserving || self.state == State::ProbeRtt;
         self.prior_window = if is_cut { self.prior_window.max(self.window) } else { self.window };
@@ -400,8 +401,8 @@ impl<L: LossResponse> Controller for Bbr1<L> {
         }
     }
 
-    /// Reduces the window as TCP does after a retransmission timeout (§4.2.3.4). It is restored after a round
-    /// of conservation.
+    /// Reduces the window as TCP does after a retransmission timeout (§4.2.3.4). The window is restored after
+    /// a round of conservation.
     fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
         self.conserve(MIN_PIPE_PACKETS * mtu);
     }
@@ -419,7 +420,7 @@ impl<L: LossResponse> Controller for Bbr1<L> {
     }
 }
 
-/// Maximum over the last ten rounds with samples.
+/// Maximum over the ten rounds up to the newest round with a sample.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecentMax {
     /// Maxima of the rounds, indexed by round number modulo their count.

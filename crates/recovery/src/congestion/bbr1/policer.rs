@@ -1,8 +1,9 @@
 //! Detection of token-bucket policers for BBR version 1, as in Linux (`tcp_bbr.c`, “long-term bandwidth
 //! sampling”) and in the sender of the 2022 study.
 //!
-//! A policer drops what exceeds its rate. Two intervals in a row, each between losses, that lose much and
-//! deliver at nearly the same rate are taken for one. The sender then paces at that rate for a while.
+//! A policer drops packets that exceed its rate. The sender assumes a policer after two consecutive intervals
+//! between losses in which many bytes were lost and the delivery rates were nearly equal. It then paces at
+//! that rate for [`LIMITED_ROUNDS`] rounds.
 
 use anabranch_wire::Time;
 
@@ -13,11 +14,11 @@ use crate::rate::per_second;
 const MIN_ROUNDS: u32 = 4;
 /// Maximum length of an interval in rounds.
 pub(super) const MAX_ROUNDS: u32 = 4 * MIN_ROUNDS;
-/// Lost bytes for 256 delivered bytes from which an interval counts.
+/// Minimum number of lost bytes, for each 256 delivered bytes, with which an interval counts.
 const LOST_OF_256: u64 = 50;
-/// Two rates agree if they differ by at most an eighth of the first,
+/// Divisor of the earlier rate that gives the maximum difference of two rates that agree.
 const CLOSE_DIVISOR: u64 = 8;
-/// or by at most this many bytes per second.
+/// Difference, in bytes per second, up to which two rates agree in any case.
 const CLOSE_RATE: u64 = 500;
 /// Number of rounds in ProbeBW for which the rate of a policer is used.
 const LIMITED_ROUNDS: u32 = 48;
@@ -26,11 +27,11 @@ const LIMITED_ROUNDS: u32 = 48;
 #[derive(Clone, Debug, Default)]
 pub struct Policer {
     interval: Option<Interval>,
-    /// Rate of the interval before, in bytes per second.
+    /// Rate of the previous interval with many losses, in bytes per second.
     earlier_rate: Option<u64>,
-    /// Rate in bytes per second at which the policer is taken to deliver, if one was detected.
+    /// Assumed rate of the policer in bytes per second, if one was detected.
     limit: Option<u64>,
-    /// Rounds since `limit` was set.
+    /// Number of rounds in ProbeBW since `limit` was set.
     limited_rounds: u32,
     lost: u64,
     lost_since_ack: bool,
@@ -51,12 +52,12 @@ impl Policer {
             Some(Interval { start: ack.now, delivered: ack.delivered, lost: self.lost, rounds: 0 });
     }
 
-    /// Forgets all but the counter of lost bytes.
+    /// Resets everything but the counter of lost bytes.
     fn reset(&mut self) {
         *self = Self { lost: self.lost, ..Self::default() };
     }
 
-    /// Counts a round with a limit. Returns whether the limit was lifted.
+    /// Counts a round with a limit if `counts` is set. Returns whether the limit was lifted.
     fn age(&mut self, counts: bool) -> bool {
         self.limited_rounds += u32::from(counts);
         let is_over = self.limited_rounds >= LIMITED_ROUNDS;
@@ -66,7 +67,8 @@ impl Policer {
         is_over
     }
 
-    /// Ends `interval` if it lost enough, and compares its rate with that of the one before.
+    /// Ends `interval` if enough bytes were lost in it, and compares its rate with that of the previous
+    /// interval. Sets the limit if the rates agree.
     fn end(&mut self, interval: Interval, ack: &Acked<'_>) {
         let (lost, delivered) = (self.lost - interval.lost, ack.delivered - interval.delivered);
         let elapsed = ack.now - interval.start;

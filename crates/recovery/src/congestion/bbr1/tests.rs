@@ -267,7 +267,7 @@ fn a_loss_is_followed_by_a_round_in_which_sent_bytes_replace_delivered_ones() {
     path.lose();
     assert_eq!(path.bbr.window(), 50_000);
     assert_eq!(before.1, path.bbr.pacing_rate());
-    // Acknowledged before the round ends.
+    // An acknowledgment arrives before the round ends.
     path.bbr.rounds.start(path.delivered + 1);
     path.in_flight = (50_000, 47_000);
     path.step(ms(10), 50_000, false);
@@ -298,7 +298,7 @@ fn police(path: &mut Path<Policed>, rounds: u32, rate: u64) {
 fn two_intervals_of_the_same_rate_with_many_losses_are_a_policer() {
     let mut path = Path::<Policed>::converged(1, 1_000_000);
     police(&mut path, 9, 400_000);
-    // Rounds of 101 ms.
+    // The rate is measured over rounds of 101 ms.
     let rate = 400_000 * 100 / 101;
     assert_eq!(path.bbr.pacing_rate().map(|pace| pace.abs_diff(rate) < rate / 100), Some(true));
     for _ in 0..20 {
@@ -329,7 +329,7 @@ fn intervals_of_more_than_max_rounds_are_dropped() {
         let mut path = Path::<Policed>::converged(1, 1_000_000);
         police(&mut path, 5, 400_000);
         (0..quiet).for_each(|_| path.round(400_000));
-        // As many losses as would do for the whole interval.
+        // As many losses as the whole interval needs to count.
         (0..20 * MAX_ROUNDS).for_each(|_| path.lose());
         path.round(400_000);
         path.bbr.loss_response.rate_limit()
@@ -346,7 +346,7 @@ fn persistent_congestion_is_followed_by_a_round_of_conservation() {
     path.bbr.on_persistent_congestion(path.now, MTU);
     path.bbr.on_persistent_congestion(path.now, MTU);
     assert_eq!(path.bbr.window(), 4 * MTU);
-    // A late acknowledgment from before the event: sending replaces delivered bytes only.
+    // A packet sent before the event is acknowledged: bytes sent only replace delivered ones.
     path.in_flight = (9_000, 6_000);
     path.bbr.rounds.start(path.delivered + 1);
     path.step(ms(10), 30_000, false);

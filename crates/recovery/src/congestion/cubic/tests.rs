@@ -100,8 +100,8 @@ fn reduction_plateau_and_convex_growth() {
 fn short_round_trips_follow_reno() {
     let mut cubic = cubic(10);
     congestion(&mut cubic, Time::ZERO);
-    // K = cbrt(3/0.4) = 1.96 s. But W_est reaches 10 after 5.7 rounds of α = 9/17 packets, and then grows by
-    // one packet per round.
+    // K = cbrt(3/0.4) = 1.96 s. But W_est reaches 10 packets after 5.7 rounds of α = 9/17 packets, and then
+    // grows by one packet per round.
     rounds(&mut cubic, Time::ZERO, ms(10), 20);
     assert!((20_000..25_000).contains(&cubic.window()), "{}", cubic.window());
 }

@@ -1,5 +1,5 @@
-//! Counts a connection's packets as they are sent, acknowledged and lost, by an observer of the program's own:
-//! `cargo run --example observer`.
+//! Counts the packets of a connection that are sent, acknowledged and lost, with an observer that the program
+//! defines: `cargo run --example observer`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use anabranch::trace::{Frame, Frames, Observer, Time, TraceEvent};
 use anabranch::{Endpoint, Error, SelfSigned, VarInt, config};
 
-/// Bytes of the transfer.
+/// Length of the transfer in bytes.
 const LEN: usize = 1_000_000;
 
 /// Counts of one connection.
@@ -23,7 +23,7 @@ struct Counts {
 struct Counter(Arc<Counts>);
 
 impl Observer for Counter {
-    // Runs while the connection works: it counts and returns.
+    // The connection waits while this function runs, so it only counts.
     fn event(&mut self, time: Time, event: &TraceEvent<'_>) {
         match event {
             TraceEvent::PacketSent(packet) => {
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Error> {
 
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
     let counts = Arc::new(Counts::default());
-    // Called once for each connection that begins from now on.
+    // The function is called once for each connection that begins from now on.
     client.set_observer({
         let counts = Arc::clone(&counts);
         move |_| Box::new(Counter(Arc::clone(&counts)))

@@ -1,5 +1,6 @@
-//! Paths by a rule of the program's own (RFC 10069): `cargo run --example path_chooser`. Here the rule gives the
-//! loopback interface three paths and everything else none, so that it works on any host.
+//! Opens paths by a rule of the program ([`PathChooser`], RFC 10069): `cargo run --example path_chooser`. The
+//! rule gives the loopback interface three paths and every other interface none, so that the example works on
+//! any host.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,10 +11,11 @@ use anabranch::{
     TransportConfig, VarInt, config,
 };
 
-/// Paths on the loopback interface.
+/// Number of paths on the loopback interface.
 const PATHS: usize = 3;
 
-/// A laptop's chooser may ask its own settings here: metered networks last, a tunnel never.
+/// Chooser that gives paths to the loopback interface only. A chooser on a laptop could instead give metered
+/// networks a low preference and a VPN tunnel no path.
 #[derive(Debug)]
 struct LoopbackOnly;
 
@@ -38,10 +40,10 @@ async fn main() -> Result<(), Error> {
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
     let connection = client.connect_with(&client_config, address, "localhost")?.await?;
     let mut events = connection.path_events();
-    // The manager asks again whenever an interface or an address comes or goes.
+    // The path manager asks the chooser again whenever an interface or an address appears or disappears.
     connection.manage_paths(PathPolicy::default().choosing(Arc::new(LoopbackOnly)));
     let all_open = async {
-        // The first of them is the path that the connection began with.
+        // One of the paths is open already: the connection began with it.
         let mut open = 1;
         while open < PATHS {
             if let PathEvent::Opened { path } = events.next().await.ok_or("the connection has ended")? {

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Error> {
     // On Linux, all addresses of 127.0.0.0/8 belong to the loopback interface. `manage_paths` opens a path on
     // each interface of the host.
     let second = connection.open_path(IpAddr::from([127, 0, 0, 2]), None).await?;
-    // Pinned to the second path: no other path carries the note unless this one fails.
+    // The note is pinned to the second path: another path carries it only if the second one fails.
     let mut note = connection.open_uni().await?;
     note.set_route(Route::Only(second));
     note.write_all(b"thank you").await?;

@@ -1,13 +1,13 @@
-//! Clock of an endpoint: the only code that reads real time.
+//! Clock of an endpoint, from which the core gets the time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anabranch_wire::Time;
 use tokio::time::Instant;
 
-/// Clock that returns the core's [`Time`]: nanoseconds since the UNIX epoch. The system's clock is read once;
-/// from then on the monotonic clock counts, so that time never goes back. Counting from the UNIX epoch lets
-/// address tokens outlive a restart.
+/// Clock that returns the core's [`Time`]: nanoseconds since the UNIX epoch. It reads the system's clock when
+/// it is created, and adds the time that has passed on the monotonic clock since then, so that time never
+/// goes back. Counting from the UNIX epoch lets address tokens outlive a restart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Instant,

@@ -41,9 +41,9 @@ impl Endpoint {
         self.begin(config, reservation, server_name, &[address])
     }
 
-    /// Connects like [`Endpoint::connect_with`], but between the addresses of `candidate`. The connection
-    /// uses a separate socket, bound if necessary, while it stays at that local address. `remotes` are all
-    /// known addresses of the server.
+    /// Connects like [`Endpoint::connect_with`], but between the addresses of `candidate`. If `candidate` has
+    /// a local address, the connection uses a socket at that address for as long as it stays there; the
+    /// socket is bound if necessary. `remotes` are all known addresses of the server.
     pub(crate) fn connect_by(
         &self,
         config: &ClientConfig,

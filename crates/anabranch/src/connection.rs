@@ -31,9 +31,9 @@ impl Connecting {
         Self { connection: Some(Connection(ConnectionRef::new(connection))) }
     }
 
-    /// Uses the connection before the handshake is complete. A client then sends early data (0-RTT, RFC 9001
-    /// §4.6), which an attacker may replay. A server sends data to a client that is not authenticated yet
-    /// (0.5-RTT).
+    /// Returns the connection before the handshake is complete. A client then sends early data (0-RTT, RFC
+    /// 9001 §4.6), which an attacker may replay. A server sends data to a client that is not authenticated
+    /// yet (0.5-RTT).
     ///
     /// The second value resolves to whether the server accepted the early data. If it did not, stream data is
     /// sent again automatically once the handshake is complete.
@@ -74,7 +74,7 @@ impl Connecting {
         self.connection.as_ref().map_or(0, |connection| connection.0.with_state(received))
     }
 
-    /// Returns whether, since the last call, the host could not send a packet that the handshake needs.
+    /// Returns whether this host has failed to send a packet that the handshake needs since the last call.
     pub(crate) fn take_unreachable(&self) -> bool {
         let take = |state: &mut State| std::mem::take(&mut state.unreachable);
         self.connection.as_ref().is_some_and(|connection| connection.0.with_state(take))

@@ -50,7 +50,7 @@ pub(crate) struct State {
     /// `true` if a client had keys for early data when the connection began. The keys are discarded when the
     /// handshake is complete, which may be before the application asks for early data.
     pub(crate) offers_early_data: bool,
-    /// `true` once the host could not send a packet that the handshake needs.
+    /// `true` if this host has failed to send a packet that the handshake needs, until the flag is taken.
     pub(crate) unreachable: bool,
     /// `true` once the handshake has determined the application protocol and the server's name.
     pub(crate) handshake_data: bool,

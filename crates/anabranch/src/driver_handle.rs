@@ -69,7 +69,7 @@ impl DriverHandle {
         }
     }
 
-    /// Wakes the driver for any other change.
+    /// Wakes the driver because of a change that concerns no single connection.
     pub(crate) fn wake(&self) {
         let driver = lock(&self.todo).driver.take();
         if let Some(driver) = driver {
@@ -77,7 +77,8 @@ impl DriverHandle {
         }
     }
 
-    /// Moves the dirty connections into `dirty`, and stores the driver's waker for the next notification.
+    /// Moves the handles of connections that have changed into `dirty`, and stores the driver's waker for the
+    /// next notification.
     pub(crate) fn take_dirty(&self, dirty: &mut Vec<Handle>, driver: &Waker) {
         let mut todo = lock(&self.todo);
         dirty.append(&mut todo.dirty);
@@ -86,7 +87,8 @@ impl DriverHandle {
         }
     }
 
-    /// Returns a socket at `local`, bound if necessary, and the four-tuple of a path from there to `remote`.
+    /// Returns a socket at `local`, bound if necessary, and the four-tuple of a path from this socket to
+    /// `remote`.
     pub(crate) fn place(
         &self,
         local: &LocalAddress,

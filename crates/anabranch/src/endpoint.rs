@@ -145,7 +145,8 @@ impl Endpoint {
     }
 
     /// Returns the unused tokens that servers sent to this endpoint's clients (NEW_TOKEN), oldest first. If a
-    /// program stores them, its next run saves a round trip to servers that are busy or send Retry.
+    /// program stores them, its next run saves a round trip with servers that would otherwise validate its
+    /// address by a Retry packet.
     pub fn address_tokens(&self) -> Vec<AddressToken> {
         self.inner.driver.tokens().all()
     }

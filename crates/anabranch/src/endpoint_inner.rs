@@ -159,8 +159,9 @@ impl Table {
         Wanted { follower, ..wanted }
     }
 
-    /// Returns whether the task that follows the routing table may end. It found no connections when `begun`
-    /// connections had begun, so it may end if none has begun since.
+    /// Returns whether the task that follows the routing table may end, and then records its end. The task
+    /// found no connection when `begun` client connections had begun; it may end if no further one has begun
+    /// since.
     #[cfg(feature = "interfaces")]
     pub(crate) fn stop_following(&mut self, begun: u64) -> bool {
         let stops = self.begun == begun;

@@ -1,4 +1,4 @@
-//! Errors of connections, paths, streams and datagrams. Each variant names the party that caused it.
+//! Errors of endpoints, connections, paths, streams and datagrams.
 
 use std::io;
 use std::net::SocketAddr;
@@ -38,8 +38,9 @@ pub enum ConnectError {
     /// [`Endpoint::set_default_client_config`](crate::Endpoint::set_default_client_config) was not called.
     #[error("the endpoint has no client configuration")]
     NoClientConfig,
-    /// The endpoint's socket cannot send to this address: the address is IPv6 and the socket is IPv4, or the
-    /// port is 0.
+    /// The endpoint's socket cannot send to this address: the address is IPv6 and the socket is IPv4, the IP
+    /// address is unspecified, or the port is 0. The error also occurs if no connection ID is left for the
+    /// connection.
     #[error("the remote address {0} cannot be reached from the endpoint's socket")]
     InvalidRemoteAddress(SocketAddr),
     /// The local address of the connection cannot be bound.
@@ -51,7 +52,8 @@ pub enum ConnectError {
 }
 
 /// Reason why none of several attempts succeeded; see
-/// [`Endpoint::connect_any`](crate::Endpoint::connect_any). It is the error of the first attempt that failed.
+/// [`Endpoint::connect_any`](crate::Endpoint::connect_any). It is the error of the first attempt that failed
+/// for another reason than a missing route, or else of the last attempt.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttemptError {
@@ -81,7 +83,7 @@ pub enum ExportError {
     /// The handshake is not complete, so there are no secrets to export yet.
     #[error("the handshake is not complete")]
     HandshakeIncomplete,
-    /// TLS exports at most 255 hash lengths at once (RFC 8446 §7.5).
+    /// The output is too long: TLS exports at most 255 hash lengths at once (RFC 8446 §7.5).
     #[error("so many bytes cannot be exported at once")]
     TooLong,
     /// The connection has ended.

@@ -68,7 +68,7 @@ impl Incoming {
         Ok(Connecting::new(connection))
     }
 
-    /// Sends `response` to the client, and wakes the driver. The driver may have waited only for this client.
+    /// Sends `response` to the client, and wakes the driver, which may now be able to end.
     fn dealt_with(&self, response: Option<Response>) {
         self.endpoint.respond(response);
         self.endpoint.driver.wake();

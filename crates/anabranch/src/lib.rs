@@ -12,8 +12,8 @@
 //! the directory `QLOGDIR`.
 //!
 //! Events of connections and paths are reported to `tracing`, in spans `connection` and `path`. Targets begin
-//! with `anabranch::` (`endpoint`, `connection`, `path`, `http3`, `recovery`, `packet`). Without a subscriber
-//! this costs nothing.
+//! with `anabranch::` (`endpoint`, `connection`, `path`, `http3`, `recovery`, `packet`, `trace`). Without a
+//! subscriber this costs nothing.
 //!
 //! # Features
 //!
@@ -30,7 +30,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
-/// Compiles the programs of the project's README.
+/// Programs of the project's README, which are compiled as doc tests.
 #[cfg(all(doctest, feature = "http3", feature = "self-signed"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

@@ -80,8 +80,9 @@ struct Attempts {
 }
 
 impl Racing {
-    /// Uses the first attempt before its handshake is complete; see [`Connecting::into_0rtt`]. No other
-    /// attempt is started, since a server would process early data twice if it were sent twice.
+    /// Returns the connection of the first attempt before its handshake is complete; see
+    /// [`Connecting::into_0rtt`]. No other attempt is started, since a server would process early data twice
+    /// if it were sent twice.
     ///
     /// # Errors
     /// Returns `self` if this client stores no session of the server that allows early data.

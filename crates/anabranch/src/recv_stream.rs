@@ -180,8 +180,8 @@ impl RecvStream {
 
     /// Returns the next received piece, at most `max` bytes and at least one, even if earlier bytes are
     /// missing; `None` once every byte of the stream has been returned. No byte is returned twice. Of the
-    /// received pieces, the one with the lowest offset is returned first. For readers that can use a piece at
-    /// any offset: a lost packet then delays no other data.
+    /// received pieces, the one with the lowest offset is returned first. This function is for readers that
+    /// can use a piece at any offset: a lost packet then delays no other data.
     ///
     /// The peer gets flow control credit for each piece when it is returned. From the first call on, the
     /// stream can only be read in this way: every other function fails with

@@ -40,7 +40,7 @@ use crate::error::WriteError;
 /// # let client = Endpoint::client("127.0.0.1:0".parse()?)?;
 /// # let connection = client.connect_with(&config, address, "localhost")?.await?;
 /// let (mut send, mut recv) = connection.open_bi().await?;
-/// // Before other streams of the connection, and on this path as long as it works.
+/// // This stream is sent in turn with others, and on this path as long as the path works.
 /// send.set_priority(Priority::default());
 /// send.set_route(Route::Only(connection.paths()[0].id));
 /// send.write_all(b"a request").await?;

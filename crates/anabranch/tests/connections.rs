@@ -166,7 +166,7 @@ async fn no_protocol_in_common() {
     let ours = client.connect_with(&other, server.local_addr().unwrap(), "localhost").unwrap();
     let accepting = async { server.accept().await.unwrap().await };
     let (ours, theirs) = within(async { tokio::join!(ours, accepting) }).await;
-    // RFC 7301 §3.2: no_application_protocol, 120.
+    // The code is that of the alert no_application_protocol, 120 (RFC 7301 §3.2).
     let ConnectionError::PeerTransport(error) = ours.unwrap_err() else { panic!("not the server's doing") };
     assert_eq!(error.code, TransportErrorCode::crypto(120));
     assert!(matches!(theirs.unwrap_err(), ConnectionError::Transport(_)));
@@ -184,8 +184,8 @@ async fn clients_can_be_accepted_after_the_last_handle_is_gone() {
     echo(&ours.unwrap(), b"still there").await;
 }
 
-/// If the last handle of an endpoint is dropped, a client that is neither accepted nor refused keeps the
-/// endpoint and its port.
+/// If the last handle of an endpoint is dropped, the endpoint and its port stay open while a client is
+/// neither accepted nor refused.
 #[tokio::test]
 async fn dealing_with_the_last_client_ends_the_endpoint() {
     let (client, server) = Pair::new().endpoints();
@@ -424,7 +424,7 @@ async fn migrate(pair: &Pair, address: &str) {
         echo(&ours, &pattern(100_000)).await;
         assert!(Instant::now() < deadline, "no migration");
     }
-    // It stays there, although packets to the old socket may still arrive.
+    // The connection stays at the new address, although packets to the old socket may still arrive.
     for _ in 0..20 {
         echo(&ours, &pattern(100_000)).await;
         assert!(there(ours.local_address()) && there(Some(theirs.remote_address())));
@@ -474,7 +474,7 @@ async fn nobody_there_is_a_timeout() {
     assert!(matches!(within(connecting).await.unwrap_err(), ConnectionError::TimedOut(_)));
 }
 
-/// The error must come well before the handshake timeout, which is 30 s.
+/// The connection attempt must fail well before the handshake timeout, which is 30 s.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_closed_port_and_a_missing_way_are_told_at_once() {

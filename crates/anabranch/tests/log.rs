@@ -68,7 +68,7 @@ async fn play() {
     serving.await.unwrap();
 }
 
-/// The runs with different filters follow one another in one test.
+/// Tests all filters one after the other, because this file must contain a single test.
 #[test]
 fn connections_and_paths_are_told_in_their_spans() {
     assert_eq!(told("off"), [""; 0]);

@@ -153,7 +153,7 @@ async fn sockets_go_with_their_paths() {
         }
     };
     within(free).await;
-    // The same holds when the connection ends.
+    // The port becomes free when the connection ends, too.
     within(it.ours.open_path(bound, None)).await.unwrap();
     it.ours.close(VarInt::from_u32(0), b"");
     within(it.client.wait_idle()).await;

@@ -39,8 +39,8 @@ fn from(local: impl Into<IpAddr>, remote: SocketAddr) -> Candidate {
     Candidate::new(Some(LocalAddress::from(local.into())), remote)
 }
 
-/// Connects, and returns how long that took. The server ignores clients from the address `ignored`; the last
-/// value has the addresses of the ignored attempts.
+/// Connects. Returns both sides of the connection, the time that this took, and the addresses of the attempts
+/// that the server has ignored. The server ignores attempts from the IP address `ignored`.
 async fn race(
     pair: &Pair,
     client: &Endpoint,

@@ -238,7 +238,7 @@ async fn datagrams_can_be_turned_off() {
     assert_eq!(result, Err(SendDatagramError::UnsupportedByPeer));
 }
 
-/// If the reader pauses, so does the writer; both then continue together.
+/// The writer must wait while the reader pauses, and continues when the reader does.
 #[tokio::test]
 async fn flow_control_holds_a_writer_back() {
     let pair = connected(&Pair::new()).await;

@@ -16,7 +16,7 @@ use tokio::net::UdpSocket;
 /// Number of datagrams in a group whose order the link reverses.
 const GROUP: usize = 6;
 
-/// The link loses one in this many datagrams.
+/// Number of datagrams after which the link loses one, if it is large.
 const LOST: usize = 40;
 
 /// Length in bytes above which a datagram to the client carries stream data.
@@ -73,8 +73,8 @@ async fn over_link(transport: TransportConfig, version: Version) -> (Connection,
     (ours.unwrap(), theirs, [client, server])
 }
 
-/// Copies pieces to their offsets until the stream ends. Returns how many of them followed a piece with a
-/// higher offset.
+/// Copies pieces to their offsets until the stream ends. Returns the number of pieces that were read after a
+/// piece with a higher offset.
 async fn gather(stream: &mut RecvStream, into: &mut [u8], max: usize) -> usize {
     let (mut filled, mut highest, mut overtaken) = (vec![false; into.len()], 0, 0);
     while let Some(Chunk { offset, bytes, .. }) = stream.read_unordered(max).await.unwrap() {
@@ -115,7 +115,7 @@ async fn pieces_come_as_they_arrive_and_none_is_missing() {
     }
 }
 
-/// Bytes that were lent before are returned first. From then on the stream cannot be read in order.
+/// Bytes that were lent but not consumed are returned first. From then on the stream cannot be read in order.
 #[tokio::test]
 async fn reading_in_order_ends_where_the_other_begins() {
     let it = connected(&Pair::new()).await;

@@ -195,7 +195,8 @@ fn write_close(o: &mut Object<'_>, close: &ConnectionClose<'_>) {
     }
 }
 
-/// Writes the name of a transport error in qlog's spelling, or the code if there is no name.
+/// Writes the name of a transport error in qlog's spelling. If there is no name, writes `unknown` and the
+/// code.
 pub(crate) fn transport_error(o: &mut Object<'_>, key: &str, code: TransportErrorCode) {
     match (code.alert(), code.name()) {
         (Some(alert), _) => o.text(key, &format!("crypto_error_0x1{alert:02x}")),

@@ -135,7 +135,8 @@ impl Qlog {
         self
     }
 
-    /// Writes a record, unless the trace would exceed its limit.
+    /// Writes a record. If the trace would exceed its limit, writes a warning instead and ends the trace,
+    /// except for the record of the connection's end (`is_end`).
     fn record(&mut self, time: Time, is_end: bool, fill: impl FnOnce(&mut json::Object<'_>)) {
         if self.is_cut && !is_end {
             return;
@@ -278,7 +279,8 @@ fn write_header(out: &mut String, info: &TraceInfo) {
             o.object("vantage_point", |o| {
                 o.text("type", if info.side.is_client() { "client" } else { "server" });
             });
-            // Schemas of drafts are named by the draft's number (draft-ietf-quic-qlog-quic-events-12 §2.1).
+            // A draft's event schema has the draft's number in its name (draft-ietf-quic-qlog-quic-events-12
+            // §2.1).
             o.array("event_schemas", |a| {
                 a.text("urn:ietf:params:qlog:events:quic-12");
                 a.text("urn:ietf:params:qlog:events:http3-12");

@@ -238,8 +238,8 @@ fn records_are_a_json_text_sequence() {
     let (text, records) = trace(Side::Client, Clock::Unix);
     assert!(text.starts_with('\u{1e}'));
     assert_eq!(text.matches('\u{1e}').count(), records.len());
-    // RFC 7464 §2.2: a record separator precedes each text, and a line feed follows it. Here the texts
-    // contain neither.
+    // RFC 7464 §2.2: a record separator precedes each text, and a line feed follows it. The texts of this
+    // trace contain neither of these characters.
     assert!(
         text.split('\u{1e}')
             .skip(1)

@@ -31,7 +31,7 @@ impl Secret {
         expand_label(&prk, label, out);
     }
 
-    /// Derives the secret for `label`, which has the same length.
+    /// Derives the secret for `label`. It is as long as this secret.
     pub(crate) fn derive(&self, suite: Suite, label: &str) -> Self {
         let mut next = Self { bytes: [0; MAX_SECRET_LEN], len: self.len };
         self.expand_label(suite, label, &mut next.bytes[..self.len]);

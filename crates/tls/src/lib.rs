@@ -24,7 +24,7 @@
 //! let mut hello = Vec::new();
 //! client.write(&mut hello);
 //! server.read(&hello)?;
-//! // Its handshake continues in packets that are protected with these keys.
+//! // The server's handshake continues in packets that are protected with the returned keys.
 //! assert!(server.write(&mut Vec::new()).is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

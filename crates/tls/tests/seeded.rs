@@ -1,4 +1,5 @@
-//! Checks that sessions with seeded randomness and time give the same bytes again, as simulations require.
+//! Checks that sessions with the same seed and the same time produce the same bytes each time, as simulations
+//! require.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use anabranch_testkit::seeded::{Trust, seed_thread};

@@ -383,7 +383,8 @@ fn a_certificate_that_is_not_trusted_is_recognizable() {
         End::new(Session::client(&config.unwrap(), name, Vec::new()).unwrap())
     };
     let roots = |seed, name| Identity::new(seed, &[name]).unwrap().roots().unwrap();
-    // unknown_ca, then decrypt_error for a root with the same name but another key, then bad_certificate.
+    // The alerts are unknown_ca, decrypt_error for a root with the same name but another key, and
+    // bad_certificate.
     for (mut client, alert) in [
         (client(roots(8, "stranger.test"), NAME), 48),
         (client(roots(8, NAME), NAME), 51),
@@ -395,8 +396,8 @@ fn a_certificate_that_is_not_trusted_is_recognizable() {
     }
 }
 
-/// Checks that the configured clock decides, not the system clock. The certificate below expired at the
-/// beginning of 2024.
+/// Checks that the configured clock decides whether a certificate is valid, not the system clock. The
+/// certificate below expired at the beginning of 2024.
 #[test]
 fn certificates_are_judged_by_the_given_clock() {
     let pair = Pair::new();
@@ -614,7 +615,7 @@ fn resumption_can_be_turned_off() {
     }
 }
 
-/// Returns a rustls configuration of a server that a program has made by itself.
+/// Returns a server's rustls configuration, created without [`ServerConfig::builder`].
 fn server_of_rustls(trust: &Trust) -> rustls::ServerConfig {
     let builder =
         rustls::ServerConfig::builder_with_details(deterministic_provider(), Arc::clone(&trust.clock) as _)

@@ -92,7 +92,8 @@ impl From<VarInt> for TransportErrorCode {
 }
 
 impl From<TransportErrorCode> for VarInt {
-    /// Returns the code as frames carry it; INTERNAL_ERROR for one that no frame can.
+    /// Returns the code as frames carry it; INTERNAL_ERROR for a code above 2^62 - 1, which no frame can
+    /// carry.
     fn from(code: TransportErrorCode) -> Self {
         Self::try_from(code.0).unwrap_or(Self::from_u32(TransportErrorCode::INTERNAL_ERROR.0 as u32))
     }

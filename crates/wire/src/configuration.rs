@@ -15,7 +15,8 @@ use core::fmt;
 ///   as a value for an `Option`;
 /// - `lend`: the getter returns a reference to the type after `=>`, and the setter accepts everything that
 ///   converts into the setting's type;
-/// - `option`: the setting is an `Option` of the type, and the getter returns an `Option` of a reference.
+/// - `option`: the setting is an `Option` of the type, and the getter returns an `Option` of a reference;
+/// - `inner`: the setting has neither getter nor setter.
 ///
 /// If `new(argument: Type)` precedes the settings, the configuration has a constructor with these arguments
 /// instead of [`Default`].

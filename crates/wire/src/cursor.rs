@@ -1,4 +1,5 @@
-//! Cursors over a packet's payload. Each frame lists its fields once for both directions.
+//! Cursors that read and write a packet's payload, front to back or back to front. Each frame can therefore
+//! list its fields once for both directions.
 
 use crate::varint::{MAX_VARINT, VarInt, varint_len};
 
@@ -11,11 +12,11 @@ pub enum Direction {
     Backward,
 }
 
-/// The input ends inside a field.
+/// Error for an input that ends inside a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// The output has no room for the whole frame; nothing was written.
+/// Error for an output without room for the whole frame; nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -125,20 +126,21 @@ impl<'a> Reader<'a> {
         self.varint_here()
     }
 
-    /// Reads a varint as a value of its own type: no field carries more.
+    /// Reads a varint as a [`VarInt`], which can hold every varint.
     #[inline]
     pub(crate) fn var_int(&mut self) -> Result<VarInt, Malformed> {
         self.varint().map(VarInt)
     }
 
-    /// Reads a varint. If the direction is known at compile time, inlining removes the other branch.
+    /// Reads a varint. If the direction is known at compile time, inlining removes the code for the other
+    /// direction.
     #[inline(always)]
     pub(crate) fn varint_here(&mut self) -> Result<u64, Malformed> {
         match self.direction {
             Direction::Forward => {
                 let (first, rest) = self.rest.split_first().ok_or(Malformed)?;
                 let log2_len = first >> 6;
-                // Most numbers are small.
+                // Most varints have only one byte.
                 if log2_len == 0 {
                     self.rest = rest;
                     return Ok(u64::from(*first));
@@ -246,7 +248,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Moves the bytes written after the first `before` bytes to the front.
+    /// Moves the bytes that were written after the first `before` bytes in front of these.
     #[inline]
     pub fn lead(&mut self, before: usize) {
         self.buf[..self.len].rotate_left(before);

@@ -131,11 +131,12 @@ macro_rules! custom {
 }
 
 /// Defines the choice of an algorithm, with names for command lines and plans: the algorithms of
-/// `$algorithm`'s own crate, and `Custom` for one of the program. Parsing any other name returns `$unknown`.
+/// `$algorithm`'s own crate, and `Custom` for an algorithm that the program supplies. Parsing any other name
+/// returns `$unknown`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! algorithms {
-    // An entry has a condition exactly if it is for research.
+    // An entry has a `cfg` condition exactly if its algorithm is only for research.
     (@research) => { false };
     (@research $cfg:meta) => { true };
     (

@@ -6,7 +6,7 @@ use core::time::Duration;
 /// Instant, in nanoseconds since an epoch that the driver chooses and never changes.
 ///
 /// The core never reads a clock; the caller passes a `Time` to every entry point. A simulator can therefore
-/// run years in seconds, and the same inputs give the same outputs.
+/// simulate years in seconds, and the same inputs give the same outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 

@@ -1,10 +1,10 @@
 //! The task that moves datagrams between the sockets and the connections of one endpoint.
 //!
 //! Each turn takes the connections that the application has changed, receives datagrams, expires timers, and
-//! then drains every connection that these steps affected. Draining a connection means to send its packets,
-//! to handle its events, to forward events for the router, and to set its next deadline. A turn takes long if
-//! many connections have much to send. The clock is therefore read again for each connection, and after
-//! `SENDING` the remaining connections wait for the next turn.
+//! then processes every connection that these steps affected: it sends the connection's packets, handles its
+//! events, forwards its events for the router, and sets its next deadline. A turn takes long if many
+//! connections have much to send. The clock is therefore read again for each connection, and after `SENDING`
+//! the remaining connections wait for the next turn.
 
 mod receive;
 mod send;
@@ -40,11 +40,11 @@ const TURNS: usize = 16;
 /// Time that a turn may spend sending before it receives again. While acknowledgments wait to be read,
 /// measured round-trip times are too long.
 const SENDING: Duration = Duration::from_millis(1);
-/// Interval at which a connection's deadlines are checked while its socket is full. The connection could
-/// hardly send, but it may have to end.
+/// Minimum time between two checks of a connection's deadlines while the sockets of all its paths are full.
+/// Such a connection cannot send, but its idle timeout may expire.
 const BLOCKED_INTERVAL: Duration = Duration::from_millis(10);
-/// Interval for the same check if only some of its paths' sockets are full: other paths may have to send on
-/// time.
+/// Minimum time between two checks of a connection's deadlines while the sockets of only some of its paths
+/// are full: its other paths may have to send on time.
 const PARTLY_BLOCKED_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Task that drives one endpoint until its last handle and its last connection are gone.
@@ -56,7 +56,7 @@ pub(crate) struct Driver {
     sender: Sender,
     timers: Timers,
     sleep: Pin<Box<Sleep>>,
-    /// Connections to be drained, in order.
+    /// Connections to be processed, in order.
     queue: VecDeque<Arc<ConnectionInner>>,
     dirty: Vec<Handle>,
     woken: Vec<Waker>,
@@ -156,7 +156,8 @@ impl Driver {
         }
         let unheard = self.sockets.iter().filter(|socket| wanted.listener && !socket.set_listened_to(true));
         for socket in unheard {
-            // Enabled before anything is sent: the system does not store messages that arrive earlier.
+            // Reports are enabled before anything is sent, because the system discards ICMP messages that
+            // arrive earlier.
             socket.report_errors(true);
             tokio::spawn(refusals::listen(Arc::downgrade(&self.endpoint), Arc::clone(socket)));
         }
@@ -193,8 +194,9 @@ impl Driver {
         }
     }
 
-    /// Drains the connections in the queue. For fairness, a connection with much to send continues in the
-    /// next turn. Returns whether some have more to send.
+    /// Processes the connections in the queue: sends their packets, handles their events, and sets their
+    /// deadlines. For fairness, a connection with much to send continues in the next turn. Returns whether
+    /// some have more to send.
     fn drain(&mut self, cx: &mut Context<'_>) -> bool {
         let mut more = false;
         let until = self.endpoint.driver.now() + SENDING;
@@ -206,7 +208,8 @@ impl Driver {
             }
             let Some(connection) = self.queue.pop_front() else { break };
             connection.set_queued(false);
-            // HTTP/3 responses to these events leave together with the packets that are sent now.
+            // The events are handled before sending, so that HTTP/3 responses to them leave together with the
+            // packets that are sent now.
             connection.with_state(|state| {
                 state.session.is_some() && state.take_events(&connection.driver, &mut self.woken)
             });
@@ -223,7 +226,8 @@ impl Driver {
             };
             self.finish_turn(&connection, now + patience);
         }
-        // Flushed once more, so that a socket that has just become full wakes the task when it has room.
+        // Flushing once more registers this task with a socket that has just become full, so that the task is
+        // woken when the socket has room.
         more | (self.sender.flush(cx) && !self.queue.is_empty())
     }
 
@@ -318,7 +322,7 @@ impl Future for Driver {
                 return Poll::Pending;
             }
         }
-        // There is more to do, after other tasks have run.
+        // There is more to do, but other tasks run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }

@@ -1,4 +1,4 @@
-//! Receiving: datagrams from the sockets to the connections.
+//! Receives datagrams from the sockets, and passes them to the connections.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ enum Step {
 }
 
 impl Driver {
-    /// Receives as much as a turn allows. Returns whether there may be more.
+    /// Receives as many datagrams as a turn allows. Returns whether more may be waiting.
     pub(super) fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> io::Result<bool> {
         let mut more = false;
         for i in 0..self.sockets.len() {
@@ -35,7 +35,7 @@ impl Driver {
                 match socket.poll_receive(cx, &mut self.received) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(error)) if i == 0 => return Err(error),
-                    // If a further socket fails, only the paths on it fall silent.
+                    // If another socket than the endpoint's own fails, only its paths receive nothing more.
                     Poll::Ready(Err(_)) | Poll::Pending => break,
                 }
                 self.deliver(now);
@@ -49,7 +49,8 @@ impl Driver {
     /// under one lock.
     fn deliver(&mut self, now: Time) {
         let endpoint = Arc::clone(&self.endpoint);
-        // The batch lends its memory to the datagrams while other parts of the driver are in use.
+        // The batch is moved out of `self`, because the datagrams borrow it while other parts of the driver
+        // are in use.
         let mut received = std::mem::take(&mut self.received);
         let mut datagrams: Vec<Datagram<'_>> = received.datagrams().collect();
         let steps: Vec<Step> = {

@@ -1,4 +1,4 @@
-//! Sending: packets from the connections to the sockets.
+//! Sends the packets of the connections on the sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub(super) enum Turn {
     Blocked,
 }
 
-/// Sender of batches. If a socket is full, the rest of its batch is kept until it has room, and does not
-/// delay other sockets.
+/// Sender of batches. If a socket is full, the rest of its batch is kept until the socket has room. Other
+/// sockets are not delayed.
 #[derive(Default)]
 pub(super) struct Sender {
     outlets: Vec<Outlet>,
@@ -85,7 +85,8 @@ impl Sender {
         let before = self.held;
         for at in 0..self.outlets.len() {
             while let Some(batch) = self.outlets[at].held.take() {
-                // An error here is one of the socket itself. Receiving meets it, too, and reports it.
+                // An error of the socket itself is ignored here, because receiving on the socket reports it,
+                // too.
                 if self.outlets[at].socket.poll_writable(cx).is_pending() {
                     self.outlets[at].held = Some(batch);
                     break;
@@ -99,7 +100,8 @@ impl Sender {
 
     /// Sends the pending packets of `connection`, as far as its turn allows.
     pub(super) fn send_from(&mut self, connection: &ConnectionInner, now: Time) -> Turn {
-        // The kernel may withdraw segmentation offload when an interface turns out not to support it.
+        // The limit is read again each time, because segmentation offload is switched off when an interface
+        // turns out not to support it.
         self.segments = self.outlets.iter().map(|outlet| outlet.socket.max_segments()).max().unwrap_or(1);
         let mut held = SocketBlock::Nothing;
         for _ in 0..BATCHES {
@@ -123,8 +125,8 @@ impl Sender {
             };
             let at = self.outlet_for(transmit.tuple.local);
             if self.outlets[at].held.is_some() {
-                // A probe from a local address that no path uses yet is dropped, as if the network had lost
-                // it.
+                // The socket is full, and paths with full sockets have been excluded, so this is a probe from
+                // a local address that no path uses yet. It is dropped, as if the network had lost it.
                 self.spare = Some(buffer);
                 continue;
             }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anabranch_wire::Time;
 
-/// Minimum delay of a turn that counts as sleep of this host or process: no machine is that busy.
+/// Minimum delay of a turn that counts as sleep of this host or process. Load alone does not delay a turn so
+/// long.
 const ASLEEP: Duration = Duration::from_secs(2);
 
 /// Detector of sleep. It compares two clocks at the beginning of each turn.

@@ -28,7 +28,8 @@ struct Streaming {
     /// Number of bytes still to be received, if known.
     left: Option<u64>,
     pace: Option<Pace>,
-    /// Server: the client waits for a 100 (Continue) response before it sends content (RFC 9110 §10.1.1).
+    /// `true` on a server if the client waits for a 100 (Continue) response before it sends content (RFC 9110
+    /// §10.1.1).
     expects_continue: bool,
     /// `true` once everything has been read, including trailers.
     read: bool,
@@ -110,7 +111,7 @@ impl Streaming {
         self.poll(cx, |half, cx| half.poll_read_chunk(cx, max), Bytes::len)
     }
 
-    /// Reads, and updates the remaining length and the minimum rate check.
+    /// Calls `read`, and updates the remaining length and the check of the minimum rate.
     fn poll<R>(
         &mut self,
         cx: &mut Context<'_>,

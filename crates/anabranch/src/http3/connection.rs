@@ -180,7 +180,8 @@ impl Connection {
         }
     }
 
-    /// Appends up to `max` requests, at least one. Returns the information about their arrival.
+    /// Appends up to `max` requests to `accepted`, and returns the information about their arrival. Pending
+    /// while no request has arrived.
     pub(super) fn poll_accept(
         &self,
         cx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! Errors of requests. Each variant names the party that caused it.
+//! Errors of HTTP/3 requests and connections.
 
 use std::io;
 
@@ -46,7 +46,7 @@ pub enum Error {
     /// The peer reset the stream (RESET_STREAM).
     #[error("reset by the peer: {0}")]
     Reset(Code),
-    /// The peer stopped the stream (STOP_SENDING): it does not read the rest.
+    /// The peer stopped the stream (STOP_SENDING): it will not read the rest of the message.
     #[error("stopped by the peer: {0}")]
     Stopped(Code),
     /// The peer's message is malformed; its stream was closed with this code.

@@ -66,7 +66,8 @@ impl Exchange {
         waiting.for_each(Waker::wake);
     }
 
-    /// Waits until the peer stops reading this endpoint's data, or until the connection ends.
+    /// Returns ready with the reason once nothing more can be sent, for instance because the peer has stopped
+    /// the stream or the connection has ended.
     pub(super) fn poll_refused(&self, cx: &Context<'_>) -> Poll<Error> {
         let poll = self.poll(
             |access, id| Err::<Infallible, _>(access.session.write_end(id).and_then(write_error)),

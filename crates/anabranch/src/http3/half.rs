@@ -1,4 +1,4 @@
-//! State that both halves of a request share.
+//! State of one half of a request.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use anabranch_http3::Code;
 use super::datagrams::Datagrams;
 use super::exchange::Exchange;
 
-/// Hold of one half on its request.
+/// Reference of one half to its request, and the state of that half.
 #[derive(Debug)]
 pub(super) struct Half {
     pub(super) exchange: Arc<Exchange>,
@@ -30,8 +30,8 @@ impl Half {
         Datagrams::new(Arc::clone(&self.exchange))
     }
 
-    /// Returns the code that ends this half's direction if the half is dropped now, on a server `of_server`; `None`
-    /// if the direction has ended.
+    /// Returns the error code with which this half's direction must end if the half is dropped now; `None` if
+    /// the direction has ended. The code is `of_server` on a server and H3_REQUEST_CANCELLED on a client.
     pub(super) fn code_of_drop(&self, of_server: Code) -> Option<Code> {
         (!self.is_over).then_some(if self.is_server { of_server } else { Code::REQUEST_CANCELLED })
     }

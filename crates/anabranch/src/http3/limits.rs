@@ -22,8 +22,9 @@ configuration! {
         copy max_connections, with_max_connections: usize = 65_536;
         /// Maximum number of requests of one connection that are processed at the same time; others wait.
         copy max_handlers, with_max_handlers: usize = 128;
-        /// Maximum time that a connection may be without a request, including its handshake, before it is
-        /// closed. A request counts until its response has been sent.
+        /// Maximum time that a connection may be idle, including its handshake, before it is closed. A
+        /// connection is idle while no request is processed and the client acknowledges no further data of
+        /// responses.
         copy idle_timeout, with_idle_timeout: Duration = Duration::from_secs(60);
         /// Maximum time from the opening of a request's stream to the end of its header section. Time in
         /// which the connection delivers data at `min_rate` does not count.
@@ -50,7 +51,8 @@ configuration! {
 mod tests {
     use super::*;
 
-    /// No client is blamed for a dead link that its connection survives.
+    /// Checks that the transport's idle timeout expires before any limit, so that no client is blamed for a
+    /// dead link.
     #[test]
     fn a_dead_link_is_given_up_by_the_transport_first() {
         let survives = anabranch_transport::TransportConfig::default().max_idle_timeout().unwrap_or_default();

@@ -22,7 +22,7 @@ pub(super) struct Pace {
     timer: Option<Pin<Box<Sleep>>>,
     /// Number of bytes that the connection had received at the last check.
     seen: Option<u64>,
-    /// Number of bytes of this request among those received since the last check.
+    /// Number of bytes of this request among those that the connection has received since the last check.
     own: u64,
 }
 
@@ -51,8 +51,8 @@ impl Pace {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let mut deadline = since + self.patience;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        // A timer that was set for an earlier wait may expire too early. It is reset only then, because that
-        // is rare and waits are frequent.
+        // The timer may have been set for an earlier wait, and may then expire too early. It is reset only
+        // when this happens, because it is rare and waits are frequent.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if now >= deadline {

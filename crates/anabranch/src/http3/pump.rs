@@ -24,7 +24,8 @@ impl Pump {
         Self { piece, stall }
     }
 
-    /// Sends as much of `body` as there is room for. Ready when its end has been sent, or on an error.
+    /// Sends as much of `body` as there is room for. Returns ready when the body's end has been sent, or on
+    /// an error.
     pub(super) fn poll<B>(
         &mut self,
         cx: &mut Context<'_>,
@@ -45,7 +46,7 @@ impl Pump {
             }
             let frame = match body.as_mut().poll_frame(cx) {
                 Poll::Ready(frame) => frame,
-                // If the peer has stopped the stream, the producer of the body is informed at once.
+                // If the peer has stopped the stream, sending ends at once, without waiting for the body.
                 Poll::Pending => return send.poll_stopped(cx).map(Err),
             };
             match frame.map(|frame| frame.map(Frame::into_data)) {

@@ -143,7 +143,8 @@ impl RecvHalf {
     pub(super) fn send_continue(&self) {
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.status = StatusCode::CONTINUE;
-        // If this fails, the client is gone, or sends the body after a while anyway.
+        // A failure is ignored: either the client is gone, or it sends the body after a while without this
+        // response.
         let _ = self
             .half
             .exchange

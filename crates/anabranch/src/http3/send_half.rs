@@ -131,7 +131,8 @@ impl SendHalf {
         self.half.exchange.poll_refused(cx)
     }
 
-    /// Returns the progress of sending, for tasks that wait for room; `None` if there is nothing to wait for.
+    /// Returns the progress of sending, for tasks that wait for room; `None` if the stream is closed for
+    /// writing.
     pub(super) fn standing(&self) -> Option<Standing> {
         self.half.exchange.with_session(|access, id| {
             let streams = access.core.streams();

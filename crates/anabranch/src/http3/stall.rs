@@ -1,4 +1,5 @@
-//! Detection of clients that read nothing of a response, and the memory of all such responses.
+//! Detection of clients that read nothing of a response, and the limit on the memory that all such responses
+//! hold.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -95,7 +96,7 @@ pub(super) struct Stall {
     /// `true` while the response waits for room.
     waiting: bool,
     seen: Option<Standing>,
-    /// Start of the time without progress, as far as known.
+    /// Time of the last check that found progress, or else of the beginning of the wait.
     since: Instant,
     entry: Option<(Instant, u64)>,
     evicted: Arc<AtomicBool>,
@@ -123,8 +124,8 @@ impl Stall {
     }
 
     /// Returns ready when the response must be reset. The caller polls this while it waits for room.
-    /// `standing` returns the progress of sending, or `None` if there is nothing to wait for. `piece` is the
-    /// number of further bytes that wait to be sent.
+    /// `standing` returns the progress of sending, or `None` if the stream is closed for writing. `piece` is
+    /// the number of further bytes that wait to be sent.
     pub(super) fn poll_exhausted(
         &mut self,
         cx: &mut Context<'_>,

@@ -8,14 +8,15 @@
 //! | `anabranch::http3` | requests and responses |
 //! | `anabranch::recovery` | timers, loss, congestion control, datagram sizes |
 //! | `anabranch::packet` | each packet |
+//! | `anabranch::trace` | traces that cannot be written any more |
 //!
 //! Events of general interest are at `INFO` (a failing path: `WARN`), decisions and the handshake's steps at
 //! `DEBUG`, single packets at `TRACE`. Events belong to a span `connection` (`id`, `side`, `peer`). Events of
 //! a path belong to a span `path` inside it (`id`, `local`, `remote`). Spans are at `ERROR`, so that they
 //! exist at every level of events.
 //!
-//! Most events are derived from events that the core reports anyway; a connection has few of these. Packets
-//! are reported by an [`Observer`]. It is installed only for connections that begin while a subscriber has
+//! Most events are derived from the few events that the core reports for each connection anyway. Packets are
+//! reported by an [`Observer`], which is installed only for connections that begin while a subscriber has
 //! enabled its targets.
 
 mod observer;
@@ -102,7 +103,8 @@ impl Log {
         PacketLog::new(&self.span).map(|log| -> Box<dyn Observer> { Box::new(log) })
     }
 
-    /// Returns the span of a path that the core has, or had until now.
+    /// Returns the span of a path. If the core no longer has the path, returns the path's last span, or else
+    /// the connection's.
     pub(crate) fn path(&mut self, core: &Connection, id: PathId) -> Span {
         if is_off() {
             return Span::none();
@@ -167,8 +169,8 @@ impl Log {
             | Event::PathChanged { path, .. }
             | Event::PathState { path, .. }
             | Event::PathAbandoned { path, .. } => self.path_event(core, *path, event),
-            // There may be thousands of stream events a second, and applications observe them themselves. The end
-            // is logged by `end`, together with all other reasons for which a connection ends.
+            // Stream events are not logged: there may be thousands of them a second, and applications observe
+            // them themselves. The end of the connection is logged by `end`, whatever its reason.
             _ => {}
         }
     }

@@ -10,10 +10,10 @@ use super::{LocalAddress, PathStatus, unspecified_for};
 
 impl PathPolicy {
     /// Returns the candidates that the policy allows on the host's present interfaces, for a server with the
-    /// addresses `remotes`, most preferred first. A connection that begins on one of them has its first path
-    /// where the policy wants one. If the policy names no interfaces, the system's own choice comes first. If
-    /// no interface that it names can be used, there are no candidates; [`PathPolicy::survey`] reports the
-    /// reason.
+    /// addresses `remotes`, most preferred first. If the policy has rules, the first path of a connection
+    /// that begins on a candidate is one that the policy allows. If it has no rules, candidates with local
+    /// addresses of the system's choice come first, whatever their interface. If no interface that the rules
+    /// name can be used, there are no candidates; [`PathPolicy::survey`] reports the reason.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
@@ -60,8 +60,8 @@ impl PathPolicy {
         in_turn(candidates)
     }
 
-    /// Returns the origins that the policy allows: interfaces with one address of each family, and addresses
-    /// that a rule names itself.
+    /// Returns the origins that the policy allows: each interface with one address of each family, and each
+    /// address that a rule names individually.
     pub(super) fn usable(&self, interfaces: &[Interface]) -> Vec<Origin> {
         let mut usable: Vec<Origin> = Vec::new();
         for interface in interfaces {
@@ -106,7 +106,7 @@ impl PathPolicy {
 /// Interface, and addresses on it at which paths may begin.
 pub(super) struct Origin {
     pub(super) interface: String,
-    /// One address for each family.
+    /// Addresses, at most one of each family.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) usage: Usage,
 }

@@ -1,4 +1,4 @@
-//! Opening of a path: its socket, and the call to the core.
+//! Beginning to open a path: taking a socket for it, and calling the core.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

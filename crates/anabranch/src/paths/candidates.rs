@@ -1,9 +1,9 @@
 //! Pairs of a local address and a server's address, in the order in which a new connection tries them (RFC
 //! 8305).
 //!
-//! Each candidate shares as little as possible with those before it: interface, server address and address
-//! family. Whichever of these is broken, the second attempt may then succeed. RFC 8305 §4 does the same for
-//! address families.
+//! Each candidate shares as few properties as possible with those before it: interface, local address, server
+//! address and address family. Whichever of these is broken, the second attempt may then succeed. RFC 8305 §4
+//! does the same for address families.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ pub(super) const MAX_REMOTES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Local address; `None` leaves it to the system.
+    /// Local address; `None` if the system chooses it.
     pub local: Option<LocalAddress>,
     /// The server's address.
     pub remote: SocketAddr,
@@ -30,7 +30,7 @@ impl From<SocketAddr> for Candidate {
 }
 
 impl Candidate {
-    /// Creates a candidate; without a local address the system chooses one.
+    /// Creates a candidate. Without a local address, the system chooses one.
     pub const fn new(local: Option<LocalAddress>, remote: SocketAddr) -> Self {
         Self { local, remote }
     }

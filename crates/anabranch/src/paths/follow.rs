@@ -28,7 +28,7 @@ pub(crate) async fn follow(endpoint: Weak<EndpointInner>, wake: Arc<Notify>) {
             () = wake.notified() => {}
         }
         let Some(endpoint) = endpoint.upgrade() else { return };
-        // The driver detects that the host was asleep.
+        // The driver detects in its next turn whether the host was asleep.
         endpoint.driver.wake();
         let (begun, connections) = endpoint.census();
         let connections: Vec<_> = connections

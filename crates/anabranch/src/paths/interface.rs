@@ -8,7 +8,7 @@ pub(super) struct Interface {
     pub(super) name: String,
     /// Its addresses; none while it is down.
     pub(super) addresses: Vec<IpAddr>,
-    /// Its addresses while it is down, from which nothing can be sent.
+    /// Its addresses while it is down, from which nothing can be sent; none while it is up.
     pub(super) idle_addresses: Vec<IpAddr>,
     pub(super) is_up: bool,
 }

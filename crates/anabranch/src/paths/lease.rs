@@ -29,7 +29,7 @@ impl Leases {
         self.0.push((path, lease));
     }
 
-    /// Drops the leases of paths that no longer exist. Returns whether there were any.
+    /// Drops the leases of paths that no longer exist. Returns whether any lease was dropped.
     pub(crate) fn release(&mut self, exists: impl Fn(PathId) -> bool) -> bool {
         let before = self.0.len();
         self.0.retain(|(path, _)| exists(*path));

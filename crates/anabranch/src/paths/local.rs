@@ -14,10 +14,10 @@ pub struct LocalAddress {
     /// The port. With 0 the path gets a new socket on a port that the system chooses.
     pub port: u16,
     /// Interface through which packets are sent, regardless of the routing table, if the system supports this
-    /// (Linux). An interface that does not exist is an error. If the system does not permit the choice (Linux
-    /// before 5.7), the routing table decides by the source address, unless `strict` is set.
+    /// (Linux). Binding the address fails if the interface does not exist. If the system does not permit the
+    /// choice (Linux before 5.7), the routing table decides by the source address, unless `strict` is set.
     pub interface: Option<String>,
-    /// `true` if it is an error that the system does not permit the choice of the interface.
+    /// `true` if binding the address fails when the system does not permit the choice of the interface.
     pub strict: bool,
 }
 
@@ -41,7 +41,7 @@ impl LocalAddress {
         self
     }
 
-    /// Makes it an error if packets cannot be restricted to the interface.
+    /// Makes binding the address fail if packets cannot be restricted to the interface.
     #[must_use]
     pub fn strictly(mut self) -> Self {
         self.strict = true;
@@ -54,7 +54,7 @@ impl LocalAddress {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(interface) = &self.interface {
             match socket.bind_device(Some(interface.as_bytes())) {
-                // The interface then depends on the source address: most hosts route by it.
+                // Most hosts then choose the interface by the source address.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.strict => {}
                 bound => bound?,
             }

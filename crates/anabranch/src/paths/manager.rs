@@ -77,7 +77,7 @@ async fn run(
     if confirmed(&connection).await.is_err() || !connection.with_state(|state| state.core.is_multipath()) {
         return;
     }
-    // With a manager, the routing table decides only where the connection begins.
+    // While a manager runs, the routing table moves the last path only if the path's address is gone.
     connection.update(|state| state.paths.roaming.iter_mut().for_each(|roaming| roaming.is_managed = true));
     let mut watch = InterfaceChanges::new();
     let mut manager = Manager { plan: Plan::new(policy), connection };

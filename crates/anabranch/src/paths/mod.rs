@@ -192,8 +192,8 @@ impl Connection {
         self.0.with_state(|state| state.core.server_addresses())
     }
 
-    /// Server: announces to the client that the server can also be reached at `address`, and whether that
-    /// address is preferred. See also
+    /// Announces to the client that the server can also be reached at `address`, and whether that address is
+    /// preferred; for servers. See also
     /// [`ServerConfig::alternative_addresses`](crate::ServerConfig::alternative_addresses).
     ///
     /// # Errors
@@ -202,7 +202,7 @@ impl Connection {
         self.0.update(|state| state.core.announce_address(address, preferred))
     }
 
-    /// Server: withdraws an announced address. Clients should stop using it.
+    /// Withdraws an announced address, which clients should stop using; for servers.
     ///
     /// # Errors
     /// Fails if the address was not announced.
@@ -210,7 +210,7 @@ impl Connection {
         self.0.update(|state| state.core.withdraw_address(address))
     }
 
-    /// Returns the path events from now on.
+    /// Returns the stream of path events that occur from now on.
     pub fn path_events(&self) -> PathEvents {
         self.0.with_state(|state| PathEvents::subscribe(&mut state.paths.events, state.ended.is_some()))
     }
@@ -275,7 +275,7 @@ impl State {
     }
 
     /// Drops the leases of paths that no longer exist, or all of them if the connection is drained. Returns
-    /// whether there were any.
+    /// whether any lease was dropped.
     pub(crate) fn release_leases(&mut self, drained: bool) -> bool {
         let Self { core, paths: PathsState { leases, roaming, .. }, .. } = self;
         let unused =

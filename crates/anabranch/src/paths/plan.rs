@@ -52,12 +52,12 @@ struct Slot {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Time at which the path is to be opened.
+    /// Path that is to be opened at this time.
     Waiting(Time),
-    /// Being opened. The ID is `None` until the core has assigned it.
+    /// Path that is being opened. The ID is `None` until the core has assigned it.
     Opening(Option<PathId>),
     Open(PathId, Time),
-    /// An application has abandoned the path, so it is not opened again.
+    /// Path that an application has abandoned, so it is not opened again.
     Unwanted,
 }
 
@@ -102,8 +102,8 @@ impl Plan {
         });
     }
 
-    /// Sets the alternative addresses of the server. Returns the commands for paths whose remote address was
-    /// withdrawn.
+    /// Sets the alternative addresses of the server. Returns the commands that abandon the paths whose remote
+    /// address was withdrawn. The paths of new addresses become due; see [`Plan::due`].
     pub(super) fn set_alternatives(&mut self, now: Time, remotes: &[SocketAddr]) -> Vec<Command> {
         let mut gone = Vec::new();
         let first = self.slots.first().map(|slot| slot.remote);
@@ -122,8 +122,8 @@ impl Plan {
         gone
     }
 
-    /// Sets the current interfaces. Paths whose local address is gone are abandoned, and new addresses get
-    /// paths. Returns the commands for this.
+    /// Sets the current interfaces. Returns the commands that abandon the paths whose local address is gone.
+    /// The paths of new addresses become due; see [`Plan::due`].
     pub(super) fn on_interfaces(&mut self, now: Time, interfaces: Vec<Interface>) -> Vec<Command> {
         self.interfaces = interfaces;
         self.policy.add_loopback(&mut self.interfaces);
@@ -242,7 +242,7 @@ impl Plan {
             .filter(|origin| origin.usage.named)
             .flat_map(|origin| origin.addresses.clone())
             .collect();
-        // Every interface gets its paths, and every address that a rule names itself.
+        // Every interface gets its paths, and so does every address that a rule names individually.
         for origin in &usable {
             let is_of = |slot: &&Slot| match origin.usage.named {
                 true => origin.addresses.contains(&slot.local),
@@ -276,7 +276,8 @@ impl Plan {
         }
     }
 
-    /// Returns the least used address of the server that one of `locals` can reach, and that local address.
+    /// Returns the server address with the fewest paths among those that one of `locals` can reach, together
+    /// with that local address.
     fn best_pair(&self, locals: &[IpAddr]) -> Option<(IpAddr, SocketAddr)> {
         let pairs = self.remotes.iter().filter_map(|remote| {
             Some((*locals.iter().find(|local| same_family(**local, *remote))?, *remote))

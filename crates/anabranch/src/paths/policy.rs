@@ -184,10 +184,10 @@ impl Default for Usage {
 
 impl PathPolicy {
     /// Returns the rules for interfaces to use, in order of preference. They may also name virtual
-    /// interfaces. An address that a rule names itself gets its own paths, apart from those of its interface.
-    /// Without rules, every interface that leads to a network is used, including point-to-point and mobile
-    /// ones. This excludes containers, virtual machines, private overlays, loopback and link-local addresses;
-    /// see [`PathPolicy::survey`].
+    /// interfaces. An address that a rule names individually gets its own paths, apart from those of its
+    /// interface. Without rules, every interface that leads to a network is used, including point-to-point
+    /// and mobile ones. This excludes containers, virtual machines, private overlays, loopback and link-local
+    /// addresses; see [`PathPolicy::survey`].
     pub fn allow(&self) -> &[PathRule] {
         &self.allow
     }

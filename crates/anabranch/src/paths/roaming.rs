@@ -11,7 +11,7 @@ use super::lease::Lease;
 /// Time until an address that the routing table prefers is tried again, after the first failed attempt. Each
 /// further failure doubles it.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// Maximum time until such an address is tried again.
+/// Maximum time until an address that the routing table prefers is tried again.
 const LONGEST_WAIT: Duration = Duration::from_secs(320);
 
 /// State of a connection that follows the routing table.
@@ -47,7 +47,7 @@ impl Roaming {
         })
     }
 
-    /// Drops leases of sockets that are no longer used. Returns whether there were any.
+    /// Drops leases of sockets that are no longer used. Returns whether any lease was dropped.
     pub(crate) fn release(&mut self, uses: impl Fn(SocketAddr) -> bool) -> bool {
         let before = self.leases.len();
         self.leases.retain(|(local, _)| uses(*local));

@@ -27,7 +27,7 @@ pub struct SurveyedInterface {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidPath {
-    /// This host has no such interface or address.
+    /// This host has no interface or address that matches the pattern of the rule.
     Missing(String),
     /// The interfaces of the rule are down, or have no address that can be used.
     Unusable {

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Unused {
     /// The interface is down, or has no carrier.
     Down,
-    /// The interface has no address.
+    /// The interface has no unicast address.
     NoAddress,
     /// The interface is a loopback interface.
     Loopback,
@@ -16,9 +16,10 @@ pub enum Unused {
     Virtual,
     /// The interface has only link-local addresses.
     LinkLocal,
-    /// [`PathPolicy::deny`](super::PathPolicy::deny) names the interface.
+    /// [`PathPolicy::deny`](super::PathPolicy::deny) names the interface or its addresses.
     Denied,
-    /// [`PathPolicy::allow`](super::PathPolicy::allow) names only other interfaces.
+    /// [`PathPolicy::allow`](super::PathPolicy::allow) names only other interfaces, or the policy's chooser
+    /// gives this one no path.
     NotNamed,
 }
 

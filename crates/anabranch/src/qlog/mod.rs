@@ -21,7 +21,7 @@ pub(crate) struct Traces {
     pub(crate) dir: Option<PathBuf>,
     /// Maximum size of each trace in bytes; `None` means [`MAX_TRACE`].
     pub(crate) limit: Option<u64>,
-    /// `true` once a warning has been logged that a trace could not be written.
+    /// `true` once a warning has been logged that writing to a trace has failed.
     failed: Arc<AtomicBool>,
 }
 
@@ -77,7 +77,7 @@ struct QlogFile {
     /// `None` on a client: the connection ID is taken from its first event.
     name: Option<ConnectionId>,
     qlog: Option<Qlog>,
-    /// `true` once a warning has been logged that a trace of this endpoint could not be written.
+    /// `true` once a warning has been logged that writing to a trace of this endpoint has failed.
     failed: Arc<AtomicBool>,
 }
 

@@ -12,7 +12,7 @@ use super::Socket;
 
 /// Maximum number of buffers that one system call fills. With GRO each can hold 64 datagrams.
 pub(super) const RECEIVE_BUFFERS: usize = 16;
-/// Size of a buffer in bytes. No UDP payload is longer, and no group of datagrams that GRO coalesces.
+/// Size of a buffer in bytes. Neither a UDP payload nor a group of datagrams that GRO coalesces is longer.
 const RECEIVE_BUFFER_BYTES: usize = 65_536;
 
 /// Reusable memory for the datagrams of one system call.

@@ -128,7 +128,7 @@ impl Socket {
         if batch.src_ip.is_some() && sent.as_ref().is_err_and(is_about_the_source) {
             self.renew_state();
             // The host has lost the address since the path began to use it. The kernel chooses another one,
-            // and the peer's responses show the path its new address.
+            // which the path learns from the peer's responses.
             batch.src_ip = None;
             sent = self.try_send(&batch);
         }
@@ -145,13 +145,14 @@ impl Socket {
         let send = || self.state().try_send((&self.io).into(), batch);
         let mut sent = send();
         if self.is_listened_to() && sent.as_ref().is_err_and(is_about_a_peer) {
-            // The error may concern an earlier datagram, and this call has only reported it.
+            // The error may concern an earlier datagram. This call has then only reported the error and sent
+            // nothing, so it is repeated.
             sent = send();
         }
         match sent {
-            // Repeated through the runtime, which must know that the socket is full before it can wait for
-            // room. The first call bypasses the runtime, because the runtime takes a new socket for a full
-            // one.
+            // The call is repeated through the runtime, which must know that the socket is full before it can
+            // wait for room. The first call bypasses the runtime, because the runtime takes a new socket for
+            // a full one.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.io.try_io(Interest::WRITABLE, send)
             }
@@ -192,7 +193,7 @@ impl Socket {
         self.listened_to.load(Ordering::Relaxed)
     }
 
-    /// Records that such a task starts or ends. Returns whether one was running before.
+    /// Records whether a task reads ICMP messages about sent datagrams. Returns whether one did before.
     pub(crate) fn set_listened_to(&self, listened_to: bool) -> bool {
         self.listened_to.swap(listened_to, Ordering::Relaxed)
     }
@@ -201,7 +202,8 @@ impl Socket {
         self.io.poll_send_ready(cx)
     }
 
-    /// Fills `batch` with received datagrams. Ignores errors that the next call may not return again.
+    /// Fills `batch` with received datagrams. Ignores errors about earlier datagrams, at most
+    /// `MAX_RECEIVE_ERRORS` in a row.
     pub(crate) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
@@ -214,7 +216,8 @@ impl Socket {
             match received {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // An ICMP message about an earlier datagram, which may be ignored (RFC 9000 §14.2.1).
+                // The error reports an ICMP message about an earlier datagram, which may be ignored (RFC 9000
+                // §14.2.1).
                 Err(error)
                     if errors < MAX_RECEIVE_ERRORS && (self.is_listened_to() || is_about_a_peer(&error)) =>
                 {

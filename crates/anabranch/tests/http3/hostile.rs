@@ -34,7 +34,8 @@ async fn a_fault_that_a_reader_finds_ends_the_connection_at_once() {
     });
     let (quic, _control, mut send, _receive) = begin(&site).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    // A SETTINGS frame. Another packet follows, so that the server has no acknowledgment left to send later.
+    // Sends a SETTINGS frame, which a request stream must not contain. Another packet follows, so that the
+    // server has no acknowledgment left to send later.
     send.write_all(b"\x04\0").await.unwrap();
     tokio::task::yield_now().await;
     quic.ping();

@@ -69,8 +69,8 @@ async fn bodies_are_handed_on_without_a_copy_in_client_and_server() {
             assert!(received.placed + received.copied >= LEN as u64, "{version}: {received:?}");
             match version {
                 Version::V1 => assert_eq!(received.placed, 0),
-                // Packets without a buffer are copied: the first one of a stream, repeated ones, and those
-                // that arrive far ahead of others.
+                // Data that cannot be decrypted into a receive buffer is copied: that of a stream's first
+                // packet, of repeated packets, and of packets that arrive far ahead of others.
                 _ => assert!(received.copied * 20 < received.placed, "{received:?}"),
             }
         }

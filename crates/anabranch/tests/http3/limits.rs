@@ -146,7 +146,8 @@ async fn a_connection_whose_requests_are_answered_is_not_idle() {
 #[tokio::test]
 async fn a_head_that_does_not_come_is_not_waited_for() {
     let site = Site::new();
-    // Each byte of the header section arrives at a twentieth of the rate that would excuse the delay.
+    // The header section arrives at a twentieth of `min_rate`, so all of its delay counts towards the
+    // timeout.
     let limits = Limits::default().with_header_timeout(Duration::from_millis(200)).with_min_rate(2_000);
     site.serve_within(limits, |_| async { Ok(full("done")) });
     let quic = site.connect_quic().await;
@@ -222,8 +223,8 @@ async fn a_client_that_resets_everything_is_sent_away() {
     assert!(started.load(Ordering::Relaxed) <= 2_000, "{started:?} handlers were started");
 }
 
-/// Returns a client whose connection has a window of 64 KiB for all streams. A slow reader then resembles a
-/// slow link: the server chooses the data that fills it.
+/// Returns a client whose connection has a window of 64 KiB for all streams. A client that reads slowly then
+/// resembles a client on a slow link: the server chooses which stream's data fills the window.
 async fn narrow(site: &Site) -> Connection {
     let streams =
         StreamsConfig::default().with_connection_window(64 << 10).with_connection_window_max(64 << 10);

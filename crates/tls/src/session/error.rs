@@ -56,7 +56,7 @@ pub struct TlsError {
     pub alert: u8,
     /// Kind of the failure.
     pub kind: TlsErrorKind,
-    /// Reason for people.
+    /// Human-readable reason.
     pub reason: String,
 }
 

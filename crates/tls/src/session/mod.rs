@@ -48,7 +48,7 @@ pub struct Session {
     /// Secret of 0-RTT packets, until the caller takes it.
     early: Option<EarlySecret>,
     early_data: EarlyData,
-    /// Tickets of a client, which must know the negotiated version.
+    /// Ticket store of a client's connection, to which the session reports the negotiated version.
     tickets: Option<Arc<VersionTickets>>,
 }
 

@@ -24,7 +24,7 @@ macro_rules! common_settings {
             self.key_log(Arc::new(rustls::KeyLogFile::new()))
         }
 
-        /// Sets another crypto provider than that of aws-lc-rs.
+        /// Sets the crypto provider; the default is that of aws-lc-rs.
         #[must_use]
         pub fn provider(mut self, provider: Arc<CryptoProvider>) -> Self {
             self.provider = Some(provider);

@@ -24,8 +24,8 @@ pub struct Ack<'a> {
 }
 
 impl<'a> Ack<'a> {
-    /// Returns the acknowledged ranges, largest first. Between two ranges there is at least one packet
-    /// number.
+    /// Returns the acknowledged ranges, largest first. Between two ranges there is at least one packet number
+    /// that is not acknowledged.
     #[inline]
     pub fn ranges(&self) -> AckRanges<'a> {
         let Blocks { first, rest, direction, .. } = self.blocks;

@@ -9,8 +9,9 @@ use crate::Dir;
 use crate::cursor::{Reader, Region};
 use crate::varint::varint_len;
 
-/// Each entry reads `type (fields in wire order) [frame]`. The frame is used both as an expression and as a
-/// pattern. `without name = value` is a field of the frame that this type does not carry.
+/// Defines the functions below for the listed frames. Each entry has the form `type (fields in wire order)
+/// [frame]`. The frame is used both as an expression and as a pattern. `without name = value` sets a field of
+/// the frame that this type does not carry.
 macro_rules! frames {
     ($($kind:literal ($($field:ident),*) [$($frame:tt)+] $(without $absent:ident = $value:literal)?;)*) => {
         /// Returns the type code of `frame`.

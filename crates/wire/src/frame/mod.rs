@@ -156,8 +156,8 @@ pub enum Frame<'a> {
         /// Next sequence number that the sender expects.
         next_sequence: u64,
     },
-    /// ALTERNATIVE_V4_ADDRESS (draft-munizaga-quic-alternative-server-address): an additional address of the
-    /// server.
+    /// ALTERNATIVE_V4_ADDRESS (draft-munizaga-quic-alternative-server-address): an additional IPv4 address of
+    /// the server.
     AlternativeV4Address {
         /// Flags of the address.
         flags: AddressFlags,
@@ -166,7 +166,8 @@ pub enum Frame<'a> {
         /// Address and port.
         address: SocketAddrV4,
     },
-    /// ALTERNATIVE_V6_ADDRESS, the same for IPv6.
+    /// ALTERNATIVE_V6_ADDRESS (draft-munizaga-quic-alternative-server-address): an additional IPv6 address of
+    /// the server.
     AlternativeV6Address {
         /// Flags of the address.
         flags: AddressFlags,
@@ -193,7 +194,7 @@ pub struct NewConnectionId {
     pub path: Option<PathId>,
     /// Sequence number of this connection ID.
     pub sequence: u64,
-    /// Sequence number before which the peer must retire connection IDs; at most `sequence`.
+    /// Sequence number below which the peer must retire connection IDs; at most `sequence`.
     pub retire_prior_to: u64,
     /// Connection ID of 1 to 20 bytes.
     pub cid: ConnectionId,
@@ -210,7 +211,7 @@ pub struct ConnectionClose<'a> {
     pub code: VarInt,
     /// Type of the frame that caused the error; 0 if unknown, or if the application closes the connection.
     pub frame_type: u64,
-    /// Reason for people. It should be UTF-8.
+    /// Human-readable reason, which should be UTF-8.
     pub reason: &'a [u8],
 }
 
@@ -294,7 +295,7 @@ pub struct FrameError {
     pub code: TransportErrorCode,
     /// Type of the invalid frame; 0 if it could not be read.
     pub frame_type: u64,
-    /// Reason for people.
+    /// Human-readable reason.
     pub reason: &'static str,
 }
 
@@ -352,7 +353,7 @@ impl<'a> Frames<'a> {
     /// nothing; the iterator then returns the frame or the error.
     #[inline(always)]
     pub fn next_stream(&mut self) -> Option<Stream<'a>> {
-        // Each call is compiled for its direction, so that reading a field does not check it.
+        // Each branch is compiled for one direction, so that reading a field does not check the direction.
         let (stream, reader) = match self.reader.direction() {
             Direction::Forward => leading_stream(self.reader.peek(), Direction::Forward)?,
             Direction::Backward => leading_stream(self.reader.peek(), Direction::Backward)?,

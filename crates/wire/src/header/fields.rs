@@ -3,7 +3,7 @@
 use super::{PacketKind, decode_packet_number};
 use crate::{ConnectionId, StreamId};
 
-/// Stream position of a packet's data, to be announced in the header. Only some formats do that
+/// Stream position of a packet's data, for the packet's header. Only some formats announce it
 /// ([`Format::names_stream`](crate::Format::names_stream)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
@@ -95,7 +95,7 @@ pub struct Placement {
 
 impl Placement {
     /// Returns the full offset that is closest to `expected`, the end of the stream's data received without a
-    /// gap. The result is correct unless the data is far from there.
+    /// gap. The result is correct unless the data is far from `expected`.
     #[inline]
     pub const fn offset(&self, expected: u64) -> u64 {
         decode_packet_number(expected.checked_sub(1), self.offset_low, self.offset_bits)

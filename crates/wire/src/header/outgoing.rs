@@ -57,8 +57,8 @@ impl Head<'_> {
 }
 
 impl Format {
-    /// Writes a long header with an empty Length field. Returns `None` if `buf` is too short, or if packets
-    /// of this kind have no such header.
+    /// Writes a long header, in which [`set_length`](Self::set_length) sets the Length field later. Returns
+    /// `None` if `buf` is too short, or if packets of this kind have no such header.
     pub fn write_long(&self, buf: &mut [u8], header: &NewLong<'_>) -> Option<Outgoing> {
         let NewLong { kind, dcid, scid, token, number, fixed_bit } = *header;
         let mut head = Head { buf, len: 0 };

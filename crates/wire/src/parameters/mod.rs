@@ -25,7 +25,7 @@ pub const ACK_DELAY_LIMIT: u64 = 1 << 14;
 pub struct ParameterError {
     /// Always TRANSPORT_PARAMETER_ERROR.
     pub code: TransportErrorCode,
-    /// Reason for people.
+    /// Human-readable reason.
     pub reason: &'static str,
 }
 

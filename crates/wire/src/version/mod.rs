@@ -92,7 +92,8 @@ pub struct Format {
     pub(crate) data_number: NumberField,
     /// `true` if the headers of 0-RTT and 1-RTT packets contain the stream and the offset of the packet's
     /// data. In such headers stream 0 means that there is no data, so stream 0 cannot be used. A packet then
-    /// has at most one STREAM frame, which precedes all other frames, and no DATAGRAM frame together with it.
+    /// has at most one STREAM frame, which precedes all other frames. A packet with a STREAM frame has no
+    /// DATAGRAM frame.
     pub names_stream: bool,
 }
 

@@ -8,7 +8,8 @@ use crate::header::{NewNumber, Unmasked, packet_number_len};
 pub(crate) struct NumberField {
     /// Distance from the start of the field to the start of the sample, in bytes.
     pub(crate) sample_offset: usize,
-    /// Length of the mask in bytes: one for the first byte, the others for the longest field.
+    /// Length of the mask in bytes: one byte for the packet's first byte, and the others for the longest
+    /// field.
     pub(crate) mask_len: usize,
     /// Minimum length of the frames in a packet, in bytes, regardless of the field's length.
     pub(crate) min_payload: usize,

@@ -94,8 +94,8 @@ impl Wide {
     }
 }
 
-/// Masks that cover a field, by the field's length. The table has more entries than there are lengths, so
-/// that the index needs no check.
+/// Masks that cover a number field, by the field's length. The table has more entries than there are lengths,
+/// so that an index needs no bounds check.
 static COVERED: [Wide; 16] = {
     let mut covered = [Wide { high: 0, low: 0 }; 16];
     let mut len = 1;

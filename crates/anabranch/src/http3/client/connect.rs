@@ -83,7 +83,8 @@ async fn race(
             Ok(None) if addresses.is_empty() => {
                 return Err(failure.unwrap_or_else(|| unreachable_host(authority)));
             }
-            // Nothing is decided yet: the next address is due, or an attempt was aborted with its runtime.
+            // No attempt has ended with a result: the next address is due, no attempt is running, or an
+            // attempt was aborted with its runtime.
             Ok(Some(Err(_)) | None) | Err(_) => {}
         }
     }

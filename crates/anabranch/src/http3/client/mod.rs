@@ -96,7 +96,7 @@ impl Client {
         Self::builder(endpoint, config).build()
     }
 
-    /// Returns a builder of a client like that of [`Client::new`], for further settings.
+    /// Returns a builder of a client, for settings beyond those of [`Client::new`].
     pub fn builder(endpoint: Endpoint, config: ClientConfig) -> ClientBuilder {
         ClientBuilder(Reach::new(endpoint, config))
     }

@@ -105,7 +105,7 @@ where
                         AtOnce::Later(Some(head), data)
                     }
                 }
-                // The body has trailers before the content that it announced.
+                // The body returned trailers instead of the content whose length it announced.
                 Err(_) => AtOnce::Failed,
             },
             Poll::Ready(Some(Err(_)) | None) => AtOnce::Failed,
@@ -169,8 +169,8 @@ impl Head {
         let bodiless = kind.is_bodiless(status);
         let length = body.size_hint().exact();
         let says_length = match kind {
-            // For HEAD only a length above 0 is stated. The service may have omitted the content, so 0 does
-            // not tell its length.
+            // For HEAD, Content-Length is added only if the length is above 0. The service may have omitted
+            // the content, so a length of 0 says nothing about the content that GET would return.
             _ if bodiless => kind == Kind::Head && length.is_some_and(|length| length > 0),
             _ => length.is_some(),
         };

@@ -1,4 +1,4 @@
-//! Requests of one connection, on their way to the service and back.
+//! Passes the requests of one connection to the service, and sends the responses.
 //!
 //! Requests are accepted in batches. The future that the service returns is first polled in place: most
 //! futures are ready then, and their responses are sent together, under one lock. A future that must wait
@@ -51,11 +51,11 @@ where
     lifetime: Lifetime,
     /// Permits, one for each request that a separate task processes.
     handlers: Arc<Semaphore>,
-    /// Ready when a permit is available, after there was none.
+    /// Future that is ready when a permit is available; `None` while this task does not wait for one.
     freed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Requests in early data whose methods are not safe; they wait until the handshake is complete.
     held: VecDeque<(Accepted, ConnectionInfo)>,
-    /// Resolves to whether the handshake succeeded.
+    /// Future that resolves to `true` if the handshake has succeeded; `None` if no request waits for it.
     established: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
     batch: Vec<Accepted>,
     answered: Vec<Answered>,
@@ -231,8 +231,8 @@ where
         .await
     }
 
-    /// Returns ready when the service accepts a request, or when the connection has ended and no client waits
-    /// for a response.
+    /// Returns ready when the service accepts a request, or with an error when the service has failed or the
+    /// connection has ended.
     fn poll_service(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match self.service.poll_ready(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
@@ -330,12 +330,12 @@ where
         if let Some(head) = head.as_mut().filter(|_| date) {
             date::add(&mut head.parts, || self.date.get());
         }
-        // A permit is available: no more requests are accepted than there are permits, and nobody else takes
-        // any.
+        // A permit is available: at most as many requests are accepted as there are permits, and only tasks
+        // of these requests hold permits.
         let permit = Arc::clone(&self.handlers).try_acquire_owned();
         tokio::spawn(async move {
             let _permit = permit;
-            // If this fails, the stream has been reset, so the client knows.
+            // A failure is ignored: the stream has then been reset, so the client notices it.
             let _ = answer.send(head, first, SendHalf::new(Half::server(exchange)), stall, date).await;
         });
     }
@@ -351,7 +351,8 @@ where
                 answer.send(access);
             }
         });
-        // Dropped without the lock: a service may put a handle of this connection into a response.
+        // The responses are dropped after the lock is released, because a service may put a handle of this
+        // connection into a response.
         self.answered = answered;
         self.answered.clear();
     }

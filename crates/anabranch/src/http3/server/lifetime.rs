@@ -30,11 +30,12 @@ pub(super) struct Lifetime {
     last_request: Instant,
     /// Number of bytes that the client had not acknowledged at the last check.
     buffered: u64,
-    /// The first request that had not been opened at the last check, and at the one before.
+    /// ID of the first request that the client had not opened at the last check, and the same ID at the check
+    /// before.
     marks: [StreamId; 2],
     /// Number of bytes that the client had sent at the last check.
     received: u64,
-    /// Minimum number of bytes between two checks that shows that the client is busy sending.
+    /// Number of bytes that the client must send between two checks to count as busy sending.
     steady: u64,
 }
 
@@ -66,7 +67,7 @@ impl Lifetime {
             buffered: 0,
             marks: [StreamId::from_u64(0); 2],
             received: 0,
-            // Without a minimum rate, nothing excuses a header section that does not arrive.
+            // Without a minimum rate, no amount of other data excuses a header section that does not arrive.
             steady: steady.ok().filter(|_| limits.min_rate > 0).map_or(u64::MAX, |steady| steady.max(1)),
         }
     }
@@ -118,7 +119,8 @@ impl Lifetime {
         self.timer.as_mut().reset(now + connection.quic().rtt().unwrap_or(ASSUMED_RTT).min(drain));
     }
 
-    /// Returns whether the client has sent no request for too long and no longer reads the responses.
+    /// Returns whether the connection has been idle for too long: no request was processed, and the client
+    /// acknowledged no further data.
     fn is_idle(&mut self, connection: &Connection, now: Instant, busy: bool) -> bool {
         let buffered = connection.unacknowledged_bytes();
         let reading = buffered != std::mem::replace(&mut self.buffered, buffered);

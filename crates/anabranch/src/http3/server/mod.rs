@@ -199,11 +199,12 @@ where
     serve_connection(quic, service, options, shutdown).await
 }
 
-/// Serves one connection, whose handshake need not be complete. For programs with several application
-/// protocols on one endpoint. Returns when the connection has ended.
+/// Serves one connection, whose handshake need not be complete. Returns when the connection has ended. This
+/// function is for programs that accept the connections themselves, for instance because they have several
+/// application protocols on one endpoint.
 ///
 /// # Errors
-/// Fails if the connection is lost, or if the service can accept no more requests.
+/// Fails if the connection is lost, or if the service fails: its `poll_ready` returns an error.
 pub async fn serve_connection<S, B>(
     quic: crate::Connection,
     service: S,

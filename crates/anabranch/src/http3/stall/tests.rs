@@ -11,8 +11,8 @@ fn limits() -> Limits {
     Limits { stall_timeout: TIMEOUT, ..Limits::default() }
 }
 
-/// Returns how long a response lasts that never gets room, with the progress of sending that `standing`
-/// returns.
+/// Lets a response wait for room that it never gets, while `standing` returns its progress of sending.
+/// Returns the time after which the response is reset; `None` if that takes more than an hour.
 async fn lasts(stall: &mut Stall, standing: impl Fn(Instant) -> Standing) -> Option<Duration> {
     let start = Instant::now();
     let wait = poll_fn(|cx| {

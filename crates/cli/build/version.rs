@@ -9,7 +9,7 @@ use std::process::Command;
 
 use siphasher::sip::SipHasher13;
 
-/// Crates whose results the version names. They and their dependencies in the workspace are hashed.
+/// Crates whose code determines the results of runs. They and their dependencies in the workspace are hashed.
 const ROOTS: [&str; 2] = ["lab", "linux"];
 /// Prefix of the names of the workspace's crates.
 const PREFIX: &str = "anabranch-";
@@ -46,7 +46,7 @@ pub(crate) fn of(root: &Path, git: &str) -> Version {
             }
         }
     };
-    // The log of HEAD grows with each commit, so Cargo notices a new one.
+    // The log of HEAD grows with each commit, so Cargo runs the build script again after a commit.
     let log = ask(&["rev-parse", "--git-path", "logs/HEAD"]);
     watched.extend(log.map(|log| root.join(log)));
     Version { commit, sources, watched }

@@ -4,13 +4,13 @@ use std::str::FromStr;
 
 use anabranch::{congestion, schedule};
 
-/// Parses the name of a congestion controller that is not only for studies.
+/// Parses the name of a congestion controller. Controllers that are only for research are refused.
 pub(crate) fn controller(name: &str) -> Result<congestion::Algorithm, String> {
     use congestion::Algorithm;
     production(name, Algorithm::NAMES, Algorithm::is_for_research)
 }
 
-/// Parses the name of a scheduler that is not only for studies.
+/// Parses the name of a scheduler. Schedulers that are only for research are refused.
 pub(crate) fn scheduler(name: &str) -> Result<schedule::Algorithm, String> {
     use schedule::Algorithm;
     production(name, Algorithm::NAMES, Algorithm::is_for_research)

@@ -5,7 +5,7 @@ use anabranch::rustls::pki_types::CertificateDer;
 
 use crate::verifier::Judge;
 
-/// Judge that accepts every certificate.
+/// [`Judge`] that accepts every certificate.
 #[derive(Debug)]
 pub(crate) struct AcceptAnyCertificate;
 

@@ -32,7 +32,7 @@ enum Message<T> {
     Flush(SyncSender<()>),
 }
 
-/// Formats of an entry, and of the number of dropped entries.
+/// Functions that format an entry, and the number of dropped entries.
 pub(crate) struct Form<T> {
     pub(crate) line: fn(&T) -> String,
     pub(crate) lost: fn(u64) -> String,

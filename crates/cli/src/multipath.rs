@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Options for the use of several paths.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Sharing {
-    /// Maximum number of open paths; alone, it lets a client offer several paths but open only one
+    /// Maximum number of open paths. If a client has neither --multipath nor --path, it offers this many paths to
+    /// the server but opens only one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
     max_paths: Option<u32>,
     /// Scheduler, which chooses the path of the next packet
@@ -109,7 +110,7 @@ impl ClientPaths {
         let found = async {
             loop {
                 let candidates = policy.candidates(remotes).await;
-                // An interface is up but does not lead to the server: waiting would not help.
+                // If an interface is up but does not lead to the server, waiting would not help.
                 let up = policy.survey().await.invalid.len() < self.rules.len().max(1);
                 if up || !candidates.is_empty() {
                     return candidates;
@@ -254,8 +255,8 @@ pub(crate) fn all_facts(stats: &ConnectionStats) -> Vec<Value> {
     merged.into_iter().chain(stats.all_paths().map(facts)).collect()
 }
 
-/// Formats a smoothed round-trip time, and the path on which its acknowledgments returned. Returns a dash
-/// before the first sample.
+/// Formats a smoothed round-trip time, and the path `via` on which the acknowledgment of its newest sample
+/// returned. Returns a dash before the first sample.
 pub(crate) fn round_trip(rtt: Duration, via: Option<u32>) -> String {
     via.map_or_else(
         || "RTT –".to_owned(),

@@ -56,7 +56,7 @@ impl FromStr for Pin {
     }
 }
 
-/// Judge that accepts the certificates of one pinned public key.
+/// [`Judge`] that accepts the certificates of one pinned public key.
 #[derive(Debug)]
 pub(crate) struct PinnedKey(pub(crate) Pin);
 
@@ -72,7 +72,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Writes the text of `Display`: rustls formats errors of others with `Debug`.
+/// Writes the text of `Display`, because rustls formats errors of verifiers with `Debug`.
 impl fmt::Debug for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

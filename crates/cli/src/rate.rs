@@ -1,4 +1,4 @@
-//! Current rate, averaged over a short window: a change shows at once and a single burst does not.
+//! Current rate, averaged over a short window, so that a change shows soon and a single burst does not.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

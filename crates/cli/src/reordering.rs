@@ -3,7 +3,8 @@
 use anabranch::{REORDERING_DELAYS, REORDERING_DISTANCES, ReorderingStats};
 use serde_json::{Value, json};
 
-/// Returns the counts for programs: classes with the upper limit `le`, which the last one does not have.
+/// Returns the counts as JSON. Distances and delays are counted in classes with the upper limit `le`; the last
+/// class has no limit.
 pub(crate) fn facts(stats: &ReorderingStats) -> Value {
     let timed: u64 = stats.delays.iter().sum();
     let mean = |sum: f64, count: u64| (count > 0).then(|| sum / count as f64);

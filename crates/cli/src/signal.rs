@@ -6,7 +6,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{Failure, Result};
 
-/// SIGINT and SIGTERM, caught from its creation on, and SIGHUP unless the process ignores it.
+/// Receivers of SIGINT and SIGTERM, and of SIGHUP unless the process ignores it. Signals are caught from the
+/// creation of this value on.
 pub(crate) struct Stop {
     terminate: Signal,
     interrupt: Signal,

@@ -141,8 +141,8 @@ impl LazyEndpoint {
         made.endpoint.as_ref().map_or_else(|| made.tokens.clone(), Endpoint::address_tokens)
     }
 
-    /// Returns an endpoint bound for the first of these addresses whose family this host supports. It binds
-    /// sockets for other families when they are needed.
+    /// Returns an endpoint bound for the first of these addresses whose family this host supports. The endpoint
+    /// binds sockets for other families when they are needed.
     fn reaching(&self, remotes: &[SocketAddr]) -> Result<Endpoint> {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = &made.endpoint {
@@ -161,13 +161,13 @@ impl LazyEndpoint {
     pub(crate) async fn farewell(&self) {
         let endpoint = self.0.lock().unwrap_or_else(PoisonError::into_inner).endpoint.clone();
         if let Some(endpoint) = endpoint {
-            // A server that does not receive it detects the end by its idle timeout.
+            // A server that does not receive the CONNECTION_CLOSE detects the end by its idle timeout.
             let _ = tokio::time::timeout(FAREWELL, endpoint.wait_close_sent()).await;
         }
     }
 }
 
-/// A connection, and whether it may use early data.
+/// A connection to a server, and the server's pending decision on early data.
 pub(crate) struct Reached {
     pub(crate) connection: Connection,
     /// Future of the server's decision on early data; `None` if the client could not offer any.

@@ -27,9 +27,8 @@ static LOG: OnceLock<Lines<String>> = OnceLock::new();
 /// Amount of logging.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Verbosity {
-    /// Log events of connections and paths to standard error; twice for the steps in between, three times for
-    /// each packet. ANABRANCH_LOG selects levels by target, as in anabranch::path=debug, and overrides this
-    /// option
+    /// Log events of connections and paths to standard error; -vv also logs the steps in between, -vvv each
+    /// packet. ANABRANCH_LOG selects levels by target, as in anabranch::path=debug, and overrides this option
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
 }
@@ -78,7 +77,7 @@ fn bad(what: &dyn std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, format!("{VARIABLE}: {what}")).or(SYNTAX)
 }
 
-/// Waits a short time until all log lines are written.
+/// Waits until all log lines are written, but only for a short time.
 pub(crate) fn flush() {
     if let Some(lines) = LOG.get() {
         lines.flush();

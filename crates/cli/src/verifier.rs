@@ -1,4 +1,5 @@
-//! Verification of servers whose certificate is judged by the user's wish instead of by roots and names.
+//! Verification of a server's certificate by a rule that the user chooses, such as a pinned key, instead of by
+//! root certificates and names.
 
 use std::fmt;
 
@@ -9,16 +10,17 @@ use anabranch::rustls::crypto::{
 use anabranch::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use anabranch::rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Judge of a server's certificate.
+/// Rule that decides whether a server's certificate is trusted.
 pub(crate) trait Judge: fmt::Debug + Send + Sync {
     /// Checks the certificate that a server shows.
     ///
     /// # Errors
-    /// If the server is not to be trusted.
+    /// Fails if the certificate is not trusted.
     fn judge(&self, certificate: &CertificateDer<'_>) -> Result<(), Error>;
 }
 
-/// Verifier that leaves the certificate to a judge, and checks that the server has the certificate's key.
+/// Verifier that lets a [`Judge`] decide about the certificate, and checks the handshake's signature itself: it
+/// shows that the server has the certificate's private key.
 #[derive(Debug)]
 pub(crate) struct JudgedVerifier<J> {
     judge: J,

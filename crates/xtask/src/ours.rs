@@ -6,8 +6,8 @@ use std::process::Command;
 /// Environment variable with the path of a command that is used without building it.
 const GIVEN: &str = "ANABRANCH";
 
-/// Returns the command: the one in `ANABRANCH`, or else the build for users. If `fresh`, the latter is
-/// rebuilt first.
+/// Returns the path of the command: the one in `ANABRANCH`, or else that of the release build. If `fresh`, the
+/// release build is updated first.
 pub(crate) fn program(root: &Path, fresh: bool) -> Result<PathBuf, String> {
     if let Some(given) = std::env::var_os(GIVEN) {
         let given = std::path::absolute(given).map_err(|error| format!("{GIVEN}: {error}"))?;

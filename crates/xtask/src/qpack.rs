@@ -78,7 +78,7 @@ pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
 }
 
 impl Coder {
-    /// Returns a command line that begins with `verb`.
+    /// Returns the coder's command line with `verb` as the next argument.
     fn start(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).arg(verb);

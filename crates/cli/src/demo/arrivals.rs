@@ -9,9 +9,9 @@ use super::source::DIGEST;
 /// Maximum time between a failure and the beginning of a wait that is attributed to it.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
-/// Bytes of a stream that ends with the digest of its content.
+/// Receiving state of a stream that ends with the digest of its content.
 pub(super) struct Arrivals {
-    /// Bytes still to be received, without the digest.
+    /// Number of content bytes that are still to be received.
     left: u64,
     digest: Context,
     theirs: Vec<u8>,
@@ -41,8 +41,8 @@ pub(super) struct Received {
 }
 
 impl Arrivals {
-    /// Expects `len` bytes and their digest. Paths fail at the times `failures`, the first of them after
-    /// `begin`.
+    /// Creates the state of a stream of `len` bytes and their digest, which begins at `begin`. Paths fail at
+    /// the times `failures`, all of them after `begin`.
     pub(super) fn new(len: u64, begin: Instant, failures: impl IntoIterator<Item = Instant>) -> Self {
         let wait = |failure| Wait { failure, last: begin, longest: None };
         Self {

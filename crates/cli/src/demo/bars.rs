@@ -1,4 +1,4 @@
-//! Progress bars.
+//! Progress bars of the demo: one for each path, and one for the whole transfer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ pub(super) struct Bars {
 
 impl Bars {
     pub(super) fn new(links: &[Link], size: u64) -> Self {
-        // The default target is standard error, and hidden if that is not a terminal.
+        // `MultiProgress` draws to standard error by default, and draws nothing if that is not a terminal.
         let all = MultiProgress::new();
         screen::show(&all);
         let bar = |(index, link): (usize, &Link)| {
@@ -61,7 +61,8 @@ impl Bars {
         self.total.set_message(format!("{:.1} Mbit/s", timeline.rate(last, |sample| sample.bytes) / 1e6));
     }
 
-    /// Shows the measurement of each path alone until it is dropped. `counts` are the received bytes.
+    /// Shows the measurement of each path alone until this future is dropped. `counts` are the bytes received
+    /// on each path.
     pub(super) async fn alone(&self, counts: Vec<Arc<AtomicU64>>) {
         let mut before = vec![0; counts.len()];
         let mut ticks = tokio::time::interval(TICK);

@@ -11,7 +11,7 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 18.0;
 const BOTTOM: f64 = 20.0;
-/// Maximum number of points of a line; a picture has no more pixels.
+/// Maximum number of points of a line, about one for two units of the widest picture.
 const MAX_POINTS: usize = 450;
 /// Approximate number of labels on an axis.
 const TICKS: f64 = 4.0;
@@ -68,7 +68,7 @@ pub(super) struct Chart {
     pub(super) height: f64,
     /// Length of the time axis, in seconds.
     pub(super) seconds: f64,
-    /// Largest value.
+    /// Largest value of the value axis.
     pub(super) max: f64,
     /// Unit of the values.
     pub(super) unit: &'static str,
@@ -76,10 +76,10 @@ pub(super) struct Chart {
     pub(super) has_times: bool,
 }
 
-/// Values over time, in seconds.
+/// Points of a line: time in seconds, and value.
 pub(super) type Points = Vec<(f64, f64)>;
 
-/// Side of a label that is at its position.
+/// Side of a label's text that lies at the label's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Left,
@@ -124,7 +124,7 @@ impl Chart {
         html! { path.line.(class) d=(self.along(points.iter(), 'M')) {} }
     }
 
-    /// Draws the area between two lines of the same times.
+    /// Draws the area between two lines that have values at the same times.
     pub(super) fn area(&self, class: &str, low: &[(f64, f64)], high: &[(f64, f64)]) -> Markup {
         let mut path = self.along(high.iter(), 'M');
         path.push_str(&self.along(low.iter().rev(), 'L'));
@@ -180,7 +180,7 @@ impl Chart {
         }
     }
 
-    /// Draws the frame of a strip, without axes.
+    /// Draws `content` as a strip: a picture without axes.
     pub(super) fn strip(&self, content: &Markup) -> Markup {
         html! {
             svg.(self.window.class()) viewBox={ "0 0 " (self.window.width()) " " (self.height) } role="img" {

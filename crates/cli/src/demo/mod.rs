@@ -63,7 +63,8 @@ pub(crate) struct Demo {
     /// Links, each RATE/RTT[/LOSS]; their queues hold one bandwidth-delay product
     #[arg(long, value_name = "LINKS", default_value = "50mbit/20ms,30mbit/60ms/1%")]
     paths: Plan,
-    /// Failure of a link, and its recovery after the second time; may be repeated. Paths count from 0
+    /// Failure of a link at TIME after the start; with +TIME, the link recovers after that time. May be repeated.
+    /// Paths count from 0
     #[arg(long, value_name = "PATH@TIME[+TIME]")]
     fail: Vec<Fail>,
     /// Scheduler, which chooses the path of the next packet
@@ -156,7 +157,7 @@ impl Demo {
     }
 
     /// Measures the rate of each link alone, in bits per second. The measurements run at the same time, each
-    /// on its own copy of the links.
+    /// over a separate copy of its link.
     async fn alone(&self, identity: &SelfSigned, source: &Source, bars: &Bars) -> Result<Vec<f64>> {
         let mut rates = vec![0.0; self.paths.0.len()];
         let mut measuring = JoinSet::new();

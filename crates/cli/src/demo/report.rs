@@ -15,12 +15,12 @@ const TOGETHER: f64 = 240.0;
 const RATE: f64 = 96.0;
 const SMALL: f64 = 70.0;
 const STRIP: f64 = 24.0;
-/// Maximum number of reasons that are named, the most frequent ones.
+/// Maximum number of reasons that are listed for a path, the most frequent ones.
 const MAX_REASONS: usize = 5;
-/// Factor of a chart's height over its largest value.
+/// Ratio of the value at the top of a chart to the largest value in it.
 const AIR: f64 = 1.08;
 
-/// Returns the page.
+/// Returns the report's HTML page.
 pub(super) fn page(summary: &Summary) -> String {
     let paths = summary.plan.0.len();
     let settings = &summary.settings;

@@ -1,4 +1,4 @@
-//! Results, for people and for scripts.
+//! Results of the demo, as text for people and as JSON for scripts.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -21,13 +21,13 @@ pub(super) struct PathSample {
     pub(super) received: u64,
     /// Smoothed round-trip time at the server; `None` before the first sample.
     pub(super) rtt: Option<Duration>,
-    /// Path on which the acknowledgments of the newest sample returned.
+    /// ID of the path on which the acknowledgment that gave the newest round-trip time sample returned.
     pub(super) rtt_via: Option<u32>,
     /// The server's congestion window in bytes.
     pub(super) window: u64,
     /// Number of packets that the server has declared lost so far.
     pub(super) lost: u64,
-    /// State of the path; `closed` while the link has none.
+    /// State of the path; `closed` while the link has no path.
     pub(super) state: &'static str,
     /// Reason why the server does not send on the path at present.
     pub(super) idle: Option<IdleReason>,
@@ -44,7 +44,7 @@ impl PathSample {
         self.rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3)
     }
 
-    /// Formats the round-trip time, and the path on which its acknowledgments returned.
+    /// Formats the round-trip time, and the path on which the acknowledgment of its newest sample returned.
     pub(super) fn rtt_words(&self) -> String {
         match (self.rtt, self.rtt_via) {
             (Some(rtt), Some(via)) => format!("{:.1} ms (via path {via})", rtt.as_secs_f64() * 1e3),

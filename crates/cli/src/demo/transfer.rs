@@ -136,8 +136,8 @@ impl Scene {
         Ok(Outcome { took, received: received?, timeline, refusals })
     }
 
-    /// Measures the rate of the links, in bits per second. If all bytes arrive before the end of the
-    /// measurement, slow start counts, too.
+    /// Measures the rate of the links, in bits per second, without the time of slow start. If all bytes arrive
+    /// before the end of the measurement, the time from the beginning counts.
     pub(super) async fn measure(self, bytes: Arc<AtomicU64>) -> Result<f64> {
         let begin = Instant::now();
         let client = self.connect().await?;
@@ -161,8 +161,8 @@ impl Scene {
         Ok((moved - before) as f64 * 8.0 / (end - from).as_secs_f64())
     }
 
-    /// Waits until the client has closed the connection and the server has received that. An error of the
-    /// server is more informative than a lost CONNECTION_CLOSE.
+    /// Waits until the client has sent CONNECTION_CLOSE and the server has ended. Returns the server's error, if
+    /// any. A server that does not end in time is no error.
     async fn farewell(self) -> Result {
         let _ = tokio::time::timeout(FAREWELL, self.client.wait_close_sent()).await;
         match tokio::time::timeout(FAREWELL, self.serving).await {
@@ -174,7 +174,7 @@ impl Scene {
     }
 }
 
-/// Opens a path over each link but the first. Returns for each link the reason if that failed.
+/// Opens a path over each link but the first. Returns, for each link, the reason if no path could be opened.
 async fn open_paths(connection: Connection, addresses: Vec<SocketAddr>) -> Vec<Option<String>> {
     let mut refusals = vec![None; addresses.len()];
     let mut opening = tokio::task::JoinSet::new();
@@ -223,7 +223,7 @@ async fn serve(endpoint: Endpoint, source: Source, tell: oneshot::Sender<Connect
             }
         };
         if stream.write_chunk(piece).await.is_err() {
-            // The client knows the reason, and reports it.
+            // The stream or the connection has ended. The client knows the reason, and reports it.
             return Ok(());
         }
     }

@@ -101,7 +101,7 @@ impl Events {
         }
     }
 
-    /// Waits a short time until all events are written.
+    /// Waits until all events are written, but only for a short time.
     pub(crate) fn flush(&self) {
         self.0.iter().for_each(Lines::flush);
     }

@@ -74,7 +74,7 @@ fn theirs(alert: u8, reason: &str) -> Failure {
 fn failure(alert: u8, what: &str, reason: &str) -> Failure {
     let exit = if matches!(alert, 42..=46 | 48 | 49 | 116) { Exit::Certificate } else { Exit::Handshake };
     let name = alert_name(alert).map(|name| format!(" {name}")).unwrap_or_default();
-    // Removes rustls's wrapper around errors of others, which means nothing to people.
+    // Removes rustls's wrapper `OtherError(…)` around errors of certificate verifiers; it means nothing to users.
     let reason = reason.split_once("OtherError(").map_or(reason, |(_, own)| own.trim_end_matches(')'));
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Failure::new(exit, format!("{what}{reason} (TLS alert {alert}{name})"))

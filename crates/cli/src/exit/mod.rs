@@ -1,4 +1,4 @@
-//! Ends of commands: one line on standard error, and an exit status for scripts.
+//! Failures of commands: one line on standard error, and an exit status for scripts.
 
 mod alert;
 

@@ -65,7 +65,7 @@ impl Files {
         &self.memory
     }
 
-    /// Creates the response. Of a file only the first piece is read now, the rest while the body is sent. May
+    /// Creates the response. Only the first piece of a file is read now, the rest while the body is sent. May
     /// block on the disk.
     fn answer(&self, request: &Parts) -> Response<FileBody> {
         if !matches!(request.method, Method::GET | Method::HEAD) {

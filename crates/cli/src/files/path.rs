@@ -10,11 +10,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 /// Maximum length of a request's path, in bytes.
 pub(super) const MAX_PATH: usize = 4_096;
 
-/// All but the unreserved characters (RFC 3986 §2.3). Unescaped characters thus have no meaning in a URL or
-/// in HTML.
+/// Characters that are percent-encoded: all but the unreserved ones (RFC 3986 §2.3). The others have no special
+/// meaning in a URL or in HTML.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// File that a request asks for, and whether as a directory.
+/// File that a request asks for. `directory` is `true` if the request's path ends with a slash.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     path: PathBuf,

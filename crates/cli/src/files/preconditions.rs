@@ -11,7 +11,7 @@ use http::header::IF_RANGE;
 /// Validators that distinguish versions of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Validators {
-    /// Strong entity tag of the length and the time of the last modification, in nanoseconds.
+    /// Strong entity tag, made of the file's length and its modification time in nanoseconds.
     etag: ETag,
     modified: SystemTime,
 }

@@ -88,7 +88,7 @@ mod tests {
     }
 
     proptest! {
-        /// The result agrees with a count byte by byte.
+        /// Compares the result with a check of each byte against the requested range.
         #[test]
         fn as_counted(size in 0_u64..20, first in 0_u64..25, last in 0_u64..25, kind in 0..3) {
             let (field, inside): (_, Vec<u64>) = match kind {

@@ -1,4 +1,4 @@
-//! Responses.
+//! Construction of the file service's responses: files, listings, redirections and refusals.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! The whole service, without a network.
+//! Tests of the whole file service, without a network.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

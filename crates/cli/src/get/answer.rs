@@ -1,4 +1,4 @@
-//! A server's response.
+//! Reception of a server's response, over HTTP/3 or hq-interop.
 
 use anabranch::http3::RecvHalf;
 use bytes::Bytes;
@@ -36,7 +36,7 @@ impl Answer {
         Self { source: Source::Http3(receive), sending: None, head: None }
     }
 
-    /// Sets the future that sends the request's content meanwhile.
+    /// Spawns `sending`, which sends the request's content while the response is received.
     pub(super) fn during(self, sending: impl Future<Output = Result> + Send + 'static) -> Self {
         Self { sending: Some(Sending(tokio::spawn(sending))), ..self }
     }

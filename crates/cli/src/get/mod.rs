@@ -126,7 +126,7 @@ pub(crate) async fn run(options: Get) -> Result {
         endpoint.farewell().await;
     }
     monitor.end(&result, begin.elapsed());
-    // Used tokens are gone, even after a failure.
+    // The tokens are stored even after a failure, so that used ones are removed from the file.
     let stored = session.map_or(Ok(()), |session| session.store(&endpoint.tokens()));
     result.and(stored)
 }
@@ -170,8 +170,8 @@ async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor
     report.finish(begin.elapsed())
 }
 
-/// Runs the jobs, at most `at_once` concurrently, and returns their results in order. Each complete file is
-/// reported at once, and with several jobs so is each failure.
+/// Runs the jobs, at most `at_once` concurrently, and returns their results in order. Reports each complete
+/// file at once, and with several jobs also each failure.
 async fn together(round: &Arc<Round>, jobs: &[Job], at_once: usize) -> Result<Vec<Result<Done>>> {
     let mut waiting = jobs.iter().cloned().enumerate();
     let mut running = JoinSet::new();

@@ -22,7 +22,7 @@ const EVERY: u32 = 5;
 /// Target of log lines about progress.
 const TARGET: &str = "anabranch::get";
 
-/// Downloads in progress, and the observers of them.
+/// Downloads in progress, and the outputs that show their progress.
 #[derive(Debug)]
 pub(super) struct Monitor {
     pub(super) progress: Progress,
@@ -75,7 +75,8 @@ impl Monitor {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Observes until it is dropped; does nothing if there are no bars, lines or events.
+    /// Observes the downloads periodically until this future is dropped; does nothing if there are no bars, log
+    /// lines or events.
     pub(super) async fn run(&self) {
         if !self.progress.is_visible() && !self.lines && !self.events.are_wanted() {
             return std::future::pending().await;

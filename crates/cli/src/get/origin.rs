@@ -126,7 +126,8 @@ impl Origin {
             }
         };
         self.early_data_accepted(target).await?;
-        // The timeout does not apply while content is being sent: its duration is not up to the server.
+        // The timeout does not apply while content is being sent, because the server does not determine how long
+        // that takes.
         let patient = errand.payload().is_some();
         let timeout = if patient { Duration::MAX } else { self.timeout };
         target::within(target, timeout, Some(self.connection()), answer.begin()).await?;

@@ -28,8 +28,8 @@ impl Origins {
         Self { terms, monitor, known: Mutex::default() }
     }
 
-    /// Returns the server of a URL. The first caller connects; the others wait for that, and share its
-    /// failure. A lost connection is replaced; so is a failed one if `again` is set.
+    /// Returns the server of a URL. The first caller connects; other callers wait for the result, and share a
+    /// failure. A lost connection is replaced. After a failure, a new attempt is made only if `again` is set.
     pub(super) async fn reach(&self, target: &Target, again: bool) -> Result<Arc<Origin>> {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

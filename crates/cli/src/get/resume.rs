@@ -99,8 +99,8 @@ impl Arrived {
         self.tail.extend_from_slice(kept);
     }
 
-    /// Returns the header fields that request the rest and a short overlap. `None` if no validator could show
-    /// that the rest is of the same file.
+    /// Returns the header fields that request the rest and a short overlap; `None` if nothing has arrived, or
+    /// there is no validator to show that the rest is of the same file.
     pub(super) fn rest(&self) -> Option<[(header::HeaderName, HeaderValue); 2]> {
         let validator = self.validator.clone().filter(|_| self.bytes > 0)?;
         let from = self.part.start + self.bytes - self.tail.len() as u64;

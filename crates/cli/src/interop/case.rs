@@ -32,7 +32,8 @@ pub(super) enum TestCase {
     Http3,
 }
 
-/// Names of the runner, in TESTCASE and in its lists. Several names may require the same behaviour.
+/// The runner's names of test cases, as in TESTCASE and in its lists. Several names may require the same
+/// behaviour.
 const NAMES: &[(&str, TestCase)] = &[
     ("handshake", TestCase::Handshake),
     ("longrtt", TestCase::Handshake),
@@ -61,8 +62,8 @@ const NAMES: &[(&str, TestCase)] = &[
     ("http3", TestCase::Http3),
 ];
 
-/// Idle timeout of most cases, and of those in which a third of all packets is lost. Until a round trip
-/// succeeds, the probe timeout doubles, from one second on.
+/// Idle timeout of most cases in milliseconds, and that of cases in which a third of all packets is lost. In
+/// these the probe timeout, one second at first, may double several times until a round trip succeeds.
 const IDLE_MS: u64 = 30_000;
 const PERSISTENT_IDLE_MS: u64 = 120_000;
 

@@ -25,7 +25,7 @@ pub(super) struct Contract {
     pub(super) www: PathBuf,
     /// Folder with `cert.pem` and `priv.key`.
     pub(super) certs: PathBuf,
-    /// Folder for the client's downloads, and nothing else.
+    /// Folder that contains only the client's downloads.
     pub(super) downloads: PathBuf,
     /// Port that a server listens on.
     pub(super) port: u16,

@@ -1,4 +1,4 @@
-//! `anabranch lab claims`: what the papers say, and whether it holds here.
+//! `anabranch lab claims`: checks the claims of papers by runs of the lab and by measurements.
 
 use anabranch_lab::claim::{self, Ablation, Claim, Measured, PAPERS, Verdict};
 use clap::Args;
@@ -9,19 +9,19 @@ use super::measured;
 use super::run::STANDARD;
 use crate::exit::{Result, say};
 
-/// Check the papers' claims: run what they need, and say for each whether it holds
+/// Check the papers' claims: run the experiments that they need, and report for each claim whether it holds
 ///
-/// Runs that are finished already, by this command or by `lab run`, are not repeated. All of it takes a
-/// while: use --points to look at a few points first. The claims about VReverso are about
-/// processor time: `anabranch-bench`, which has to lie beside this command, measures it anew each time.
+/// Runs that this command or `lab run` has finished already are not repeated. All claims together take a
+/// long time: use --points to try a few points first. The claims about VReverso concern processor time:
+/// `anabranch-bench`, in the same directory as this command, measures it anew each time.
 #[derive(Args, Debug)]
 pub(crate) struct Claims {
-    /// Papers, or single claims by their short names; all of them without this
+    /// Papers, or single claims by their short names [default: all]
     #[arg(value_name = "PAPER|CLAIM", value_parser = wanted)]
     claims: Vec<Wanted>,
     #[command(flatten)]
     runs: RunsOptions,
-    /// Judge each claim again with single settings changed, one after the other, and show which of them it hangs on
+    /// Judge each claim again with each setting changed alone, and show the settings that its verdict depends on
     #[arg(long)]
     ablate: bool,
     /// Write the verdicts as JSON to standard output
@@ -29,7 +29,7 @@ pub(crate) struct Claims {
     json: Option<String>,
 }
 
-/// Claims that one word of the command line asks for.
+/// Claims that one argument of the command line selects.
 #[derive(Clone, Debug)]
 struct Wanted(Vec<&'static Claim>);
 
@@ -52,7 +52,7 @@ pub(super) fn run(options: &Claims) -> Result {
             || options.claims.iter().any(|wanted| wanted.0.iter().any(|one| one.id == claim.id))
     };
     let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims).filter(asked).collect();
-    // First, since it may turn out that it cannot be done.
+    // The measurement comes first, because it fails at once if its program is missing.
     let measured = options.measured(&claims)?;
     let mut runs = Runs::new(&options.runs)?;
     runs.check_points(&claims)?;
@@ -68,7 +68,7 @@ pub(super) fn run(options: &Claims) -> Result {
         };
         match options.json {
             Some(_) => all.push(as_json(claim, &verdict, &hangs_on)),
-            // At once: the next claim may take minutes.
+            // Printed at once, because the next claim may take minutes.
             None => say(format_args!("{}\n", described(claim, &verdict, &hangs_on)))?,
         }
     }
@@ -78,20 +78,21 @@ pub(super) fn run(options: &Claims) -> Result {
     }
 }
 
-/// A setting and the claim's verdict by runs in which it alone is changed.
+/// Ablation of one setting, and the verdict on a claim by runs in which only that setting is changed.
 struct Changed {
     ablation: &'static Ablation,
     verdict: Verdict,
 }
 
 impl Changed {
-    /// Returns whether the change gives another answer than `verdict`.
+    /// Returns true if the claim can be judged with the changed setting, and the verdict differs from `verdict`.
     fn turns(&self, verdict: &Verdict) -> bool {
         self.verdict.holds.is_some() && self.verdict.holds != verdict.holds
     }
 }
 
-/// Judges the claim once more for each setting of its paper, changed alone; those that give another answer come first.
+/// Judges the claim again for each ablation of its paper that concerns the claim's variants. Ablations that
+/// change the verdict come first.
 fn ablations(claim: &Claim, verdict: &Verdict, runs: &mut Runs<'_>) -> Result<Vec<Changed>> {
     let settings = claim::paper_of(claim.id).map_or(&[][..], |paper| paper.ablations);
     let judged = settings.iter().filter(|ablation| {
@@ -105,8 +106,9 @@ fn ablations(claim: &Claim, verdict: &Verdict, runs: &mut Runs<'_>) -> Result<Ve
 }
 
 impl Claims {
-    /// Returns the measurements that claims about time need. A caller that has not asked for these claims
-    /// does without if they cannot be measured.
+    /// Measures the processor time that some of `claims` need; returns `None` if none of them does, or runs are
+    /// disabled. A failed measurement is an error only if the command line selects claims; otherwise it is
+    /// reported, and `None` is returned.
     fn measured(&self, claims: &[&Claim]) -> Result<Option<Measured>> {
         if self.runs.no_run || !claims.iter().any(|claim| Measured::decides(claim)) {
             return Ok(None);

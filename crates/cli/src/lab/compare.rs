@@ -1,4 +1,4 @@
-//! `anabranch lab compare`: two results side by side, pair by pair.
+//! `anabranch lab compare`: compares the runs in two directories of results, pair by pair.
 
 use std::path::PathBuf;
 
@@ -11,22 +11,22 @@ use serde_json::json;
 use super::run::STANDARD;
 use crate::exit::{Exit, Failure, Result, say};
 
-/// Compare two results: each run beside the run of the same variant, point and repetition
+/// Compare two directories of results: each run with the run of the same variant, point and repetition
 ///
-/// Ratios are transfer times of B over those of A, so that numbers below 1 say that B is faster. The interval holds 95 % of
-/// the medians of pairs drawn with replacement.
+/// Ratios are transfer times of B divided by those of A: if they are below 1, B is faster. The interval
+/// contains 95 % of the medians of bootstrap samples, whose pairs are drawn with replacement.
 #[derive(Args, Debug)]
 pub(crate) struct Compare {
-    /// Directory of results, before
+    /// Directory of the results before a change
     #[arg(value_name = "A")]
     before: PathBuf,
-    /// Directory of results, after
+    /// Directory of the results after the change
     #[arg(value_name = "B")]
     after: PathBuf,
     /// Write the distribution of the ratios as a picture
     #[arg(long, value_name = "FILE.svg")]
     figure: Option<PathBuf>,
-    /// Fail if a variant's median time has moved by more than this many percent
+    /// Fail if the median ratio of a variant differs from 1 by more than this many percent
     #[arg(long, value_name = "PERCENT")]
     limit: Option<f64>,
     /// Write the comparison as JSON to standard output

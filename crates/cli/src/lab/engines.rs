@@ -1,4 +1,4 @@
-//! Engines for stacks that are not ours, as far as this machine has them.
+//! Engines that run stacks other than ours, if this machine has them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use anabranch_lab::run::{Engine, RunOptions};
 
 use crate::exit::note;
 
-/// Returns the engines that are ready.
+/// Returns the engines that this machine has.
 pub(super) fn ready() -> Vec<Arc<dyn Engine>> {
     #[cfg(target_os = "linux")]
     return super::linux::engine().into_iter().collect();
@@ -15,8 +15,8 @@ pub(super) fn ready() -> Vec<Arc<dyn Engine>> {
     Vec::new()
 }
 
-/// Leaves variants out whose engine is not ready, and says which; `names` are those that were asked for, the
-/// usual ones without it. The result may be empty.
+/// Removes the variants whose engine is missing from the selected ones, and prints their names. `names` are the
+/// selected variants; `None` selects the default ones. The result may be empty.
 pub(super) fn without_absent(
     experiment: &Experiment,
     names: Option<Vec<String>>,
@@ -41,5 +41,5 @@ pub(super) fn without_absent(
     Some(rest)
 }
 
-/// Way to an engine.
+/// Hint on how to build the missing engine.
 pub(super) const REMEDY: &str = "`anabranch lab linux build` makes it";

@@ -1,4 +1,4 @@
-//! Runs by which claims are judged: found where they were written, or made.
+//! Runs by which claims are judged: read from directories of results, or made if they are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,29 +17,29 @@ use crate::exit::{Exit, Failure, Result, note};
 /// Options of the runs that claims are judged by.
 #[derive(Args, Debug)]
 pub(super) struct RunsOptions {
-    /// Directory with a directory of results for each experiment
+    /// Directory that contains a directory of results for each experiment
     #[arg(long, value_name = "DIR", default_value = RESULTS)]
     out: PathBuf,
     /// Directory with the published designs, if you have them
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Run these points only, by the numbers that their design gives them, wherever they exist
+    /// Run only the points with these numbers in their design; experiments without any of them are left out
     #[arg(long, value_name = "0,4,8", value_delimiter = ',')]
     points: Option<Vec<u64>>,
     /// Repetitions of each point
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPETITIONS)))]
     repetitions: Option<u32>,
-    /// Judge by this many draws of each generated design, each with seeds of its own; the first are the published points
-    /// with --data
+    /// Judge by this many random draws of each generated design, each with its own seeds; with --data, the
+    /// published points take the place of the first draw
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     draws: u32,
-    /// Judge by the results that are there, without running anything
+    /// Judge only by existing results, without new runs
     #[arg(long)]
     pub(super) no_run: bool,
     /// Add to results of another version of this program; each row names its own
     #[arg(long)]
     force: bool,
-    /// Threads; one for each processor without this
+    /// Number of threads [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
@@ -48,7 +48,7 @@ pub(super) struct RunsOptions {
 pub(super) struct Runs<'a> {
     options: &'a RunsOptions,
     progress: SweepProgress,
-    /// Other directories with runs of an experiment, by the directory of its own.
+    /// Other directories that contain runs of an experiment, by the experiment's own directory.
     elsewhere: BTreeMap<PathBuf, Vec<PathBuf>>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Runs<'a> {
         Ok(Self { options, progress, elsewhere: BTreeMap::new() })
     }
 
-    /// Returns the results that the claim needs, with a setting changed in them if `ablation` is given.
+    /// Returns the results that the claim needs. With `ablation`, they are those of runs with its setting changed.
     pub(super) fn of(&mut self, claim: &Claim, ablation: Option<&Ablation>) -> Result<Results> {
         let mut rows = Vec::new();
         for need in claim.needs.iter().chain(claim.further()) {
@@ -69,7 +69,7 @@ impl<'a> Runs<'a> {
         Ok(rows.into_iter().collect())
     }
 
-    /// Reports the experiments that have none of the points that were asked for; fails if none has any.
+    /// Reports the experiments that have none of the points of `--points`; fails if no experiment has any.
     pub(super) fn check_points(&self, claims: &[&Claim]) -> Result {
         let Some(points) = self.options.points.as_ref().filter(|_| !self.options.no_run) else {
             return Ok(());
@@ -94,21 +94,20 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
-    /// Returns the rows of one draw; `None` if it has none of the points. Papers number theirs alike, but for a few
-    /// experiments.
+    /// Returns the rows of one draw; `None` if its experiment has none of the points of `--points`.
     fn rows(&mut self, need: &Need, draw: u32, ablation: Option<&Ablation>) -> Result<Option<Vec<Row>>> {
         let drawn = if draw == 0 { String::new() } else { format!("-draw-{draw}") };
         let changed = ablation.map_or_else(String::new, |ablation| format!("+{}", ablation.name));
         let dir = self.options.out.join(format!("{}{drawn}{changed}", need.experiment));
         if self.options.no_run {
-            // Without results the verdict says what is missing.
+            // Without results, the verdict states which runs are missing.
             return Ok(Some(anabranch_lab::store::read(&dir).unwrap_or_default()));
         }
         let mut experiment = self.experiment(need.experiment, draw, ablation)?;
         experiment.repetitions = self.options.repetitions.unwrap_or(experiment.repetitions);
         let first = experiment.points.first().map_or(0, |point| point.run);
         let exists = |point: &u64| experiment.points.iter().any(|one| one.run == *point);
-        // Draws number their points from different numbers on.
+        // Each draw numbers its points from another first number on.
         let numbers =
             self.options.points.iter().flatten().map(|point| if draw == 0 { *point } else { point + first });
         let points = self.options.points.is_some().then(|| numbers.filter(exists).collect::<Vec<_>>());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Minimum time between two lines.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Runs that were done and are left.
+/// Numbers of runs that are done and that remain.
 #[derive(Debug)]
 pub(super) struct Left {
     runs: usize,
@@ -22,15 +22,15 @@ impl Left {
         Self { runs, found, done: found, begun: now, last_line: now }
     }
 
-    /// Returns a line about runs that need no repetition; `None` if there are none.
+    /// Returns a line about the runs that earlier sweeps completed; `None` if there are none, or no runs remain.
     pub(super) fn resumed(&self) -> Option<String> {
         let left = self.runs - self.found;
         (self.found > 0 && left > 0)
             .then(|| format!("{} of {} runs are there already, {left} are left", self.found, self.runs))
     }
 
-    /// Counts a completed run. Returns a line if one is due. The rest is assumed to take as long for each run as
-    /// those that this sweep completed.
+    /// Counts a completed run. Returns a line if one is due. Its estimate assumes that each remaining run takes as
+    /// long as the average run of this sweep.
     pub(super) fn finished(&mut self, now: Instant) -> Option<String> {
         self.done += 1;
         if now < self.last_line + EVERY || self.done >= self.runs {
@@ -44,7 +44,7 @@ impl Left {
     }
 }
 
-/// Returns a duration in the unit that suits it.
+/// Formats a duration in seconds, minutes or hours, depending on its length.
 fn human(seconds: f64) -> String {
     match seconds {
         ..90.0 => format!("{:.0} s", seconds.max(1.0)),

@@ -22,7 +22,7 @@ pub(super) fn table(rows: &[Row]) -> Option<String> {
     ))
 }
 
-/// Returns the same for programs.
+/// Returns the regret of each scheduler as JSON.
 pub(super) fn as_json(rows: &[Row]) -> Vec<Value> {
     let one = |regret: &Regret| {
         let sample = regret.sample();
@@ -46,7 +46,8 @@ pub(super) fn as_json(rows: &[Row]) -> Vec<Value> {
     regret::of(rows).iter().map(one).collect()
 }
 
-/// Draws the distributions to `file` as SVG. Returns whether there was anything to draw.
+/// Draws the distributions of the schedulers' regret to `file` as SVG. Returns false, and writes no file, if
+/// there are none.
 pub(super) fn draw(rows: &[Row], file: &Path) -> Result<bool> {
     let Some(chart) = figure::regret::chart(&regret::of(rows)) else { return Ok(false) };
     let io = |error: &dyn std::fmt::Display| Failure::new(Exit::Io, format!("{}: {error}", file.display()));

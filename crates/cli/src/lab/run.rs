@@ -78,10 +78,10 @@ pub(crate) struct Run {
     json: Option<String>,
 }
 
-/// File name of the figure of schedulers over all plans of a folder.
+/// File name of the figure of the schedulers' regret over all plans of a folder.
 const REGRET: &str = "regret.svg";
 
-/// Stands for all experiments that compare stacks.
+/// Name that stands for all experiments that compare stacks.
 const COMPARE: &str = "compare";
 
 pub(super) fn run(options: Run) -> Result {
@@ -142,7 +142,7 @@ fn one(options: Run) -> Result<Vec<Row>> {
     };
     let rows = SweepProgress::new()?.sweep(&experiment, &sweep_options)?;
     let summaries = summary::of(&rows);
-    // A shard has no figures yet: `lab merge` and `lab figures` draw them.
+    // Figures of a single shard would lack runs; `lab merge` and `lab figures` draw them.
     let drawn = match sweep_options.shard.of {
         1 => Some(figures::draw(&sweep_options.dir, &rows)?),
         _ => None,
@@ -169,7 +169,8 @@ fn one(options: Run) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Returns the names of the variants to run without those whose guests are not built, which are named.
+/// Removes the variants whose guest programs are not built from the wanted ones, and prints their names.
+/// Without `wanted`, the default variants are wanted.
 fn runnable(experiment: &Experiment, wanted: Option<Vec<String>>) -> Result<Option<Vec<String>>> {
     let missing = experiment.missing();
     if missing.is_empty() {

@@ -1,13 +1,13 @@
-//! Variants side by side, point by point: in the mean over all points a difference at one of them is lost.
+//! Table of variants by point. A difference at a single point would be lost in a mean over all points.
 
 use anabranch_lab::record::Row;
 use anabranch_lab::stats::Sample;
 
-/// Columns that a table has room for, besides the variants' names.
+/// Maximum number of points in a table; each has a column.
 const MAX_POINTS: usize = 8;
 
-/// Returns a table of `rows`, a line for each variant and a column for each point: the time of transfers, or
-/// median and 95th percentile of the delays of answers. None if there are too many points for one.
+/// Returns a table of `rows` with a line for each variant and a column for each point. It shows the median
+/// transfer time, or the median and the 95th percentile of response delays. `None` if there are too many points.
 pub(super) fn table(rows: &[Row]) -> Option<String> {
     let (variants, points) = (distinct(rows, |row| row.variant.clone()), distinct(rows, |row| row.point));
     if points.len() > MAX_POINTS {
@@ -39,7 +39,7 @@ fn cell<'a>(rows: impl Iterator<Item = &'a Row> + Clone, asks: bool) -> String {
     format!("{}/{} (n {})", shown(delays.median(), 1), shown(delays.percentile(0.95), 1), delays.n())
 }
 
-/// Returns the values of `of`, each once, in the order in which they come first.
+/// Returns the distinct values of `of`, in the order in which they first occur.
 fn distinct<T: PartialEq>(rows: &[Row], of: impl Fn(&Row) -> T) -> Vec<T> {
     let mut found = Vec::new();
     for value in rows.iter().map(of) {

@@ -33,7 +33,7 @@ use crate::verbose::Verbosity;
 const ECHO_WAIT: Duration = Duration::from_secs(2);
 /// Interval of PINGs after a rebinding, so that the server notices the new port.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
-/// Maximum time of a migration after the work, and the interval at which it is checked.
+/// Maximum time to wait for a migration to complete after the work, and the interval between checks.
 const MOVE_WAIT: Duration = Duration::from_secs(2);
 const MOVE_CHECK: Duration = Duration::from_millis(10);
 /// Time for the server to receive CONNECTION_CLOSE.
@@ -168,7 +168,7 @@ impl Client {
         if matches!(self.load.case, Case::V2 | Case::VersionNegotiation) {
             transport = transport.with_versions([Version::V2, Version::V1]);
         }
-        // The interop runner counts packets in 1-RTT, so the client sends no probes for larger packets.
+        // In the 0-RTT case the interop runner counts 1-RTT packets, so the client sends no MTU probes.
         let recovery = transport.recovery().clone();
         let mtu = recovery.mtu().clone().with_discovery(self.load.case != Case::ZeroRtt);
         transport = transport.with_recovery(recovery.with_mtu(mtu));
@@ -262,7 +262,7 @@ impl Caller {
     }
 
     async fn farewell(&self) {
-        // A server that does not receive it detects the end by its idle timeout.
+        // A server that does not receive the CONNECTION_CLOSE detects the end by its idle timeout.
         let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_close_sent()).await;
     }
 }

@@ -148,7 +148,7 @@ fn failed(error: http3::Error) -> Failure {
     Failure::new(Exit::Protocol, error)
 }
 
-/// Requests `path` and passes each piece of the response to `take`. The connection is locked during the call.
+/// Requests `path` and passes each piece of the response to `take`. The connection is locked while `take` runs.
 async fn get(
     connection: &Connection,
     authority: &str,

@@ -77,7 +77,7 @@ pub(crate) enum Case {
     Multiplexing,
     /// Do the second half of the work on a resumed connection
     Resumption,
-    /// Do the same, beginning with early data
+    /// Do the second half of the work on a resumed connection, beginning with early data
     ZeroRtt,
     /// Update keys in the middle
     KeyUpdate,

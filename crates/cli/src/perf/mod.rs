@@ -87,7 +87,7 @@ pub(crate) struct Form {
 #[derive(Debug, Default)]
 struct Report {
     facts: Map<String, Value>,
-    /// Lines for people, in place of lists.
+    /// Lines for people, which show the values that are lists in JSON.
     lines: Vec<String>,
 }
 

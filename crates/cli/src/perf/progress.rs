@@ -15,7 +15,7 @@ use crate::{multipath, size};
 /// Interval of events.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Prints the received amount every `every` until it is dropped.
+/// Prints the number of bytes that have arrived, at the interval `every`, until this future is dropped.
 pub(super) async fn tell(connection: &Connection, moved: &Moved, every: Option<Duration>) -> Result<u64> {
     let Some(every) = every else { return std::future::pending().await };
     let begin = Instant::now();
@@ -30,7 +30,7 @@ pub(super) async fn tell(connection: &Connection, moved: &Moved, every: Option<D
     }
 }
 
-/// Emits an event with the received amount every second until it is dropped.
+/// Emits an event with the number of bytes that have arrived, every second, until this future is dropped.
 pub(super) async fn tell_events(events: &Events, connection: &Connection, moved: &Moved) {
     let mut meter = Meter::new(Instant::now(), 0);
     let mut ticks = tokio::time::interval_at((Instant::now() + INTERVAL).into(), INTERVAL);

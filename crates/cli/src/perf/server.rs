@@ -1,4 +1,4 @@
-//! `anabranch perf server`.
+//! `anabranch perf server`: serves clients of `perf`, `hq-interop` and HTTP/3.
 
 use anabranch::{
     Connection, Endpoint, PreferredAddresses, RecvStream, RetryPolicy, SendStream, ServerConfig, VarInt,
@@ -99,7 +99,7 @@ pub(crate) async fn run(options: Server) -> Result {
     Report::default().print(options.form)
 }
 
-/// Binds the first of the place's addresses that this host has, or every address.
+/// Binds the first of the addresses of `place` that this host has; without a host, every address of this host.
 async fn bind(place: &HostPort, config: ServerConfig, reset_key: Option<[u8; 32]>) -> Result<Endpoint> {
     let mut addresses = place.resolve().await?;
     if addresses.is_empty() {

@@ -18,7 +18,7 @@ use super::server::write_pattern;
 use crate::exit::{Exit, Failure, Result};
 use crate::{hq, size};
 
-/// Work of a client, with either protocol.
+/// Work of a client, which determines the application protocol.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// A number of bytes in each direction, split over streams.
@@ -203,7 +203,7 @@ async fn bulk(connection: &Connection, download: u64, upload: u64, progress: &Pr
     Ok(())
 }
 
-/// Sends or receives until a time. Data that has not arrived by then is abandoned.
+/// Sends or receives until the time `until`. Data that has not arrived by then is abandoned.
 async fn timed(connection: &Connection, until: Instant, reverse: bool, progress: &Progress) -> Result {
     let (mut send, mut receive) = connection.open_bi().await?;
     let asked = if reverse { size::MAX } else { 0 };
@@ -245,7 +245,8 @@ fn sink(out: Option<&Path>, path: &str) -> Result<Sink> {
     Ok(Sink::File(dir.join(file_name(path)?), None))
 }
 
-/// A file that is created with the first bytes of the response, so that no more files are open than streams.
+/// Destination of a response. A file is created with the first bytes of its response, so that no more files are
+/// open than streams.
 enum Sink {
     Nowhere,
     File(PathBuf, Option<io::BufWriter<File>>),

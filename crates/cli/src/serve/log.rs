@@ -14,7 +14,7 @@ use time::macros::format_description;
 use crate::lines::{Form, Lines};
 use crate::screen::Above;
 
-/// Maximum number of bytes of a field of the client that the log stores.
+/// Maximum number of bytes that the log stores of each field of a request.
 const MAX_FIELD: usize = 1_024;
 
 /// Time format of the common log format.
@@ -79,7 +79,7 @@ impl AccessLog {
         }
     }
 
-    /// Waits a short time until the queued entries are written.
+    /// Waits until the queued entries are written, but only for a short time.
     pub(super) fn flush(&self) {
         self.0.iter().for_each(Lines::flush);
     }

@@ -10,7 +10,7 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// Returns its ALPN protocol name (RFC 7301).
+    /// Returns the protocol's name in the access log and the metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Hq => "hq",

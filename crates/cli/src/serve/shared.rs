@@ -26,7 +26,7 @@ pub(super) struct Shared {
     pub(super) http3: Shutdown,
     /// Options of HTTP/3.
     pub(super) options: ServeOptions,
-    /// Maximum time without progress of a response; `None` as long as its connection lives.
+    /// Maximum time without progress of a response; `None` if it is limited only by the end of the connection.
     pub(super) stall: Option<Duration>,
     /// Tasks of the open connections.
     pub(super) connections: TaskTracker,

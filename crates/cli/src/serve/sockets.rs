@@ -46,8 +46,8 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// Binds the addresses of a name that this host has: `localhost` may resolve to `::1` on a host without
-    /// IPv6.
+    /// Binds those of a name's addresses that exist on this host: `localhost` may resolve to `::1` on a host
+    /// without IPv6.
     fn bind_any(&mut self, addresses: &[SocketAddr], tcp: bool) -> Result {
         let mut missing = None;
         let mut bound = false;

@@ -44,8 +44,9 @@ const MAX_HEADER: u32 = 32 * 1024;
 const MAX_BUFFER: usize = 256 * 1024;
 /// Maximum duration of the TLS handshake, and of reading the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// Maximum time without activity, up to twice this. Then a graceful shutdown begins, which may take as long
-/// again. While responses are unfinished, the limit is `--stall-timeout` if that is longer.
+/// Time without activity after which a graceful shutdown of a connection begins. As it is checked at intervals of
+/// this length, the time may be up to twice as long, and the shutdown may take as long again. While responses are
+/// unfinished, the limit is `--stall-timeout` if that is longer.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 /// Pause before accepting again when the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
@@ -90,7 +91,7 @@ pub(super) async fn accept(listener: Listener, shared: Arc<Shared>) {
             (permit, listener.socket.accept().await)
         };
         let (permit, accepted) = tokio::select! {
-            // The server waits for its connections, not for this task.
+            // No more connections are accepted. The server waits for its connections, not for this task.
             () = shared.stopping.cancelled() => std::future::pending().await,
             next = next => next,
         };
@@ -167,7 +168,7 @@ async fn run(
             _ = connection.as_mut() => return,
             () = shared.stopping.cancelled(), if !ending => {}
             () = activity.idle_for(MAX_IDLE, shared.stall) => {
-                // A graceful shutdown is already running, or no request has begun.
+                // The graceful shutdown has already had this time.
                 if ending {
                     return;
                 }

@@ -1,11 +1,11 @@
-//! The demo with little data.
+//! Tests of the demo with little data.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::{anabranch, json, names, status, stderr};
 
-/// Two links, over which the default size of these tests takes about a second.
+/// Two links, over which the transfers of these tests take about a second.
 const PATHS: &str = "20mbit/20ms,10mbit/40ms";
 
 #[test]

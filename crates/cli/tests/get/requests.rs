@@ -1,4 +1,4 @@
-//! Request options.
+//! Options of `get` that change the request.
 
 use super::*;
 

@@ -13,7 +13,7 @@ use super::{PLAN, TestDir, stderr};
 const PATIENCE: Duration = Duration::from_secs(120);
 const RUNS: usize = 160;
 
-/// Creates a plan with so many runs that the sweep takes a while.
+/// Creates a plan with so many runs that the sweep takes a while, and runs all of them into `whole`.
 fn long() -> TestDir {
     let place =
         TestDir::new(&PLAN.replace("repetitions = 2", "repetitions = 40").replace("20_000", "200_000"));

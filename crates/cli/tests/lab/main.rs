@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Two variants at two points, twice: eight runs.
+/// Plan of two variants at two points with two repetitions: eight runs.
 const PLAN: &str = r#"name = "tiny"
 about = "what tests run"
 repetitions = 2

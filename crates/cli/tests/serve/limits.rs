@@ -88,8 +88,8 @@ fn plain_http_is_hung_up_on() {
     assert_eq!(server.get(Over::Http1, "/small.txt").status, 200);
 }
 
-/// A client downloads a gigabyte, fast, slowly or with pauses. The server's memory never holds more of it
-/// than may be sent ahead of acknowledgments, and a few pieces. The server counts its own memory; the
+/// A client downloads a gigabyte, fast, slowly or with pauses. The server's memory never holds more of the file
+/// than the send buffer and a few pieces. The test reads the server's own count of that memory, because the
 /// allocator's overhead depends on the number of threads.
 #[test]
 fn large_files_cost_little_memory() {
@@ -162,7 +162,7 @@ fn figure(metrics: &str, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name} in {text}")).trim().parse().unwrap()
 }
 
-/// The server aborts a response of which the client reads nothing for `--stall-timeout`, and logs that.
+/// The server aborts a response if the client reads nothing of it for `--stall-timeout`, and logs that.
 #[test]
 fn stalled_answers_are_given_up() {
     let server = Server::start(&["--stall-timeout", "1"]);

@@ -17,7 +17,7 @@ use crate::child::Reaped;
 /// Size of the page's viewport.
 pub(super) const VIEW: (usize, usize) = (800, 560);
 
-/// Names of the program in various distributions.
+/// Names of Chromium's program in various distributions.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 /// Interval at which slow operations are polled.
 const TICK: Duration = Duration::from_millis(20);
@@ -66,7 +66,7 @@ pub(super) fn find() -> Option<PathBuf> {
 }
 
 impl Chromium {
-    /// Starts the browser so that it trusts the server's key. All calls must be complete by `deadline`.
+    /// Starts the browser so that it trusts the server's key. Calls that are not complete at `deadline` fail.
     pub(super) fn start(
         program: &Path,
         server: &Server,

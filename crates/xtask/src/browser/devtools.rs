@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
-/// Connection to a browser. All calls must be complete by its deadline.
+/// Connection to a browser. Calls that are not complete at the deadline fail.
 pub(super) struct DevTools {
     socket: WebSocket<TcpStream>,
     deadline: Instant,

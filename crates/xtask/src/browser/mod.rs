@@ -94,7 +94,7 @@ impl Case {
 
 /// Runs one server and one browser, and returns the detected faults.
 fn play(case: Case, chromium: &Path, program: &Path, site: &Site, out: &Path) -> Result<Vec<String>, String> {
-    // Files of an earlier run must not be mistaken for this one's.
+    // Files of an earlier run must not be mistaken for files of this run.
     let _ = fs::remove_dir_all(out);
     let traces = out.join("qlog");
     fs::create_dir_all(&traces).map_err(|error| format!("{}: {error}", traces.display()))?;

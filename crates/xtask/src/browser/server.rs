@@ -1,4 +1,4 @@
-//! Server `anabranch serve` as built for users, and its access log.
+//! Process of `anabranch serve` that the browser visits, and its access log.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -6,16 +6,16 @@ use std::path::Path;
 /// File of the exceptions.
 pub(super) const FILE: &str = "docs/interface/exemptions.txt";
 
-/// Rule that a line makes an exception from.
+/// Rule for public types from which a line makes an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rule {
-    /// A type may be matched or built without `..` outside its crate.
+    /// Public types must be `#[non_exhaustive]`, so that other crates cannot match or build them without `..`.
     Exhaustive,
-    /// A type that the library's interface reaches has no name in it.
+    /// `anabranch` must re-export every type that its interface reaches.
     Unnamed,
 }
 
-/// Types that a rule does not hold for, and whether each was needed.
+/// Exempt types with the rule that does not hold for them; `true` once the exception was needed.
 #[derive(Debug, Default)]
 pub(super) struct Exemptions(BTreeMap<(Rule, String), bool>);
 
@@ -23,7 +23,7 @@ impl Exemptions {
     /// Reads the file.
     ///
     /// # Errors
-    /// If it cannot be read, or a line is not `RULE TYPE: reason`.
+    /// Fails if the file cannot be read, or a line is not `RULE TYPE: reason`.
     pub(super) fn read(root: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
         Self::parse(&text)
@@ -47,12 +47,12 @@ impl Exemptions {
             .map(Self)
     }
 
-    /// Returns whether the rule does not hold for the type, and remembers that the line is needed.
+    /// Returns true if the type is exempt from the rule, and records that the exception is needed.
     pub(super) fn allows(&mut self, rule: Rule, path: &str) -> bool {
         self.0.get_mut(&(rule, path.to_owned())).map(|used| *used = true).is_some()
     }
 
-    /// Returns the types of the file's lines that [`Self::allows`] has not used.
+    /// Returns the types whose exception [`Self::allows`] has never needed.
     pub(super) fn unused(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, used)| !**used).map(|((_, path), _)| path.as_str())
     }

@@ -1,7 +1,7 @@
 //! Public types that cannot grow: enums, and structs with public fields, that are not `#[non_exhaustive]`.
 //!
-//! A variant or a field more breaks programs that match or build such a type. Tuple structs are left out: they
-//! are one value with a name.
+//! An additional variant or field breaks programs that match or build such a type. Tuple structs are not
+//! reported, because each only gives a name to one value.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,8 @@ pub(super) fn rigid(listing: &str, exemptions: &mut Exemptions) -> Vec<String> {
         .collect()
 }
 
-/// Reads the declaration of a type that is not `#[non_exhaustive]`: whether it is an enum, and its path.
+/// Parses a line that declares a type without `#[non_exhaustive]`. Returns `true` for an enum and `false` for a
+/// struct, and the path of the type.
 fn exhaustive(item: &str) -> Option<(bool, &str)> {
     let (attributes, declared) = item.split_at(item.find("pub ")?);
     if attributes.contains("non_exhaustive") || !(attributes.is_empty() || attributes.starts_with("#[")) {
@@ -32,7 +33,7 @@ fn exhaustive(item: &str) -> Option<(bool, &str)> {
     path.split(|end: char| !(end.is_alphanumeric() || "_:".contains(end))).next().map(|path| (is_enum, path))
 }
 
-/// Returns the path of the struct that a line `pub path::Type::field: type` declares a field of.
+/// Returns the path of a struct if the line declares one of its fields (`pub path::Type::field: type`).
 fn owner_of_field(item: &str) -> Option<&str> {
     let (field, _) = item.strip_prefix("pub ")?.split_once(": ")?;
     let (owner, name) = field.rsplit_once("::")?;

@@ -1,6 +1,6 @@
 //! `cargo xtask interface`: compares the public interface of each library with its listing in
-//! `docs/interface/`, so that changes are visible in review. Types that cannot grow, and types that programs
-//! meet but cannot name, are errors unless `docs/interface/exemptions.txt` gives a reason.
+//! `docs/interface/`, so that changes are visible in review. Types that cannot grow, and types that appear in
+//! the interface but cannot be named, are errors unless `docs/interface/exemptions.txt` gives a reason.
 
 mod exemptions;
 mod growth;
@@ -40,7 +40,8 @@ pub(crate) struct Arguments {
     write: bool,
 }
 
-/// Compares the interfaces with their listings, or writes the listings. Returns whether they are equal.
+/// Compares the interfaces with their listings, or writes the listings. Returns true if they are equal and no
+/// type breaks a rule without an exemption.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let mut same = true;
     let mut exemptions = Exemptions::read(root)?;
@@ -77,7 +78,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     Ok(same && rigid.is_empty() && unnamed.is_empty() && unused.is_empty())
 }
 
-/// Reads what rustdoc has written of each library, by the names of their crates.
+/// Reads rustdoc's JSON output for each library. Returns it by the names of the crates.
 fn documented(root: &Path) -> Result<BTreeMap<String, Value>, String> {
     let read = |library: &str| {
         let file = json_file(root, library);

@@ -1,8 +1,9 @@
-//! Types of the lower crates that a program meets in the interface of `anabranch` but cannot name.
+//! Types of the lower crates that appear in the interface of `anabranch` but that a program cannot name.
 //!
-//! A type is named by a `pub use` of `anabranch`. Each type in a field, a variant, a signature or an associated
-//! type of a named one is met. Types are compared by their crate and their last name, because a private module in
-//! a path depends on the crate that shows it.
+//! A type can be named if a `pub use` of `anabranch` re-exports it. Types appear in the interface if they occur
+//! in a field, a variant, a signature or an associated type of a named type. Types are compared by their crate
+//! and the last part of their path, because the private modules in a path differ between the documentation of
+//! different crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +11,9 @@ use serde_json::Value;
 
 use super::exemptions::{Exemptions, Rule};
 
-/// Crate whose `pub use` give names.
+/// Crate whose `pub use` items make types nameable.
 const TOP: &str = "anabranch";
-/// Beginning of the names of the crates below it.
+/// Prefix of the names of the crates below [`TOP`].
 const BELOW: &str = "anabranch_";
 
 /// Crate and name of a type.
@@ -42,7 +43,7 @@ impl<'a> Crate<'a> {
         items.filter(is_type).filter(|item| item["name"] == name).collect()
     }
 
-    /// Gathers the ids of all types in an item's public surface.
+    /// Adds the IDs of all types in an item's public interface to `met`.
     fn surface(&self, item: &'a Value, met: &mut BTreeSet<String>) {
         let inner = &item["inner"];
         let children = |list: &'a Value| list.as_array().into_iter().flatten().filter_map(|id| self.item(id));
@@ -71,7 +72,7 @@ fn has(item: &Value, kind: &str) -> bool {
     item["inner"].get(kind).is_some()
 }
 
-/// Gathers the ids of all paths in a type or a signature.
+/// Adds the IDs of all paths in a type or a signature to `met`.
 fn mentioned(value: &Value, met: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -85,8 +86,8 @@ fn mentioned(value: &Value, met: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns a line for each type that `anabranch` lets a program meet and not name. `crates` holds what rustdoc
-/// says of each crate, by its name.
+/// Returns a line for each type in the interface of `anabranch` that a program cannot name. `crates` contains
+/// rustdoc's output for each crate, by the crate's name.
 pub(super) fn unnamed(crates: &BTreeMap<String, Value>, exemptions: &mut Exemptions) -> Vec<String> {
     let Some(top) = crates.get(TOP).map(Crate) else { return vec![format!("{TOP} is not documented")] };
     let index: Vec<&Value> =

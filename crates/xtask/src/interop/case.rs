@@ -35,7 +35,7 @@ pub(super) enum Work {
     Files(Vec<(usize, usize)>),
     /// Exchange of this number of DATAGRAM frames.
     Datagrams(u64),
-    /// This number of connections, and how many of them at once.
+    /// Number of connections, and maximum number of concurrent ones.
     Handshakes(usize, usize),
     /// No work besides the case itself.
     None,
@@ -71,7 +71,7 @@ pub(super) enum Expected {
     True,
     /// This string.
     Is(&'static str),
-    /// A number that is at least this.
+    /// A number that is at least this one.
     AtLeast(f64),
 }
 
@@ -86,8 +86,8 @@ pub(super) struct Case {
     /// Flags of the client, including `--case`.
     pub(super) client: &'static [&'static str],
     pub(super) work: Work,
-    /// `true` if files are fetched over HTTP/3 in any case. Otherwise they are only if the client or the
-    /// server program speaks nothing else.
+    /// `true` if files are fetched over HTTP/3 by all programs. Otherwise HTTP/3 is used only if the client or
+    /// the server program supports nothing else.
     pub(super) http3: bool,
     /// Link between client and server. If `None`, they communicate directly and their traffic is not
     /// observed.
@@ -178,7 +178,7 @@ impl Case {
         Self { patience: Duration::from_secs(seconds), ..self }
     }
 
-    /// Returns whether the case can be run with files, over any protocol.
+    /// Returns true if the case can be run by fetching files, over any protocol.
     pub(super) fn is_about_files(&self) -> bool {
         matches!(self.work, Work::Files(_) | Work::Handshakes(..))
     }
@@ -200,7 +200,7 @@ fn flapping(up: u64, down: u64) -> LinkSpec {
 
 pub(super) fn changing_link(ip: Option<IpAddr>) -> LinkSpec {
     let link = LinkSpec::new(CHANGING_RATE, Duration::from_millis(40));
-    // The address alternates between the two; the port changes each time.
+    // The address alternates between both addresses; the port changes each time.
     let mut other = ip;
     CHANGES.iter().fold(link, |link, at| {
         let link = link.rebind(Time::from_millis(*at), other, 1);

@@ -9,20 +9,20 @@ use super::watch::Seen;
 /// Cell of a matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The case passed; a remark.
+    /// Case that passed, with a remark.
     Pass(String),
-    /// One side does not support the case; the side and the reason.
+    /// Case that one side does not support, with the side and the reason.
     Unsupported(String),
-    /// The case was not run; the reason.
+    /// Case that was not run, with the reason.
     Skipped(String),
-    /// The case failed because of a fault in the other stack; the fault.
+    /// Case that failed because of a fault in the other stack, with the fault.
     Foreign(String),
-    /// The case failed; the reason.
+    /// Case that failed, with the reason.
     Failed(String),
 }
 
-/// Maximum number of bytes in reply to a first flight. A server that reached it was stopped by the
-/// amplification limit.
+/// Maximum number of bytes that a server may send in reply to a first flight of 1200 bytes. A server that came
+/// within 1200 bytes of this maximum was stopped by the amplification limit.
 const LIMIT_IS_FELT: u64 = 3 * 1200;
 
 /// Judges a client that has ended. `seen` contains the observations on the wire, if there was an observer.
@@ -87,7 +87,7 @@ fn verify(check: &Check, report: &Value, seen: Option<&Seen>) -> Result<(), Stri
     }
 }
 
-/// Returns a figure for the matrix.
+/// Returns a figure of the run for the matrix.
 fn remark(case: &Case, ended: &Ended, report: &Value, seen: Option<&Seen>) -> String {
     for check in &case.checks {
         match (check, seen) {

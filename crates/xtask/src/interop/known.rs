@@ -24,7 +24,7 @@ const PACKET: u64 = 1500;
 /// Names of quiche and of its fork.
 const QUICHES: &[&str] = &["quiche", "quiceh"];
 
-/// See peers/README.md.
+/// Reason for failures of quiche's server (see peers/README.md).
 const QUICHE_LOSES_SIGHT: &str = "quiche's server, and that of its fork quiceh, does not survive a change of the client's \
                                   address while much is in flight, whoever the client is";
 
@@ -34,7 +34,7 @@ const QUICHE_KNOWS_NO_RESETS: &str =
 const QUICHE_SENDS_NO_RESETS: &str =
     "the stack sends no stateless resets by itself, and the peer's program sends none";
 
-/// Reason: our second probe is a PING.
+/// Reason for failures of aioquic's server: our second probe is a PING, which may arrive first.
 const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that it can read has no CRYPTO frame, as a probe may \
                                 (RFC 9002 section 6.2.4)";
 
@@ -227,7 +227,7 @@ mod tests {
         assert!(!explained("quinn", "rebind-port", &seen, "client took longer than 60 s"));
         assert!(explained("noq", "http3", &seen, "alert 120: peer doesn't support any known protocol"));
         assert!(!explained("noq", "http3", &seen, "file differs"));
-        // These are errors of a stalled connection, which could also be this project's fault.
+        // A stalled connection has such errors, too, and could be this project's fault.
         for case in ["download-reordering", "download-both", "upload-reordering", "upload-both"] {
             for said in ["the connection timed out", "closed by the peer: 0xa", "panicked at src/stream.rs"] {
                 assert!(explain("quiceh", OURS, case, &seen, said).is_none());

@@ -170,8 +170,8 @@ fn outcome(
     let find = |name: &str| programs.iter().find(|(known, _)| known == name).map(|(_, program)| program);
     match (find(client), find(server)) {
         (Some(Ok(from)), Some(Ok(to))) => play(from, to),
-        // Without its own command the run shows nothing, so that is a failure. A missing peer is only
-        // skipped.
+        // Without this project's command the run shows nothing, so its absence is a failure. Cases with a
+        // missing peer are only skipped.
         (Some(Err(why)), _) if client == OURS => Outcome::Failed(format!("{client}: {why}")),
         (_, Some(Err(why))) if server == OURS => Outcome::Failed(format!("{server}: {why}")),
         (Some(Err(why)), _) => Outcome::Skipped(format!("{client}: {why}")),

@@ -12,7 +12,7 @@ use crate::child::{Reaped, collect, lines};
 const START: Duration = Duration::from_secs(10);
 /// Time that a server may take to exit after its standard input has ended.
 const END: Duration = Duration::from_secs(5);
-/// Exit status for a case that a program does not support (the interop runner's contract).
+/// Exit status of a program for a case that it does not support (the interop runner's contract).
 pub(super) const UNSUPPORTED: i32 = 127;
 
 /// Returns the last line of a log that is not blank.

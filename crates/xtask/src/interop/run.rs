@@ -118,7 +118,7 @@ fn play_plain(case: &Case, client: &Program, server: &Program, field: &Field) ->
     Ok(excuse.unwrap_or(outcome))
 }
 
-/// Returns the names of the case's files. Cases about connections have one file for each.
+/// Returns the names of the case's files. Cases about handshakes have one file for each connection.
 fn files(case: &Case, field: &Field) -> Result<Vec<String>, String> {
     let groups = match &case.work {
         Work::Files(groups) => groups.clone(),
@@ -165,7 +165,7 @@ pub(super) fn relay(
     Relay::tapped(listen, server, link, SEED, Instant::now, tap).map_err(|error| format!("relay: {error}"))
 }
 
-/// Returns an address with an arbitrary port on the loopback address of `server`.
+/// Returns the IP address of `server` with port 0, so that the system chooses a port.
 fn beside(server: SocketAddr) -> SocketAddr {
     SocketAddr::new(server.ip(), 0)
 }

@@ -16,9 +16,9 @@ const AMPLIFICATION: u64 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Party {
     address: SocketAddr,
-    /// Datagrams and bytes from the client that were forwarded.
+    /// Numbers of datagrams and bytes from the client that were forwarded.
     sent: [u64; 2],
-    /// Datagrams and bytes to the client.
+    /// Numbers of datagrams and bytes to the client.
     received: [u64; 2],
     /// `true` if the client has sent a Handshake packet, which validates its address.
     validated: bool,

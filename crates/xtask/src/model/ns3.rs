@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Name in pkg-config of ns-3's module with the link.
 const MODULE: &str = "ns3-point-to-point";
 
-/// The program, which has been built.
+/// Built program that sends packet trains through ns-3.
 pub(super) struct Ns3 {
     program: PathBuf,
     /// Version of ns-3.

@@ -13,14 +13,14 @@ use crate::child::{Reaped, collect};
 
 /// Number of bytes that must arrive before the change.
 const BEFORE: usize = 3_000_000;
-/// Maximum time without data because of a change.
+/// Maximum time without data that a change may cause.
 const LONGEST_GAP: Duration = Duration::from_millis(200);
 /// Maximum number of bytes that may arrive over a link that is not in use.
 const STRAY: u64 = 30_000;
 /// Maximum number of measurements of a gap. A busy machine causes gaps as well.
 const TRIES: usize = 3;
 
-/// Function that changes the host.
+/// Function that changes the host's interfaces or addresses.
 type Change = fn() -> Result<(), String>;
 
 /// Scenes in order: the name, the preparation of the host, and the change during the transfer.
@@ -91,8 +91,8 @@ impl Scene {
         Ok(format!("nothing came for {} ms", gap.as_millis()))
     }
 
-    /// Returns the longest time without data after `change`, which is made during a transfer. Until then all
-    /// data must arrive over the first link, which the routing table prefers.
+    /// Returns the longest time without data after `change`, which is called during a transfer. Before the
+    /// change, all data must arrive over the first link, which the routing table prefers.
     fn gap(&self, options: &[&str], change: impl Fn() -> Result<(), String>) -> Result<Duration, String> {
         let elsewhere = SECOND.received()?;
         let mut command = Command::new(&self.program);

@@ -54,8 +54,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         .ok_or_else(|| format!("it takes longer than {} s", PATIENCE.as_secs()))
 }
 
-/// Returns the reason why this process is not in newly created namespaces. The scenes would then change
-/// interfaces in use.
+/// Returns an error message if this process is not in newly created namespaces, because the scenes would then
+/// change interfaces in use.
 fn not_fresh() -> Option<String> {
     let output = Command::new("ip").args(["-oneline", "link", "show", "up"]).output();
     match output {

@@ -6,11 +6,11 @@ use std::process::Command;
 pub(super) const SERVER: &str = "10.9.9.9";
 /// IPv6 address of the server, reachable over both links.
 pub(super) const SERVER_V6: &str = "fd09::9";
-/// Host name of both addresses.
+/// Host name that resolves to both addresses of the server.
 pub(super) const NAME: &str = "server.test";
-/// Name of the server's namespace. The client's is that of this process.
+/// Name of the server's namespace. The client runs in the namespace of this process.
 const SERVER_SIDE: &str = "server";
-/// Rate of each link, and its queue in bytes.
+/// Arguments of `tc` for the rate of each link and for its queue in bytes.
 const RATE: [&str; 7] = ["tbf", "rate", "24mbit", "burst", "10k", "limit", "200k"];
 
 /// One of the client's interfaces.

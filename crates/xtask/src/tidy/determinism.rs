@@ -19,13 +19,13 @@ const FORBIDDEN: &[&str] = &[
     "RandomState::new",
 ];
 
-/// Lint whose `allow` attribute marks a driver's boundary.
+/// Lint whose `allow` or `expect` attribute marks a driver's boundary.
 const BOUNDARY: &str = "clippy::disallowed_methods";
 
-/// Maximum number of lines between such a call and the mark above it.
+/// Maximum number of lines between a forbidden call and the mark above it.
 const NEAR: usize = 10;
 
-/// Reports such calls outside of a marked boundary.
+/// Reports forbidden calls outside of a marked boundary.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let deterministic = |source: &&Source| {
         source.is_rust() && source.crate_folder().is_some_and(|folder| DETERMINISTIC.contains(&folder))

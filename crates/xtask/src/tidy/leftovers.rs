@@ -15,7 +15,7 @@ const MARKERS: &[(&str, &str)] = &[
     (">>>>", ">>> "),
 ];
 
-/// Reports markers in all text files except lock files and the schemas of others.
+/// Reports markers in all text files except lock files and third-party schemas.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let markers: Vec<String> = MARKERS.iter().map(|(head, tail)| format!("{head}{tail}")).collect();
     let ours = |source: &&Source| {

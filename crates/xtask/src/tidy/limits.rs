@@ -47,7 +47,7 @@ struct Limit<'a> {
     index: usize,
 }
 
-/// Reports limits that no test names, and exceptions that are not (or no longer) exceptions.
+/// Reports limits that no test names, and entries of [`OTHERS`] that a test names or that do not exist.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let fed =
         |source: &&Source| source.is_rust() && source.crate_folder().is_some_and(|name| FED.contains(&name));

@@ -48,7 +48,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
                 continue;
             }
             let words = line.split_whitespace().filter(|word| word.ends_with(".rs"));
-            // The diagram omits the folder if it is the same as in the previous name.
+            // Names in the diagrams are relative to `CORE` or to its folder `connection`.
             let known =
                 |word: &str| exists(&format!("{CORE}{word}")) || exists(&format!("{CORE}connection/{word}"));
             faults.extend(

@@ -18,7 +18,8 @@ const SETTINGS: &[(&str, &str)] = &[
 /// Registry in Cargo's lock files.
 const CRATES_IO: &str = "https://github.com/rust-lang/crates.io-index";
 
-/// Reports such paths and settings in all text files, and other sources in lock files.
+/// Reports paths and settings of one machine in all text files, and registries other than crates.io in Cargo's
+/// lock files.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let join = |table: &[(&str, &str)]| -> Vec<String> {
         table.iter().map(|(head, tail)| format!("{head}{tail}")).collect()

@@ -7,8 +7,8 @@ const BEGIN: &str = "registry! {";
 /// Prefixes of re-exports, which are allowed for items of a registered file with other uses.
 const EXPORTS: [&str; 2] = ["pub use ", "pub(crate) use "];
 
-/// Returns a fault for each other line that declares or names a registered module, in the file of the
-/// registry.
+/// Returns a fault for each line outside of a registry, in the same file, that declares or names a module of
+/// the registry.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let files: Vec<&str> = sources.iter().map(|source| source.path.as_str()).collect();
     sources.iter().filter(|source| source.is_rust()).flat_map(|source| of(source, &files)).collect()

@@ -16,7 +16,7 @@ const WIDE: [(&str, &str, &str); 4] = [
     ("crates/recovery/src/congestion/bbr1/mod.rs", "Bbr1", "the state variables of the first version of BBR"),
 ];
 
-/// Reports structs with more fields, and functions with more parameters, outside of tests.
+/// Reports structs with too many fields, and functions with too many parameters, outside of tests.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let code = sources.iter().filter(|source| source.is_rust() && !source.is_test());
     code.flat_map(|source| {

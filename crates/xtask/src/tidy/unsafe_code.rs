@@ -2,7 +2,7 @@
 
 use super::{Fault, Source};
 
-/// Folders below `crates` whose crates forbid it.
+/// Folders below `crates` whose crates forbid unsafe code.
 const SAFE: &[&str] =
     &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab", "linux", "guest", "testkit"];
 

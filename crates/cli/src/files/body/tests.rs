@@ -43,7 +43,7 @@ async fn a_file_that_became_shorter_is_an_error() {
     assert_eq!(body.collect().await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
 }
 
-/// A reader that keeps its pieces has those and at most two more in memory.
+/// If a reader keeps its pieces, the memory holds these pieces and at most two more.
 #[tokio::test]
 async fn no_more_is_held_than_was_taken_and_two_pieces() {
     let (file, _) = file_of(40 * MAX_PIECE);

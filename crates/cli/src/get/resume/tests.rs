@@ -22,7 +22,7 @@ fn the_rest_is_asked_for_with_an_overlap() {
     assert_eq!(fields(&arrived).unwrap(), ["bytes=0-", "\"a\""]);
     arrived.push(&[7; 3 * MAX_OVERLAP / 2]);
     assert_eq!(fields(&arrived).unwrap()[0], format!("bytes={}-", 10 + MAX_OVERLAP / 2));
-    // The response has a part; the rest is that of the part.
+    // The response contains a part of the file; only the rest of that part is requested.
     let part = [("content-range", "bytes 100-299/5000"), ("etag", "\"a\"")];
     let mut arrived = Arrived::begin(&head(206, &part));
     arrived.push(&[0; 50]);

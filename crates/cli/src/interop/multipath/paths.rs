@@ -1,4 +1,4 @@
-//! Execution of a plan.
+//! Execution of a plan on the paths of a connection.
 
 use anabranch::{Connection, OpenPathError, PathEvent, PathEvents, PathId, PathStatus, VarInt};
 use std::net::SocketAddr;
@@ -37,12 +37,12 @@ impl Paths {
         Self { connection, gone, moved, started: watch::Sender::new(false), done: Mutex::default() }
     }
 
-    /// Returns a receiver that turns `true` when the work is to begin.
+    /// Returns a receiver whose value becomes `true` when the work is to begin.
     pub(super) fn started(&self) -> watch::Receiver<bool> {
         self.started.subscribe()
     }
 
-    /// Executes `plan`. The work begins at its end, unless a step has started it.
+    /// Executes `plan`. The work begins at the end of the plan, unless a step has started it.
     pub(super) async fn follow(&self, plan: &Plan) -> Result {
         for (text, step) in &plan.0 {
             let late = |_| Failure::new(Exit::Failed, "nothing has come of it");
@@ -101,7 +101,7 @@ impl Paths {
     /// Opens a path as soon as the peer's limits permit, and waits for its validation.
     async fn open(&self, remote: SocketAddr, backup: bool) -> Result {
         let path = loop {
-            // Connects from the loopback address that is also the peer's.
+            // The local address of the path is the same loopback address as the peer's.
             match self.connection.open_path(remote.ip(), Some(remote)).await {
                 Ok(path) => break path,
                 Err(OpenPathError::Refused(_)) => sleep(LOOK).await,
@@ -127,7 +127,7 @@ fn no_path(error: OpenPathError) -> Failure {
     Failure::new(Exit::Failed, error)
 }
 
-/// Adds paths that are gone to the list of `tell`.
+/// Adds abandoned paths to the list of `tell`.
 async fn follow(mut events: PathEvents, tell: watch::Sender<Vec<PathId>>) {
     while let Some(event) = events.next().await {
         if let PathEvent::Abandoned { path, .. } = event {

@@ -1,4 +1,4 @@
-//! Content of the streams: every eight bytes are their own index, little endian.
+//! Content of the streams: each group of eight bytes is its own index, as a little-endian number.
 
 use aws_lc_rs::digest::{Context, Digest, SHA256};
 

@@ -1,4 +1,4 @@
-//! `anabranch lab linux build`: from Debian's source package to a kernel in the cache.
+//! `anabranch lab linux build`: builds a kernel from Debian's source package and stores it in the cache.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::cache;
 use crate::exit::{Failure, Result, note, say};
 
-/// Build the kernel, once
+/// Build the kernel, unless the cache contains it already
 ///
-/// It takes some minutes and, meanwhile, 2 GB in the cache ($XDG_CACHE_HOME or ~/.cache). A build that was
-/// interrupted goes on where it was.
+/// The build takes some minutes and, while it runs, 2 GB in the cache ($XDG_CACHE_HOME or ~/.cache). The same
+/// command continues an interrupted build.
 #[derive(Args, Debug)]
 pub(crate) struct Build {
     /// Source of Linux 6.12, unpacked or as an archive [default: Debian's package linux-source-6.12]
@@ -38,7 +38,7 @@ pub(super) fn run(options: &Build) -> Result {
     say(format_args!("Linux {}: {}", kernel.version, kernel.program.display()))
 }
 
-/// A line for each step, and a bar for the long one.
+/// Progress of a build: a line for each step, and a progress bar for the compilation.
 struct Bar(ProgressBar);
 
 impl Watch for Bar {

@@ -1,4 +1,5 @@
-//! `anabranch lab linux check`: a megabyte by TCP and one by Multipath TCP.
+//! `anabranch lab linux check`: checks the kernel by a download of a megabyte over TCP and one over Multipath
+//! TCP.
 
 use std::time::Instant;
 
@@ -8,11 +9,11 @@ use clap::Args;
 use super::{BUILD, cache, host};
 use crate::exit::{Exit, Failure, Result, say};
 
-/// Boot the kernel, and move a megabyte by TCP and by Multipath TCP
+/// Boot the kernel, and download a megabyte over TCP and over Multipath TCP
 #[derive(Args, Debug)]
 pub(crate) struct Check {}
 
-/// Bytes that are moved.
+/// Number of bytes of each download.
 const BYTES: u64 = 1_000_000;
 
 pub(super) fn run(_: &Check) -> Result {
@@ -48,7 +49,8 @@ pub(super) fn run(_: &Check) -> Result {
     Ok(())
 }
 
-/// Returns a link of `mbps` with a round trip of `rtt_ms` and a queue of one bandwidth-delay product.
+/// Returns a link of `mbps` Mbit/s with a round-trip time of `rtt_ms` milliseconds. Its queues hold one
+/// bandwidth-delay product, but at least ten packets.
 fn link(mbps: u64, rtt_ms: u64) -> Link {
     let first = Properties { rate_bps: mbps * 1_000_000, delay_ns: rtt_ms * 500_000, loss: 0.0 };
     let queue_packets = u32::try_from(mbps * rtt_ms * 1000 / 8 / 1500).unwrap_or(u32::MAX).max(10);

@@ -1,4 +1,4 @@
-//! `anabranch lab linux`: the kernel's own TCP and Multipath TCP in virtual time.
+//! `anabranch lab linux`: runs the TCP and Multipath TCP of a Linux kernel in virtual time.
 
 mod build;
 mod check;
@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 
 use crate::exit::{Exit, Failure, Result};
 
-/// Build and check Linux in virtual time, for variants that compare with its TCP and Multipath TCP
+/// Build and check a Linux kernel in virtual time, for variants that use its TCP or Multipath TCP
 ///
 /// The kernel is User-Mode Linux, made from Debian's source package; it runs as an ordinary process of the
 /// user, without privileges. Nothing else in the lab needs it.
@@ -29,17 +29,17 @@ pub(crate) enum Command {
     Enter(Enter),
 }
 
-/// Be the first process of a guest
+/// Run as the first process of a guest
 #[derive(Args, Debug)]
 pub(crate) struct Guest {
-    /// File with the order
+    /// File with the order: the stack, the links and the work of a run
     order: PathBuf,
-    /// Words that the kernel adds by itself
+    /// Arguments that the kernel adds by itself, which are ignored
     #[arg(allow_hyphen_values = true)]
     rest: Vec<OsString>,
 }
 
-/// Become a guest's kernel, which ends with the process that asked for it
+/// Run a guest's kernel, which ends when the process that started it ends
 #[derive(Args, Debug)]
 pub(crate) struct Enter {
     /// The kernel and its arguments
@@ -60,29 +60,29 @@ pub(super) fn run(command: &Command) -> Result {
     }
 }
 
-/// Command that makes the kernel.
+/// Hint on how to build the kernel.
 pub(super) const BUILD: &str = "`anabranch lab linux build` makes it";
 
-/// Returns the engine, if its kernel was built.
+/// Returns the engine for Linux, if its kernel was built.
 pub(super) fn engine() -> Option<Arc<dyn Engine>> {
     let kernel = Cache::of_user()?.kernel()?;
     let host = host(&kernel).ok()?;
     Some(Arc::new(Linux::new(host, &kernel.version)))
 }
 
-/// Returns the way to boot a kernel, with this very program as the guest's first process.
+/// Returns the settings to boot a kernel, with this program as the guest's first process.
 fn host(kernel: &Kernel) -> Result<Host> {
     let program = std::env::current_exe().map_err(|error| Failure::io("this program has no path", &error))?;
     let words = |last: &str| ["lab", "linux", last].map(str::to_owned);
     let mut before = vec![program.clone().into_os_string()];
     before.extend(words("enter").map(OsString::from));
-    // The arguments behind it are those of the kernel.
+    // The kernel and its arguments follow.
     before.push("--".into());
     let arguments = words("guest").into();
     Ok(Host { kernel: kernel.program.clone(), program, arguments, before, limit: MAX_WALL })
 }
 
-/// Returns the user's cache.
+/// Returns the user's cache of kernels.
 fn cache() -> Result<Cache> {
     let none = || Failure::new(Exit::Usage, "no place for the kernel").or("set HOME or XDG_CACHE_HOME");
     Cache::of_user().ok_or_else(none)

@@ -1,4 +1,4 @@
-//! Counters and gauges.
+//! Counters, gauges and histograms of a server: connections, handshakes, requests and content.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -144,8 +144,8 @@ impl Metrics {
         self.paths.moved()
     }
 
-    /// Includes a connection's paths until the returned value is dropped; then adds their traffic to the
-    /// totals.
+    /// Includes a connection's paths in the metrics until the returned value is dropped; then adds their
+    /// traffic to the totals.
     pub(in crate::serve) fn watch(&self, connection: &Connection) -> Watched {
         self.paths.watch(connection.clone())
     }

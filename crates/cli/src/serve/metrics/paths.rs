@@ -29,12 +29,12 @@ struct State {
     shown: Totals,
     /// Closed paths of ended connections.
     closed: Closed,
-    /// Overtaken packets of ended connections, and as last exported.
+    /// Overtaken packets of ended connections, and the counts of all connections as last exported.
     overtaken: Overtaken,
     overtaken_shown: Overtaken,
 }
 
-/// Received 1-RTT packets, and those that were overtaken.
+/// Number of received 1-RTT packets, and statistics of those that were overtaken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Overtaken {
     packets: u64,
@@ -92,7 +92,7 @@ impl Paths {
     }
 }
 
-/// A connection whose paths are included.
+/// Guard of a connection whose paths are included in the metrics until it is dropped.
 #[derive(Debug)]
 pub(in crate::serve) struct Watched {
     paths: Arc<Paths>,
@@ -128,8 +128,8 @@ impl State {
         closed
     }
 
-    /// Returns the counts of all connections. They never decrease: those of a connection that the peer closes between
-    /// two scrapes may be read once more before they are added to the ended ones.
+    /// Returns the counts of all connections, or those of the previous scrape if they are larger: an exported counter
+    /// must never decrease.
     fn overtaken(&mut self) -> Overtaken {
         let mut now = self.overtaken;
         self.open.values().for_each(|connection| now.add(&connection.stats()));

@@ -13,11 +13,11 @@ const MB: u64 = 1_000_000;
 /// Rate and round-trip time of every path's link, unless the case specifies others.
 const RATE: u64 = 50_000_000;
 const RTT: Duration = Duration::from_millis(20);
-/// Bytes that most cases transfer. Two such links take a second for them.
+/// Number of bytes that most cases transfer. Over two links of [`RATE`] this takes about a second.
 const WORK: u64 = 10 * MB;
 /// Time at which links change, in milliseconds from a path's first datagram.
 const CHANGE: u64 = 400;
-/// Time in milliseconds that exceeds every case.
+/// Time in milliseconds that is longer than every case.
 const EVER: u64 = 3_600_000;
 
 /// Flags that replace connection IDs after 150 ms. This project's command replaces only the IDs that its peer

@@ -1,5 +1,6 @@
-//! `cargo xtask interop --multipath`: both endpoints follow a plan (`peers/README.md`) for opening, closing
-//! and marking paths during a transfer. Each path has a link in user space, which records its traffic.
+//! `cargo xtask interop --multipath`: both endpoints follow a plan (`peers/README.md`) that opens and closes
+//! paths and sets their status during a transfer. Each path has a link in user space, whose traffic is
+//! recorded.
 
 mod case;
 mod play;

@@ -20,7 +20,7 @@ use crate::interop::program::{OURS, Program};
 const SEED: Seed = Seed(4);
 /// Maximum duration of a client's run.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time in milliseconds after which no datagrams arrive on a path that is no longer used.
+/// Time in milliseconds during which datagrams may still arrive on a path that is no longer used.
 const GRACE_MS: u64 = 250;
 /// Minimum number of bytes that must be transferred after a path is no longer used. Otherwise its silence
 /// proves nothing.
@@ -86,8 +86,8 @@ fn loopback(link: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, 0, u8::try_from(link + 1).unwrap_or(u8::MAX)))
 }
 
-/// Starts a relay for each link. Each has its own loopback address and forwards to the server at that
-/// address.
+/// Starts a relay for each link. Each relay listens on the link's loopback address and forwards to the server's
+/// `port` at the same address.
 fn relays(case: &Case, port: u16, traffic: &[Arc<Mutex<Traffic>>]) -> Result<Vec<Relay>, String> {
     let each = case.links.iter().zip(traffic).enumerate();
     each.map(|(number, (link, traffic))| {
@@ -131,7 +131,7 @@ impl CaseResult {
         self.client["seconds"].as_f64().unwrap_or(f64::INFINITY)
     }
 
-    /// Returns the time at which a step was completed.
+    /// Returns the time at which a step was completed, in milliseconds of the system clock.
     fn step(&self, report: &Value, step: usize) -> Result<u64, String> {
         report["steps"][step]["at_ms"].as_u64().ok_or_else(|| format!("nobody has done step {step}"))
     }

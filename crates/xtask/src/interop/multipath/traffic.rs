@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_lab::relay::{Direction, Tap};
 
-/// Length of the connection IDs of all programs.
+/// Length of the connection IDs of all programs, in bytes.
 const CID_LEN: usize = 8;
 /// Bit of the first byte that identifies long headers (RFC 9000 §17).
 const LONG_HEADER: u8 = 0x80;

@@ -35,7 +35,7 @@ pub(super) enum Evidence {
     PreferredAddress,
 }
 
-/// One direction in the trace of one endpoint.
+/// Packets in one direction in the trace of one endpoint.
 #[derive(Clone, Debug, Default)]
 struct Packets {
     /// Numbers of packets and bytes, by packet type.

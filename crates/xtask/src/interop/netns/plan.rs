@@ -21,7 +21,7 @@ pub(super) enum Route {
     Contended,
 }
 
-/// Case, with its settings for this contract.
+/// Case, with its settings for the public runner's contract.
 #[derive(Clone, Debug)]
 pub(super) struct Play {
     pub(super) case: Case,
@@ -65,7 +65,7 @@ impl Play {
     fn route(mut self, route: Route) -> Self {
         self.route = route;
         self.case.link = None;
-        // There is no observer on the wire.
+        // Without a relay nothing observes the traffic, so only checks of the client's report remain.
         self.case.checks.retain(|check| matches!(check, Check::Reported(..)));
         self
     }

@@ -9,7 +9,7 @@ use syn::{Item, ItemMod, ItemUse, UseTree, Visibility};
 /// Segments of a path.
 type Names = Vec<String>;
 
-/// Maximum number of re-exports from a name to its item.
+/// Maximum number of re-exports that are followed from a name to its item.
 const MAX_REEXPORTS: usize = 8;
 
 /// Imports within a crate.

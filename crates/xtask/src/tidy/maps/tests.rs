@@ -1,4 +1,4 @@
-//! Maps with errors.
+//! Tests with maps that contain errors.
 
 use super::*;
 

@@ -12,8 +12,8 @@ pub(crate) struct AckOptions {
     /// Order of the ranges in an ACK frame, instead of the default of the packet numbering
     #[arg(long, value_name = "ORDER")]
     ack_order: Option<RangeOrder>,
-    /// Packet numbers that are no longer acknowledged: none, those this far below the largest, or those this
-    /// old and reported this often (1000ms/4)
+    /// Packet numbers that are no longer acknowledged: `none`, those more than this number below the largest
+    /// (128), or those that are this old and have been reported this many times (1000ms/4)
     #[arg(long, value_name = "HORIZON")]
     ack_horizon: Option<Horizon>,
     /// Path on which acknowledgments are sent: soonest, same, fastest, all

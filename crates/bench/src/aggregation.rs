@@ -52,11 +52,12 @@ pub(crate) struct Options {
     trace: bool,
 }
 
-/// One run.
+/// Result of one run.
 struct Row {
     numbering: Numbering,
     point: u64,
-    /// Bounds with acknowledgments on their own path, and on the quickest one.
+    /// Fluid bounds in seconds: with the acknowledgments of each path on that path, and with all of them on the
+    /// quickest path.
     bounds: [f64; 2],
     paths: usize,
     result: Result<Measured, String>,
@@ -163,8 +164,8 @@ fn config(transport: &TransportConfig, rows: &[Row]) -> Value {
     })
 }
 
-/// Returns the largest growth of any window within a round trip of its path: of the median run and of the one
-/// where it is largest.
+/// Returns the largest growth of a congestion window within one round trip of its path: the median over the
+/// runs, and the maximum.
 fn growth(rows: &[Row]) -> Value {
     let all: Vec<f64> = rows.iter().filter_map(Row::growth).collect();
     let largest = all.iter().copied().fold(f64::NAN, f64::max);
@@ -231,18 +232,18 @@ impl Row {
         }
     }
 
-    /// Returns the seconds until the closing packet, or until the last byte if there was none. `config`
-    /// states which.
+    /// Returns the seconds until the closing packet, or until the last byte if no closing packet arrived.
+    /// `config` states which one is measured.
     fn seconds(&self) -> f64 {
         self.result.as_ref().map_or(f64::NAN, |run| run.closed.unwrap_or(run.finished).as_secs_f64())
     }
 
-    /// Time over the bound with acknowledgments on their own path, and over the one with the quickest path.
+    /// Returns the transfer time divided by each of the two bounds.
     fn ratios(&self) -> [f64; 2] {
         self.bounds.map(|bound| self.seconds() / bound)
     }
 
-    /// Returns the largest growth of a path's window within its round trip.
+    /// Returns the largest growth of a path's congestion window within one of the path's round trips.
     fn growth(&self) -> Option<f64> {
         let paths = self.result.as_ref().ok()?.server.paths.values();
         paths.map(|path| path.growth.largest()).max_by(f64::total_cmp)
@@ -316,12 +317,12 @@ impl Row {
 struct Summary {
     numbering: Numbering,
     runs: usize,
-    /// Over both bounds of [`Row::ratios`].
+    /// Transfer times relative to each of the two bounds, as in [`Row::ratios`].
     over: [Over; 2],
     retransmitted: f64,
 }
 
-/// Times over a bound.
+/// Transfer times as multiples of a bound.
 struct Over {
     median: f64,
     worst: f64,

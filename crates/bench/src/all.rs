@@ -147,7 +147,7 @@ struct Measured {
 }
 
 /// Runs all benchmarks, and writes the results into the documents if requested. If a benchmark fails, the
-/// others still run. The reason then stands in its place, and the command fails at the end.
+/// others still run; the tables then give the reason in place of its result, and the command fails at the end.
 pub(crate) fn run(options: &Options) -> Result<Value, Error> {
     let unknown = options.only.iter().find(|name| !ALL.iter().any(|part| part.args[0] == **name));
     if let Some(unknown) = unknown {

@@ -168,7 +168,7 @@ mod tests {
         assert!(cost.rss > 0.0);
     }
 
-    /// Checks that ninety seconds have a progress message every five seconds, even if checks are irregular.
+    /// Checks that a program that runs for ninety seconds has a progress message every five seconds.
     #[test]
     fn a_program_that_takes_long_gives_signs() {
         let mut signs = Signs { doing: "quinn".to_owned(), said: Duration::ZERO };

@@ -1,5 +1,5 @@
-//! Stacks beside each other on the same links in virtual time: the lab's `compare` experiments, as time over
-//! the fluid bound of each point.
+//! Comparison of stacks on the same links in virtual time: runs of the lab's `compare` experiments, shown as
+//! transfer time divided by the fluid bound of the point.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::report::{Report, median, rounded};
 
-/// Beginning of the names of experiments that compare stacks.
+/// Prefix of the names of experiments that compare stacks.
 const PREFIX: &str = "compare-";
 
 #[derive(Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Only these variants, as `anabranch lab list compare-2path-50mb` names them
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     variants: Option<Vec<String>>,
-    /// Threads; one for each processor without this
+    /// Number of threads; 0 for one for each processor
     #[arg(long, default_value_t = 0)]
     threads: usize,
 }
@@ -49,7 +49,7 @@ struct Best {
     repeated_percent: Option<f64>,
 }
 
-/// All points of a stack in a design.
+/// Summary of a stack over all points of a design.
 struct Summary {
     stack: String,
     design: String,
@@ -101,11 +101,11 @@ fn designs() -> Vec<&'static str> {
     experiment::COMPARE.iter().map(|name| name.strip_prefix(PREFIX).unwrap_or(name)).collect()
 }
 
-/// Runs whatever is missing of the experiment, without the stacks that are not built, and returns all rows.
+/// Makes the missing runs of the experiment, except those of stacks that are not built, and returns all rows.
 fn rows(experiment: &Experiment, options: &Options) -> Result<Vec<Row>, Error> {
     let usual = || experiment.usual_variants().iter().map(|variant| variant.name.clone()).collect();
     let mut names: Vec<String> = options.variants.clone().unwrap_or_else(usual);
-    // The command runs Linux; runs that it has left there are shown.
+    // Variants of Linux are not run here but by `anabranch lab run`; their existing results are shown.
     let of_linux = |name: &str| {
         experiment.variants.iter().any(|variant| variant.name == name && variant.external().is_some())
     };
@@ -132,7 +132,7 @@ fn rows(experiment: &Experiment, options: &Options) -> Result<Vec<Row>, Error> {
     Ok(rows.into_iter().filter(wanted).collect())
 }
 
-/// Says on standard error which run has failed.
+/// Observer that prints failed runs to standard error.
 struct Telling;
 
 impl Progress for Telling {
@@ -144,7 +144,8 @@ impl Progress for Telling {
     }
 }
 
-/// Returns the best run of each stack at each point: of the paths that it uses alone, the fastest.
+/// Returns the fastest run of each stack at each point. Variants that use a single path count as one stack, so
+/// its run is that on the best path.
 fn best(design: &str, rows: &[Row]) -> Vec<Best> {
     let of = |((stack, point, _), row): ((String, u64, u32), &Row)| {
         let (time, bound) = row.transfer_time_s.zip(row.bound_s)?;

@@ -146,14 +146,14 @@ impl Trial {
         self.outcome.gap > self.outcome.limit().min(MAX_GAP)
     }
 
-    /// Returns whether the gap exceeds the limit that is computed with the sender's own estimate of the other
+    /// Returns true if the gap exceeds the limit that is computed with the sender's own estimate of the other
     /// path's round-trip time.
     fn exceeds_known(&self) -> bool {
         self.outcome.gap > self.outcome.limit_as_known().min(MAX_GAP)
     }
 
-    /// Describes lost bytes, wrong bytes or a failed transfer, none of which may occur; `None` if there are
-    /// none.
+    /// Describes lost bytes, wrong bytes or a failed transfer, none of which may occur; `None` if the trial has
+    /// no such fault.
     fn fault(&self) -> Option<String> {
         let Outcome { seed, lost_bytes, wrong_bytes, failure, .. } = &self.outcome;
         if let (0, 0, None) = (lost_bytes, wrong_bytes, failure) {
@@ -222,8 +222,8 @@ struct Group {
     /// Number of gaps longer than the failed path's PTO plus one RTT of another path, or longer than
     /// [`MAX_GAP`].
     above_limit: usize,
-    /// Number of gaps above the limit that is computed with the sender's own round-trip time estimates. An
-    /// ACK may be unable to arrive within that limit.
+    /// Number of gaps above the limit that is computed with the sender's own round-trip time estimates. If
+    /// these are too low, no ACK can arrive within the limit.
     above_known: usize,
     lost: u64,
     wrong: u64,
@@ -233,7 +233,7 @@ struct Group {
 impl Group {
     fn new(name: &'static str, runs: &[&Trial]) -> Self {
         let gaps: Vec<f64> = runs.iter().map(|run| ms(run.outcome.gap)).collect();
-        // There is no 99th percentile unless there are enough values for one of them to lie beyond it.
+        // The 99th percentile is computed only if there are enough values for at least one to lie above it.
         let p99 = gaps.iter().copied().collect::<Sample>().percentile(0.99);
         Self {
             name,

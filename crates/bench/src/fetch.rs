@@ -73,8 +73,8 @@ fn fetch(program: &std::path::Path, identity: &Identity, server: SocketAddr) -> 
     }
     let (asked, answered) = relay.end()?;
     let first = *asked.first().ok_or("nothing was asked")?;
-    // The client's last datagram closes the connection. The client has waited for the datagrams that the
-    // server sent before it.
+    // The client's last datagram closes the connection. The client waited only for datagrams that the server
+    // sent before that one.
     let farewell = *asked.last().ok_or("nothing was asked")?;
     let last = answered.iter().copied().filter(|at| *at <= farewell).max().ok_or("nothing was answered")?;
     let ms = |from: Instant, to: Instant| (to - from).as_secs_f64() * 1e3;

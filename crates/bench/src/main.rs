@@ -69,7 +69,8 @@ enum Benchmark {
     /// Downloads over several paths at all points of a design, in virtual time, compared with each point's
     /// fluid bound
     Aggregation(aggregation::Options),
-    /// Downloads over several paths beside other stacks, in virtual time, against each point's fluid bound
+    /// Downloads over several paths with our stack and with others, in virtual time, compared with each point's
+    /// fluid bound
     Compare(compare::Options),
     /// Length of the gap when one of several paths fails, over random kill schedules in virtual time
     Failover(failover::Options),

@@ -22,7 +22,7 @@ const REVERSO_HEADER_LEN: usize = HEADER_LEN + 8;
 /// Number of header bytes that VReverso masks: first byte, packet number, stream ID and offset.
 const REVERSO_MASKED: usize = 13;
 
-/// Distance from the packet number to the sample.
+/// Distance in bytes from the first masked field, the packet number, to the sample of the header mask.
 const REVERSO_SAMPLE: usize = 12;
 
 /// Measures AES-128-GCM as in the benchmark's connections: decrypted in place, with a mask of five header

@@ -65,9 +65,9 @@ impl Options {
 /// Result of one run of one stack.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
-    /// Nanoseconds from datagrams to bytes that the application has read.
+    /// Nanoseconds per packet from the received datagrams to bytes that the application has read.
     pub(crate) ns_per_packet: f64,
-    /// Nanoseconds to create the ACK packets for a batch, divided by the packets received.
+    /// Nanoseconds to create the ACK packets for a batch, divided by the number of packets received.
     pub(crate) ack_ns_per_packet: Option<f64>,
     /// Copies and allocations for the stream's bytes; for our stack only.
     pub(crate) bytes: Option<Bytes>,

@@ -12,7 +12,7 @@ use super::{Bytes, PACKET_LEN, PACKETS, Sample};
 use crate::memory::{self, Memory};
 use crate::{Error, counting};
 
-/// Returns the configuration of a sender that neither pacing nor the window limits, with a fixed packet size.
+/// Returns a configuration with a fixed packet size, in which neither pacing nor the window limits the sender.
 pub(super) fn transport(version: Version) -> TransportConfig {
     let mtu = MtuConfig::default().with_initial(PACKET_LEN).with_maximum(PACKET_LEN).with_discovery(false);
     let recovery =
@@ -23,7 +23,7 @@ pub(super) fn transport(version: Version) -> TransportConfig {
         .with_ack(AckConfig::default().with_frequency(false))
 }
 
-/// Cost of the batches.
+/// Total times, packets and allocations of the received batches.
 #[derive(Default)]
 struct Spent {
     receiving: Duration,

@@ -33,7 +33,7 @@ const RETAINED: [(&str, &str); 2] =
 /// Stack that is measured.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Stack {
-    /// Header masks and AEAD alone, for as many VReverso packets.
+    /// Header unmasking and AEAD decryption alone, of the same number of VReverso packets.
     Floor,
     Anabranch(Wire),
     Quiceh(Wire),
@@ -60,7 +60,7 @@ impl Subject {
         }
     }
 
-    /// Measures the milliseconds of a sample: the median of one run.
+    /// Runs the subject once and returns the median of its samples, in milliseconds.
     pub(super) fn measure(self, quiceh: &Path, identity: &Identity) -> Result<f64, Error> {
         let mut command = match self.stack {
             Stack::Floor => {
@@ -102,7 +102,7 @@ pub(super) fn add(
     }
     let both = |stack| [false, true].map(|retained| Subject { stack, retained });
     let mut subjects: Vec<Subject> = stacks.into_iter().flat_map(both).collect();
-    // The lower bound allocates nothing while it is timed.
+    // The lower bound allocates nothing while it is timed, so it is measured with one allocator setting only.
     subjects.retain(|subject| subject.stack != Stack::Floor || !subject.retained);
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); subjects.len()];
     for round in 0..rounds as usize {

@@ -1,4 +1,4 @@
-//! What noq-proto calls by other names than quinn-proto, and its further paths.
+//! Calls of noq-proto whose names or arguments differ from quinn-proto's, and the opening of further paths.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -13,7 +13,8 @@ use proto::{
     ServerConfig, Transmit, TransportConfig,
 };
 
-/// Time before the next attempt to open a path for which connection IDs are still to come.
+/// Time until the next attempt to open a path for which the server has not yet issued a connection ID or
+/// permitted the path ID.
 const AGAIN: Duration = Duration::from_millis(1);
 
 pub fn bbr() -> Arc<dyn ControllerFactory + Send + Sync> {
@@ -55,14 +56,14 @@ pub fn poll(
     connection.poll_transmit(now, NonZeroUsize::new(batch)?, buffer)
 }
 
-/// Returns the bytes and the number of packets declared lost. The stack does not count what it repeats: it is
-/// what was lost, headers included.
+/// Returns the bytes and the number of packets that were declared lost. The stack does not count the bytes
+/// that it sends again, so the lost bytes, which include headers, stand for them.
 pub fn losses(connection: &mut Connection) -> (Option<u64>, Option<u64>) {
     let stats = connection.stats();
     (Some(stats.lost_bytes), Some(stats.lost_packets))
 }
 
-/// Opens the further paths as early as the server allows.
+/// Opener of the client's further paths, each as early as the server allows.
 pub struct Opener {
     wanted: VecDeque<Path>,
     next: Option<Instant>,

@@ -1,5 +1,5 @@
-//! noq-proto, a fork of quinn-proto with several paths (RFC 10069), as a guest of the lab. It shares the files
-//! of quinn's guest but for what the two call by other names.
+//! noq-proto, a fork of quinn-proto with several paths (RFC 10069), as a guest of the lab. This program uses
+//! the files of quinn's guest, except `flavor`, which contains the calls that differ between the two stacks.
 
 mod flavor;
 #[path = "../../guest-quinn/src/settings.rs"]

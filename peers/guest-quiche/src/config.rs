@@ -1,4 +1,5 @@
-//! quiche's settings: the windows of peers/README.md, packets of the links' size, the lab's certificate.
+//! Settings of quiche: flow control windows as in peers/README.md, packets up to the size of the lab's links,
+//! and the lab's certificate.
 
 use anabranch_guest::{Hello, Role};
 use boring::pkey::PKey;
@@ -6,15 +7,15 @@ use boring::ssl::{SslContextBuilder, SslMethod, SslVerifyMode};
 use boring::x509::X509;
 use quiche::{Config, CongestionControlAlgorithm, PROTOCOL_VERSION};
 
-/// UDP payload that fits into the 1500 bytes of the lab's links, over IPv4.
+/// Number of bytes of UDP payload that fit into the 1500 bytes of the lab's links, over IPv4.
 pub const MTU: usize = 1472;
-/// Receive window of a stream; the connection's is twice as much.
+/// Receive window of a stream in bytes. The connection's receive window is twice as large.
 const WINDOW: u64 = 16 << 20;
 
 pub fn of(hello: &Hello, congestion: CongestionControlAlgorithm) -> Result<Config, String> {
     let said = |error: boring::error::ErrorStack| error.to_string();
     let mut tls = SslContextBuilder::new(SslMethod::tls()).map_err(said)?;
-    // The lab's certificates are Ed25519, which BoringSSL takes only if it is told to.
+    // The lab's certificates use Ed25519, which BoringSSL accepts only if it is listed here.
     tls.set_sigalgs_list("ed25519").map_err(said)?;
     tls.set_curves_list("X25519").map_err(said)?;
     let certificate = X509::from_der(&hello.certificate).map_err(said)?;

@@ -1,4 +1,4 @@
-//! quiche as a guest of the lab: one path, the first one it is told.
+//! quiche as a guest of the lab. It uses one path, the first of those that the lab names.
 
 mod clock;
 mod config;

@@ -1,4 +1,5 @@
-//! A connection, driven by steps.
+//! Adapter of quiche to the guest protocol: a connection and its application, driven by the steps that the
+//! lab sends.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,23 +9,24 @@ use quiche::{Config, CongestionControlAlgorithm, Connection, ConnectionId, Error
 
 use crate::{clock, config};
 
-/// The only stream, the client's first bidirectional one.
+/// ID of the only stream, the client's first bidirectional one.
 const STREAM: u64 = 0;
-/// Bytes that are read or written at once.
+/// Maximum number of bytes that are read or written at once.
 const PIECE: usize = 64 * 1024;
 
-/// One end: a connection, what its application does, and packets that pacing holds back.
+/// Endpoint with one connection, the state of its application, and the packets that pacing delays.
 pub struct Quiche {
     hello: Hello,
     path: Path,
     config: Config,
     connection: Option<Connection>,
-    /// Packets with the instants at which quiche wants them to leave.
+    /// Packets that quiche has created, with the instants at which its pacing lets them leave.
     paced: VecDeque<(Instant, Vec<u8>)>,
     buffer: Vec<u8>,
-    /// The server's request so far.
+    /// Bytes of the request that the server has received so far.
     request: Vec<u8>,
-    /// Bytes that the server has to write, once it knows.
+    /// Number of bytes that the server must still write; `None` before the request is complete and after the
+    /// last byte.
     left: Option<u64>,
     progress: Progress,
 }
@@ -44,7 +46,7 @@ impl Quiche {
         })
     }
 
-    /// Returns a connection ID that follows from the seed and the end.
+    /// Returns a connection ID that is derived from the seed and the role.
     fn id(&self) -> ConnectionId<'static> {
         let end = u64::from(self.hello.role == Role::Server);
         ConnectionId::from_vec((self.hello.seed << 1 | end).to_be_bytes().repeat(2))
@@ -62,7 +64,7 @@ impl Quiche {
             let info = RecvInfo { from: datagram.remote, to: datagram.local };
             match connection.recv(&mut payload, info) {
                 Ok(_) | Err(Error::Done) => {}
-                // Whatever is wrong with a connection that has done its work.
+                // Errors after the transfer is complete do not matter.
                 Err(_) if self.progress.done => {}
                 Err(error) => return Err(format!("a datagram was not taken: {error}")),
             }
@@ -70,7 +72,7 @@ impl Quiche {
         Ok(())
     }
 
-    /// Lets the application do whatever it can.
+    /// Lets the application read and write as much as the connection permits.
     fn work(&mut self) -> Result<(), String> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         if connection.is_established() && !self.progress.connected {
@@ -90,7 +92,7 @@ impl Quiche {
                     return Err(format!("the stream ended after {} bytes", self.progress.delivered));
                 }
                 self.progress.done = true;
-                // It may be closed already.
+                // Fails if the connection is closed already.
                 let _ = connection.close(true, 0, b"");
             }
             Role::Client => {}
@@ -104,7 +106,7 @@ impl Quiche {
         Ok(())
     }
 
-    /// Returns whether the stream has come to its end.
+    /// Reads all bytes that have arrived. Returns whether the end of the stream was reached.
     fn read(&mut self) -> Result<bool, String> {
         let Some(connection) = &mut self.connection else { return Ok(false) };
         while connection.stream_readable(STREAM) {
@@ -140,7 +142,8 @@ impl Quiche {
         Ok(())
     }
 
-    /// Sends what is due, and asks quiche for more while nothing waits for its time.
+    /// Sends packets that are due, and takes further ones from quiche until pacing delays one or none are
+    /// left.
     fn send(&mut self, now: Instant, out: &mut Outgoing<'_>) -> Result<(), String> {
         loop {
             while self.paced.front().is_some_and(|(at, _)| *at <= now) {
@@ -185,7 +188,8 @@ impl Quiche {
         }
         let due = [connection.timeout_instant(), self.paced.front().map(|(at, _)| *at)];
         let next = due.into_iter().flatten().min();
-        // A timeout that is due although it was just dealt with is left for the next instant.
+        // A timeout that was just handled and is due again is postponed by a nanosecond, so that virtual time
+        // advances.
         self.progress.deadline =
             next.map(|at| clock::nanos(at, (now, step.now))).map(|at| at.max(step.now + 1));
         let stats = connection.stats();

@@ -1,4 +1,4 @@
-//! What quinn-proto calls by other names than noq-proto.
+//! Calls of quinn-proto whose names or arguments differ from noq-proto's.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,14 +41,14 @@ pub fn poll(
     connection.poll_transmit(now, batch, buffer)
 }
 
-/// Returns the bytes and the number of packets declared lost. The stack does not count what it repeats: it is
-/// what was lost, headers included.
+/// Returns the bytes and the number of packets that were declared lost. The stack does not count the bytes
+/// that it sends again, so the lost bytes, which include headers, stand for them.
 pub fn losses(connection: &Connection) -> (Option<u64>, Option<u64>) {
     let path = connection.stats().path;
     (Some(path.lost_bytes), Some(path.lost_packets))
 }
 
-/// Opens no further paths: the stack has one.
+/// Opener that opens no further paths, because the stack supports only one.
 pub struct Opener;
 
 impl Opener {

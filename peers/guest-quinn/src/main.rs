@@ -1,4 +1,4 @@
-//! quinn-proto as a guest of the lab: one path, the first one it is told.
+//! quinn-proto as a guest of the lab. It uses one path, the first of those that the lab names.
 
 mod flavor;
 mod settings;

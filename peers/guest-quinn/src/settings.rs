@@ -1,4 +1,5 @@
-//! Configurations of both ends: seeded TLS, the windows of peers/README.md, packets up to the links' size.
+//! Configurations of client and server: seeded TLS, flow control windows as in peers/README.md, and packets
+//! up to the size of the lab's links.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,12 +15,13 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use crate::flavor;
 use crate::stack::Quinn;
 
-/// Receive window of a stream; that of the connection, and what may wait to be sent, is twice as much.
+/// Receive window of a stream in bytes. The connection's receive window and its send window are twice as
+/// large.
 const WINDOW: u32 = 16 << 20;
-/// UDP payload that fits into the 1500 bytes of the lab's links, over IPv4.
+/// Number of bytes of UDP payload that fit into the 1500 bytes of the lab's links, over IPv4.
 const MTU: u16 = 1472;
 
-/// Plays the guest; the only argument, if there is one, is `--congestion NAME`.
+/// Runs the guest. The command line may contain only `--congestion NAME`.
 pub fn play(name: &str) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let congestion = match &arguments[..] {
@@ -60,14 +62,15 @@ pub fn transport(
     Ok(Arc::new(config))
 }
 
-/// Version 1. Connection IDs and reset tokens are as the stack draws them: only their lengths are visible in time.
+/// Returns a configuration with QUIC version 1 only. The stack chooses connection IDs and reset tokens at
+/// random, which does not affect the timing of a run: only their lengths do.
 pub fn endpoint() -> Arc<EndpointConfig> {
     let mut config = EndpointConfig::default();
     config.supported_versions(vec![1]);
     Arc::new(config)
 }
 
-/// Bytes for an end's generator.
+/// Returns the seed of an endpoint's random number generator, which differs between client and server.
 pub fn seed(hello: &Hello) -> [u8; 32] {
     let mut seed = [0; 32];
     seed[..8].copy_from_slice(&hello.seed.to_le_bytes());

@@ -1,4 +1,5 @@
-//! An endpoint with one connection, driven by steps.
+//! Adapter of quinn-proto or noq-proto to the guest protocol: an endpoint with one connection and its
+//! application, driven by the steps that the lab sends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,27 +16,28 @@ use proto::{
 
 use crate::{flavor, settings};
 
-/// Datagrams of a batch, as with segmentation offload.
+/// Maximum number of datagrams of a batch, as with segmentation offload.
 const BATCH: usize = 10;
-/// Bytes that a server gives to its stream at once.
+/// Maximum number of bytes that a server writes to its stream at once.
 const PIECE: usize = 256 * 1024;
 
-/// One end: the only connection of an endpoint and what its application does.
+/// Endpoint with its only connection and the state of its application.
 pub struct Quinn {
     hello: Hello,
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
     clock: Arc<VirtualClock>,
-    /// Beginning of virtual time, as the stack sees it.
+    /// Instant of the stack's clock at which virtual time begins.
     origin: Instant,
     opener: flavor::Opener,
     zeros: Vec<u8>,
     transport: Arc<proto::TransportConfig>,
     /// Stream of the download.
     stream: Option<StreamId>,
-    /// The server's request so far.
+    /// Bytes of the request that the server has received so far.
     request: Vec<u8>,
-    /// Bytes that the server has to write, once it knows.
+    /// Number of bytes that the server must still write; `None` before the request is complete and after the
+    /// last byte.
     left: Option<u64>,
     progress: Progress,
 }
@@ -122,7 +124,7 @@ impl Quinn {
         Ok(())
     }
 
-    /// Lets the connection and the application do whatever they can at this instant.
+    /// Lets the connection and the application act until neither has anything more to do at this instant.
     fn drive(&mut self, now: Instant, out: &mut Outgoing<'_>) -> Result<(), String> {
         loop {
             let Some((handle, connection)) = &mut self.connection else { return Ok(()) };
@@ -167,7 +169,7 @@ impl Quinn {
             }
             Event::ConnectionLost { reason } if !self.progress.done => match self.hello.role {
                 Role::Client => return Err(format!("the connection was lost: {reason}")),
-                // The client has everything, or will say what is wrong.
+                // The client has received everything, or reports the error itself.
                 Role::Server => {}
             },
             Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
@@ -197,7 +199,7 @@ impl Quinn {
         if written == 8 { Ok(()) } else { Err("the request was not taken".to_owned()) }
     }
 
-    /// Reads what is there and writes what there is room for.
+    /// Reads all bytes that have arrived, and writes as many as flow control and the send window permit.
     fn work(&mut self, now: Instant) -> Result<(), String> {
         let Some(id) = self.stream else { return Ok(()) };
         let at_end = self.read(id)?;
@@ -222,7 +224,7 @@ impl Quinn {
         Ok(())
     }
 
-    /// Returns whether the stream has come to its end.
+    /// Reads all bytes that have arrived. Returns whether the end of the stream was reached.
     fn read(&mut self, id: StreamId) -> Result<bool, String> {
         let Some((_, connection)) = &mut self.connection else { return Ok(false) };
         let mut stream = connection.recv_stream(id);
@@ -238,7 +240,8 @@ impl Quinn {
                 Err(error) => break Err(error.to_string()),
             }
         };
-        // Whatever credit it gives leaves with this step in any case.
+        // The result shows whether flow control credit must be sent. This step sends pending frames in any
+        // case.
         let _ = chunks.finalize();
         end
     }
@@ -248,7 +251,7 @@ impl Quinn {
         let mut stream = connection.send_stream(id);
         while let Some(left) = self.left {
             if left == 0 {
-                // The client may have gone with everything it wanted.
+                // Fails if the client has received everything and no longer needs the stream.
                 let _ = stream.finish();
                 self.left = None;
                 self.stream = None;

@@ -44,6 +44,9 @@ pub(super) struct RunsOptions {
     threads: Option<u16>,
 }
 
+/// Names of variants.
+type Names = Vec<&'static str>;
+
 /// The runs of a `lab claims` command, made as claims need them.
 pub(super) struct Runs<'a> {
     options: &'a RunsOptions,
@@ -63,10 +66,27 @@ impl<'a> Runs<'a> {
         let mut rows = Vec::new();
         for need in claim.needs.iter().chain(claim.further()) {
             for draw in 0..self.options.draws {
-                rows.extend(self.rows(need, draw, ablation)?.into_iter().flatten());
+                // Variants that the setting does not change keep their runs.
+                let (changed, kept) = self.divided(need, ablation)?;
+                for (variants, ablation) in [(changed, ablation), (kept, None)] {
+                    if !variants.is_empty() {
+                        let found = self.rows(need.experiment, &variants, draw, ablation)?;
+                        rows.extend(found.into_iter().flatten());
+                    }
+                }
             }
         }
         Ok(rows.into_iter().collect())
+    }
+
+    /// Returns the names of the need's variants that `ablation` changes, and of those that it does not.
+    fn divided(&self, need: &Need, ablation: Option<&Ablation>) -> Result<(Names, Names)> {
+        let experiment = self.experiment(need.experiment, 0, None)?;
+        let changes = |name: &&str| {
+            let variant = experiment.variants.iter().find(|variant| variant.name == **name);
+            ablation.zip(variant).is_some_and(|(ablation, variant)| ablation.changes(variant))
+        };
+        Ok(need.variants.iter().copied().partition(changes))
     }
 
     /// Reports the experiments that have none of the points of `--points`; fails if no experiment has any.
@@ -95,15 +115,21 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the rows of one draw; `None` if its experiment has none of the points of `--points`.
-    fn rows(&mut self, need: &Need, draw: u32, ablation: Option<&Ablation>) -> Result<Option<Vec<Row>>> {
+    fn rows(
+        &mut self,
+        name: &str,
+        variants: &[&str],
+        draw: u32,
+        ablation: Option<&Ablation>,
+    ) -> Result<Option<Vec<Row>>> {
         let drawn = if draw == 0 { String::new() } else { format!("-draw-{draw}") };
         let changed = ablation.map_or_else(String::new, |ablation| format!("+{}", ablation.name));
-        let dir = self.options.out.join(format!("{}{drawn}{changed}", need.experiment));
+        let dir = self.options.out.join(format!("{name}{drawn}{changed}"));
         if self.options.no_run {
             // Without results, the verdict states which runs are missing.
             return Ok(Some(anabranch_lab::store::read(&dir).unwrap_or_default()));
         }
-        let mut experiment = self.experiment(need.experiment, draw, ablation)?;
+        let mut experiment = self.experiment(name, draw, ablation)?;
         experiment.repetitions = self.options.repetitions.unwrap_or(experiment.repetitions);
         let first = experiment.points.first().map_or(0, |point| point.run);
         let exists = |point: &u64| experiment.points.iter().any(|one| one.run == *point);
@@ -117,7 +143,7 @@ impl<'a> Runs<'a> {
         let also = self.elsewhere.entry(dir.clone());
         let also = also.or_insert_with(|| sweep::find(&[PathBuf::from(".")], &experiment, &version()));
         let run = version();
-        let wanted = need.variants.iter().map(|variant| (*variant).to_owned()).collect();
+        let wanted = variants.iter().map(|variant| (*variant).to_owned()).collect();
         let variants = engines::without_absent(&experiment, Some(wanted), &run);
         if variants.as_ref().is_some_and(Vec::is_empty) {
             return Ok(Some(anabranch_lab::store::read(&dir).unwrap_or_default()));

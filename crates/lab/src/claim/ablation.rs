@@ -1,7 +1,7 @@
 //! Ablations: the runs of a claim once more, with one setting changed in all of them.
 
 use crate::experiment::Experiment;
-use crate::profile::{Settings, SettingsError};
+use crate::profile::{Settings, SettingsError, Variant};
 
 /// A setting that is changed alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,22 +15,23 @@ pub struct Ablation {
 }
 
 impl Ablation {
+    /// Returns true if the setting is changed in this variant. Variants of engines outside the simulator have no settings.
+    pub fn changes(&self, variant: &Variant) -> bool {
+        variant.name.contains(self.of) && variant.external().is_none()
+    }
+
     /// Returns the experiment with the setting changed. Names of experiment, variants and points stay, so that the same
     /// claims judge the rows.
     ///
     /// # Errors
     /// Fails if there is no such setting, or no such value.
-    pub fn apply(&self, experiment: Experiment) -> Result<Experiment, SettingsError> {
-        changed(experiment, self.of, &Settings::parse(self.name, self.set)?)
+    pub fn apply(&self, mut experiment: Experiment) -> Result<Experiment, SettingsError> {
+        let settings = Settings::parse(self.name, self.set)?;
+        for variant in experiment.variants.iter_mut().filter(|variant| self.changes(variant)) {
+            variant.settings = settings.clone().over(std::mem::take(&mut variant.settings));
+        }
+        Ok(experiment)
     }
-}
-
-/// Returns the experiment with `settings` over those of the variants whose names contain `of`.
-fn changed(mut experiment: Experiment, of: &str, settings: &Settings) -> Result<Experiment, SettingsError> {
-    for variant in experiment.variants.iter_mut().filter(|variant| variant.name.contains(of)) {
-        variant.settings = settings.clone().over(std::mem::take(&mut variant.settings));
-    }
-    Ok(experiment)
 }
 
 #[cfg(test)]
@@ -40,14 +41,26 @@ mod tests {
 
     #[test]
     fn every_ablation_changes_some_variant_and_keeps_the_names() {
-        for ablation in PAPERS.iter().flat_map(|paper| paper.ablations) {
-            let before = named("ccr22-heterogeneous-2path", None).unwrap();
+        let all =
+            PAPERS.iter().flat_map(|paper| paper.ablations.iter().map(move |ablation| (paper, ablation)));
+        for (paper, ablation) in all {
+            let experiment = paper.claims[0].needs[0].experiment;
+            let before = named(experiment, None).unwrap();
             let after = ablation.apply(before.clone()).unwrap();
             let names = |of: &crate::experiment::Experiment| {
                 of.variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
             };
             assert_eq!(names(&before), names(&after));
             assert_ne!(before.variants, after.variants, "{}", ablation.name);
+            for (before, after) in before.variants.iter().zip(&after.variants) {
+                assert_eq!(
+                    before == after,
+                    !ablation.changes(before),
+                    "{} in {}",
+                    ablation.name,
+                    before.name
+                );
+            }
         }
     }
 }

@@ -40,6 +40,19 @@ impl Shape for Rfc9438 {
     type Exit = HyStart;
 }
 
+/// Parameters of the sender in the 2017 study of Multipath QUIC, on one path: it takes the bandwidth of two flows. With N
+/// flows, β is (N − 1 + 0.7)/N and α is 3N²(1 − β)/(1 + β).
+#[cfg(feature = "research")]
+#[derive(Clone, Debug)]
+pub struct Study2017;
+
+#[cfg(feature = "research")]
+impl Shape for Study2017 {
+    const BETA: (u64, u64) = (85, 100);
+    const ALPHA: (u64, u64) = (36, 37);
+    type Exit = HyStart;
+}
+
 /// Parameters of the sender in the 2022 study of packet number spaces: β is 7/8, and slow start ends when the
 /// round-trip time has risen.
 #[cfg(feature = "research")]

@@ -309,6 +309,9 @@ registry! {
     NewReno(aimd::Aimd<newreno::NewReno>) = "newreno" in mod newreno;
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic(cubic::Cubic) = "cubic" in mod cubic;
+    /// CUBIC as in the 2017 study of Multipath QUIC, for comparison: one connection takes the bandwidth of two.
+    #[cfg(feature = "research")]
+    Cubic2017(cubic::CubicLike<cubic::Study2017>) = "cubic-2017";
     /// CUBIC as in the 2022 study of packet number spaces, for comparison: β is 7/8, and slow start ends when
     /// the round-trip time has risen by a quarter.
     #[cfg(feature = "research")]

@@ -6,9 +6,10 @@ use crate::{Controller, State};
 
 const MBIT: u64 = 125_000;
 
-const EVERY: [Algorithm; 11] = [
+const EVERY: [Algorithm; 12] = [
     Algorithm::NewReno,
     Algorithm::Cubic,
+    Algorithm::Cubic2017,
     Algorithm::Cubic2022,
     Algorithm::Cubic2022Strict,
     Algorithm::Bbr,

@@ -179,6 +179,17 @@ fn the_sender_of_2022_gives_up_an_eighth_and_leaves_slow_start_when_round_trips_
 }
 
 #[test]
+fn the_sender_of_2017_gives_up_half_as_much_and_grows_as_two_flows() {
+    let start = Start { now: Time::ZERO, window: 100 * MTU, mtu: MTU, rtt: ms(100), seed: 0 };
+    let mut cubic = CubicLike::<Study2017>::new(&start);
+    congestion(&mut cubic, Time::ZERO);
+    assert_eq!((cubic.window(), cubic.ssthresh()), (85_000, Some(85_000)));
+    // α = 3·2²·(1 − 0.85)/(1 + 0.85)
+    let (numerator, denominator) = Study2017::ALPHA;
+    assert_eq!(numerator * 185, denominator * 3 * 4 * 15);
+}
+
+#[test]
 fn the_end_of_slow_start_covers_the_losses_of_packets_in_flight() {
     fn windows<S: Shape>() -> [u64; 3] {
         let start = Start { now: Time::ZERO, window: 100 * MTU, mtu: MTU, rtt: ms(100), seed: 0 };

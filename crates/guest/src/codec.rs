@@ -1,9 +1,9 @@
-//! Reading and writing of fields: little endian, lists and texts behind their length.
+//! Reading and writing of fields. Numbers are little endian; lists and texts follow their length.
 
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A message that is not as the protocol says; names the field in question.
+/// Error for a message that violates the protocol, with a description of the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads bytes behind their length of 16 bits.
+    /// Reads a length of 16 bits and as many bytes. Fails with `what` if the length exceeds `most`.
     pub(crate) fn list(&mut self, most: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let len = usize::from(self.u16()?);
         if len > most { Err(Malformed(what)) } else { self.bytes(len) }
@@ -83,7 +83,7 @@ pub(crate) fn put_address(out: &mut Vec<u8>, address: SocketAddr) {
     out.extend_from_slice(&address.port().to_le_bytes());
 }
 
-/// Adds at most `most` bytes behind their length of 16 bits.
+/// Adds a length of 16 bits and as many of the bytes, at most `most`.
 pub(crate) fn put_list(out: &mut Vec<u8>, bytes: &[u8], most: usize) {
     let bytes = &bytes[..bytes.len().min(most)];
     out.extend_from_slice(&(bytes.len() as u16).to_le_bytes());

@@ -1,4 +1,4 @@
-//! The first message of each side.
+//! The first message of each side: the lab's [`Hello`] and the guest's [`Welcome`].
 
 use std::net::SocketAddr;
 
@@ -10,12 +10,12 @@ pub(crate) const HELLO: u8 = 1;
 /// Kind of a [`Welcome`].
 pub(crate) const WELCOME: u8 = 2;
 
-/// End that a guest plays.
+/// End of the connection at which a guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It connects.
+    /// The guest connects.
     Client,
-    /// It accepts one connection.
+    /// The guest accepts one connection.
     Server,
 }
 
@@ -24,29 +24,29 @@ pub enum Role {
 pub struct Path {
     /// The guest's own address.
     pub local: SocketAddr,
-    /// The other end's.
+    /// The other end's address.
     pub remote: SocketAddr,
 }
 
 /// Work of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// The client asks for so many bytes on one bidirectional stream: 8 bytes with their number, big endian,
-    /// and the end of the stream. The server answers with as many zero bytes and the end of the stream.
+    /// The client requests `bytes` bytes on one bidirectional stream: it sends their number in 8 bytes, big
+    /// endian, and finishes the stream. The server answers with as many zero bytes and finishes the stream.
     Download {
-        /// Number of the bytes.
+        /// Number of requested bytes.
         bytes: u64,
     },
 }
 
-/// Everything that a guest is told before time begins.
+/// First message to a guest, which it receives before step 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Version of the protocol, [`crate::VERSION`].
     pub version: u16,
-    /// End that the guest plays.
+    /// End of the connection at which the guest runs.
     pub role: Role,
-    /// Seed from which everything random in the guest ought to follow.
+    /// Seed from which all randomness in the guest should follow.
     pub seed: u64,
     /// Paths; the first one carries the handshake, the client opens the others as early as it can.
     pub paths: Vec<Path>,
@@ -58,7 +58,7 @@ pub struct Hello {
     pub alpn: String,
     /// The server's certificate, self-signed, in DER; the client trusts it alone.
     pub certificate: Vec<u8>,
-    /// Its key, PKCS #8 in DER; empty for the client.
+    /// The certificate's private key, PKCS #8 in DER; empty for the client.
     pub key: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ pub struct Hello {
 pub struct Welcome {
     /// Version of the protocol that the guest speaks.
     pub version: u16,
-    /// Name and version of the stack, for people.
+    /// Name and version of the stack, for human readers.
     pub name: String,
 }
 
@@ -95,7 +95,7 @@ impl Hello {
     /// Reads the message without its length.
     ///
     /// # Errors
-    /// If it is not as the protocol says, or of another version.
+    /// Fails if the message violates the protocol or has another version.
     pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Reader(message);
         if fields.u8()? != HELLO {
@@ -140,7 +140,7 @@ impl Welcome {
     /// Reads the message without its length.
     ///
     /// # Errors
-    /// If it is not as the protocol says.
+    /// Fails if the message violates the protocol.
     pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Reader(message);
         if fields.u8()? != WELCOME {
@@ -195,7 +195,7 @@ mod tests {
     fn more_paths_than_max_paths_are_refused() {
         let mut message = Vec::new();
         hello().encode(&mut message);
-        // Kind, version, role and seed come first.
+        // The number of paths follows the kind, the version, the role and the seed.
         for count in [0, MAX_PATHS as u8 + 1] {
             message[12] = count;
             let fault = Malformed("a hello has no paths, or more than MAX_PATHS");

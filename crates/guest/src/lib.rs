@@ -1,8 +1,8 @@
 //! The guest protocol: a transport stack as a child process of the lab, driven in lock step by virtual time.
 //!
 //! A guest is a program that reads a [`Hello`] and then one [`Step`] after the other from its standard input,
-//! and answers each on its standard output. `docs/guest-protocol.md` is the specification. This crate depends
-//! on nothing: a guest names it beside its stack, implements [`Stack`] and calls [`serve`].
+//! and answers each on its standard output. `docs/guest-protocol.md` is the specification. This crate has no
+//! dependencies. A guest depends on it and on its transport stack, implements [`Stack`] and calls [`serve`].
 //!
 //! ```no_run
 //! use anabranch_guest::{Hello, Outgoing, Progress, Stack, Step, serve};
@@ -36,15 +36,15 @@ pub use step::{Answer, Datagram, Progress, Step};
 
 /// Version of the protocol that this crate speaks.
 pub const VERSION: u16 = 1;
-/// Bytes that a message may have behind its length.
+/// Maximum number of bytes of a message, without its length.
 pub const MAX_MESSAGE: usize = 8 << 20;
-/// Datagrams that a step or an answer may have.
+/// Maximum number of datagrams of a step or an answer.
 pub const MAX_DATAGRAMS: usize = 4096;
-/// Bytes of payload that a datagram may have.
+/// Maximum number of bytes of a datagram's payload.
 pub const MAX_PAYLOAD: usize = 65_507;
-/// Paths that a hello may name.
+/// Maximum number of paths of a [`Hello`].
 pub const MAX_PATHS: usize = 8;
-/// Bytes that a name or a reason may have.
+/// Maximum number of bytes of a name or a reason.
 pub const MAX_TEXT: usize = 1024;
-/// Bytes that a certificate or a key may have.
+/// Maximum number of bytes of a certificate or a key.
 pub const MAX_CREDENTIAL: usize = 16_384;

@@ -1,13 +1,13 @@
-//! Messages in a stream of bytes: each behind its length.
+//! Messages in a stream of bytes. Each follows its length.
 
 use std::io::{self, ErrorKind, Read, Write};
 
 use crate::MAX_MESSAGE;
 
-/// Writes `message` behind its length; nothing is flushed.
+/// Writes the length of `message` and the message, without flushing `to`.
 ///
 /// # Errors
-/// If the message is longer than [`MAX_MESSAGE`], or cannot be written.
+/// Fails if the message is longer than [`MAX_MESSAGE`], or cannot be written.
 pub fn write(to: &mut impl Write, message: &[u8]) -> io::Result<()> {
     if message.len() > MAX_MESSAGE {
         let what = format!("a message of {} bytes: at most {MAX_MESSAGE} are allowed", message.len());
@@ -17,11 +17,11 @@ pub fn write(to: &mut impl Write, message: &[u8]) -> io::Result<()> {
     to.write_all(message)
 }
 
-/// Reads the next message into `message`, which has none of its length. Gives `false` if the stream ended
-/// instead.
+/// Reads the next message into `message`, without its length. Returns `false` if the stream has ended before
+/// the message.
 ///
 /// # Errors
-/// If the stream ends within a message, cannot be read, or announces more than [`MAX_MESSAGE`] bytes.
+/// Fails if the stream ends within a message, cannot be read, or announces more than [`MAX_MESSAGE`] bytes.
 pub fn read(from: &mut impl Read, message: &mut Vec<u8>) -> io::Result<bool> {
     message.clear();
     let mut len = [0; 4];

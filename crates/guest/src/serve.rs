@@ -1,4 +1,4 @@
-//! The loop of a guest: reads steps, has the stack take them, answers.
+//! The loop of a guest: reads steps, passes them to the stack and writes the answers.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::net::SocketAddr;
@@ -8,15 +8,16 @@ use crate::step::{encode_head, put_datagram};
 use crate::{Datagram, Hello, MAX_DATAGRAMS, MAX_MESSAGE, MAX_PAYLOAD, Progress, Step, Welcome};
 use crate::{VERSION, message};
 
-/// Bytes that addresses, mark and length take of a message for each datagram, at most.
+/// Maximum number of bytes that the addresses, the ECN bits and the length of a datagram take in a message.
 const DATAGRAM_HEAD: usize = 2 * 19 + 3;
-/// Bytes of a message that are left for what is before the datagrams.
+/// Number of bytes that are reserved for the fields of an answer before its datagrams.
 const ANSWER_HEAD: usize = 2048;
 
 /// A transport stack that is driven by time and datagrams.
 pub trait Stack {
-    /// Takes a step: handles what arrives, or the deadline that has come, and sends with `out` whatever is
-    /// to leave at this instant. Step 0 is the beginning, at which a client sends its first packet.
+    /// Takes a step: handles the datagrams that arrive, or the deadline that is reached, and sends all
+    /// datagrams that leave at this instant with `out`. Step 0 is the start of the simulation, at which a
+    /// client sends its first packet.
     fn step(&mut self, step: &Step<'_>, out: &mut Outgoing<'_>) -> Progress;
 }
 
@@ -27,14 +28,14 @@ pub struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// Returns whether the answer may hold no further datagram. A stack that has more to send gives the
-    /// present instant as its deadline, and goes on in the next step.
+    /// Returns true if the answer cannot hold another datagram. A stack that has more to send sets its
+    /// deadline to the current time, and continues in the next step.
     pub fn is_full(&self) -> bool {
         self.count == MAX_DATAGRAMS
             || self.buffer.len() + MAX_PAYLOAD + DATAGRAM_HEAD + ANSWER_HEAD > MAX_MESSAGE
     }
 
-    /// Sends a datagram. Gives `false`, and sends nothing, if the answer may hold no further one.
+    /// Sends a datagram. Returns `false`, and sends nothing, if the answer cannot hold another one.
     pub fn send(&mut self, local: SocketAddr, remote: SocketAddr, ecn: u8, payload: &[u8]) -> bool {
         if self.is_full() {
             return false;
@@ -45,10 +46,11 @@ impl Outgoing<'_> {
     }
 }
 
-/// Plays a guest on standard input and output until the lab ends it. `name` is that of the stack, with its
-/// version. Only the lab may hear of what is printed to standard output: print to standard error.
+/// Runs a guest on standard input and output until the lab ends it. `name` is the name of the stack with its
+/// version. Standard output carries the protocol, so the stack must print only to standard error.
 ///
-/// The result is for `main`: it is a failure if the lab does not speak the protocol, or if `make` fails.
+/// The result is the exit code for `main`. It is a failure if the lab does not speak the protocol, or if
+/// `make` fails.
 pub fn serve<S: Stack>(name: &str, make: impl FnOnce(&Hello) -> Result<S, String>) -> ExitCode {
     match over(&mut io::stdin().lock(), &mut io::stdout().lock(), name, make) {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,7 +61,7 @@ pub fn serve<S: Stack>(name: &str, make: impl FnOnce(&Hello) -> Result<S, String
     }
 }
 
-/// Plays a guest over `from` and `to`.
+/// Runs a guest over `from` and `to`.
 fn over<S: Stack>(
     from: &mut impl Read,
     to: &mut impl Write,
@@ -111,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Sends as much as it may.
+    /// Stack that sends as many datagrams as an answer holds.
     struct Flood(Path);
 
     impl Stack for Flood {

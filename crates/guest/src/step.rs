@@ -1,4 +1,4 @@
-//! Steps and their answers.
+//! Messages of steps and of their answers.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use crate::{MAX_DATAGRAMS, MAX_PAYLOAD};
 const STEP: u8 = 3;
 /// Kind of an [`Answer`].
 const ANSWER: u8 = 4;
-/// Stands for a number that is not there.
+/// Value that stands for an absent number.
 const NONE: u64 = u64::MAX;
 
 const CONNECTED: u8 = 1;
@@ -21,7 +21,7 @@ const FAILED: u8 = 4;
 pub struct Datagram<'a> {
     /// The guest's address.
     pub local: SocketAddr,
-    /// The other end's.
+    /// The other end's address.
     pub remote: SocketAddr,
     /// The two ECN bits of the IP header (RFC 3168 §5): 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
     pub ecn: u8,
@@ -29,33 +29,34 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
 }
 
-/// Something happens to the guest: time begins, datagrams arrive, or its deadline comes.
+/// Message to a guest: the simulation starts, datagrams arrive, or the guest's deadline is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Number of the step, from 0 on. Step 0 is the beginning of time.
+    /// Number of the step, from 0 on. Step 0 is the start of the simulation.
     pub number: u64,
-    /// The time in nanoseconds since the beginning.
+    /// Current time in nanoseconds since the start of the simulation.
     pub now: u64,
-    /// Datagrams that arrive at this instant, in their order; none if the deadline has come.
+    /// Datagrams that arrive at this instant, in order of arrival; empty if the deadline is reached.
     pub datagrams: Vec<Datagram<'a>>,
 }
 
 /// State of a guest after a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Instant of the next step if nothing arrives before, in nanoseconds, not before now; `None` for none.
+    /// Time in nanoseconds of the next step if no datagram arrives earlier; not before the current time.
+    /// `None` if the guest has no deadline.
     pub deadline: Option<u64>,
-    /// Bytes of the workload that the guest's application has received so far.
+    /// Number of bytes of the workload that the guest's application has received so far.
     pub delivered: u64,
-    /// Stream bytes that the guest has sent again so far, if its stack counts them.
+    /// Number of stream bytes that the guest has sent again so far, if its stack counts them.
     pub repeated: Option<u64>,
-    /// Packets that the guest has declared lost so far, if its stack counts them.
+    /// Number of packets that the guest has declared lost so far, if its stack counts them.
     pub lost: Option<u64>,
     /// `true` once the handshake is complete.
     pub connected: bool,
     /// `true` once the client has received the whole workload.
     pub done: bool,
-    /// The reason for which the work cannot be done, in one line.
+    /// Reason that the guest cannot do its work, in one line; `None` if it can.
     pub failure: Option<String>,
 }
 
@@ -73,7 +74,7 @@ pub struct Answer<'a> {
     pub number: u64,
     /// State of the guest.
     pub progress: Progress,
-    /// Datagrams that the guest sends, in their order.
+    /// Datagrams that the guest sends, in order of sending.
     pub datagrams: Vec<Datagram<'a>>,
 }
 
@@ -89,7 +90,7 @@ impl<'a> Step<'a> {
     /// Reads the message without its length.
     ///
     /// # Errors
-    /// If it is not as the protocol says.
+    /// Fails if the message violates the protocol.
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Reader(message);
         if fields.u8()? != STEP {
@@ -109,7 +110,7 @@ impl<'a> Answer<'a> {
     /// Reads the message without its length.
     ///
     /// # Errors
-    /// If it is not as the protocol says.
+    /// Fails if the message violates the protocol.
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Reader(message);
         if fields.u8()? != ANSWER {
@@ -137,7 +138,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Appends everything of an answer that is before its datagrams.
+/// Appends the fields of an answer before its datagrams.
 pub(crate) fn encode_head(out: &mut Vec<u8>, number: u64, progress: &Progress) {
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
     out.push(ANSWER);
@@ -157,7 +158,7 @@ pub(crate) fn encode_head(out: &mut Vec<u8>, number: u64, progress: &Progress) {
     put_text(out, progress.failure.as_deref().unwrap_or_default());
 }
 
-/// Appends datagrams behind their number, [`MAX_DATAGRAMS`] at most.
+/// Appends the number of datagrams and the datagrams, at most [`MAX_DATAGRAMS`].
 fn put_datagrams(out: &mut Vec<u8>, datagrams: &[Datagram<'_>]) {
     let datagrams = &datagrams[..datagrams.len().min(MAX_DATAGRAMS)];
     out.extend_from_slice(&(datagrams.len() as u16).to_le_bytes());

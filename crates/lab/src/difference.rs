@@ -1,5 +1,5 @@
-//! Differences between two sets of results: each run beside the run of the same variant, point and repetition in the other
-//! set.
+//! Differences between two sets of results: the transfer time of each run is compared with that of the run of
+//! the same variant, point and repetition in the other set.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::random::{Rng, Seed};
 use crate::record::Row;
 use crate::stats::{RESAMPLED_SETS, Sample, median};
 
-/// A pair whose ratio is at most this far from 1 counts as equal.
+/// Maximum distance from 1 of the ratio of a pair that counts as equal.
 const EQUAL: f64 = 0.01;
 const SEED: Seed = Seed(2);
 
@@ -19,9 +19,10 @@ pub struct Difference {
     pub experiment: String,
     /// The variant's name.
     pub variant: String,
-    /// Time in the second set over time in the first, with the point, for each pair of runs that both ended.
+    /// Number of the point, and time in the second set divided by time in the first, for each pair of
+    /// successful runs.
     pub ratios: Vec<(u64, f64)>,
-    /// Pairs of which one run or both failed.
+    /// Number of pairs of which one run or both failed.
     pub failed: usize,
 }
 
@@ -53,14 +54,14 @@ impl Difference {
         (count(&|ratio| ratio < 1.0 - EQUAL), count(&|ratio| ratio > 1.0 + EQUAL))
     }
 
-    /// Returns the point whose second run was slowest beside its first, and that ratio.
+    /// Returns the largest ratio, with its point.
     pub fn worst(&self) -> Option<(u64, f64)> {
         self.ratios.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
     }
 }
 
-/// Returns the differences between `before` and `after`, a variant each, in the order of their names. Runs that only one set
-/// has are left out.
+/// Returns the differences between `before` and `after`, one for each variant of an experiment, in the order
+/// of their names. Runs that only one set has are left out.
 pub fn differences(before: &[Row], after: &[Row]) -> Vec<Difference> {
     let key = |row: &Row| (row.experiment.clone(), row.variant.clone(), row.point, row.repetition);
     let time = |row: &Row| row.transfer_time_s.filter(|time| row.failure.is_empty() && *time > 0.0);

@@ -1,4 +1,5 @@
-//! Event queue. The order of its entries depends on nothing but the simulation.
+//! Event queue of a simulation. The order of its entries depends only on their times and the order of their
+//! addition.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,8 +8,8 @@ use anabranch_wire::Time;
 
 /// Future events, earliest first. Events with the same time are in the order in which they were added.
 ///
-/// Most events of a network are added in order of time, link by link. Such events are kept in one FIFO for
-/// each line, and only the heads of the lines are compared.
+/// For each link of a network, most events are added in order of time. The caller can add such events to a
+/// numbered line, which is a FIFO. Only the heads of the lines are compared.
 #[derive(Debug)]
 pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
@@ -47,8 +48,8 @@ impl<T> Events<T> {
         self.heap.push(Reverse(entry));
     }
 
-    /// Adds the event `what` at the time `at`. This costs least if `at` is not before the last entry of the
-    /// same line. Line numbers start at 0 and should be few.
+    /// Adds the event `what` at the time `at` to a line. If `at` is before the last entry of the line, the
+    /// event goes to the heap, which costs more. Line numbers start at 0 and should be few.
     pub fn add_in_line(&mut self, line: usize, at: Time, what: T) {
         if line >= self.lines.len() {
             self.lines.resize_with(line + 1, VecDeque::new);

@@ -12,10 +12,10 @@
 //!   packets of 1500 bytes on the wire. So the rate doubles continuously, from ten packets per round trip. A
 //!   sender that sends 10, 20, 40 … packets in whole round trips is behind this model, in the end by almost
 //!   half a round trip at full rate. The continuous reading of "doubles" is the stricter one.
-//! - Acknowledgments return on the path of what they acknowledge, and its window doubles in the round trip
-//!   `2d`. Or they return on the quickest path, and the window doubles in `d + min d`, which takes the place
-//!   of each `2d` of the line before. A [`Return`] says which. RFC 10069 allows the second and this library
-//!   does it, so that it is the stricter bound.
+//! - A [`Return`] states the path on which acknowledgments return. If they return on the path of the packets
+//!   that they acknowledge, a window doubles in the round trip `2d`. If they return on the path with the
+//!   smallest delay, it doubles in `d + min d`, which then replaces each `2d` of the previous item. RFC 10069
+//!   allows the latter and this library does it; it gives the stricter bound.
 //! - Of 1500 bytes on the wire 1400 are payload. Bytes arrive `d` after they are sent; the serialization of
 //!   single packets takes no time.
 //!
@@ -38,10 +38,10 @@ pub struct FluidPath {
     pub delay: f64,
 }
 
-/// Way that acknowledgments take.
+/// Path on which acknowledgments return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Return {
-    /// The path of what they acknowledge.
+    /// The path of the packets that they acknowledge.
     Same,
     /// The path with the smallest delay.
     Quickest,
@@ -85,8 +85,8 @@ impl FluidPath {
         start + self.delay
     }
 
-    /// Returns the payload bytes delivered in the first `seconds` seconds of the path, whose window doubles in
-    /// a `round_trip`.
+    /// Returns the payload bytes delivered in the first `seconds` seconds of the path. Its window doubles
+    /// every `round_trip` seconds.
     fn delivered(&self, seconds: f64, round_trip: f64) -> f64 {
         let full = self.bits_per_second / 8.0;
         // Number of doublings until the path is full; zero if ten packets fill it.

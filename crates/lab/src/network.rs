@@ -24,7 +24,7 @@ pub struct LinkId(pub usize);
 pub enum Happening {
     /// A packet arrived at a host.
     Arrival(HostId, Packet),
-    /// The time at which a host asked to be woken has come.
+    /// The time of a host's wake-up is reached.
     Wake(HostId),
 }
 
@@ -182,7 +182,7 @@ impl Network {
     }
 
     /// Removes superseded wake-ups from the front of the queue. A wake-up is superseded when its host is
-    /// scheduled for an earlier time. It is then no event.
+    /// scheduled for an earlier time. A superseded wake-up is not an event.
     fn drop_superseded(&mut self) {
         while let Some((at, Event::Wake(host))) = self.events.peek() {
             if self.hosts[host.0].wake == Some(at) {
@@ -236,7 +236,7 @@ impl Network {
         [there.counters(), back.counters()]
     }
 
-    /// Returns the trace of all events so far. Applications add their observations to it.
+    /// Returns the trace of all events so far. Nodes add the events of their applications to it.
     pub fn trace(&mut self) -> &mut Trace {
         &mut self.trace
     }

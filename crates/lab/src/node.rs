@@ -19,19 +19,19 @@ const BATCH: usize = 10;
 /// spinning.
 const MAX_ROUNDS: usize = 100_000;
 
-/// Way out of a node: the network of its simulation, or whatever passes on what it does to one elsewhere.
+/// Receiver of a node's datagrams and wake-ups: the network of its simulation, or the answer of a guest.
 pub(crate) trait Outlet {
     /// Sends a datagram from the host, with its own address first in `tuple`.
     fn send(&mut self, now: Time, tuple: (SocketAddr, SocketAddr), ecn: Option<Ecn>, payload: &[u8]);
 
-    /// Notes that the host's application sees an event of a connection.
+    /// Records that the host's application receives an event of a connection.
     fn noted(&mut self, now: Time, handle: Handle);
 
-    /// Has the host woken at `at`.
+    /// Schedules a wake-up of the host at `at`.
     fn wake(&mut self, at: Time);
 }
 
-/// The network as a host sees it.
+/// Outlet of a host that sends directly to the network.
 pub(crate) struct Port<'a> {
     pub(crate) host: HostId,
     pub(crate) network: &'a mut Network,
@@ -95,7 +95,7 @@ impl Node {
         }
         for handle in (0..self.watched.len() + self.endpoint.len()).map(Handle) {
             if self.watched.get(&handle) == Some(&false) {
-                continue; // To look at a connection is to have it polled, and would change what is watched.
+                continue; // Access to a connection has it polled, which would change the observed behaviour.
             }
             let Some(connection) = self.endpoint.connection(handle) else { continue };
             if self.watched.get(&handle).is_none_or(|ended| *ended && !connection.is_closed()) {

@@ -1,4 +1,4 @@
-//! One seed, and an independent stream of random numbers for each user of randomness.
+//! Random numbers from one seed, with an independent stream for each user of randomness.
 
 use std::hash::Hasher;
 
@@ -13,8 +13,8 @@ pub struct Seed(pub u64);
 impl Seed {
     /// Returns the random number generator of the user called `label`.
     ///
-    /// Each label has its own stream. So a new user in a simulation leaves the numbers of the others
-    /// unchanged.
+    /// Each label has its own stream. So a new user in a simulation leaves the random numbers of the other
+    /// users unchanged.
     pub fn rng(self, label: &str) -> Rng {
         let mut hasher = SipHasher13::new();
         hasher.write(label.as_bytes());
@@ -59,7 +59,7 @@ impl Rng {
     /// Returns a random element of `choices`.
     ///
     /// # Panics
-    /// If `choices` is empty.
+    /// Panics if `choices` is empty.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }

@@ -1,4 +1,4 @@
-//! Regret of schedulers: the time that each loses at a point against the best of all schedulers there.
+//! Regret of schedulers: the time that each loses at a point compared with the best scheduler at this point.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,18 @@ use crate::stats::{Sample, median};
 pub struct Case {
     /// The experiment's name.
     pub experiment: String,
-    /// Part of the variant's name before that of the scheduler: variants are compared within it. May be empty.
+    /// Part of the variant's name before that of the scheduler; may be empty. Only variants of the same group
+    /// are compared.
     pub group: String,
     /// Number of the point.
     pub point: u64,
-    /// Time beyond that of the best scheduler, as a share of the latter.
+    /// Time beyond that of the best scheduler, as a share of the best scheduler's time.
     pub regret: f64,
     /// Name of the best scheduler.
     pub best: &'static str,
 }
 
-/// Regret of a scheduler at all points where at least two schedulers ended their runs.
+/// Regret of a scheduler at all points where at least two schedulers completed their runs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Regret {
@@ -51,9 +52,10 @@ impl Regret {
     }
 }
 
-/// Returns the regret of each scheduler in `rows`, the library's default first and the others in the order of their
-/// registration. A variant belongs to the scheduler with which its name ends. The time of a point is the median over
-/// its repetitions: of the mean delay of the answers, or of the transfer time if nothing was asked for.
+/// Returns the regret of each scheduler in `rows`, the library's default first and the others in the order of
+/// their registration. A variant belongs to the scheduler with which its name ends. The time of a run is the
+/// mean delay of its answers, or the transfer time if it had no requests; that of a point is the median over
+/// its repetitions.
 pub fn of(rows: &[Row]) -> Vec<Regret> {
     let mut times: BTreeMap<(&str, &str, u64), BTreeMap<&'static str, Vec<f64>>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.failure.is_empty()) {

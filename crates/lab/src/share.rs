@@ -22,8 +22,8 @@ impl Share {
     }
 }
 
-/// Returns the shares in `rows`, in the order in which variants come first. Runs without competitors and failed runs
-/// do not count.
+/// Returns the shares in `rows`, in the order of the variants' first rows. Runs without competitors and
+/// failed runs do not count.
 pub fn of(rows: &[Row]) -> Vec<Share> {
     let mut names: Vec<&str> = Vec::new();
     let mut ratios: BTreeMap<(&str, u64), Vec<f64>> = BTreeMap::new();

@@ -34,11 +34,11 @@ pub enum Outcome {
     Spinning(HostId),
 }
 
-/// Whatever runs on a host.
+/// Stack that runs on a host.
 enum Host {
-    /// An endpoint of ours and its application.
+    /// Endpoint of this library and its application.
     Own(Box<Node>),
-    /// Another program.
+    /// Stack behind the guest protocol.
     Guest(Box<GuestNode>),
 }
 
@@ -46,7 +46,7 @@ impl Host {
     /// Returns the endpoint with its application.
     ///
     /// # Panics
-    /// If the host runs a guest.
+    /// Panics if the host runs a guest.
     #[expect(
         clippy::panic,
         reason = "asking for another type is a fault of the caller's code, not of its input"
@@ -58,7 +58,7 @@ impl Host {
         }
     }
 
-    /// As [`Self::own`], to change it.
+    /// Returns the endpoint with its application like [`Self::own`], to change it.
     #[expect(clippy::panic, reason = "as for `own`")]
     fn own_mut(&mut self) -> &mut Node {
         match self {
@@ -116,17 +116,18 @@ impl Simulation {
         host
     }
 
-    /// Adds a host that runs `guest`, which may send between these pairs of addresses only, its own first.
+    /// Adds a host that runs `guest`. `paths` are the pairs of addresses between which the guest may send,
+    /// its own address first.
     pub fn add_guest(&mut self, guest: Box<dyn Guest>, paths: Vec<(SocketAddr, SocketAddr)>) -> HostId {
         let host = self.network.add_host();
         self.hosts.push(Host::Guest(Box::new(GuestNode::new(host, guest, paths))));
         host
     }
 
-    /// The guest on `host`.
+    /// Returns the guest on `host`.
     ///
     /// # Panics
-    /// If the host runs an endpoint of ours.
+    /// Panics if the host runs an endpoint of this library.
     #[expect(
         clippy::panic,
         reason = "asking for another type is a fault of the caller's code, not of its input"
@@ -203,7 +204,7 @@ impl Simulation {
         let application: &mut dyn Any = &mut *node.application;
         let application = application.downcast_mut().expect("an application of the type that was added");
         f(application, self.now, &mut node.endpoint);
-        // As in `with_endpoint`.
+        // A spinning host is detected later, as in `with_endpoint`.
         let _ = node.drain(self.now, &mut Port { host, network: &mut self.network });
     }
 

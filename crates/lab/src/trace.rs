@@ -13,21 +13,21 @@ pub enum Kind {
     Sent,
     /// A datagram arrived.
     Arrived,
-    /// A datagram was lost, refused or had no route.
+    /// A host sent a datagram without a link to its destination.
     Dropped,
-    /// A host's deadline passed.
+    /// A host was woken at its deadline.
     Woken,
-    /// An application reported an event or an action.
+    /// An application received an event of a connection.
     Application,
 }
 
-/// Hash over all events so far. It covers sizes, times and places, but not the contents of packets, because
+/// Hash over all events so far. It covers sizes, times and hosts, but not the contents of packets, because
 /// nothing may depend on ciphertext.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// Packets and deadlines.
+    /// Hash of the events of packets and deadlines.
     hasher: SipHasher13,
-    /// Whatever applications see.
+    /// Hash of the events that applications receive.
     applications: SipHasher13,
     events: u64,
 }
@@ -39,7 +39,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Adds an event at `place` (a host or a link) with a `value` (a size or an identifier).
+    /// Adds an event at `place` (the index of a host) with a `value` (a size or an identifier).
     pub fn record(&mut self, at: Time, kind: Kind, place: usize, value: u64) {
         let hasher = match kind {
             Kind::Application => &mut self.applications,
@@ -58,8 +58,8 @@ impl Trace {
         both.finish()
     }
 
-    /// Returns a fingerprint of all packets and deadlines so far, without what applications saw: hosts that
-    /// run in other processes tell nothing of that.
+    /// Returns a fingerprint of all packets and deadlines so far, without the events of applications, which
+    /// guests do not report.
     pub fn packets_hash(&self) -> u64 {
         self.hasher.finish()
     }

@@ -1,6 +1,7 @@
-//! Transfer times against those in the repository: a change of the stack that moves the median of a variant by more than 1 %
-//! is seen in review. `ANABRANCH_BASELINE=write cargo test -p anabranch-lab --features figures --test baseline` writes the
-//! file anew.
+//! Comparison of transfer times with those in the repository. A change of the stack that moves the median
+//! ratio of a variant's times by more than 1 % must change the file, which reviewers see.
+//! `ANABRANCH_BASELINE=write cargo test -p anabranch-lab --features figures --test baseline` writes the file
+//! anew.
 #![cfg(feature = "experiments")]
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
@@ -13,10 +14,11 @@ use anabranch_lab::record::Row;
 use anabranch_lab::sweep::{SweepOptions, sweep};
 
 const FILE: &str = "tests/baseline.csv";
-/// Every so many points of each design are run.
+/// Distance between the points of a design that are run.
 const STEP: usize = 12;
 
-/// Returns the default stack, with both numberings and on one path, and the stacks of the studies, at some points.
+/// Creates an experiment at some points of `design` with the default stack, with both numberings and on one
+/// path, and the stack of the 2017 study.
 fn experiment(design: &str) -> Experiment {
     let mut experiment = named(design, None).unwrap();
     let single = Settings::parse("single", "numbering = \"single\"").unwrap();

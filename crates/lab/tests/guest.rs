@@ -1,5 +1,5 @@
-//! Hosts that run another program: the library's own stack through the protocol does what it does in
-//! process, and what guests may not do ends their runs with a reason.
+//! Hosts that run another program: the library's own stack behaves the same through the protocol as in
+//! process, and a guest that violates the protocol ends its run with a reason.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use std::net::SocketAddr;

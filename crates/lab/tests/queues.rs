@@ -60,8 +60,9 @@ fn a_burst_fills_transmitter_and_queue_and_packet_k_leaves_after_k_services() {
 #[test]
 fn a_second_burst_finds_the_places_of_those_that_began_in_between() {
     let capacity = 10;
-    // At `after` service times plus or minus a nanosecond. By then the transmitter has taken one packet from
-    // the queue at each end of a service, including one that ends at this very instant.
+    // The second burst is sent after `after` service times, plus or minus a nanosecond. By then the
+    // transmitter has taken one packet from the queue at each end of a service, including one that ends at
+    // this very instant.
     for after in 1..=12_u64 {
         for (offset, ended) in [(-1, after - 1), (0, after), (1, after)] {
             let mut link = queue(Rate::constant(8_000_000), Limit::Packets(capacity));

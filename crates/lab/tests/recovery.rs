@@ -101,7 +101,7 @@ fn a_server_that_lost_its_state_resets_the_connection() {
     let config = PairConfig::new(1, [LinkSpec::new(10_000_000, ms(30))]);
     let mut pair = download(&config, &[5_000_000], |_| ());
     assert_eq!(pair.sim.run(at(500), |_| false), Outcome::Deadline);
-    // The endpoint has the same keys as before, as after a restart.
+    // The new endpoint has the same keys as the old one, as after a restart.
     let restarted = EndpointConfig::new(config.seed.rng("server").bytes()).with_cid_len(8);
     pair.sim.with_endpoint(pair.server, |_, endpoint| *endpoint = Endpoint::new(&restarted, None));
     assert_eq!(pair.sim.run(HOUR, |_| false), Outcome::Quiet);

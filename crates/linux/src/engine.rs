@@ -1,7 +1,7 @@
-//! The lab's engine `linux`: a boot for each run.
+//! The lab's engine `linux`, which boots a kernel for each run.
 //!
 //! Runs are independent because each has a kernel of its own, whose randomness follows from the run's seed.
-//! Nothing of an earlier run is left: no caches, no ports, no phase of a timer.
+//! No state of an earlier run remains, such as caches, used ports or the phase of a timer.
 
 use anabranch_lab::design::{Change, PathDesign};
 use anabranch_lab::experiment::Workload;
@@ -103,7 +103,7 @@ fn way(path: &PathDesign) -> Result<Way, String> {
     Ok(Way { first, queue_packets, changes })
 }
 
-/// Writes the measurements down.
+/// Writes the measurements of `report` to `row`.
 fn fill(row: &mut Row, report: &Report, work: Work) {
     let last = report.last_byte_ns.map(seconds);
     row.last_byte_s = last;

@@ -16,66 +16,66 @@ use nix::unistd::Pid;
 
 use crate::order::{MARK, Order, Report};
 
-/// Bytes that a guest may write to its console; a report has a few kilobytes.
+/// Maximum number of bytes that a guest may write to its console. A report has a few kilobytes.
 pub const MAX_OUTPUT: u64 = 4 << 20;
-/// Wall time that a boot may take, however slow the host is.
+/// Maximum wall time of a boot, even on a slow host.
 pub const MAX_WALL: Duration = Duration::from_secs(600);
-/// Folder in memory.
+/// Folder whose files are in memory.
 const MEMORY_FILES: &str = "/dev/shm";
-/// The order and the first process as the guest finds them: in the folder that its kernel is started in, for
-/// as long as `/proc` is the host's.
+/// Paths of the order and of the first process in the guest. They lead to the folder in which the guest's
+/// kernel is started, as long as `/proc` is the host's.
 const ORDER: &str = "/proc/self/cwd/order.json";
 const INIT: &str = "/proc/self/cwd/init";
-/// Memory of a guest in MiB: the largest buffers of all paths and what the kernel needs.
+/// Memory of a guest in MiB, enough for the largest buffers of all paths and for the kernel.
 const MEMORY: u32 = 256;
-/// Wall time of the guest when it begins: 2023-11-14, as in the lab's simulations.
+/// Wall time of the guest at its start, in nanoseconds since 1970: 2023-11-14, as in the lab's simulations.
 const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
-/// Characters of the console's last line that a failure quotes.
+/// Maximum number of characters of a line of the console that a failure quotes.
 const MAX_QUOTE: usize = 160;
 
-/// A way to boot guests.
+/// Programs and limits for booting guests.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The kernel.
+    /// File of the kernel.
     pub kernel: PathBuf,
-    /// The program that is the guest's first process.
+    /// File of the program that is the guest's first process.
     pub program: PathBuf,
-    /// Its arguments in front of the order's file.
+    /// Arguments of the program before the order's file.
     pub arguments: Vec<String>,
-    /// Command in front of the kernel's, if there is any: it is to end with the process that started it.
+    /// Command that is put before the kernel's; may be empty. It must end with the process that started it.
     pub before: Vec<OsString>,
-    /// Wall time that a boot may take.
+    /// Maximum wall time of a boot.
     pub limit: Duration,
 }
 
-/// Reason that there is no report, in one line.
+/// Reason that a boot gave no report, formatted in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// The kernel cannot be started.
     #[error("the guest cannot be started: {0}")]
     Start(io::Error),
-    /// Its files cannot be written.
+    /// The guest's files cannot be written.
     #[error("the guest's files cannot be written: {0}")]
     Files(io::Error),
-    /// It went on for too long.
+    /// The guest did not end in time.
     #[error("the guest did not end within {} s and was stopped", .0.as_secs())]
     Hung(Duration),
-    /// It wrote too much.
+    /// The guest wrote more than [`MAX_OUTPUT`] bytes.
     #[error("the guest wrote more than {MAX_OUTPUT} bytes and was stopped")]
     Flood,
-    /// It ended before it had reported.
+    /// The guest ended without a report.
     #[error("the guest ended without a report; its last words: {0}")]
     Died(String),
-    /// Its report is none.
+    /// The guest's report cannot be parsed.
     #[error("the guest's report cannot be read: {0}")]
     Nonsense(serde_json::Error),
 }
 
 impl Host {
-    /// Boots a guest that carries `order` out.
+    /// Boots a guest that carries out `order`.
     ///
     /// # Errors
-    /// If the guest does not start, or ends without a report, or has to be stopped.
+    /// Fails if the guest does not start, ends without a report, or has to be stopped.
     pub fn boot(&self, order: &Order) -> Result<Report, BootError> {
         let dir = tempfile::Builder::new()
             .prefix("anabranch-guest-")
@@ -106,8 +106,8 @@ impl Host {
         words.push(self.kernel.clone().into());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(arguments(seed)).arg("--").args(&self.arguments).arg(ORDER);
-        // Nothing of the host's environment may reach the guest; its files vanish with the directory. The file
-        // that is its memory has no name.
+        // The host's environment must not reach the guest. The guest's files are removed with the directory,
+        // and the file that holds its memory has no name.
         let memory = Path::new(MEMORY_FILES);
         let memory = if memory.is_dir() { memory } else { dir };
         command.env_clear().env("HOME", dir).env("TMPDIR", memory).current_dir(dir).process_group(0);
@@ -117,10 +117,10 @@ impl Host {
     }
 }
 
-/// Returns the kernel's arguments. They are part of its randomness, so the seed is all that differs: neither
-/// the place of the program nor that of the order is in them.
+/// Returns the kernel's arguments. The kernel's randomness depends on them, so they differ only in the seed,
+/// and contain the path of neither the program nor the order.
 fn arguments(seed: u64) -> Vec<String> {
-    // 0 would mean the host's randomness.
+    // A seed of 0 would select the host's randomness.
     let seed = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bf0_3635).max(1);
     let words = format!(
         "mem={MEMORY}M time-travel=inf-cpu time-travel-start={EPOCH_NS} um-seed={seed} norandmaps root=/dev/root \
@@ -129,15 +129,15 @@ fn arguments(seed: u64) -> Vec<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns a folder for temporary files that the guest sees: the usual one, or `/var/tmp` if that lies in
-/// `/dev`, `/proc` or `/sys`, of which the guest has its own.
+/// Returns a folder for temporary files that the guest sees: the usual one, or `/var/tmp` if the usual one is
+/// in `/dev`, `/proc` or `/sys`, of which the guest has its own.
 fn visible() -> PathBuf {
     let usual = std::env::temp_dir();
     let is_hidden = ["/dev", "/proc", "/sys"].iter().any(|hidden| usual.starts_with(hidden));
     if is_hidden { PathBuf::from("/var/tmp") } else { usual }
 }
 
-/// A running guest; its processes end with it.
+/// Running guest, whose processes are killed when this value is dropped.
 struct Guest {
     child: Child,
 }
@@ -145,14 +145,14 @@ struct Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if let Ok(group) = i32::try_from(self.child.id()) {
-            // It may have ended by itself.
+            // Errors do not matter: the guest may have ended already.
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
         let _ = self.child.wait();
     }
 }
 
-/// Reads the console until the report is whole, or there is no more of it, or too much.
+/// Reads the console until the report is complete, the output ends, or it exceeds [`MAX_OUTPUT`].
 fn listen(mut reader: PipeReader) -> Vec<u8> {
     let mut output = Vec::new();
     let mut chunk = [0; 4096];
@@ -170,7 +170,7 @@ fn listen(mut reader: PipeReader) -> Vec<u8> {
     output
 }
 
-/// Finds the report in what a guest has written.
+/// Finds the report in the output of a guest.
 fn report(output: &[u8]) -> Result<Report, BootError> {
     if output.len() as u64 > MAX_OUTPUT {
         return Err(BootError::Flood);
@@ -182,22 +182,22 @@ fn report(output: &[u8]) -> Result<Report, BootError> {
     }
 }
 
-/// Returns the reason of a panic or the last line, without anything that could act on a terminal.
+/// Returns the line with the reason of a panic, or the last line, without control characters.
 fn last_words(text: &str) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines().find(|line| line.contains("panic")).or_else(|| lines().next_back()).unwrap_or("none");
     line.chars().filter(|c| !c.is_control()).take(MAX_QUOTE).collect()
 }
 
-/// Becomes the kernel of `command`: it ends with the process that started this one, and its memory is laid
-/// out alike each time. Returns only if that fails.
+/// Replaces this process by the kernel of `command`. The kernel is killed when the process that started this
+/// one ends, and its memory has the same layout each time. Returns only if this fails.
 pub fn enter(command: &[OsString]) -> io::Error {
     use nix::sys::personality::{self, Persona};
     let Some((program, arguments)) = command.split_first() else { return io::ErrorKind::InvalidInput.into() };
     if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
         return error.into();
     }
-    // Some sandboxes forbid it; the results are the same without.
+    // Some sandboxes forbid this. The results are the same without it.
     let _ = personality::get().and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE));
     Command::new(program).args(arguments).exec()
 }

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::stack::Stack;
 
-/// Paths that an order may have.
+/// Maximum number of paths of an order.
 pub(crate) const MAX_PATHS: usize = 8;
-/// Changes that a direction of a path may have.
+/// Maximum number of changes of a direction of a path.
 pub(crate) const MAX_CHANGES: usize = 10_000;
-/// Requests that an order may have.
+/// Maximum number of requests of an order.
 pub(crate) const MAX_REQUESTS: u32 = 100_000;
-/// Datagrams that a train may have.
+/// Maximum number of datagrams of a train.
 pub(crate) const MAX_PACKETS: u32 = 10_000;
 
-/// Beginning of the line that holds the report; the console shows the kernel's own words besides.
+/// Start of the line with the report on the console, which also shows messages of the kernel.
 pub(crate) const MARK: &str = "anabranch-report ";
 
-/// One experiment: a stack, the links and what is moved over them.
+/// One experiment: a stack, the links, and the work of the applications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// The transport and its settings.
@@ -29,16 +29,16 @@ pub struct Order {
     pub work: Work,
     /// Virtual time after which the run has failed, in nanoseconds.
     pub deadline_ns: u64,
-    /// Seed of the losses and of everything random in the kernel.
+    /// Seed of the losses and of all randomness in the kernel.
     pub seed: u64,
 }
 
 /// A link in both directions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// From the client to the server.
+    /// Direction from the client to the server.
     pub up: Way,
-    /// From the server to the client.
+    /// Direction from the server to the client.
     pub down: Way,
 }
 
@@ -47,7 +47,8 @@ pub struct Link {
 pub struct Way {
     /// Properties at first.
     pub first: Properties,
-    /// Packets that wait in front of the transmitter; the one in transmission is not counted.
+    /// Maximum number of packets that wait in front of the transmitter; the one in transmission is not
+    /// counted.
     pub queue_packets: u32,
     /// Later properties with the time since the client's first packet in nanoseconds, in order of time.
     pub changes: Vec<(u64, Properties)>,
@@ -68,32 +69,34 @@ pub struct Properties {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
-    /// The client asks for so many bytes.
+    /// The client requests `bytes` bytes.
     Download {
-        /// Bytes of the answer.
+        /// Number of bytes of the answer.
         bytes: u64,
     },
-    /// The client sends so many bytes.
+    /// The client sends `bytes` bytes.
     Upload {
-        /// Bytes that are sent.
+        /// Number of bytes that the client sends.
         bytes: u64,
     },
-    /// The client asks for small answers at fixed intervals, on one connection.
+    /// The client sends small requests at fixed intervals on one connection, regardless of outstanding
+    /// answers.
     Requests {
-        /// Bytes of each request.
+        /// Number of bytes of each request.
         request: u64,
-        /// Bytes of each answer.
+        /// Number of bytes of each answer.
         answer: u64,
         /// Nanoseconds from one request to the next.
         every_ns: u64,
         /// Number of requests.
         count: u32,
     },
-    /// No connection: the server sends datagrams over the first path, as [`train`](crate::train::train) says.
+    /// The server sends the datagrams of a [`train`](crate::train::train) over the first path, without a
+    /// connection.
     Train {
         /// Seed of the train.
         seed: u64,
-        /// Datagrams.
+        /// Number of datagrams.
         packets: u32,
     },
 }
@@ -102,32 +105,32 @@ pub enum Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
-    /// Empty if the run ended as it should, otherwise why it did not.
+    /// Reason for the failure; empty if the run succeeded.
     pub failure: String,
-    /// The guest's kernel, as `uname -r` has it.
+    /// Release of the guest's kernel, as in `uname -r`.
     pub kernel: String,
     /// Time at which the connection was ready for data, TLS included.
     pub handshake_ns: Option<u64>,
-    /// Time at which the last byte had arrived.
+    /// Time at which the last byte arrived.
     pub last_byte_ns: Option<u64>,
-    /// Times at which requests were made, and the delays of their answers.
+    /// Time at which each request was made, and the delay of its answer.
     pub requests_ns: Vec<(u64, u64)>,
     /// Counts of each path, at the end that sends most.
     pub paths: Vec<PathReport>,
-    /// Times at which the datagrams of a train left and arrived.
+    /// Times at which each datagram of a train left and arrived; `None` if it did not arrive.
     pub train: Vec<(u64, Option<u64>)>,
-    /// Packets that did not fit into the queues of each path, towards the end that receives most.
+    /// Number of packets that did not fit into the queue of each path, towards the end that receives most.
     pub overflows: Vec<u64>,
 }
 
 /// Counts of the connection or subflow on one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathReport {
-    /// Payload bytes sent, repeated ones included.
+    /// Number of payload bytes sent, including repeated ones.
     pub sent_bytes: u64,
-    /// Payload bytes sent again by this subflow.
+    /// Number of payload bytes sent again by this subflow.
     pub repeated_bytes: u64,
-    /// Segments sent again.
+    /// Number of segments sent again.
     pub repeated_segments: u64,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u64,
@@ -142,7 +145,7 @@ impl Order {
     /// Checks that the guest can carry the order out.
     ///
     /// # Errors
-    /// If it has no paths, or more of something than its bound.
+    /// Fails if the order has no paths, or if one of its values is out of bounds.
     pub fn check(&self) -> Result<(), Unfit> {
         let fault = |what: String| Err(Unfit(what));
         if self.paths.is_empty() || self.paths.len() > MAX_PATHS {

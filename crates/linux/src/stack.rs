@@ -5,28 +5,29 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A transport of the guest: `tcp-cubic`, `tcp-reno`, `tcp-bbr`, `mptcp` or `anabranch`, then, each if wanted, `-tls13` or
-/// `-tls12`, and `-default-buffers`.
+/// Transport of the guest with its settings. Its name is `tcp-cubic`, `tcp-reno`, `tcp-bbr`, `mptcp`,
+/// `mptcp-reno`, `mptcp-bbr` or `anabranch`, optionally followed by `-tls13` or `-tls12`, and by
+/// `-default-buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Stack {
-    /// The protocol.
+    /// Transport protocol with its congestion control.
     pub transport: Transport,
-    /// Encryption above it.
+    /// Version of TLS above the transport; `None` without TLS.
     pub tls: Option<Tls>,
     /// Largest buffers of a socket.
     pub buffers: Buffers,
 }
 
-/// A protocol of Linux with its congestion control.
+/// Transport protocol with its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
     Tcp(Control),
-    /// Multipath TCP v1 with the default scheduler, path manager and congestion control (CUBIC on each
-    /// subflow).
+    /// Multipath TCP v1 with the default scheduler and path manager, and this congestion control on each
+    /// subflow.
     Mptcp(Control),
-    /// This library, over the kernel's UDP, with its defaults: the command's `perf`.
+    /// This library with its defaults, over the kernel's UDP, run by the program's `perf` command.
     Anabranch,
 }
 
@@ -44,9 +45,9 @@ pub enum Control {
 /// Version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls {
-    /// TLS 1.2, which takes two round trips.
+    /// TLS 1.2, whose handshake takes two round trips.
     V12,
-    /// TLS 1.3, which takes one.
+    /// TLS 1.3, whose handshake takes one round trip.
     V13,
 }
 
@@ -55,17 +56,17 @@ pub enum Tls {
 pub enum Buffers {
     /// 16 MiB in both directions, as the study of 2017 set them.
     Paper,
-    /// Those of Linux: 6 MiB to receive, 4 MiB to send.
+    /// Defaults of Linux: 6 MiB for receiving, 4 MiB for sending.
     Default,
 }
 
 impl Stack {
-    /// Returns whether it uses several paths.
+    /// Returns true if the transport is Multipath TCP.
     pub fn is_multipath(self) -> bool {
         matches!(self.transport, Transport::Mptcp(_))
     }
 
-    /// Returns whether it may use several paths.
+    /// Returns true if the transport can use several paths.
     pub fn takes_paths(self) -> bool {
         self.is_multipath() || self.transport == Transport::Anabranch
     }
@@ -108,7 +109,7 @@ impl fmt::Display for Stack {
     }
 }
 
-/// A name that is no stack of Linux.
+/// Error for a name that is not a stack of Linux.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "Linux has no stack `{0}`: use tcp-cubic, tcp-reno, tcp-bbr, mptcp or mptcp-bbr, then -tls13 or -tls12, then \

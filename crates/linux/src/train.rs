@@ -1,23 +1,23 @@
-//! Trains of datagrams: with them the guest's links are compared with the lab's, packet by packet.
+//! Trains of datagrams, with which tests compare the guest's links with the lab's, packet by packet.
 
-/// A datagram of a train: when it is to leave, in nanoseconds since the first one, and its bytes of payload.
+/// Datagram of a train, with the time at which it should leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Car {
-    /// Nanoseconds since the train's beginning.
+    /// Time at which the datagram should leave, in nanoseconds since the start of the train.
     pub at_ns: u64,
-    /// Bytes of UDP payload.
+    /// Number of bytes of the UDP payload.
     pub payload: usize,
 }
 
-/// Bytes of IPv4 and UDP headers around each payload.
+/// Number of bytes of the IPv4 and UDP headers of each datagram.
 pub const HEADERS: usize = 28;
-/// Largest payload in a packet of 1500 bytes.
+/// Maximum number of payload bytes in a packet of 1500 bytes.
 const MAX_PAYLOAD: u64 = 1472;
-/// Smallest payload: the datagram's number.
+/// Minimum number of payload bytes, enough for the datagram's number.
 const MIN_PAYLOAD: u64 = 8;
 
-/// Returns a train of `count` datagrams that follows from `seed`: bursts of full, small and random ones, so
-/// far apart that a link of `rate_bps` empties between some of them.
+/// Returns a train of `count` datagrams that follows from `seed`. It consists of bursts of datagrams of full,
+/// small and random size. Some bursts are so far apart that a link of `rate_bps` empties between them.
 pub fn train(seed: u64, count: u32, rate_bps: u64) -> Vec<Car> {
     let mut random = SplitMix(seed);
     let service = MAX_PAYLOAD * 8 * 1_000_000_000 / rate_bps.max(1);
@@ -39,11 +39,11 @@ pub fn train(seed: u64, count: u32, rate_bps: u64) -> Vec<Car> {
     cars
 }
 
-/// A small generator (splitmix64), the same on both sides.
+/// Small random number generator (splitmix64), which gives the same numbers in the guest and in the lab.
 pub(crate) struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
-    /// Returns 64 bits.
+    /// Returns 64 random bits.
     pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

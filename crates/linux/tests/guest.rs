@@ -1,6 +1,7 @@
-//! The guest with its kernel. This program is its first process, too: it is started again inside.
+//! Tests of the guest with its kernel. This test program is also the guest's first process: the kernel starts
+//! it again.
 //!
-//! Without a kernel (`anabranch lab linux build`) each test is skipped by name.
+//! Without a kernel (`anabranch lab linux build`) each test is skipped, and its name is printed.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 #[cfg(target_os = "linux")]

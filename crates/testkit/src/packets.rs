@@ -6,7 +6,7 @@ use anabranch_wire::{ConnectionId, Frame, NewLong, NewNumber, PacketKind, PathId
 /// A client's Initial packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Initial<'a> {
-    /// Its QUIC version.
+    /// QUIC version of the packet.
     pub version: Version,
     /// Destination connection ID, from which the keys are derived.
     pub dcid: &'a ConnectionId,

@@ -12,17 +12,17 @@ pub struct Dial {
     config: ClientConfig,
     tuple: FourTuple,
     handle: Option<Handle>,
-    /// Further paths.
+    /// Opener of the connection's further paths.
     pub paths: PathOpener,
 }
 
 impl Dial {
-    /// Creates a connection between these addresses that has not begun.
+    /// Creates a connection between the addresses of `tuple`, which begins with [`Self::start`].
     pub fn new(config: ClientConfig, tuple: FourTuple) -> Self {
         Self { config, tuple, handle: None, paths: PathOpener::default() }
     }
 
-    /// Opens further paths as well.
+    /// Sets the further paths that the connection opens.
     #[must_use]
     pub fn with_paths(mut self, paths: PathOpener) -> Self {
         self.paths = paths;
@@ -34,7 +34,7 @@ impl Dial {
         self.handle
     }
 
-    /// Returns the connection while the endpoint has it.
+    /// Returns the connection; `None` before it has begun and after the endpoint has removed it.
     pub fn connection<'a>(&self, endpoint: &'a mut Endpoint) -> Option<&'a mut Connection> {
         endpoint.connection(self.handle?)
     }
@@ -42,7 +42,7 @@ impl Dial {
     /// Begins the connection.
     ///
     /// # Errors
-    /// If the configuration does not permit it, in words.
+    /// Fails with a description if the configuration or the addresses do not permit a connection.
     pub fn start(&mut self, now: Time, endpoint: &mut Endpoint) -> Result<Handle, String> {
         let handle = endpoint.connect(now, &self.config, self.tuple, SERVER_NAME);
         let handle = handle.map_err(|error| error.to_string())?;

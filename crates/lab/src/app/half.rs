@@ -1,4 +1,4 @@
-//! The two halves of a stream in applications: one writes known content, the other reads.
+//! The two halves of a stream in applications: one writes known content, the other reads it.
 
 use anabranch_transport::stream::{ReadError, Streams, WriteError};
 use anabranch_wire::{StreamId, VarInt};
@@ -57,7 +57,8 @@ impl Sender {
                 self.close(streams);
                 break;
             }
-            // Pieces of odd sizes, so that the boundaries of writes, packets and chunks rarely coincide.
+            // The pieces have irregular sizes, so that the boundaries of writes, packets and chunks rarely
+            // coincide.
             let piece = (1 + self.written * 31 % MAX_WRITE).min(self.last() - self.written);
             let piece = &mut buffer[..piece as usize];
             self.content(piece);

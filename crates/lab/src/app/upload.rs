@@ -98,7 +98,7 @@ pub struct UploadServer {
     pub received: u64,
     /// Time at which the last byte arrived.
     pub finished: Option<Time>,
-    /// Error that prevents the last byte from arriving.
+    /// Error that ended the stream before its last byte.
     pub failure: Option<String>,
 }
 

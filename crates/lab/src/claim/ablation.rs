@@ -1,16 +1,16 @@
-//! Ablations: the runs of a claim once more, with one setting changed in all of them.
+//! Ablations: repetitions of a claim's runs with one setting changed.
 
 use crate::experiment::Experiment;
 use crate::profile::{Settings, SettingsError, Variant};
 
-/// A setting that is changed alone.
+/// Change of a single setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ablation {
     /// Name for directories and tables.
     pub name: &'static str,
-    /// Part of the names of the variants that are changed; all of them if it is empty.
+    /// Text that the names of the changed variants contain. If it is empty, all variants are changed.
     pub of: &'static str,
-    /// The setting, as a line of a profile in TOML.
+    /// The setting with its new value, as a line of a profile in TOML.
     pub set: &'static str,
 }
 
@@ -20,11 +20,11 @@ impl Ablation {
         variant.name.contains(self.of) && variant.external().is_none()
     }
 
-    /// Returns the experiment with the setting changed. Names of experiment, variants and points stay, so that the same
-    /// claims judge the rows.
+    /// Returns the experiment with the setting changed. The names of the experiment and its variants and the
+    /// numbers of its points remain, so that the same claims judge the rows.
     ///
     /// # Errors
-    /// Fails if there is no such setting, or no such value.
+    /// Fails if the setting does not exist or its value is invalid.
     pub fn apply(&self, mut experiment: Experiment) -> Result<Experiment, SettingsError> {
         let settings = Settings::parse(self.name, self.set)?;
         for variant in experiment.variants.iter_mut().filter(|variant| self.changes(variant)) {

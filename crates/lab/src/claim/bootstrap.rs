@@ -1,11 +1,12 @@
-//! Uncertainty of a verdict: the claim is judged again by points drawn with replacement from those that were run (the
-//! percentile bootstrap). Paired values stay pairs, since all variants of an experiment get the same points.
+//! Uncertainty of a verdict by the percentile bootstrap: the claim is judged again for many sets of points,
+//! each drawn with replacement from the points that were run. Paired values stay pairs, since all variants of
+//! an experiment get the same points.
 
 use super::{Claim, Finding, Results};
 use crate::random::{Rng, Seed};
 use crate::stats::{RESAMPLED_SETS, Sample};
 
-/// Minimum number of points of an experiment; fewer say nothing about other points of the same kind.
+/// Minimum number of points of an experiment. Fewer points say nothing about other points of the same kind.
 const MIN_POINTS: usize = 20;
 const SEED: Seed = Seed(2022);
 
@@ -14,11 +15,12 @@ const SEED: Seed = Seed(2022);
 pub(super) struct Spread {
     /// 95 % interval of each value.
     pub(super) intervals: Vec<[f64; 2]>,
-    /// Share of the sets that give the same answer, 0 to 1.
+    /// Share of the resampled sets of points that give the same answer as all points, 0 to 1.
     pub(super) agreement: f64,
 }
 
-/// Returns the uncertainty of `finding`, the claim's finding by `results`; `None` if there are too few points.
+/// Returns the uncertainty of `finding`, which the claim derives from `results`; `None` if there are too few
+/// points.
 pub(super) fn spread(claim: &Claim, results: &Results, finding: &Finding) -> Option<Spread> {
     if claim.needs.iter().any(|need| results.points(need.experiment).len() < MIN_POINTS) {
         return None;

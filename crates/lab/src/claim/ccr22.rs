@@ -1,8 +1,8 @@
-//! "The Packet Number Space Debate in Multipath QUIC" (CCR 2022).
+//! Claims of "The Packet Number Space Debate in Multipath QUIC" (CCR 2022).
 //!
-//! Where the paper gives no figure, "close" is within 5 % in the median, and "slower" or "more" is at least 2
-//! % in the median: the network is exact and repeats, so that smaller differences are seen, but nobody would
-//! plot them.
+//! Where the paper gives no number, "close" means that medians differ by at most 5 %, and "slower" or "more"
+//! that they differ by at least 2 %. The simulation is deterministic, so smaller differences can be measured,
+//! but they would not be visible in a figure.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Ablation, Claim, Finding, Metric, Need, Paper, Results};
 use crate::record::Row;
 use crate::stats::median;
 
-/// The paper.
+/// The paper with its claims and ablations.
 pub(super) const PAPER: Paper = Paper {
     name: "ccr22",
     title: "The Packet Number Space Debate in Multipath QUIC (CCR 2022)",
@@ -49,9 +49,9 @@ const HOMOGENEOUS: &str = "ccr22-homogeneous-2path";
 const TWO: &str = "ccr22-heterogeneous-2path";
 const THREE: &str = "ccr22-heterogeneous-3path";
 
-/// Within this part of one, two variants are as good as each other in the median.
+/// Maximum distance from 1 of the median ratio of two variants that count as equally fast.
 const CLOSE: f64 = 0.05;
-/// Beyond this factor in the median, one variant is slower.
+/// Minimum median ratio of two variants' times at which the first one counts as slower.
 const SLOWER: f64 = 1.02;
 
 const D1: Claim = Claim {
@@ -431,7 +431,8 @@ const D14: Claim = Claim {
     beyond: None,
 };
 
-/// From this ratio of the paths' delays on, the text says, one number space suffers.
+/// Ratio of the paths' delays from which on, according to the text of the paper, a single number space
+/// suffers.
 const FAR_APART: f64 = 4.0;
 
 const D15: Claim = Claim {
@@ -502,13 +503,14 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns the median ratio of the time with one number space to that with multiple ones.
+/// Returns the median ratio of the transfer time with one number space to that with multiple ones.
 fn numberings(results: &Results, experiment: &str, congestion: &str, behaviour: &str) -> Option<f64> {
     let variants = ["single", "multiple"].map(|numbering| format!("{numbering}-{congestion}-{behaviour}"));
     middle(results.ratios(experiment, [&variants[0], &variants[1]], time))
 }
 
-/// Judges whether in nine of ten runs at least `least` of the ACK frames are at the limit of ranges.
+/// Judges the claim that in nine of ten runs at least the share `least` (0 to 1) of the ACK frames has the
+/// maximum number of ranges.
 fn at_limit(results: &Results, experiment: &str, variant: &str, least: f64) -> Option<Finding> {
     let metric: Metric = limit_share;
     let shares = results.values(experiment, variant, metric);

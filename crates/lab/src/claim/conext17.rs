@@ -1,7 +1,7 @@
-//! "Multipath QUIC: Design and Evaluation" (CoNEXT 2017).
+//! Claims of "Multipath QUIC: Design and Evaluation" (CoNEXT 2017).
 //!
-//! Half of what it says compares with HTTPS over Linux's TCP and Multipath TCP; that half is judged where the
-//! kernel of `anabranch lab linux` has run it.
+//! Half of the claims compare QUIC with HTTPS over Linux's TCP and Multipath TCP. These comparisons are
+//! judged only if the results contain runs of Linux (`anabranch lab linux`).
 
 use super::results::{largest, share};
 use super::{Ablation, Claim, Finding, Need, Paper, Results};
@@ -9,7 +9,7 @@ use crate::record::Row;
 use crate::stats::median;
 use crate::sweep::aggregation_benefit;
 
-/// The paper.
+/// The paper with its claims.
 pub(super) const PAPER: Paper = Paper {
     name: "conext17",
     title: "Multipath QUIC: Design and Evaluation (CoNEXT 2017)",
@@ -42,7 +42,8 @@ const HANDOVER: &str = "conext17-handover";
 /// Multipath TCP in the handover.
 const HANDOVER_TCP: &str = "linux-mptcp-tls12";
 
-/// Variants of QUIC, and of HTTPS over TCP as in the paper: TLS 1.2.
+/// Compared variants: QUIC, and HTTPS over TCP with TLS 1.2 as in the paper. Each list has the variant on
+/// both paths, then the variants on the first and the second path alone.
 const QUIC: &[&str] = &["mpquic", "quic-path-0", "quic-path-1"];
 const TCP: &[&str] = &["linux-mptcp-tls12", "linux-tcp-cubic-path-0-tls12", "linux-tcp-cubic-path-1-tls12"];
 
@@ -164,7 +165,7 @@ const Q6: Claim = Claim {
     beyond: Some(TCP_HALF),
 };
 
-/// Returns further runs of a claim, without which the half about TCP is not judged.
+/// Returns further runs of a claim, without which its half about TCP is not judged.
 fn further(id: &str) -> &'static [Need] {
     match id {
         "Q2" => &[Need { experiment: LOW, variants: TCP }],
@@ -175,7 +176,7 @@ fn further(id: &str) -> &'static [Need] {
     }
 }
 
-/// A request that takes longer than this, on paths with round trips of 15 and 25 ms, was held up.
+/// Delay in seconds above which an answer counts as late, on paths with round trips of 15 and 25 ms.
 const HELD_UP_S: f64 = 0.05;
 
 const Q7: Claim = Claim {
@@ -212,7 +213,7 @@ const Q7: Claim = Claim {
     beyond: None,
 };
 
-/// Benefit of using several paths, over the points of an experiment.
+/// Experimental aggregation benefit (EBen) of several paths, over the points of an experiment.
 struct Benefit {
     positive: f64,
     median: f64,
@@ -221,9 +222,10 @@ struct Benefit {
 }
 
 impl Benefit {
-    /// Computes the benefit of several paths; `variants` names it and those on each path alone.
+    /// Computes the benefit. `variants` names the variant on several paths, then the variants on the first
+    /// and the second path alone.
     fn of(results: &Results, experiment: &str, variants: &[&str]) -> Option<Self> {
-        // As the paper does, of the median times.
+        // The benefit is computed from median times, as in the paper.
         let time = |variant: &&str| results.by_point(experiment, variant, |row: &Row| row.transfer_time_s);
         let [several, first, second] = &variants.iter().map(time).collect::<Vec<_>>()[..] else {
             return None;
@@ -245,7 +247,7 @@ impl Benefit {
 }
 
 impl Benefit {
-    /// Returns the figures in the order in which they are shown.
+    /// Returns the numbers in the order in which they are displayed.
     fn values(&self) -> Vec<f64> {
         vec![self.positive * 100.0, self.median, self.best_first, self.worst_first]
     }
@@ -263,12 +265,13 @@ impl core::fmt::Display for Benefit {
     }
 }
 
-/// Returns the benefit with Multipath QUIC, and that with Multipath TCP if Linux has run.
+/// Returns the benefit with Multipath QUIC, and that with Multipath TCP if there are runs of Linux.
 fn benefits(results: &Results, experiment: &str) -> [Option<Benefit>; 2] {
     [QUIC, TCP].map(|variants| Benefit::of(results, experiment, variants))
 }
 
-/// Judges the benefit of several paths to QUIC, and, where it is known, that it is rarer with TCP.
+/// Returns the finding about the benefit of several paths with QUIC. If the benefit with TCP is known, it
+/// must also be positive at fewer points than that with QUIC.
 fn beside_tcp(quic: &Benefit, tcp: Option<&Benefit>, holds: bool) -> Finding {
     match tcp {
         None => Finding { figure: quic.to_string(), values: quic.values(), holds },
@@ -282,11 +285,11 @@ fn beside_tcp(quic: &Benefit, tcp: Option<&Benefit>, holds: bool) -> Finding {
 
 /// Comparison of times with TCP and with QUIC, over the points of an experiment.
 struct Faster {
-    /// Share of points at which QUIC is faster, on the first path alone.
+    /// Share of points at which QUIC is faster than TCP, both on the first path alone.
     single: f64,
     /// Share of points at which Multipath QUIC is faster than Multipath TCP.
     several: f64,
-    /// Medians of the ratio of TCP's time to QUIC's.
+    /// Median ratio of TCP's time to QUIC's, on the first path alone.
     median_single: f64,
     median_several: f64,
 }
@@ -307,7 +310,7 @@ impl Faster {
 }
 
 impl Faster {
-    /// Returns the figures in the order in which they are shown.
+    /// Returns the numbers in the order in which they are displayed.
     fn values(&self) -> Vec<f64> {
         vec![self.single * 100.0, self.median_single, self.several * 100.0, self.median_several]
     }

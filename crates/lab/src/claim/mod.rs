@@ -1,7 +1,7 @@
-//! Claims of the papers, as thresholds written before the first run, and the verdicts that follow from our
-//! rows.
+//! Claims of the papers, as thresholds written before the first run, and the verdicts that follow from the
+//! rows of our runs.
 //!
-//! A claim names the runs that it needs, and judging it reads only rows. Adding the claims of another paper
+//! A claim names the runs that it needs, and is judged only by their rows. Adding the claims of another paper
 //! takes one file and one line in `registry!`.
 
 mod ablation;
@@ -17,15 +17,16 @@ pub use reverso::Measured;
 /// The claims of one paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
-    /// Its name on the command line.
+    /// Name of the paper on the command line.
     pub name: &'static str,
-    /// Its title.
+    /// Title of the paper.
     pub title: &'static str,
-    /// Settings to change alone, one after the other, where a claim does not hold.
+    /// Settings that are changed one at a time to explain a claim that does not hold.
     pub ablations: &'static [Ablation],
     /// Claims of the paper.
     pub claims: &'static [Claim],
-    /// Further runs of the claim with this short name. Without them, a part of it is not judged.
+    /// Function that returns further runs of the claim with this short name. Without them, a part of the
+    /// claim is not judged.
     further: fn(&str) -> &'static [Need],
 }
 
@@ -37,25 +38,25 @@ registry! {
     reverso,
 }
 
-/// Something that a paper says about its measurements.
+/// Statement of a paper about its measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// Short name, unique over all papers.
     pub id: &'static str,
-    /// The figure or section that shows it.
+    /// Figure or section of the paper that shows the claim.
     pub shown: &'static str,
     /// The claim in one line.
     pub text: &'static str,
-    /// Condition that our figures must meet for the claim to hold.
+    /// Condition that our numbers must meet for the claim to hold.
     pub threshold: &'static str,
     /// Reason for the threshold.
     pub reason: &'static str,
-    /// The runs without which it cannot be judged.
+    /// Runs without which the claim cannot be judged.
     pub needs: &'static [Need],
     /// Function that judges our runs.
     pub judge: fn(&Results) -> Option<Finding>,
-    /// Part of the claim that cannot be judged without the further runs, or at all if there are none, and the
-    /// reason; the rest is judged.
+    /// Part of the claim that cannot be judged, and the reason. If the claim has [further
+    /// runs](Self::further), this applies only as long as some of them are missing.
     pub beyond: Option<&'static str>,
 }
 
@@ -64,29 +65,30 @@ pub struct Claim {
 pub struct Need {
     /// The experiment's name.
     pub experiment: &'static str,
-    /// Its variants.
+    /// Variants of the experiment.
     pub variants: &'static [&'static str],
 }
 
 /// Result of judging a claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finding {
-    /// The figures, in one line.
+    /// Measured numbers as text in one line.
     pub figure: String,
-    /// The numbers of `figure`, in the order in which it has them.
+    /// Numbers in `figure`, in the same order.
     pub values: Vec<f64>,
-    /// `true` if the figures reach the threshold.
+    /// `true` if the numbers meet the threshold.
     pub holds: bool,
 }
 
-/// A claim's verdict, with the figures that it rests on.
+/// A claim's verdict, with the numbers on which it rests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// The figures, in one line; empty if there are none.
+    /// Measured numbers as text in one line; empty if there are none.
     pub figure: String,
-    /// `true` if the figures reach the threshold; `None` if the claim cannot be judged here.
+    /// `true` if the numbers meet the threshold; `None` if the claim cannot be judged here.
     pub holds: Option<bool>,
-    /// 95 % intervals of the figure's numbers, in their order; empty if there are too few points to resample.
+    /// 95 % interval of each number in `figure`, in the same order; empty if there are too few points to
+    /// resample.
     pub intervals: Vec<[f64; 2]>,
     /// Share of the resampled sets of points, 0 to 1, that give the same answer as all points; `None` if there are too few
     /// points to resample.
@@ -101,7 +103,7 @@ pub struct Verdict {
 pub enum Ruling {
     /// The claim holds, also for other points of the same kind.
     Holds,
-    /// The claim does not hold, nor for other points of the same kind.
+    /// The claim holds neither for the points that were run nor for other points of the same kind.
     DoesNotHold,
     /// Other points of the same kind may give the other answer.
     CannotBeTold,
@@ -121,11 +123,13 @@ impl Ruling {
     }
 }
 
-/// Minimum share of the resampled sets of points that must give an answer for it to count.
+/// Minimum share of the resampled sets of points that must give the same answer as all points for the answer
+/// to count.
 const CERTAIN: f64 = 0.975;
 
 impl Verdict {
-    /// Returns the answer: that of all points, if resampling the points hardly ever gives another one.
+    /// Returns the answer of all points, or [`Ruling::CannotBeTold`] if too many resampled sets of points
+    /// give another one.
     pub fn ruling(&self) -> Ruling {
         match (self.holds, self.agreement) {
             (None, _) => Ruling::NotJudged,
@@ -137,7 +141,7 @@ impl Verdict {
 }
 
 impl Claim {
-    /// Returns further runs, without which a part of the claim is not judged.
+    /// Returns the further runs without which a part of the claim is not judged.
     pub fn further(&self) -> &'static [Need] {
         paper_of(self.id).map_or(&[], |paper| (paper.further)(self.id))
     }

@@ -1,4 +1,5 @@
-//! Rows of finished runs as claims look at them: the median over repetitions, point by point.
+//! Rows of finished runs by experiment, variant and point, for claims. A value at a point is the median over
+//! its repetitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -7,10 +8,10 @@ use crate::random::Rng;
 use crate::record::Row;
 use crate::stats::median;
 
-/// A value of a row; `None` if the row does not have it.
+/// Function that returns a value of a row; `None` if the row does not have the value.
 pub type Metric = fn(&Row) -> Option<f64>;
 
-/// Rows by experiment and variant. Rows of failed runs are counted, and have no values.
+/// Rows by experiment and variant. Rows of failed runs are counted, but their values are ignored.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     rows: BTreeMap<(String, String), Points>,
@@ -52,7 +53,7 @@ impl Results {
         (rows().filter(|(_, row)| !row.failure.is_empty()).count(), rows().count())
     }
 
-    /// Returns the points of the experiment that any variant was run at.
+    /// Returns the numbers of the points at which any variant of the experiment was run.
     pub(super) fn points(&self, experiment: &str) -> BTreeSet<u64> {
         self.variants(experiment).flat_map(|points| points.keys().copied()).collect()
     }
@@ -61,8 +62,8 @@ impl Results {
         self.rows.iter().filter(move |((name, _), _)| name == experiment).map(|(_, points)| points)
     }
 
-    /// Returns as many points of each experiment as there are, drawn with replacement; all variants of an experiment get
-    /// the same ones.
+    /// Returns results whose points are drawn with replacement, as many for each experiment as it has. All
+    /// variants of an experiment get the same points.
     pub(super) fn resampled(&self, rng: &mut Rng) -> Self {
         let experiments: BTreeSet<&String> = self.rows.keys().map(|(experiment, _)| experiment).collect();
         let mut drawn = BTreeMap::new();
@@ -89,7 +90,7 @@ impl Results {
         medians.collect()
     }
 
-    /// Returns the metric at each point, without the points.
+    /// Returns the values of [`Self::by_point`] without the numbers of the points.
     pub fn values(&self, experiment: &str, variant: &str, metric: Metric) -> Vec<f64> {
         self.by_point(experiment, variant, metric).into_values().collect()
     }

@@ -1,14 +1,14 @@
-//! "Improving Encrypted Transport Protocol Designs: Deep Dive on the QUIC Case".
+//! Claims of "Improving Encrypted Transport Protocol Designs: Deep Dive on the QUIC Case".
 //!
-//! Its claims are about the time of a processor, which no simulation shows. `anabranch-bench claims` measures it, and
-//! the results are judged here.
+//! Most claims are about processor time, which a simulation does not show. `anabranch-bench claims` measures
+//! it, and this module judges the results.
 
 use serde::Deserialize;
 
 use super::{Claim, Paper, Verdict};
 use crate::stats::median;
 
-/// The paper.
+/// The paper with its claims.
 pub(super) const PAPER: Paper = Paper {
     name: "reverso",
     title: "Improving Encrypted Transport Protocol Designs: Deep Dive on the QUIC Case",
@@ -21,7 +21,7 @@ const NOT_MEASURED: Option<&str> = Some("is about the time of a processor, and n
 const LOOPBACK: &str = "is about networks in the wild; a download over loopback says nothing about them";
 const HALF: &str = "half of the paper's gain: version 1 of the reference moves its bytes more often than ours, so there is less to win here";
 
-/// Creates a claim that is judged by measurements and not by runs.
+/// Creates a claim that is judged by measurements instead of simulated runs.
 const fn measured(id: &'static str, shown: &'static str, text: &'static str) -> Claim {
     Claim { id, shown, text, threshold: "", reason: HALF, needs: &[], judge: |_| None, beyond: NOT_MEASURED }
 }
@@ -54,19 +54,19 @@ const R5: Claim = Claim {
     ..measured("R5", "in the wild", "more than 99.5 % of all packets arrive in order")
 };
 
-/// Output of `anabranch-bench claims --json -`. Ratios are VReverso's time over version 1's; those of the
-/// reference are missing if it is not built.
+/// Output of `anabranch-bench claims --json -`. Ratios are VReverso's time over version 1's. Those of the
+/// reference implementation are missing if it is not built.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measured {
     receive: Vec<Receive>,
     pages: Vec<Pages>,
     download: Download,
-    /// Load average of the machine meanwhile.
+    /// Load average of the machine during the measurement.
     load: Option<f64>,
 }
 
 /// Result for the receive path with batches of `batch` packets: VReverso's time over version 1's, for this
-/// library and for the reference.
+/// library and for the reference implementation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Receive {
     batch: u64,
@@ -74,7 +74,7 @@ struct Receive {
     reference: Option<f64>,
 }
 
-/// Answers over HTTP/3.
+/// Result for responses over HTTP/3 with one allocator, as in [`Receive`].
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Pages {
     allocator: String,
@@ -93,13 +93,14 @@ struct Download {
     ordered: Option<f64>,
 }
 
-/// Figures in one line, and whether they reach the threshold, or why that cannot be said.
+/// Measured numbers as text in one line, and true if they meet the threshold, or the reason that this cannot
+/// be judged.
 type Found = (String, Result<bool, &'static str>);
 
 /// Function that returns the finding about a claim, if it was measured.
 type Judge = fn(&Measured) -> Option<Found>;
 
-/// Functions that judge the claims, by claim.
+/// Functions that judge the claims, each with the short name of its claim.
 const JUDGES: [(&str, Judge); 5] = [
     ("R1", Measured::batches),
     ("R2", Measured::windows),
@@ -108,11 +109,11 @@ const JUDGES: [(&str, Judge); 5] = [
     ("R5", Measured::order),
 ];
 
-/// Packets in each batch of the claim about windows (R2).
+/// Number of packets in each batch of the claim about windows (R2).
 const WINDOW: u64 = 10;
 
 impl Measured {
-    /// Returns whether measurements, and not runs, decide a claim.
+    /// Returns true if measurements decide a claim instead of simulated runs.
     pub fn decides(claim: &Claim) -> bool {
         JUDGES.iter().any(|(id, _)| *id == claim.id)
     }
@@ -221,7 +222,7 @@ mod tests {
         assert!(r5.figure.starts_with("99.90 % in order") && r5.why.unwrap().contains("in the wild"));
 
         assert_eq!(JUDGES.map(|(id, _)| id), [R1, R2, R3, R4, R5].map(|claim| claim.id));
-        // Fast enough in the mean is not fast at every batch.
+        // The mean meets the threshold, but VReverso is slower with one size of batches.
         let mut once = sample();
         (once.receive[0].ours, once.receive[1].ours, once.receive[2].ours) = (0.7, 0.7, 1.01);
         assert_eq!(verdict(&once, "R1").holds, Some(false));

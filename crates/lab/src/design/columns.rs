@@ -148,14 +148,14 @@ impl Record<'_> {
         value.map(Some).ok_or_else(|| wrong(self.file, self.record, name, *index, expected))
     }
 
-    /// Returns the error for the first of `columns` that exists, whose cell must be `expected`.
+    /// Returns the error for a cell that is not `expected`, in the first of `columns` that exists.
     fn empty(&self, columns: [&Option<Column>; 2], expected: &'static str) -> DesignError {
         let nowhere = (String::new(), 0);
         let (name, index) = columns.into_iter().flatten().next().unwrap_or(&nowhere);
         wrong(self.file, self.record, name, *index, expected)
     }
 
-    /// Reads a direction. Missing values are those of `other`, if it is given.
+    /// Reads a direction. Missing values are taken from `other`, the opposite direction, if it is given.
     fn direction(&self, columns: &Direction, other: Option<&Read>) -> Result<Read, DesignError> {
         let beside = other.map(|other| &other.design);
         let as_other = |of: fn(&PathDesign) -> f64| beside.map(of);

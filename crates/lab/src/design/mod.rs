@@ -34,7 +34,7 @@ pub const MAX_UDP_PAYLOAD: usize = 1472;
 pub const MAX_PATHS: usize = 8;
 /// Maximum number of changes of a path.
 pub const MAX_CHANGES: usize = 100_000;
-/// Maximum number of a point. The seed of a run has this many bits for it.
+/// Maximum number of a point. The seed of a run has 32 bits for the number.
 pub const MAX_NUMBER: u64 = u32::MAX as u64;
 
 /// Point of a design: parallel links between two hosts.
@@ -64,7 +64,8 @@ pub struct PathDesign {
     pub jitter_ms: f64,
     /// Percentage of packets that are held back, so that later ones overtake them.
     pub reorder_percent: f64,
-    /// Maximum time for which such a packet is held back, in milliseconds, uniformly distributed from zero.
+    /// Maximum time for which a packet is held back, in milliseconds; the time is uniformly distributed from
+    /// zero.
     pub reorder_ms: f64,
     /// Rate over time, which replaces `rate_mbps`; `rate_mbps` is then its mean.
     pub trace: Option<RateTrace>,
@@ -195,8 +196,8 @@ impl Point {
         self.paths.iter().map(PathDesign::link).collect()
     }
 
-    /// Returns whether nothing but rate, delay and queue limits what the paths carry, in both directions: the
-    /// fluid model knows nothing else.
+    /// Returns true if both directions of each path are equal, and only rate, delay and queue are set. The
+    /// fluid model has no other parameters.
     pub fn is_plain(&self) -> bool {
         let plain = |path: &PathDesign| {
             let shaped = [path.loss_percent, path.jitter_ms, path.reorder_percent];

@@ -11,7 +11,7 @@ use super::error::DesignError;
 use super::{Change, MAX_CHANGES};
 use crate::link::Rate;
 
-/// Bits that one Mahimahi delivery opportunity carries: a packet of 1500 bytes.
+/// Number of bits that one Mahimahi delivery opportunity carries: a packet of 1500 bytes.
 const OPPORTUNITY: u64 = 1500 * 8;
 /// Maximum size of a trace file in bytes.
 const MAX_TRACE_BYTES: u64 = 64 << 20;
@@ -21,8 +21,8 @@ const MAX_TRACE_MS: u64 = 1 << 30;
 /// Rate over time that repeats at its end, as in `mm-link`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateTrace {
-    /// Numbers of packets of 1500 bytes that may leave in a millisecond. Each entry is a millisecond and its
-    /// number; milliseconds without a packet have no entry.
+    /// Numbers of packets of 1500 bytes that may leave in a millisecond. Each entry has a millisecond and its
+    /// number of packets; milliseconds without a packet have no entry.
     opportunities: Arc<[(u64, u64)]>,
     /// Milliseconds after which the trace repeats.
     period: u64,

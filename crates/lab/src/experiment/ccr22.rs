@@ -1,5 +1,5 @@
-//! "The Packet Number Space Debate in Multipath QUIC" (CCR 2022): 50 MB over 95 networks of each of three
-//! families.
+//! Experiments of "The Packet Number Space Debate in Multipath QUIC" (CCR 2022): downloads of 50 MB over 95
+//! networks of each of three families.
 
 use core::time::Duration;
 
@@ -8,17 +8,16 @@ use super::{End, Experiment, ExperimentError, Source, Workload};
 use crate::design::{self, Coordinates, Factor, PathDesign, Point, Wsp};
 use crate::random::Seed;
 
-/// Seed of the first generated design: the first one from 0 on with which WSP leaves as many points as the study
-/// has.
+/// Seed of the first generated design: the smallest with which WSP chooses as many points as the study has.
 const SEED: Seed = Seed(16);
-/// Points of a design of the study.
+/// Number of points of a design of the study.
 const POINTS: usize = 95;
-/// Of the heterogeneous families: megabits per second of all paths together.
+/// Rate of all paths of a heterogeneous network together, in megabits per second.
 const TOTAL_RATE: f64 = 100.0;
 /// Simulated time after which a run has failed; the slowest path alone needs 160 s.
 const DEADLINE: Duration = Duration::from_secs(1000);
 
-/// Returns the variants with a coupled controller, which the study did not run.
+/// Returns the names of the variants with a coupled controller, which the study did not run.
 fn coupled() -> impl Iterator<Item = String> {
     let each = |behaviour| {
         ["lia", "olia", "balia"].into_iter().flat_map(move |congestion| {
@@ -44,8 +43,8 @@ pub(super) fn homogeneous_2path(name: &str, source: Source<'_>) -> Result<Experi
     experiment(name, "CCR 2022, two paths alike, 50 MB", source, [names, Vec::new()], paths)
 }
 
-/// Creates the networks with 100 Mbit/s and 200 ms of round-trip time shared between two paths (figures 3 to
-/// 6).
+/// Creates the experiment with 100 Mbit/s and 200 ms of round-trip time shared between two paths (figures 3
+/// to 6).
 pub(super) fn heterogeneous_2path(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let balance = Factor::Range(0.1, 0.9);
     let paths = |at: &[f64]| {
@@ -54,7 +53,7 @@ pub(super) fn heterogeneous_2path(name: &str, source: Source<'_>) -> Result<Expe
             |balance: f64| path(TOTAL_RATE * (bandwidth - balance).abs(), 100.0 * (delay - balance).abs());
         vec![part(0.0), part(1.0)]
     };
-    // Figure 6, and what the text says of figures 3a and 5.
+    // Variants of figure 6, and those that the text about figures 3a and 5 mentions.
     let mut plotted = [
         "pquic",
         "single-cubic-noaf-fixed",
@@ -86,7 +85,7 @@ pub(super) fn heterogeneous_2path(name: &str, source: Source<'_>) -> Result<Expe
     experiment(name, "CCR 2022, two different paths, 50 MB", source, [plotted, others], paths)
 }
 
-/// Creates the networks with 100 Mbit/s and 300 ms of round-trip time shared between three paths by weights
+/// Creates the experiment with 100 Mbit/s and 300 ms of round-trip time shared between three paths by weights
 /// (figure 7).
 pub(super) fn heterogeneous_3path(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let weight = Factor::Range(0.1, 0.9);
@@ -110,24 +109,24 @@ pub(super) fn heterogeneous_3path(name: &str, source: Source<'_>) -> Result<Expe
     experiment(name, "CCR 2022, three different paths, 50 MB", source, [plotted, others], paths)
 }
 
-/// Creates a path with the queue of the study: 1.5 times what a round trip carries, counted as the study's
-/// scripts do.
+/// Creates a path with the queue of the study: 1.5 bandwidth-delay products, computed as in the study's
+/// scripts.
 fn path(rate_mbps: f64, owd_ms: f64) -> PathDesign {
-    // Balances have two decimals; what subtraction adds to them is no part of the design.
+    // Balances have two decimals. Rounding removes the errors of floating-point subtraction.
     let [rate_mbps, owd_ms] = [rate_mbps, owd_ms].map(|value| (value * 1e4).round() / 1e4);
     let queue_packets = (1.5 * rate_mbps / 8.0 * 1024.0 * 1024.0 * (2.0 * owd_ms / 1e3) / 1200.0) as usize;
     PathDesign { rate_mbps, owd_ms, queue_packets, ..PathDesign::default() }
 }
 
-/// Returns the seeds with which WSP leaves as many points as the study has, and those points.
+/// Returns the seeds with which WSP chooses as many points as the study has, each with these points.
 fn draws() -> impl Iterator<Item = (Seed, Vec<Coordinates>)> {
     let all = (SEED.0..).map(|seed| (Seed(seed), Wsp::CCR22.points(Seed(seed))));
     all.filter(|(_, points)| points.len() == POINTS)
 }
 
-/// Creates an experiment with the published points, or with as many generated ones; parameters take
-/// coordinates in alphabetical order. Usual variants are those that the study plots or makes claims about.
-/// The others, and single paths, are for questions of one's own.
+/// Creates an experiment with the published points, or with as many generated ones. The coordinates of a
+/// generated point belong to the parameters in alphabetical order. Usual variants are those that the study
+/// plots or makes claims about. The other variants, and those on a single path, run only on request.
 fn experiment(
     name: &str,
     about: &str,

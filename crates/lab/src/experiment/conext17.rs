@@ -7,20 +7,21 @@ use super::{End, Experiment, ExperimentError, Source, Workload};
 use crate::design::{self, Factor, PathDesign, Point, QueueRule, Wsp};
 use crate::random::Seed;
 
-/// Networks of a class; each is run twice, the connection beginning on either path.
+/// Number of networks of a class. Each gives two points, so that the connection begins once on either path.
 const DESIGNS: usize = 253;
-/// Candidates that the generated networks are chosen from.
+/// Number of candidates from which the generated networks are chosen.
 const CANDIDATES: usize = 1000;
 /// Seed of the generated designs.
 const SEED: Seed = Seed(2017);
 /// Simulated time after which a run has failed; the slowest path alone needs half an hour for 20 MB.
 const DEADLINE: Duration = Duration::from_secs(7200);
 
-/// Runs of each variant at a point, whose median counts, with and without random losses.
+/// Number of runs of each variant at a point, of which the median counts. It is the same with and without
+/// random losses.
 const REPETITIONS: u32 = 3;
 
-/// Variants of the downloads: QUIC, HTTPS over Linux's TCP and Multipath TCP as in the paper, and what else
-/// Linux has.
+/// Variants of the downloads: QUIC, HTTPS over Linux's TCP and Multipath TCP as in the paper, and further
+/// variants of Linux.
 const VARIANTS: [&str; 19] = [
     "mpquic",
     "quic-path-0",
@@ -42,7 +43,7 @@ const VARIANTS: [&str; 19] = [
     "linux-tcp-bbr-path-0",
     "linux-tcp-bbr-path-1",
 ];
-/// Of these, variants that the paper compares.
+/// Number of [`VARIANTS`], from the first on, that the paper compares.
 const USUAL: usize = 6;
 
 /// Properties that the name of a class states.
@@ -69,7 +70,8 @@ impl Class {
         format!("conext17_{bdp}_bdp_{loss}.csv")
     }
 
-    /// Returns the paths of one design: eight parameters in alphabetical order, each for both paths.
+    /// Returns both paths of one network. Its eight coordinates belong to four parameters in alphabetical
+    /// order, each for both paths.
     fn paths(&self, at: &[f64]) -> [PathDesign; 2] {
         let (delays, rtts) = if self.high_bdp { (2000.0, 400.0) } else { (100.0, 50.0) };
         let capacity = Factor::Range(0.1, 100.0);
@@ -84,8 +86,8 @@ impl Class {
         })
     }
 
-    /// Generates the points. All classes use the same coordinates, as the published ones do; rows 2k and 2k +
-    /// 1 swap the paths.
+    /// Generates the points. All classes use the same coordinates, as in the published files. Points 2k and
+    /// 2k + 1 have the same paths in opposite order.
     fn generated(&self, seed: Seed, first: u64) -> Vec<Point> {
         let coordinates = Wsp::of_count(DESIGNS, CANDIDATES, 8, seed);
         let orders = coordinates.iter().flat_map(|at| {
@@ -96,7 +98,8 @@ impl Class {
     }
 }
 
-/// Figures 3 to 10: 20 MB or 256 KB over one class, with what the aggregation benefit compares.
+/// Creates the experiment of figures 3 to 10: downloads of 20 MB or 256 KB over the networks of one class, on
+/// both paths and on each alone, as the aggregation benefit requires.
 pub(super) fn download(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let class = Class::of(name);
     let (points, source) = match source {

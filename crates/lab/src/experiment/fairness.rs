@@ -1,5 +1,5 @@
-//! A bottleneck that is shared: the share that a connection with two paths through it takes from connections with
-//! one.
+//! Experiments on a shared bottleneck: the share that a connection with two paths through it takes beside
+//! connections with one path.
 
 use core::time::Duration;
 
@@ -11,17 +11,18 @@ use crate::profile::{Settings, Variant};
 
 /// Rates of the bottleneck in Mbit/s.
 const RATES: [f64; 3] = [10.0, 30.0, 100.0];
-/// Its one-way delays in ms.
+/// One-way delays of the bottleneck in ms.
 const DELAYS: [f64; 3] = [5.0, 20.0, 50.0];
-/// Its queues in bandwidth-delay products.
+/// Queues of the bottleneck in bandwidth-delay products.
 const QUEUES: [f64; 2] = [0.5, 1.5];
-/// Connections of other clients.
+/// Number of connections of other clients.
 const OTHERS: u32 = 3;
 
-/// Creates the experiment in which both paths of a client share one link with one NewReno connection. The client
-/// has each coupled controller in turn, NewReno on both paths, which takes two shares, and NewReno on one path, which
-/// takes one. Coupled controllers are to take one, too (RFC 6356 §2, goal 2): the mean ratio of the two goodputs is
-/// within 15 % of 1, and that of no point beyond 30 %. Both limits were written before the first run.
+/// Creates the experiment in which both paths of a client share one link with one NewReno connection. The
+/// client's variants are each coupled controller; NewReno on both paths, which takes two shares; and NewReno
+/// on one path, which takes one. Coupled controllers should take one share, too (RFC 6356 §2, goal 2): the
+/// mean ratio of the client's goodput to the competitor's must be within 15 % of 1, and the ratio at each
+/// point within 30 %. Both limits were written before the first run.
 pub(super) fn coupled_bottleneck(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let mut experiment = shared_bottleneck(name, source)?;
     experiment.about =
@@ -39,7 +40,7 @@ pub(super) fn coupled_bottleneck(name: &str, source: Source<'_>) -> Result<Exper
 
 /// Creates the experiment in which both paths of a client and three other clients share one link, with every
 /// congestion controller. Coupled controllers should take one share of four, uncoupled ones take two of five.
-/// The others run the same controller on one path; for the coupled ones of the TCP kind, that is NewReno.
+/// The other clients run the same controller on one path, where LIA, OLIA and BALIA behave like NewReno.
 pub(super) fn shared_bottleneck(name: &str, _source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let all = factorial(&[RATES.len(), DELAYS.len(), QUEUES.len()]).unwrap_or_default();
     let points = (0..).zip(all).map(|(run, at)| {

@@ -1,5 +1,5 @@
-//! The handover of CoNEXT 2017 (figure 11): requests and answers while the better path begins to lose
-//! everything.
+//! Handover experiment of CoNEXT 2017 (figure 11): the client sends requests while the better path begins to
+//! lose packets.
 
 use core::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::design::{Change, PathDesign, Point};
 
 /// Time at which the first path begins to lose packets.
 const LOSS_BEGINS: Duration = Duration::from_secs(3);
-/// From one request to the next.
+/// Time from one request to the next.
 const EVERY: Duration = Duration::from_millis(400);
-/// Requests: those of sixteen seconds.
+/// Number of requests, which take sixteen seconds.
 const COUNT: u32 = 40;
 
 /// Creates the experiment with two paths of 10 Mbit/s, with 15 and 25 ms of round-trip time. The number of a

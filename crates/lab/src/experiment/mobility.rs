@@ -1,9 +1,8 @@
-//! Somebody who walks: Wi-Fi that comes and goes, LTE that fluctuates, and every scheduler.
+//! Experiment with a walking user: every scheduler downloads while Wi-Fi comes and goes and LTE fluctuates.
 //!
-//! The rate traces follow from a seed by the two simple processes below. They are no measurements and stand
-//! for no operator; what they have in common with measured ones is that rates change every few hundred
-//! milliseconds, that Wi-Fi is faster and nearer but falls silent, and that a change of the LTE cell is a
-//! short pause.
+//! The rate traces are drawn from a seed by the two simple processes below; they are not measured. Like
+//! measured traces, they change the rate every few hundred milliseconds. Wi-Fi has the higher rate and the
+//! shorter delay, but falls silent at times. A change of the LTE cell causes a short pause.
 
 use core::time::Duration;
 
@@ -15,15 +14,15 @@ use crate::design::{Change, PathDesign, Point};
 use crate::profile::{Settings, Variant};
 use crate::random::{Rng, Seed};
 
-/// Walks.
+/// Number of walks.
 const POINTS: u64 = 20;
 /// Number of steps in which rates change; a step lasts [`STEP`].
 const STEPS: u32 = 600;
-/// From one change of a rate to the next.
+/// Time from one change of a rate to the next.
 const STEP: Duration = Duration::from_millis(200);
-/// Fastest Wi-Fi, in Mbit/s.
+/// Maximum rate of Wi-Fi without shadowing, in Mbit/s.
 const WIFI_RATE: f64 = 80.0;
-/// A rate below which Wi-Fi carries nothing at all, in Mbit/s.
+/// Rate in Mbit/s below which Wi-Fi loses all packets.
 const WIFI_SILENT: f64 = 2.0;
 
 /// Creates twenty walks of two minutes; 40 MB are downloaded on each.
@@ -50,9 +49,9 @@ pub(super) fn mobility(name: &str, _source: Source<'_>) -> Result<Experiment, Ex
     })
 }
 
-/// Draws Wi-Fi: the rate falls with the square of the distance to the access point, to and from which its
-/// user walks at 0.8 to 1.6 m/s, and shadowing moves it by up to a quarter; where less than 2 Mbit/s are
-/// left, packets are lost.
+/// Draws the Wi-Fi path. Its user walks away from the access point and back at 0.8 to 1.6 m/s. The rate falls
+/// with the square of the distance, and shadowing changes it by up to a quarter. While the rate is below 2
+/// Mbit/s, all packets are lost.
 fn wifi(rng: &mut Rng) -> PathDesign {
     let speed = 0.8 + 0.8 * rng.unit();
     let turn = 25.0 + 30.0 * rng.unit();
@@ -78,8 +77,8 @@ fn wifi(rng: &mut Rng) -> PathDesign {
     })
 }
 
-/// Draws LTE: a rate that is drawn to the mean of its cell, 10 to 40 Mbit/s, and wanders around it; each 15
-/// to 40 s the cell changes, with a pause of one step and another mean.
+/// Draws the LTE path. Its rate varies around the mean rate of the current cell, 10 to 40 Mbit/s. Every 15 to
+/// 40 s the cell changes, which causes a pause of one step and sets another mean rate.
 fn lte(rng: &mut Rng) -> PathDesign {
     let cell = |rng: &mut Rng| (10.0 + 30.0 * rng.unit(), rng.between(75, 200) as u32);
     let (mut mean, mut left) = cell(rng);
@@ -96,8 +95,8 @@ fn lte(rng: &mut Rng) -> PathDesign {
     })
 }
 
-/// Creates a path with this one-way delay. At every step, `next` returns its rate, and its loss where that
-/// changes. The queue holds 100 ms of 40 Mbit/s.
+/// Creates a path with this one-way delay. At every step, `next` returns its rate, and its loss in percent if
+/// the loss changes. The queue holds the packets of 100 ms at 40 Mbit/s.
 fn trace(owd_ms: f64, mut next: impl FnMut(u32) -> (f64, Option<f64>)) -> PathDesign {
     let mut changes = Vec::new();
     for step in 0..STEPS {

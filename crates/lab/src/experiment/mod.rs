@@ -1,5 +1,6 @@
-//! Experiments: what is run, where, and in which variants. Each published one is a file; a user's own comes
-//! from a [`plan`](crate::plan). To add one, write its file and name it in `registry!`.
+//! Experiments: a workload, the networks over which it runs, and the variants that are compared. Each
+//! built-in experiment is defined in a file of this folder; users write their own as a [`plan`](crate::plan).
+//! To add a built-in experiment, write its file and name it in `registry!`.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use crate::profile::{UnknownLayer, Variant, Wire};
 pub use compare::COMPARE;
 pub use variant::variant;
 
-/// Repetitions that an experiment may have.
+/// Maximum number of repetitions of an experiment.
 pub const MAX_REPETITIONS: u32 = 10_000;
 
 /// Points × variants × repetitions of one workload.
@@ -29,13 +30,13 @@ pub struct Experiment {
     pub about: String,
     /// Work of the applications.
     pub workload: Workload,
-    /// Networks.
+    /// Networks over which the workload runs.
     pub points: Vec<Point>,
     /// Configurations of the stack.
     pub variants: Vec<Variant>,
     /// Number of variants, from the first on, that are run unless others are asked for by name.
     pub usual: usize,
-    /// Number of times that each is run, each time with another seed.
+    /// Number of runs of each variant at each point, each with another seed.
     pub repetitions: u32,
     /// Simulated time after which a run has failed.
     pub deadline: Duration,
@@ -44,35 +45,36 @@ pub struct Experiment {
 /// Work of the applications in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
-    /// The client asks for so many bytes on one stream; the run ends as `until` says.
+    /// The client requests `bytes` bytes on one stream. `until` defines the end of the run.
     Download {
-        /// Size of the answer.
+        /// Size of the answer in bytes.
         bytes: u64,
         /// Instant that counts as the end.
         until: End,
     },
-    /// The client sends so many bytes on one stream; the run ends when the last one is at the server. In a
-    /// row, what is said of the server's data is that of the client, and what is said of the client's
-    /// acknowledgments is that of the server.
+    /// The client sends `bytes` bytes on one stream. The run ends when the server has received the last one.
+    /// In its row, the columns about the server's data describe the client's data, and the columns about the
+    /// client's acknowledgments describe the server's.
     Upload {
-        /// Bytes of the stream.
+        /// Number of bytes of the stream.
         bytes: u64,
     },
-    /// The client asks for small answers at fixed intervals, one after the other.
+    /// The client sends small requests at fixed intervals, regardless of outstanding answers.
     Requests {
-        /// Bytes of each request.
+        /// Number of bytes of each request.
         request: u64,
-        /// Bytes of each answer.
+        /// Number of bytes of each answer.
         answer: u64,
-        /// From one request to the next.
+        /// Time from one request to the next.
         every: Duration,
         /// Number of requests.
         count: u32,
     },
-    /// The client downloads while as many connections of other clients as `others`, configured alike but with
-    /// a single path, share the first link with it.
+    /// The client downloads while `others` connections of other clients share the first link with it. They
+    /// have the client's configuration, but use a single path, and the controller `others_congestion` if it
+    /// is set.
     Competition {
-        /// Connections of other clients.
+        /// Number of connections of other clients.
         others: u32,
         /// Time for which all connections send.
         length: Duration,
@@ -87,7 +89,7 @@ pub enum Workload {
 pub enum End {
     /// The client has received the last byte, as in the 2017 study.
     LastByte,
-    /// The server's answer to the client's CONNECTION_CLOSE is there (2022).
+    /// The client has received the server's answer to its CONNECTION_CLOSE, as in the 2022 study.
     Closed,
 }
 
@@ -122,7 +124,7 @@ impl fmt::Display for Workload {
     }
 }
 
-/// Every variant is run unless some are asked for by name.
+/// Value of [`Experiment::usual`] with which every variant is run unless some are asked for by name.
 pub const ALL_VARIANTS: usize = usize::MAX;
 
 impl Experiment {
@@ -131,8 +133,8 @@ impl Experiment {
         &self.variants[..self.usual.min(self.variants.len())]
     }
 
-    /// Returns the variants that cannot run here, with the programs of guests that they need and that are
-    /// nowhere.
+    /// Returns the variants that cannot run here, each with the names of its guests' programs that are
+    /// missing.
     pub fn missing(&self) -> Vec<(&str, Vec<&str>)> {
         let guests =
             self.variants.iter().filter_map(|variant| Some((variant, variant.settings.guest.as_ref()?)));
@@ -151,8 +153,8 @@ impl Experiment {
     }
 
     /// Returns the seed of a run. It is equal for all variants at a point, so that they meet the same losses,
-    /// and different for every two repetitions and points. The lowest 8 bits of a repetition stand below the
-    /// 32 bits of a point, and the remaining bits above them.
+    /// and different for any two repetitions or points. The lowest 8 bits of a repetition stand below the 32
+    /// bits of a point, and the remaining bits above them.
     pub fn seed(&self, job: Job) -> u64 {
         let repetition = u64::from(job.repetition);
         repetition >> 8 << 40 | self.points[job.point].run << 8 | repetition & 0xff
@@ -165,7 +167,7 @@ impl Experiment {
         self
     }
 
-    /// Sets this congestion controller in all variants.
+    /// Sets the congestion controller in all variants.
     pub fn under_congestion(mut self, congestion: Congestion) -> Self {
         self.variants.iter_mut().for_each(|variant| variant.settings.congestion = Some(congestion));
         self
@@ -174,7 +176,7 @@ impl Experiment {
     /// Replaces the points by those of a CSV file.
     ///
     /// # Errors
-    /// As [`design::read`].
+    /// Fails like [`design::read`].
     pub fn with_design(self, file: &Path) -> Result<Self, DesignError> {
         let points = design::read(file)?;
         let about = self.about.split("; points: ").next().unwrap_or_default();
@@ -185,21 +187,22 @@ impl Experiment {
 /// Error that prevents an experiment from being created, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
-    /// Its name is not known.
+    /// The experiment's name is unknown.
     #[error("unknown experiment `{name}`: use one of {}", NAMES.join(", "))]
     Unknown {
-        /// The name.
+        /// Unknown name.
         name: String,
     },
     /// The experiment's points cannot be read.
     #[error(transparent)]
     Design(#[from] DesignError),
-    /// One of its variants cannot be made.
+    /// One of the experiment's variants cannot be created.
     #[error(transparent)]
     Layer(#[from] UnknownLayer),
 }
 
-/// Source of an experiment's points. Experiments of our own always generate theirs, and have a single draw.
+/// Source of an experiment's points. Experiments without published files ignore it and always have the same
+/// points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source<'a> {
@@ -209,12 +212,12 @@ pub enum Source<'a> {
     Drawn(u32),
 }
 
-/// Distance between the numbers of equal points of two draws. A point's number is part of its runs' seed, so that draws
-/// differ in those, too.
+/// Difference between the numbers of the first points of consecutive draws. A point's number is part of its
+/// runs' seeds, so that the seeds of two draws differ, too.
 const DRAW: u64 = 1000;
 
 impl Source<'_> {
-    /// Returns the number of the draw; published points count as the first.
+    /// Returns the number of the draw; 0 for published points.
     fn draw(self) -> u32 {
         match self {
             Self::Published(_) => 0,
@@ -228,16 +231,17 @@ impl Source<'_> {
     }
 }
 
-/// Returns the experiment of this name. Its points are those of the published CSV file if `data`, the folder with these
-/// files, is given. Otherwise they are generated by the same method; `about` states which.
+/// Returns the experiment of this name. Its points are those of the published CSV file if `data`, the folder
+/// with these files, is given. Otherwise they are generated by the same method. The experiment's `about`
+/// states the source.
 ///
 /// # Errors
-/// Fails as [`over`] does.
+/// Fails like [`over`].
 pub fn named(name: &str, data: Option<&Path>) -> Result<Experiment, ExperimentError> {
     over(name, data.map_or(Source::Drawn(0), Source::Published))
 }
 
-/// Names each experiment once: its file, and which function in it makes it.
+/// Declares the experiments: the module of each, its name, and the function that creates it.
 macro_rules! registry {
     ($($module:ident: $($name:literal => $build:ident),+;)+) => {
         $(mod $module;)+

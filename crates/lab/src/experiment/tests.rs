@@ -83,7 +83,7 @@ fn no_two_repetitions_share_a_seed() {
             assert!(seeds.insert(experiment.seed(Job { variant: 0, point, repetition })), "{repetition}");
         }
     }
-    // As they were when repetitions were fewer.
+    // The seeds of repetitions below 256 are the same as in versions that allowed no more.
     assert_eq!(experiment.seed(Job { variant: 0, point: 1, repetition: 255 }), 0x1ff);
 }
 

@@ -1,20 +1,20 @@
-//! Meaning of the names of variants.
+//! Parsing of variants' names into settings.
 
 use crate::profile::{External, Settings, UnknownLayer, Variant};
 
-/// Setups of Linux's stacks, as the ends of their names.
+/// Suffixes of Linux's variants that select a setup.
 const LINUX_SETUPS: [&str; 5] =
     ["tls12-default-buffers", "tls13-default-buffers", "default-buffers", "tls12", "tls13"];
 
 /// Returns the variant of this name, as the published experiments use it. For the stack of 2022, a name is
-/// `{single|multiple}-{cubic|bbr1|lia|olia|balia}`, then any of a receiver's limit (`-ar5`, `-ah128`, …) and `-noaf`,
-/// then `-{original|fixed}`. The other stack of that study is `pquic`; those of 2017 are `mpquic`,
-/// `mpquic-no-signal`, `quic-path-0` and `quic-path-1`. Linux's own are
-/// `linux-{tcp-cubic|tcp-reno|tcp-bbr}-path-{0|1|2}` and `linux-mptcp`, each with `-tls13` or `-tls12` and
-/// `-default-buffers` if wanted.
+/// `{single|multiple}-{cubic|bbr1|lia|olia|balia}`, then any of a receiver's limit (`-ar5`, `-ah128`, …) and
+/// `-noaf`, then `-{original|fixed}`. The other stack of that study is `pquic`; those of 2017 are `mpquic`,
+/// `mpquic-no-signal`, `quic-path-0` and `quic-path-1`. Those of Linux are
+/// `linux-{tcp-cubic|tcp-reno|tcp-bbr}-path-{0|1|2}`, `linux-mptcp` and `linux-mptcp-bbr`, each optionally
+/// with `-tls13` or `-tls12`, and `-default-buffers`.
 ///
 /// # Errors
-/// If a part of the name is no layer.
+/// Fails if a part of the name is not a layer.
 pub fn variant(name: &str) -> Result<Variant, UnknownLayer> {
     match name {
         "pquic" => Variant::of(name, &["picoquic", "original", "cubic", "pquic"]),
@@ -29,7 +29,7 @@ pub fn variant(name: &str) -> Result<Variant, UnknownLayer> {
     }
 }
 
-/// Returns a variant that Linux runs. Its engine knows which stacks there are.
+/// Returns a variant that Linux runs. Linux's engine checks whether the stack exists.
 fn of_linux(name: &str, stack: &str) -> Variant {
     let is_setup = |setup: &&&str| stack.strip_suffix(**setup).is_some_and(|rest| rest.ends_with('-'));
     let setup = LINUX_SETUPS.iter().find(is_setup).copied().unwrap_or_default();
@@ -47,8 +47,8 @@ fn of_linux(name: &str, stack: &str) -> Variant {
     Variant { name: name.to_owned(), settings }
 }
 
-/// Returns a variant of the 2022 study. The behaviour comes last in its name, but the behaviour's layer lies
-/// below those that name single settings.
+/// Returns a variant of the 2022 study. The behaviour (`original` or `fixed`) is the last part of its name,
+/// but the behaviour's layer lies below the layers of single settings.
 fn of_2022(name: &str) -> Result<Variant, UnknownLayer> {
     let (choices, behaviour) = name.rsplit_once('-').unwrap_or(("", name));
     let mut layers = vec!["picoquic", behaviour];
@@ -57,8 +57,8 @@ fn of_2022(name: &str) -> Result<Variant, UnknownLayer> {
     Variant::of(name, &layers)
 }
 
-/// Creates the variant of `layers` on one path alone, for the aggregation benefit; it is always called
-/// `quic-path-` and its place.
+/// Creates the variant of `layers` on the path with index `path` alone, for the aggregation benefit. Its name
+/// is always `quic-path-` and the index.
 pub(super) fn single_path(layers: &[&str], path: usize) -> Result<Variant, UnknownLayer> {
     let set = Settings { multipath: Some(false), paths: Some(vec![path]), ..Settings::default() };
     Variant::with(&format!("quic-path-{path}"), layers, set)

@@ -204,7 +204,7 @@ mod tests {
         Pattern(order.key).fill(0, &mut data);
         arrivals.note(Time::ZERO, order, 0, &data);
         assert_eq!((arrivals.good, arrivals.bad), (600, 0));
-        // The same bytes once more are not the next ones in order.
+        // The same bytes at another offset have wrong content.
         arrivals.note(Time::ZERO, order, 600, &data[..100]);
         assert_eq!((arrivals.good, arrivals.bad, arrivals.times.len()), (600, 100, 1));
         // Bytes beyond the end count as wrong.

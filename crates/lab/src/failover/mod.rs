@@ -21,13 +21,13 @@ const SPREAD: f64 = 1.0;
 /// Round-trip times of the paths: the two of the 2017 handover experiment, and a third one.
 const ROUND_TRIPS: [Duration; 3] =
     [Duration::from_millis(15), Duration::from_millis(25), Duration::from_millis(40)];
-/// Bits per second of each path. Each path has a queue of one bandwidth-delay product.
+/// Rate of each path in bits per second. Each path has a queue of one bandwidth-delay product.
 const RATE: u64 = 10_000_000;
-/// Bytes of a full-sized IP packet.
+/// Size of a full-sized IP packet in bytes.
 const FULL_PACKET: u64 = 1500;
-/// Bytes of an IP packet that carries acknowledgments, a path's status and a request.
+/// Size in bytes of an IP packet that carries acknowledgments, a path's status and a request.
 const SMALL_PACKET: u64 = 100;
-/// Bytes of a bulk transfer. Over three paths it lasts longer than [`SPREAD`].
+/// Number of bytes of a bulk transfer. Over three paths it lasts longer than [`SPREAD`].
 const BULK: u64 = 5_000_000;
 
 /// Activity of the connection when the path dies.

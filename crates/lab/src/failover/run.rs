@@ -50,7 +50,7 @@ pub struct Outcome {
     pub wrong_bytes: u64,
     /// Error that ended the transfer or the connection.
     pub failure: Option<String>,
-    /// Fingerprint of everything that happened.
+    /// Hash of the network's trace, which is equal for equal runs.
     pub trace: u64,
 }
 
@@ -61,9 +61,9 @@ impl Outcome {
         self.pto + self.round_trip
     }
 
-    /// Returns the same limit with the sender's own estimate of the round-trip time, which is zero before the
-    /// first sample. The estimate is too short if acknowledgments return on a shorter path: then no response
-    /// can arrive within the limit.
+    /// Returns the limit with the sender's own estimate of the other paths' round-trip time, which is zero
+    /// before the first sample. The estimate is too short if acknowledgments return on a shorter path: then
+    /// no response can arrive within the limit.
     pub fn limit_as_known(&self) -> Duration {
         self.pto + self.other_rtt
     }
@@ -192,9 +192,9 @@ impl Stage {
         Ok(self.pair.sim.now())
     }
 
-    /// Returns the terms of the limit, at the sender: the dead path's PTO, the lowest smoothed round-trip
-    /// time of the other paths, and the same raised to at least the links' own. In [`Class::Idle`] the
-    /// request makes the other end a sender, too, so the longer PTO of both ends counts.
+    /// Returns the terms of the limit at the sender: the dead path's PTO, the lowest smoothed round-trip time
+    /// of the other paths, and the lowest of these times when each is at least that of its empty link. In
+    /// [`Class::Idle`] the request makes the other end a sender, too, so the longer PTO of both ends counts.
     fn expectation(
         &self,
         schedule: &KillSchedule,
@@ -232,7 +232,7 @@ impl Stage {
                 || client.failure.is_some()
                 || server.failure.is_some()
         });
-        // Retransmitted data must not be delivered again.
+        // The simulation runs on for a while, because retransmitted data must not be delivered again.
         let end = self.pair.sim.now() + WINDOW;
         self.pair.sim.run(end, |_| false);
     }

@@ -58,17 +58,18 @@ fn nothing_comes_without_a_path() {
 
 #[test]
 fn a_window_doubles_in_its_way_there_and_the_quickest_way_back() {
-    // Round trips of 10 and 40 ms: what path 1 sends is acknowledged 20 + 5 ms later, in which it carries 25
-    // packets: log₂ 2.5 doublings of 25 ms. Path 0 is full at once, from 4·5 ms on.
+    // The round trips are 10 and 40 ms. A packet on path 1 is acknowledged after 20 + 5 = 25 ms, in which the
+    // path carries 25 packets. So its window grows for log₂ 2.5 doublings of 25 ms. Path 0 is full at once
+    // and delivers from 4·5 = 20 ms on.
     let two = [path(1000.0, 0.005), path(1000.0, 0.020)];
     let ramp = 0.025 * 2.5_f64.log2();
-    // It starts to arrive at 2·5 + 4·20 = 90 ms.
+    // Path 1 delivers from 2·5 + 4·20 = 90 ms on.
     let full = 0.090 + ramp;
     let ramped = 10.0 * 1.5 / core::f64::consts::LN_2;
     let packets = (full - 0.020) * 1000.0 + ramped;
     close(super::bound(&two, 1400.0 * (packets + 600.0), Return::Quickest), full + 0.3);
     assert!(bound(&two, 1400.0 * 1000.0) > super::bound(&two, 1400.0 * 1000.0, Return::Quickest));
-    // One path has no quicker one.
+    // With a single path there is no quicker one for acknowledgments.
     let one = &two[1..];
     close(bound(one, 1e6), super::bound(one, 1e6, Return::Quickest));
 }

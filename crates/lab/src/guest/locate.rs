@@ -1,4 +1,4 @@
-//! Programs of guests, and where they are.
+//! Programs of guests, and the search for their files.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ const FOLDER: &str = "ANABRANCH_GUESTS";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "experiments", derive(Deserialize, Serialize), serde(deny_unknown_fields))]
 pub struct Programs {
-    /// The client's.
+    /// Program of the client and its arguments.
     pub client: Vec<String>,
-    /// The server's.
+    /// Program of the server and its arguments.
     pub server: Vec<String>,
 }
 
 impl Programs {
-    /// Returns the programs of a stack that plays both ends with one.
+    /// Creates the programs of a stack that uses `command` at both ends.
     pub fn both(command: &[&str]) -> Self {
         let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
         Self { client: command.clone(), server: command }
     }
 
-    /// Returns the names of programs that are nowhere.
+    /// Returns the names of the programs that [`locate`] does not find.
     pub fn missing(&self) -> Vec<&str> {
         let mut missing = Vec::new();
         for program in [&self.client, &self.server].into_iter().filter_map(|command| command.first()) {
@@ -38,9 +38,9 @@ impl Programs {
     }
 }
 
-/// Returns the file of a guest's `program`. A name with a slash in it is that of a file. Others are looked for
-/// in the folder that `ANABRANCH_GUESTS` names, where `peers/build.sh` puts them below the working directory,
-/// beside the running program, and in `PATH`.
+/// Returns the file of a guest's `program`. A name with a slash is the path of the file. Other names are
+/// searched for in the folder that `ANABRANCH_GUESTS` names, then where `peers/build.sh` puts the program
+/// below the working directory, beside the running program, and in `PATH`.
 pub fn locate(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|file| file.is_file());

@@ -1,8 +1,9 @@
 //! Hosts that run another program: a transport stack as a child process, driven in lock step by the guest
 //! protocol (`docs/guest-protocol.md`).
 //!
-//! The simulation knows a guest as a [`Guest`], which is asked at every event of its host. [`Process`] asks a
-//! child process. [`own`] is the library's own stack behind the protocol, the same node that runs in process.
+//! The simulation calls a [`Guest`] at every event of its host. [`Process`] is a guest that runs as a child
+//! process. [`own`] puts the library's own stack behind the protocol, with the same node that other hosts of
+//! the simulation use.
 
 mod locate;
 mod node;
@@ -22,6 +23,7 @@ pub trait Guest {
     /// Takes a step and returns its answer.
     ///
     /// # Errors
-    /// If there is no answer, or none that the protocol allows; the error says why, in one line.
+    /// Fails if there is no answer, or one that the protocol does not allow. The error states the reason in
+    /// one line.
     fn step(&mut self, step: &Step<'_>) -> Result<Answer<'_>, String>;
 }

@@ -9,15 +9,15 @@ use super::Guest;
 use crate::network::{HostId, Network};
 use crate::packet::Packet;
 
-/// Drives a guest, and trusts nothing that it says.
+/// Host that drives a guest and checks all of its answers.
 pub struct GuestNode {
     host: HostId,
     guest: Box<dyn Guest>,
-    /// Addresses between which it may send, its own first.
+    /// Pairs of addresses between which the guest may send, its own address first.
     paths: Vec<(SocketAddr, SocketAddr)>,
     /// Number of the next step.
     number: u64,
-    /// State that the guest gave with its last answer.
+    /// State that the guest reported in its last answer.
     progress: Progress,
     connected: Option<Time>,
     done: Option<Time>,
@@ -38,7 +38,7 @@ impl GuestNode {
         }
     }
 
-    /// Returns the counts that the guest gave with its last answer.
+    /// Returns the state that the guest reported in its last answer.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -53,12 +53,14 @@ impl GuestNode {
         self.done
     }
 
-    /// Returns the reason for which the guest does nothing any more, if it has failed.
+    /// Returns the reason for the guest's failure, after which it takes no further steps; `None` if it has
+    /// not failed.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Has the guest take a step with the packets that arrive, or with none at its deadline.
+    /// Passes the packets that arrive to the guest, in steps of at most [`MAX_DATAGRAMS`]. At the guest's
+    /// deadline there are no packets.
     pub(crate) fn step(&mut self, now: Time, packets: &[Packet], network: &mut Network) {
         let rest = packets.split_at(packets.len().min(MAX_DATAGRAMS)).1;
         let first = &packets[..packets.len() - rest.len()];

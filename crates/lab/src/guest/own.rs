@@ -1,4 +1,5 @@
-//! The library's own stack as a guest: the node that hosts in process have, behind the protocol.
+//! The library's own stack as a guest: the node that other hosts of the simulation use, driven by the guest
+//! protocol.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -30,10 +31,12 @@ pub struct Own {
 }
 
 impl Own {
-    /// Builds the end that `hello` says, with this transport. TLS of the thread is seeded with it.
+    /// Builds the end that `hello` describes, with the configuration `transport`. Seeds the thread's TLS with
+    /// the seed of `hello`.
     ///
     /// # Errors
-    /// If TLS refuses its configuration, which would be a fault of this crate.
+    /// Fails if `hello` has no paths, or if TLS refuses its configuration, which would be a fault of this
+    /// crate.
     pub fn new(hello: &Hello, transport: TransportConfig) -> Result<Self, String> {
         seed_thread(hello.seed);
         let clock = VirtualClock::new();
@@ -114,7 +117,7 @@ impl Stack for Own {
     }
 }
 
-/// The answer to a step, as a node's way out.
+/// Outlet of the node that writes its datagrams and its deadline to the answer to a step.
 struct Answering<'a, 'b> {
     out: &'a mut Outgoing<'b>,
     deadline: Option<u64>,

@@ -25,11 +25,11 @@ pub struct GuestPair {
     pub links: Vec<LinkId>,
 }
 
-/// Returns what client and server are told: `paths` paths between the addresses of a
+/// Returns the [`Hello`]s of client and server. They contain `paths` paths between the addresses of a
 /// [`Pair`](crate::pair::Pair), and the certificate of all simulated servers.
 ///
 /// # Errors
-/// If the certificate cannot be made, which would be a fault of this crate.
+/// Fails if the certificate cannot be created, which would be a fault of this crate.
 pub fn hellos(seed: u64, paths: u8, workload: Workload) -> Result<[Hello; 2], String> {
     let identity = Identity::new(1, &[SERVER_NAME]).map_err(|error| error.to_string())?;
     let addresses = |link| [SocketAddr::new(client_ip(link), CLIENT_PORT), server_address()];
@@ -57,10 +57,10 @@ pub fn hellos(seed: u64, paths: u8, workload: Workload) -> Result<[Hello; 2], St
 }
 
 impl GuestPair {
-    /// Starts both programs, and builds the links, a path over each.
+    /// Starts both programs, and builds the links, each with one path.
     ///
     /// # Errors
-    /// If a program cannot be started or does not speak the protocol, in one line.
+    /// Fails with a message of one line if a program cannot be started or does not speak the protocol.
     pub fn new(
         seed: u64,
         links: impl IntoIterator<Item = LinkSpec>,

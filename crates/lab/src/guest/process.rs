@@ -1,7 +1,7 @@
 //! A guest that is a child process.
 //!
-//! Time in the simulation stands still while a guest thinks. A watchdog limits that time in real time and
-//! ends the process; nothing else here depends on real time.
+//! Simulated time stands still while a guest computes its answer. A watchdog limits the real time of an
+//! answer, and kills the process that exceeds it.
 
 use core::time::Duration;
 use std::io::{BufReader, Read, Write};
@@ -17,17 +17,18 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Guest, locate};
 
-/// Bytes of a guest's standard error that are kept, the last ones.
+/// Maximum number of bytes at the end of a guest's standard error that are kept.
 const MAX_STDERR: usize = 4096;
-/// Time that a process has to end after its output has.
+/// Maximum time from the end of a process's output to the end of the process.
 const ENDING: Duration = Duration::from_secs(1);
-/// Buffer of a guest's output.
+/// Size in bytes of the buffer for a guest's output.
 const BUFFER: usize = 1 << 18;
 
 /// Limits of a guest in real time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Time for a single answer; a guest that takes twice as long is ended for certain.
+    /// Time for a single answer. A guest is killed when an answer has taken between one and two times as
+    /// long.
     pub step: Duration,
 }
 
@@ -44,9 +45,9 @@ pub struct Process {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     watched: Arc<Watched>,
-    /// The last of its standard error, once that has ended.
+    /// Receiver of the end of the guest's standard error, which arrives once the guest has closed it.
     stderr: Receiver<Vec<u8>>,
-    /// Ends the watchdog when it is dropped.
+    /// Sender whose drop ends the watchdog.
     _watchdog: Sender<()>,
     message: Vec<u8>,
     answer: Vec<u8>,
@@ -55,31 +56,31 @@ pub struct Process {
 /// State that a process shares with its watchdog.
 #[derive(Default)]
 struct Watched {
-    /// Answers so far.
+    /// Number of answers so far.
     answers: AtomicU64,
     /// `true` while an answer is awaited.
     waiting: AtomicBool,
     /// `true` once the watchdog has ended the process.
     hung: AtomicBool,
-    /// Cleared when the process has been waited for and its number may be another's.
+    /// Process group; `None` once the process has been reaped, since another process may then get its ID.
     group: Mutex<Option<Pid>>,
 }
 
 impl Watched {
-    /// Ends the process and all that it has started.
+    /// Kills the process and all processes that it has started.
     fn kill(&self) {
         if let Some(group) = *self.group.lock().unwrap_or_else(PoisonError::into_inner) {
-            // It may have ended by itself.
+            // Errors do not matter: the process may have ended already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
 impl Process {
-    /// Starts `command` and tells it `hello`.
+    /// Starts `command`, sends it `hello`, and reads its [`Welcome`].
     ///
     /// # Errors
-    /// If it cannot be started, or does not answer as the protocol says.
+    /// Fails if the program cannot be started, or if its answer violates the protocol.
     pub fn start(command: &[String], hello: &Hello, limits: Limits) -> Result<Self, String> {
         let (program, arguments) = command.split_first().ok_or("guest: there is no program")?;
         let file = locate(program).ok_or_else(|| format!("guest `{program}`: there is no such program"))?;
@@ -90,7 +91,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // With whatever it starts it can be ended.
+            // A process group of its own can be killed with all processes that the guest starts.
             .process_group(0)
             .spawn()
             .map_err(|error| failed(&error))?;
@@ -189,7 +190,8 @@ impl Drop for Process {
     }
 }
 
-/// Starts the watchdog of a process: an answer that is awaited twice in a row, a limit apart, is too late.
+/// Starts the watchdog of a process. It checks the process once per `limit`, and kills it if the same answer
+/// is awaited at two consecutive checks.
 fn watch(watched: Arc<Watched>, limit: Duration) -> Sender<()> {
     let (stop, stopped) = mpsc::channel();
     thread::spawn(move || {
@@ -208,7 +210,7 @@ fn watch(watched: Arc<Watched>, limit: Duration) -> Sender<()> {
     stop
 }
 
-/// Reads `stderr` to its end, and gives the last [`MAX_STDERR`] bytes of it.
+/// Reads `stderr` to its end on a thread, and sends the last [`MAX_STDERR`] bytes to the returned receiver.
 fn keep(mut stderr: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -217,7 +219,7 @@ fn keep(mut stderr: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
             kept.extend_from_slice(&piece[..read]);
             kept.drain(..kept.len().saturating_sub(MAX_STDERR));
         }
-        // Nobody asks if the guest did its work.
+        // Errors do not matter: after a successful run nobody receives the bytes.
         let _ = tell.send(kept);
     });
     told

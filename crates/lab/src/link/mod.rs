@@ -113,7 +113,7 @@ pub struct Counters {
     pub longest_queue: u64,
     /// Longest run of packets lost by chance without a delivery in between.
     pub longest_bad_luck: u64,
-    /// Length of the current such run.
+    /// Number of packets lost by chance since the last delivery.
     bad_luck: u64,
     lost: [u64; 5],
 }

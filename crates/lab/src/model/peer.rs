@@ -153,8 +153,7 @@ impl Peer {
                 let mut message = vec![0; usize::from(length) + 8];
                 message[..8].copy_from_slice(&number.to_be_bytes());
                 self.message_pattern(self.side, number).fill(0, &mut message[8..]);
-                // A datagram that is too large for the path or exceeds the queue is lost, as datagrams may
-                // be.
+                // A message that is too large for the path or the queue is lost, as DATAGRAM frames may be.
                 let _ = connection.datagrams().send(Bytes::from(message));
             }
             Operation::Abandon { nth, .. } => {

@@ -1,4 +1,4 @@
-//! Running a model to its end and judging it.
+//! Running a model to its end and checking its invariants.
 
 use core::time::Duration;
 
@@ -21,9 +21,9 @@ const DEADLINE: Duration = Duration::from_secs(1800);
 /// Maximum time until an idle connection comes to rest: abandoned paths are removed and the search for a
 /// larger MTU is complete.
 const MAX_RECOVERY: Duration = Duration::from_secs(300);
-/// Time for which the connection must then remain at rest.
+/// Time after [`MAX_RECOVERY`] for which the connection must remain at rest.
 const REST: Duration = Duration::from_secs(60);
-/// Maximum number of packets during that time if a NAT has rebound: keep-alives, their acknowledgments, and
+/// Maximum number of packets during [`REST`] if a NAT has rebound: keep-alives, their acknowledgments, and
 /// probes of a server on paths whose client it cannot reach until a packet arrives from there.
 const MAX_AFTER_REBINDING: u64 = 2 * REST.as_secs();
 
@@ -34,7 +34,7 @@ pub struct Report {
     pub seed: u64,
     /// Violations of the invariants; empty if the run passed.
     pub faults: Vec<String>,
-    /// Fingerprint of everything that happened.
+    /// Hash of the network's trace, which is equal for equal runs.
     pub trace: u64,
     /// Simulated time at which all data had been sent and received.
     pub done: Time,
@@ -187,7 +187,7 @@ impl Stage {
         until
     }
 
-    /// Continues without any operation left, and checks that the connection comes to rest.
+    /// Continues the simulation after the last operation, and checks that the connection comes to rest.
     fn come_to_rest(&mut self, model: &Model, disturbed_until: Time) {
         let recovered = self.sim.now().max(disturbed_until) + MAX_RECOVERY;
         self.sim.run(recovered, |_| false);
@@ -195,7 +195,7 @@ impl Stage {
         self.sim.run(recovered + REST, |_| false);
         let packets = self.packets() - before;
         if self.hosts.iter().any(|host| self.sim.application::<Peer>(*host).closed.is_some()) {
-            return; // Whether it may is for the report to say.
+            return; // The report judges whether the connection may have ended.
         }
         let most = model.client.keep_alive().map_or(0, |_| MAX_AFTER_REBINDING);
         if packets > most {
@@ -268,7 +268,8 @@ impl Stage {
     }
 }
 
-/// Returns whether an end has abandoned a path on its own account, not because the other end had.
+/// Returns true if an end has abandoned a path of its own accord, not because the other end had abandoned the
+/// path.
 fn gave_up(own: &Peer, other: &Peer) -> bool {
     let theirs = &other.tally.unanswered;
     let mut unanswered = own.tally.unanswered.iter();

@@ -93,7 +93,7 @@ struct ChangeText {
     loss_percent: Option<Spanned<f64>>,
 }
 
-/// Length of a queue in its unit; packets follow once rate and delay are known.
+/// Length of a queue in the unit of the plan. It is converted to packets once rate and delay are known.
 #[derive(Clone, Copy)]
 enum QueueLength {
     Packets(f64),
@@ -115,7 +115,7 @@ const JITTER: Bounds = ("jitter_ms", 0.0, 1e4);
 const REORDER: Bounds = ("reorder_percent", 0.0, 100.0);
 const HELD_BACK: Bounds = ("reorder_ms", 0.0, 1e4);
 
-/// One direction, with the length of its queue independent of the rate.
+/// One direction, with the length of its queue before the conversion to packets.
 struct Direction {
     design: PathDesign,
     queue: QueueLength,
@@ -137,7 +137,8 @@ pub(super) fn path(source: &Source<'_>, text: &Spanned<Text>) -> Result<PathDesi
 }
 
 impl Direction {
-    /// Reads the parameters of a direction. Missing ones are those of `other`, if it is given.
+    /// Reads the parameters of a direction. Missing ones are taken from `other`, the opposite direction, if
+    /// it is given.
     fn read(
         source: &Source<'_>,
         text: &Text,

@@ -20,7 +20,7 @@ pub(super) struct Text {
     name: Option<Spanned<String>>,
     /// Name of a variant of a published experiment that this one is based on.
     published: Option<Spanned<String>>,
-    /// Layers over it. Each layer overrides those before it.
+    /// Layers over the published variant. Each layer overrides those before it.
     #[serde(default)]
     layers: Vec<Spanned<String>>,
     /// Settings over all layers.
@@ -59,7 +59,8 @@ pub(super) fn variants(source: &Source<'_>, texts: Spanned<Vec<Text>>) -> Result
 }
 
 impl Text {
-    /// Returns the position of the variant in the text, if one of its fields has a position.
+    /// Returns the position in the text of one of the variant's fields; `None` if no field with a position is
+    /// set.
     fn span(&self) -> Option<core::ops::Range<usize>> {
         let name = self.name.as_ref().or(self.published.as_ref()).or(self.layers.first());
         name.map(Spanned::span).or(self.each.as_ref().map(Spanned::span))

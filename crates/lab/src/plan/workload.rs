@@ -1,4 +1,4 @@
-//! Workload of a plan.
+//! Table `[workload]` of a plan: its fields, their bounds, and the conversion to a [`Workload`].
 
 use core::time::Duration;
 

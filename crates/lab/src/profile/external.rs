@@ -1,4 +1,4 @@
-//! Stacks that are not ours: an engine outside the simulator runs them.
+//! External stacks, which an engine outside the simulator runs.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,15 +9,16 @@ use core::str::FromStr;
 pub struct External {
     /// Name of the engine.
     pub engine: String,
-    /// Name of the stack, which the engine knows.
+    /// Name by which the engine knows the stack.
     pub stack: String,
-    /// Settings of the stack, empty for its usual ones. Runs over several paths are compared with those over
-    /// one path that have the same.
+    /// Name of the stack's settings, empty for the usual ones. Runs over several paths are compared with runs
+    /// over one path with the same setup.
     pub setup: String,
 }
 
 impl External {
-    /// Returns the engine with the setup, by which rows tell comparable runs from others: `linux/tls12`.
+    /// Returns the engine with the setup, for example `linux/tls12`. Only runs of the same family are
+    /// comparable.
     pub fn family(&self) -> String {
         let Self { engine, setup, .. } = self;
         if setup.is_empty() { engine.clone() } else { format!("{engine}/{setup}") }
@@ -32,7 +33,7 @@ impl fmt::Display for External {
     }
 }
 
-/// A text that names no stack of an engine.
+/// Error for a text that does not name a stack of an engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no stack: expected ENGINE/STACK or ENGINE/STACK/SETUP, for example linux/tcp-cubic/tls12")]
 pub struct ParseExternalError(String);

@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer};
 use crate::design::MAX_PATHS;
 use crate::guest::Programs;
 
-/// Words that the command of a guest may have.
+/// Maximum number of words of a guest's command.
 const MAX_WORDS: usize = 32;
 
-/// Serialization of values that are written as names.
+/// Serialization and deserialization of values that are written as names.
 pub(super) mod named {
     use serde::{Serialize, Serializer};
 

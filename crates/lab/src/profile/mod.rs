@@ -130,7 +130,7 @@ impl Variant {
         self.settings.wire.unwrap_or_default()
     }
 
-    /// Returns the stack that an engine outside the simulator runs; `None` if it is ours.
+    /// Returns the stack that an engine outside the simulator runs; `None` for the simulator's own stacks.
     pub fn external(&self) -> Option<&External> {
         self.settings.external.as_ref()
     }

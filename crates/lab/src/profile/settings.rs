@@ -32,7 +32,8 @@ settings! {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Stack that is not ours, with the engine that runs it; of the other settings it heeds `paths` alone.
+    /// External stack and the engine that runs it. Of the other settings, only `paths` and `multipath` then
+    /// have an effect.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub external: Option<External>,
     /// `true` if several paths are used simultaneously; `false` if only the first of `paths` is used.
@@ -74,7 +75,7 @@ pub struct Settings {
     /// Rule by which old packet numbers are no longer acknowledged.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub horizon: Option<Horizon>,
-    /// The same rule for a single number space, unless `horizon` is set.
+    /// Rule like `horizon` for a single number space only; ignored if `horizon` is set.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub single_horizon: Option<Horizon>,
     /// Path on which an ACK is sent.
@@ -156,8 +157,8 @@ pub struct Settings {
     /// Rule by which the windows grow.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub window_rule: Option<WindowRule>,
-    /// Programs that play both ends by the guest protocol, in place of this library; of the other settings only
-    /// `paths` and `multipath` count then.
+    /// Programs of both ends that speak the guest protocol, in place of this library. Of the other settings,
+    /// only `paths` and `multipath` then have an effect.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::programs")]
     pub guest: Option<Programs>,
     /// Idle timeout in milliseconds.

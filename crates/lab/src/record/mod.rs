@@ -24,7 +24,7 @@ pub struct Row {
     pub seed: u64,
     /// Commit of the program.
     pub commit: String,
-    /// Wire image of packets; for stacks that are not ours, the engine with the setup.
+    /// Wire image of packets; `guest` for guests; for external stacks, the engine with the setup.
     pub wire: String,
     /// Reason for the failure; empty if the run ended as expected.
     pub failure: String,
@@ -38,7 +38,7 @@ pub struct Row {
     /// Time from the client's first packet to the last byte of the download.
     pub last_byte_s: Option<f64>,
     /// Fluid bound of a download over all paths of the point, with acknowledgments on the quickest of them;
-    /// none if links change, lose packets or keep no order.
+    /// `None` unless rate, delay and queue alone describe the links, equally in both directions.
     pub bound_s: Option<f64>,
     /// Time at which the handshake completed at the client.
     pub handshake_s: Option<f64>,
@@ -58,19 +58,21 @@ pub struct Row {
     pub ack_frames: Option<u64>,
     /// Number of the server's packets that were declared lost.
     pub lost_packets: Option<u64>,
-    /// Number of these packets that were acknowledged later.
+    /// Number of the server's packets that were declared lost, but acknowledged later.
     pub spurious_losses: Option<u64>,
     /// Time for which the client had received data but not the next byte in order.
     pub blocked_s: Option<f64>,
     /// Share (0 to 1) of the packets that the client received in the order of their numbers, by path.
     pub ordered_ratio: Option<f64>,
-    /// Largest number of packet numbers by which one of the other packets had been overtaken.
+    /// Largest distance by which a packet had been overtaken when the client received it: the largest packet
+    /// number received before, less its own.
     pub reordering_packets: Option<u64>,
-    /// Longest time since one of them had been overtaken.
+    /// Longest time from the arrival of the first packet that had overtaken another to the arrival of the
+    /// overtaken one.
     pub reordering_s: Option<f64>,
     /// Stream bytes that the client decrypted directly into the reader's buffer.
     pub placed_bytes: Option<u64>,
-    /// Stream bytes that the client copied there after decrypting them elsewhere.
+    /// Stream bytes that the client copied into the reader's buffer after decrypting them elsewhere.
     pub copied_bytes: Option<u64>,
     /// Received bytes that the client saved and restored because a packet was decrypted over them.
     pub restored_bytes: Option<u64>,
@@ -121,6 +123,7 @@ pub struct PathTimeline {
     /// Number of packets declared lost.
     pub lost: Vec<u64>,
     /// Reason why the path sent nothing more at the end of the bin, by the names of
-    /// [`IdleReason`](anabranch_transport::IdleReason). It is empty if the path might carry data or is the only one.
+    /// [`IdleReason`](anabranch_transport::IdleReason). It is empty if the path could carry data or is the
+    /// only one.
     pub idle: Vec<String>,
 }

@@ -231,7 +231,7 @@ impl Engine {
                     }
                 }
             }
-            // Datagrams from another source than the server.
+            // Datagrams from another source than the server are dropped.
             Input::ToClient(..) => {}
             Input::Blackout(window) => {
                 let now = self.clock.now();

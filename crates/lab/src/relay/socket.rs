@@ -10,7 +10,8 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use crate::packet::Packet;
 
-/// Bytes of kernel buffer requested in each direction, so that only the link drops packets.
+/// Size in bytes of the kernel buffer that is requested in each direction, so that only the link drops
+/// packets.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
 /// Maximum number of datagrams sent with one system call.
 const MAX_SEGMENTS: usize = 32;

@@ -1,4 +1,5 @@
-//! Engines outside the simulator: whoever runs the lab brings them along, and rows do not tell the difference.
+//! Engines outside the simulator, which run external stacks. The program that uses the lab adds them to
+//! [`RunOptions`]. Their rows have the same form as those of the simulator.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,20 +11,22 @@ use crate::record::{Row, Timeline};
 
 use super::{Finished, RunOptions};
 
-/// Runs stacks that are not ours.
+/// Engine that runs external stacks.
 ///
-/// Equal orders must give equal rows, whatever was run before and whatever runs beside.
+/// Equal orders must give equal rows, regardless of earlier and concurrent runs.
 pub trait Engine: fmt::Debug + Send + Sync {
-    /// Returns the name by which variants ask for the engine.
+    /// Returns the name by which variants select the engine.
     fn name(&self) -> &str;
 
-    /// Returns what its results depend on besides this program, in one word: rows name it.
+    /// Returns a word that identifies everything besides this program on which the results depend. Rows
+    /// contain it after the commit.
     fn version(&self) -> &str;
 
     /// Runs one order and writes measurements into `row`.
     ///
     /// # Errors
-    /// If the run did not end as it should: the reason in one line. Measurements until then are kept.
+    /// Fails with the reason in one line if the run did not end as expected. Measurements until then remain
+    /// in `row`.
     fn run(&self, order: &Order<'_>, row: &mut Row) -> Result<(), String>;
 }
 
@@ -38,12 +41,12 @@ pub struct Order<'a> {
     pub workload: &'a Workload,
     /// Simulated time after which the run has failed.
     pub deadline: Duration,
-    /// Seed of everything random in the run.
+    /// Seed of all randomness in the run.
     pub seed: u64,
 }
 
 impl RunOptions {
-    /// Returns the engine of this name, if it was brought along.
+    /// Returns the engine of this name; `None` if the options do not contain it.
     pub fn engine(&self, name: &str) -> Option<&dyn Engine> {
         self.engines.iter().map(AsRef::as_ref).find(|engine| engine.name() == name)
     }

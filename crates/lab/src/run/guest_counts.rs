@@ -2,7 +2,7 @@
 
 use crate::record::Row;
 
-/// Counts of two guests, as far as their stacks have them.
+/// Counts of two guests, as far as their stacks report them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GuestCounts {
     pub(super) repeated_percent: Option<f64>,
@@ -10,7 +10,7 @@ pub(super) struct GuestCounts {
 }
 
 impl GuestCounts {
-    /// Writes them to `row`. Columns that only a connection of the library can fill become empty.
+    /// Writes the counts to `row`, and empties the columns that only a connection of this library can fill.
     pub(super) fn fill(self, row: &mut Row) {
         row.wire = "guest".to_owned();
         row.retransmitted_percent = self.repeated_percent;

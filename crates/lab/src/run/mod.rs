@@ -36,7 +36,7 @@ pub struct RunOptions {
     pub sources: String,
     /// Directory for the qlog traces, two files for each run.
     pub qlog: Option<PathBuf>,
-    /// Engines for stacks that are not ours.
+    /// Engines for external stacks.
     pub engines: Vec<Arc<dyn Engine>>,
     /// Function that is called in the middle of each run.
     #[cfg(test)]
@@ -54,8 +54,8 @@ pub struct Finished {
     pub paths: Vec<usize>,
 }
 
-/// Runs one job. A run that stalls ends at the experiment's deadline. The row states this, a panic or any
-/// other failure, and keeps the counts up to it.
+/// Runs one job. A run that stalls ends at the experiment's deadline. The row states the reason of this or
+/// any other failure, such as a panic, and keeps the counts until then.
 pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished {
     let point = &experiment.points[job.point];
     let variant = &experiment.variants[job.variant];
@@ -78,7 +78,7 @@ pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished 
     Finished { row, timeline, paths }
 }
 
-/// Returns a row that says which run it is of.
+/// Returns a row that identifies the run and describes its point.
 fn named(experiment: &Experiment, job: Job, options: &RunOptions) -> Row {
     let point = &experiment.points[job.point];
     Row {
@@ -95,7 +95,7 @@ fn named(experiment: &Experiment, job: Job, options: &RunOptions) -> Row {
     }
 }
 
-/// Returns the fluid bound of a download over plain paths.
+/// Returns the fluid bound of a download over plain paths; `None` for other workloads and paths.
 fn bound(workload: &Workload, point: &Point) -> Option<f64> {
     match *workload {
         Workload::Download { bytes, .. } if point.is_plain() => {

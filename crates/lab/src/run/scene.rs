@@ -44,7 +44,7 @@ pub(super) struct RunResult {
     pub(super) overflows: Vec<u64>,
     /// Counts of the client's connection.
     pub(super) received: Option<Arrived>,
-    /// Counts that two guests gave.
+    /// Counts that two guests reported.
     pub(super) guest: Option<GuestCounts>,
 }
 
@@ -191,7 +191,7 @@ impl RunResult {
         self
     }
 
-    /// Adds what happened on the links towards the receiver.
+    /// Adds the counts of the links towards the receiver.
     pub(super) fn with_links(mut self, network: &Network, links: &[LinkId], receiver: Side) -> Self {
         for link in links {
             let [to_server, to_client] = network.counters(*link);

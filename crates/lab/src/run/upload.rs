@@ -33,6 +33,6 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64) -> Result<RunResult, String> {
         handshake: connected,
         ..RunResult::default()
     };
-    // Only at clients is it counted how received bytes reach the reader's buffer.
+    // The counts of received bytes are those of the client's connection, which receives nothing in an upload.
     Ok(result.with_counts(&mut pair, None, scene.receiver()))
 }

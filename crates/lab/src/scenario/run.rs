@@ -1,4 +1,4 @@
-//! Running a scenario to its end and judging it.
+//! Running a scenario to its end and checking its outcome.
 
 use core::time::Duration;
 

@@ -23,9 +23,9 @@ pub struct Totals {
     pub stream_bytes: u64,
     /// Number of acknowledgment frames sent.
     pub ack_frames: u64,
-    /// Total size of these frames in bytes.
+    /// Total size of the sent acknowledgment frames in bytes.
     pub ack_bytes: u64,
-    /// Total number of ranges in these frames.
+    /// Total number of ranges in the sent acknowledgment frames.
     pub ack_ranges: u64,
     /// Totals of each path.
     pub paths: BTreeMap<PathId, PathTotals>,
@@ -50,8 +50,7 @@ pub struct PathTotals {
     pub spurious_losses: u64,
     /// Maximum congestion window in bytes.
     pub max_window: u64,
-    /// Largest factor by which the congestion window grew within the smallest round-trip time of the path, and
-    /// what that is measured with.
+    /// Growth of the congestion window within the smallest round-trip time of the path.
     pub growth: Growth,
     /// First slow-start threshold in bytes, with the time at which it was set.
     pub slow_start_ended: Option<(Time, u64)>,
@@ -68,16 +67,16 @@ pub struct RoundTrip {
     pub variance: Duration,
 }
 
-/// Growth of a congestion window, measured.
+/// Measurement of the largest factor by which a congestion window grows within a round-trip time.
 #[derive(Clone, Debug, Default)]
 pub struct Growth {
-    /// Windows of the last round-trip time, each with the time since which it holds.
+    /// Windows of the last round-trip time, each with the time at which it was set.
     windows: VecDeque<(Time, u64)>,
     round_trip: Option<Duration>,
     largest: f64,
 }
 
-/// Windows that are remembered; of more in one round trip, some are left out.
+/// Maximum number of remembered windows. Further changes within a round-trip time are left out.
 const MAX_WINDOWS: usize = 4096;
 
 impl Growth {
@@ -91,12 +90,12 @@ impl Growth {
             self.round_trip = Some(self.round_trip.map_or(latest, |least| least.min(latest)));
         }
         let Some(round_trip) = self.round_trip else {
-            // Nothing was acknowledged yet: this is what it begins with.
+            // Before the first round-trip sample only the current window is kept, as the initial one.
             self.windows.clear();
             self.windows.push_back((now, window));
             return;
         };
-        // The window that held a round trip ago stays.
+        // The window that applied one round-trip time ago remains.
         while self.windows.get(1).is_some_and(|(since, _)| *since + round_trip <= now) {
             self.windows.pop_front();
         }
@@ -215,10 +214,10 @@ mod tests {
         growth.tell(ms(20), 12_000, Duration::from_millis(20));
         growth.tell(ms(30), 15_000, Duration::from_millis(25));
         assert_eq!(growth.largest(), 1.5);
-        // 20 ms after 12,000 bytes that held since: 30,000 are two and a half times as much.
+        // The window of 20 ms before is 12,000 bytes, and 30,000 bytes are two and a half times as much.
         growth.tell(ms(40), 30_000, Duration::from_millis(20));
         assert_eq!(growth.largest(), 2.5);
-        // 20 ms later it was 30,000.
+        // The window of 20 ms before is 30,000 bytes.
         growth.tell(ms(60), 45_000, Duration::from_millis(20));
         assert_eq!(growth.largest(), 2.5);
         for step in 0..2 * MAX_WINDOWS as u64 {

@@ -1,7 +1,8 @@
-//! The kernel's way from Debian's source package to a program in the cache.
+//! Build of the kernel, from Debian's source package to a program in the cache.
 //!
-//! Every step leaves a stamp, and a build that was interrupted goes on where it was. Nothing is built inside
-//! the repository, and no source is changed where the user has it: the tree is unpacked or copied first.
+//! Every completed step leaves a stamp file, so that an interrupted build continues with the first incomplete
+//! step. Nothing is built inside the repository, and the user's source remains unchanged: the build unpacks
+//! or copies it first.
 
 mod source;
 mod steps;
@@ -19,27 +20,27 @@ pub use source::{Source, SourceError};
 /// Our configuration and patch of the kernel, GPL-2.0 (`kernel/README.md`).
 const CONFIG: &str = include_str!("../../kernel/lab.config");
 const PATCH: &str = include_str!("../../kernel/lab.patch");
-/// The series that the patch is for, and that results are compared within.
+/// Kernel series for which the patch is made. Results are comparable only within it.
 const SERIES: &str = "6.12";
-/// Package of Debian with its source.
+/// Debian's package with the kernel's source.
 const PACKAGE: &str = "linux-source-6.12";
 
-/// Place of kernels that were built: `anabranch/linux` in the user's cache.
+/// Folder of built kernels, usually within `anabranch/linux` in the user's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     dir: PathBuf,
 }
 
-/// A kernel that is ready.
+/// A kernel that has been built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// The program.
+    /// File of the kernel's program.
     pub program: PathBuf,
-    /// Its version and that of our configuration and patch: `6.12.117-1a2b3c4d`.
+    /// Version of the kernel, with a hash of our configuration and patch, for example `6.12.117-1a2b3c4d`.
     pub version: String,
 }
 
-/// Is told how a build goes on.
+/// Receiver of a build's progress.
 pub trait Watch {
     /// Reports that a step begins.
     fn step(&self, what: &str);
@@ -47,39 +48,39 @@ pub trait Watch {
     fn compiled(&self, done: usize, of: usize);
 }
 
-/// Reason that there is no kernel, in one line.
+/// Reason that the kernel cannot be built, formatted in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// Programs that the build needs are missing.
     #[error("missing: {missing}; on Debian: apt-get install {packages}")]
     Tools {
-        /// The programs.
+        /// Names of the programs.
         missing: String,
-        /// Their packages in Debian.
+        /// Names of their packages in Debian.
         packages: String,
     },
-    /// The source is not there or of another version.
+    /// The source does not exist, is invalid or has another version.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// A step failed.
     #[error("{step} failed: {last}; all of its output is in {log}", log = log.display())]
     Step {
-        /// The step.
+        /// Name of the step.
         step: &'static str,
-        /// Its last line that says something.
+        /// Last line of the step's output that mentions an error, or the first non-empty line.
         last: String,
-        /// File with its output.
+        /// File with the step's output.
         log: PathBuf,
     },
     /// A file cannot be read or written.
     #[error("{path}: {error}", path = path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The error.
+        /// Underlying error.
         error: io::Error,
     },
-    /// Somebody else builds there.
+    /// Another process is building in this folder.
     #[error("{}: another process is building there", .0.display())]
     InUse(PathBuf),
 }
@@ -102,7 +103,7 @@ impl Cache {
 
     /// Returns the cache in the folder `dir`.
     pub fn at(dir: &Path) -> Self {
-        // Each configuration and patch has a kernel of its own.
+        // Each combination of configuration and patch has a folder of its own.
         Self { dir: dir.join(recipe()) }
     }
 
@@ -121,10 +122,10 @@ impl Cache {
             .then(|| Kernel { program, version: format!("{version}-{}", &recipe()[..8]) })
     }
 
-    /// Builds the kernel from `source`, or goes on with a build that was interrupted.
+    /// Builds the kernel from `source`, or continues a build that was interrupted.
     ///
     /// # Errors
-    /// If a tool or the source is missing, the source is of another version, or a step fails.
+    /// Fails if a tool or the source is missing, the source has another version, or a step fails.
     pub fn build(&self, source: &Source, watch: &dyn Watch) -> Result<Kernel, BuildError> {
         if let Some(kernel) = self.kernel() {
             return Ok(kernel);

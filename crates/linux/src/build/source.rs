@@ -1,4 +1,4 @@
-//! The kernel's source: Debian's package, or what the user names.
+//! The kernel's source: Debian's package, or a folder or archive that the user names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ pub enum Source {
     Archive(PathBuf),
 }
 
-/// A source that cannot be used.
+/// Reason that a source cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// There is none.
+    /// Debian's package is not installed.
     #[error("there is no kernel source: apt-get install {PACKAGE} on Debian, or name one with --source")]
     None,
-    /// It does not exist or is no source of a kernel.
+    /// The source does not exist or is not that of a kernel.
     #[error("{}: no source of a kernel (a folder with its Makefile, or an archive)", .0.display())]
     Other(PathBuf),
-    /// It is of another version.
+    /// The source has another version.
     #[error("{place} is Linux {found}, but the patch and all results are for {SERIES}", place = place.display())]
     Version {
-        /// The source.
+        /// Path of the source.
         place: PathBuf,
-        /// Its version.
+        /// Version of the source.
         found: String,
     },
 }
@@ -42,7 +42,7 @@ impl Source {
     /// Returns Debian's package if it is installed.
     ///
     /// # Errors
-    /// If it is not.
+    /// Fails if the package is not installed.
     pub fn debian() -> Result<Self, SourceError> {
         let archive = PathBuf::from(DEBIAN);
         if archive.is_file() { Ok(Self::Archive(archive)) } else { Err(SourceError::None) }
@@ -51,7 +51,7 @@ impl Source {
     /// Returns the source at `path`.
     ///
     /// # Errors
-    /// If there is no folder or file, or the folder is of another version.
+    /// Fails if there is no folder or file, or if the folder has another version.
     pub fn at(path: &Path) -> Result<Self, SourceError> {
         if path.is_dir() {
             checked(path)?;
@@ -67,7 +67,7 @@ impl Source {
 /// Returns the version of the kernel in a folder.
 ///
 /// # Errors
-/// If it is no kernel, or one of another series.
+/// Fails if the folder has no kernel, or one of another series.
 pub(super) fn checked(folder: &Path) -> Result<String, SourceError> {
     let makefile = fs::read_to_string(folder.join("Makefile")).unwrap_or_default();
     let value = |name: &str| {

@@ -8,18 +8,18 @@ use std::process::{Command, Stdio};
 use super::source::{Source, checked};
 use super::{BuildError, CONFIG, PATCH, Watch};
 
-/// The kernel in the cache.
+/// File name of the kernel in the cache.
 pub(super) const PROGRAM: &str = "kernel";
-/// The file with its version.
+/// Name of the file with the kernel's version.
 pub(super) const VERSION: &str = "version";
-/// The folder in which it is built, about 1.7 GB; it is removed in the end.
+/// Name of the folder in which the kernel is built. It takes about 1.7 GB and is removed at the end.
 const TREE: &str = "tree";
-/// Files that are compiled, about.
+/// Approximate number of files that are compiled.
 const COMPILED: usize = 1300;
-/// Characters of a step's last line that an error quotes.
+/// Maximum number of characters of a step's output that an error quotes.
 const MAX_LAST: usize = 200;
 
-/// Does whatever is not done yet, in the folder `dir`.
+/// Performs the steps that are not complete yet, in the folder `dir`.
 pub(super) fn all(dir: &Path, source: &Source, watch: &dyn Watch) -> Result<(), BuildError> {
     let tree = dir.join(TREE);
     let builder = Builder { dir, tree: &tree, watch };
@@ -35,7 +35,7 @@ pub(super) fn all(dir: &Path, source: &Source, watch: &dyn Watch) -> Result<(), 
     let unfinished = dir.join("kernel.unfinished");
     fs::copy(&built, &unfinished).map_err(|error| BuildError::file(&built, error))?;
     fs::rename(&unfinished, &program).map_err(|error| BuildError::file(&program, error))?;
-    // The kernel counts once its version is there.
+    // The version is written last, because it marks the kernel as complete.
     write(VERSION, version.as_bytes())?;
     fs::remove_dir_all(&tree).map_err(|error| BuildError::file(&tree, error))
 }
@@ -47,7 +47,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Does a step unless its stamp is there.
+    /// Performs a step unless its stamp file exists.
     fn step(
         &self,
         what: &'static str,
@@ -64,7 +64,7 @@ impl Builder<'_> {
     }
 
     fn unpack(&self, source: &Source) -> Result<(), BuildError> {
-        // Whatever an interrupted attempt has left.
+        // An interrupted attempt may have left a part of the tree.
         if self.tree.exists() {
             fs::remove_dir_all(self.tree).map_err(|error| BuildError::file(self.tree, error))?;
         }
@@ -91,7 +91,7 @@ impl Builder<'_> {
 
     fn patch(&self) -> Result<(), BuildError> {
         let mut patch = Command::new("patch");
-        // A second attempt finds some hunks applied.
+        // After an interrupted attempt, some hunks are already applied.
         patch.args(["--strip=1", "--forward", "--batch", "--reject-file=-"]);
         match self.run("patching", &mut patch, PATCH) {
             Err(error) if !self.is_patched() => Err(error),
@@ -99,7 +99,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns whether all of the patch is applied.
+    /// Returns true if the whole patch is applied.
     fn is_patched(&self) -> bool {
         let mut back = Command::new("patch");
         back.args(["--strip=1", "--reverse", "--dry-run", "--batch", "--force"]);
@@ -120,13 +120,13 @@ impl Builder<'_> {
     fn make(&self, target: &str) -> Command {
         let mut make = Command::new("make");
         make.args(["ARCH=um", target]);
-        // The binary has neither the user's name nor the day in it.
+        // The binary must contain neither the user's name nor the date.
         make.env("KBUILD_BUILD_USER", "anabranch").env("KBUILD_BUILD_HOST", "lab");
         make.env("KBUILD_BUILD_TIMESTAMP", "2023-11-14").env_remove("MAKEFLAGS");
         make
     }
 
-    /// Runs a command in the tree, with `input`, and keeps its output in a file.
+    /// Runs a command in the tree, with `input` on its standard input, and keeps its output in a file.
     fn run(&self, step: &'static str, command: &mut Command, input: &str) -> Result<(), BuildError> {
         let log = self.dir.join("build.log");
         let fault = |error| BuildError::file(&log, error);
@@ -137,11 +137,11 @@ impl Builder<'_> {
             command.stdout(writer.try_clone()?).stderr(writer);
             Ok((reader, command.spawn()?))
         });
-        // Its end of the pipe would keep the output from ending.
+        // The output ends only when `command` no longer holds the writing end of the pipe.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let (reader, mut child) = started.map_err(|error| failed(error.to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that does not read it says why.
+            // Errors do not matter: a program that does not read its input reports the reason.
             let _ = stdin.write_all(input.as_bytes());
         }
         let (mut last, mut compiled) = (String::new(), 0);

@@ -5,7 +5,7 @@ use std::env;
 
 use super::BuildError;
 
-/// Programs, each with the package of Debian that has it.
+/// Programs, each with the package of Debian that contains it.
 const TOOLS: [(&str, &str); 9] = [
     ("make", "make"),
     ("gcc", "gcc"),

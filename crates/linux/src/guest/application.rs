@@ -13,12 +13,12 @@ use super::topology::{CLIENT_PORT, PORT, SERVER, client_address};
 use crate::order::{Order, Work};
 use crate::stack::Stack;
 
-/// Bytes that are written or read at once.
+/// Maximum number of bytes that are written or read at once.
 const CHUNK: usize = 256 << 10;
-/// Bytes of a request for a download.
+/// Length of a request for a download in bytes.
 const REQUEST: u64 = 8;
 
-/// Bytes that the end which receives most has received.
+/// Number of bytes that the receiver of a download or an upload has received.
 pub(super) type Received = AtomicU64;
 
 /// Times that an end measured.
@@ -30,7 +30,7 @@ pub(super) struct Times {
     pub(super) requests: Vec<(Instant, Instant)>,
 }
 
-/// An end whose work is done; its connection lives as long as this.
+/// End whose work is done. Its connection remains open until this value is dropped.
 pub(super) struct Ended {
     pub(super) times: Times,
     /// Keeps the connection open.
@@ -77,7 +77,7 @@ pub(super) fn serve(order: &Order, listener: &TcpListener, received: &Received) 
     Ok(Ended { times, _stream: stream })
 }
 
-/// Connects and does the client's part.
+/// Connects to the server and does the client's work.
 pub(super) fn ask(order: &Order, received: &Received) -> io::Result<Ended> {
     let socket = socket(order.stack)?;
     socket.bind(&SocketAddr::from((client_address(0), CLIENT_PORT)).into())?;
@@ -101,7 +101,8 @@ pub(super) fn ask(order: &Order, received: &Received) -> io::Result<Ended> {
     Ok(Ended { times, _stream: stream })
 }
 
-/// Asks at fixed intervals, whether answers have come or not; these come in order.
+/// Sends requests at fixed intervals, regardless of outstanding answers. Answers arrive in the order of the
+/// requests.
 fn requests(
     stream: &mut Stream,
     [request, answer]: [u64; 2],
@@ -146,7 +147,7 @@ fn requests(
     Ok(times)
 }
 
-/// Returns a connection that holds no small segments back.
+/// Returns the connection, with Nagle's algorithm disabled.
 fn prepared(connection: TcpStream) -> io::Result<TcpStream> {
     connection.set_nodelay(true)?;
     Ok(connection)

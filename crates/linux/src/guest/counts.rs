@@ -15,12 +15,12 @@ use crate::order::PathReport;
 const BY_FAMILY: u16 = 20;
 const AF_INET: u8 = 2;
 const IPPROTO_TCP: u8 = 6;
-/// The attribute with `struct tcp_info` (`linux/inet_diag.h`), and the bit that asks for it.
+/// Attribute with `struct tcp_info` (`linux/inet_diag.h`), and the bit that requests it.
 const INFO: u16 = 2;
 const INFO_BIT: u8 = 1 << (INFO - 1);
-/// Connections in any state but closed and listening.
+/// Bits of all states of a connection except closed and listening.
 const STATES: u32 = 0xfff & !(1 << 7) & !(1 << 10);
-/// Bytes of `struct inet_diag_msg` before its attributes.
+/// Number of bytes of `struct inet_diag_msg` before its attributes.
 const HEADER: usize = 72;
 
 /// Returns the counts of each of `paths`, in the namespace of this thread.
@@ -39,7 +39,7 @@ pub(super) fn of_paths(paths: usize) -> io::Result<Vec<PathReport>> {
     Ok(reports)
 }
 
-/// Returns the path of the connection that a message is about, by the client's address.
+/// Returns the path of the connection that a message describes, which follows from the client's address.
 fn path(body: &[u8]) -> Option<usize> {
     // Family, state, timer, retransmissions; then the ports in network order and both addresses.
     let port = u16::from_be_bytes(body.get(4..6)?.try_into().ok()?);
@@ -68,7 +68,7 @@ fn add(report: &mut PathReport, body: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns how often Multipath TCP has fallen back to TCP in the namespace of this thread.
+/// Returns the number of times that Multipath TCP has fallen back to TCP in the namespace of this thread.
 pub(super) fn fallbacks() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/thread-self/net/netstat")?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("MPTcpExt: "));

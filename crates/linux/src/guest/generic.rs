@@ -13,7 +13,7 @@ const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
-/// Bytes of the header: command, version, two that are reserved.
+/// Number of bytes of the header: command, version, two reserved bytes.
 const HEADER: usize = 4;
 
 /// Attributes and commands of `mptcp_pm`.
@@ -39,7 +39,7 @@ mod ethtool {
     pub(super) const BIT_NAME: u16 = 2;
 }
 
-/// Names of the features by which several segments pass a device as one.
+/// Names of the offloads, with which several segments pass a device as one.
 const OFFLOADS: [&str; 5] = [
     "tx-tcp-segmentation",
     "tx-tcp-ecn-segmentation",
@@ -48,7 +48,7 @@ const OFFLOADS: [&str; 5] = [
     "rx-gro",
 ];
 
-/// A family under the number that this kernel gives it.
+/// Family of generic netlink, with the number that this kernel has assigned to it.
 pub(super) struct Family {
     netlink: Netlink,
     id: u16,
@@ -70,7 +70,8 @@ impl Family {
         Err(absent())
     }
 
-    /// Has this namespace's Multipath TCP open a subflow from `address`, through the device `index`.
+    /// Configures Multipath TCP in this thread's namespace to open a subflow from `address`, through the
+    /// device `index`.
     pub(super) fn add_subflow(address: Ipv4Addr, index: u32) -> io::Result<()> {
         let mut family = Self::open("mptcp_pm")?;
         let endpoint = [
@@ -88,7 +89,7 @@ impl Family {
         Self::open("ethtool")
     }
 
-    /// Has every segment pass the device `name` by itself.
+    /// Disables the offloads of the device `name`, so that each segment passes it separately.
     pub(super) fn segment(&mut self, name: &str) -> io::Result<()> {
         let off = |feature: &&str| nested(ethtool::BIT, &[attribute(ethtool::BIT_NAME, text(feature))]);
         let bits: Vec<DefaultNla> = OFFLOADS.iter().map(off).collect();

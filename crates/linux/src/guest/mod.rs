@@ -1,4 +1,4 @@
-//! The guest: the first process of a kernel in virtual time. It carries one order out, prints its report and
+//! The guest: the first process of a kernel in virtual time. It carries out one order, prints its report and
 //! switches the machine off.
 
 mod application;
@@ -28,21 +28,23 @@ use self::topology::Topology;
 use crate::order::{MARK, Order, Report, Work};
 use crate::stack::Transport;
 
-/// Time before the first SYN in which everything that was set up comes to rest.
+/// Time between the setup and the first SYN, in which the links and hosts come to rest.
 const REST: core::time::Duration = core::time::Duration::from_secs(1);
 
 /// Carries out the order in the file `order`, prints the report and switches the machine off; returns only if
 /// that is not possible.
 ///
 /// # Errors
-/// If this is not a guest's first process.
+/// Fails if this is not a guest's first process, if the report cannot be printed, or if the machine cannot be
+/// switched off.
 pub fn run(order: &Path) -> io::Result<()> {
     if std::process::id() != 1 {
         return Err(io::Error::other(
             "this is for the first process of a guest, which `lab` starts by itself",
         ));
     }
-    // The order lies where the host's `/proc` leads to.
+    // The path of the order leads through the host's `/proc`, so it is read before the guest's own is
+    // mounted.
     let order = read(order);
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>)?;
     let mut report = order
@@ -61,7 +63,7 @@ fn read(path: &Path) -> io::Result<Order> {
     Ok(order)
 }
 
-/// Does the work between the order's hosts, and measures it.
+/// Creates the order's hosts and links, does the work between them, and measures it.
 fn carry_out(order: &Order) -> io::Result<Report> {
     let mut topology = Topology::create(order)?;
     if let Work::Train { seed, packets } = order.work {
@@ -77,7 +79,7 @@ fn carry_out(order: &Order) -> io::Result<Report> {
     let (stop, stopped) = mpsc::channel();
     thread::sleep(REST);
     let [server, client] = [(); 2].map(|()| (order.clone(), told.clone(), Arc::clone(&received)));
-    // Threads begin in the namespace of the one that makes them.
+    // A thread starts in the namespace of the thread that creates it.
     thread::spawn(move || {
         let (order, told, received) = server;
         let _ = told.send((Side::Server, application::serve(&order, &listener, &received)));
@@ -122,7 +124,7 @@ fn carry_out(order: &Order) -> io::Result<Report> {
     Ok(report)
 }
 
-/// Describes how far a run has come by its deadline.
+/// Describes the progress of a run that has reached its deadline.
 fn late(order: &Order, received: &Received) -> String {
     let seconds = order.deadline().as_secs_f64();
     let there = received.load(Ordering::Relaxed);
@@ -152,7 +154,7 @@ impl Side {
     }
 }
 
-/// Both ends, as far as they are done.
+/// Both ends; `None` until an end has done its work.
 #[derive(Default)]
 struct Both {
     client: Option<Ended>,
@@ -171,7 +173,7 @@ impl Both {
         self.client.is_some() && self.server.is_some()
     }
 
-    /// Returns the times that were measured.
+    /// Returns a report with the times that both ends measured, relative to `begin`.
     fn report(&self, begin: Instant) -> Report {
         let since = |at: Instant| at.saturating_duration_since(begin).as_nanos() as u64;
         let times = [&self.client, &self.server].map(|end| end.as_ref().map(|end| &end.times));

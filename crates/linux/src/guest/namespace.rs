@@ -1,4 +1,4 @@
-//! Network namespaces: each is a host or a router of its own.
+//! Network namespaces. Each serves as a host or a router.
 
 use std::fs::{self, File};
 use std::io;
@@ -41,8 +41,8 @@ pub(super) struct End<'a> {
 }
 
 impl Namespace {
-    /// Creates a namespace, which this thread is in from then on. Its loopback interface is up; nothing sends
-    /// IPv6 packets by itself.
+    /// Creates a namespace and moves this thread into it. Its loopback interface is up, and IPv6 is disabled,
+    /// so that the kernel sends no packets of its own.
     pub(super) fn create() -> io::Result<Self> {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let file = File::open("/proc/thread-self/ns/net")?;
@@ -54,7 +54,7 @@ impl Namespace {
         Ok(Self { file, route })
     }
 
-    /// Has this thread be in the namespace.
+    /// Moves this thread into the namespace.
     pub(super) fn enter(&self) -> io::Result<()> {
         setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(io::Error::from)
     }
@@ -75,7 +75,8 @@ impl Namespace {
         self.add_address(LOOPBACK, address, 32)
     }
 
-    /// Adds a route to `destination` through the device `index`; of several, the lowest `priority` counts.
+    /// Adds a route to `destination` through the device `index`. Of several routes, the one with the lowest
+    /// `priority` applies.
     pub(super) fn add_route(
         &mut self,
         (destination, prefix): (Ipv4Addr, u8),
@@ -136,13 +137,13 @@ pub(super) fn connect(one: End<'_>, other: End<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a setting of the network of this thread's namespace.
+/// Writes a network setting of this thread's namespace.
 pub(super) fn set(name: &str, value: &str) -> io::Result<()> {
     let path = format!("/proc/sys/net/{name}");
     fs::write(&path, value).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
-/// Accepts that a setting does not exist.
+/// Returns success for the error of a setting that does not exist.
 fn absent(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
@@ -150,7 +151,8 @@ fn absent(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// Returns the hardware address of the device with this address: locally administered, never asked for.
+/// Returns the hardware address of the device with this IP address. It is locally administered, and no host
+/// needs ARP to find it.
 fn hardware(address: Ipv4Addr) -> Vec<u8> {
     [&[2, 0][..], &address.octets()].concat()
 }

@@ -1,4 +1,4 @@
-//! Questions to the kernel over netlink, one after the other, each answered before the next.
+//! Requests to the kernel over netlink. Each is answered before the next is sent.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use netlink_packet_core::{
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr};
 
-/// Messages that an answer may have.
+/// Maximum number of messages of an answer.
 const MAX_ANSWER: usize = 10_000;
 
 /// A socket of one netlink protocol, in the network namespace of the thread that opened it.
@@ -18,7 +18,7 @@ pub(super) struct Netlink {
     sequence: u32,
 }
 
-/// A message of any protocol: its type and what follows the header.
+/// Message of any netlink protocol: its type, and the bytes after the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) kind: u16,
@@ -64,17 +64,17 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Changes something, with `flags` besides those of every request.
+    /// Sends a request for a change, with `flags` in addition to those of every request.
     pub(super) fn change(&mut self, message: impl Into<Message>, flags: u16) -> io::Result<()> {
         self.ask(message.into(), NLM_F_ACK | flags).map(drop)
     }
 
-    /// Returns all that there is of something.
+    /// Returns the list of all objects that `message` requests.
     pub(super) fn dump(&mut self, message: impl Into<Message>) -> io::Result<Vec<Message>> {
         self.ask(message.into(), NLM_F_DUMP)
     }
 
-    /// Asks, and returns what is said before the final acknowledgment or the end of the list.
+    /// Sends a request. Returns the messages before the final acknowledgment or the end of the list.
     pub(super) fn ask(&mut self, message: Message, flags: u16) -> io::Result<Vec<Message>> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
@@ -110,19 +110,19 @@ pub(super) fn attribute(kind: u16, value: impl Into<Vec<u8>>) -> DefaultNla {
     DefaultNla::new(kind, value.into())
 }
 
-/// Returns an attribute that holds others.
+/// Returns an attribute that contains other attributes.
 pub(super) fn nested(kind: u16, inner: &[DefaultNla]) -> DefaultNla {
     DefaultNla::new(kind | NLA_F_NESTED, bytes(inner))
 }
 
-/// Returns attributes as they are in a message.
+/// Returns attributes in the form in which a message contains them.
 pub(super) fn bytes(attributes: &[DefaultNla]) -> Vec<u8> {
     let mut bytes = vec![0; attributes.buffer_len()];
     attributes.emit(&mut bytes);
     bytes
 }
 
-/// Returns a text as the kernel has it in attributes.
+/// Returns a text with the terminating zero that the kernel expects in attributes.
 pub(super) fn text(text: &str) -> Vec<u8> {
     [text.as_bytes(), &[0]].concat()
 }

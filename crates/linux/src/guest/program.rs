@@ -1,4 +1,4 @@
-//! The library itself in the guest: server and client of the program's `perf` command, over the kernel's UDP.
+//! This library in the guest: server and client of the program's `perf` command, over the kernel's UDP.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,8 +12,8 @@ use crate::order::{Order, Report, Work};
 /// Maximum number of bytes of an error that is quoted.
 const MAX_QUOTE: u64 = 300;
 
-/// Downloads the order's bytes and reports the time from the client's start to the last byte. A processor of virtual time
-/// is infinitely fast, so that the start of the programs takes none.
+/// Downloads the order's bytes and reports the time from the client's start to the last byte. In virtual time
+/// the processor is infinitely fast, so that the start of the programs takes no time.
 pub(super) fn run(order: &Order, topology: &mut Topology) -> io::Result<Report> {
     let Work::Download { bytes } = order.work else {
         return Err(io::Error::other("the library can only download in the guest"));
@@ -45,7 +45,7 @@ pub(super) fn run(order: &Order, topology: &mut Topology) -> io::Result<Report> 
     Ok(Report { last_byte_ns: Some(last), ..Report::default() })
 }
 
-/// Returns the program with a command of `perf`.
+/// Returns this program with its command `perf` and the subcommand `command`.
 fn perf(command: &str) -> io::Result<Command> {
     let mut program = Command::new(std::env::current_exe()?);
     program.args(["perf", command]).env_clear().env("HOME", "/tmp");
@@ -63,12 +63,12 @@ fn complaint(program: &mut Child) -> io::Result<String> {
     Ok(text.lines().last().unwrap_or("perf gave no result").to_owned())
 }
 
-/// A child process that is killed when this is dropped.
+/// Child process that is killed when this value is dropped.
 struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Errors do not matter: the process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

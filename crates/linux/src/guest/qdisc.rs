@@ -1,8 +1,8 @@
-//! One direction of a link as queueing disciplines of one device: netem three times, one in the other.
+//! One direction of a link as queueing disciplines of one device: three nested netem disciplines.
 //!
-//! The outermost delays, the one in it is the transmitter with its drop-tail queue, the innermost loses what
-//! has been transmitted. A constant delay before or behind the transmitter gives the same arrivals; in front,
-//! its packets do not count for the queue.
+//! The outermost one delays packets, the middle one is the transmitter with its drop-tail queue, and the
+//! innermost one loses packets after their transmission. A constant delay gives the same arrivals before and
+//! after the transmitter. The delay is before it, so that delayed packets do not count towards the queue.
 
 use std::io;
 
@@ -21,9 +21,9 @@ const PRNG_SEED: u16 = 14;
 const TCA_OPTIONS: u16 = 2;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_QUEUE: u16 = 3;
-/// Bytes of an Ethernet header, which our links do not charge.
+/// Number of bytes of an Ethernet header, which do not count on the lab's links.
 const ETHERNET: i32 = 14;
-/// Packets that a discipline holds which is to lose none.
+/// Limit in packets of a discipline that must not drop any.
 const ENDLESS: u32 = 1_000_000;
 
 /// Handles of the three disciplines.
@@ -42,7 +42,8 @@ pub(super) fn create(netlink: &mut Netlink, index: i32, way: &Way, seed: u64) ->
     Ok(())
 }
 
-/// Changes them to `now`; what waits already stays as it is. `seed` is that of the losses from now on.
+/// Changes the disciplines from `before` to `now`. Packets that already wait are not affected. `seed` is the
+/// seed of the losses from now on.
 pub(super) fn change(
     netlink: &mut Netlink,
     index: i32,
@@ -58,7 +59,7 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Returns how many packets did not fit into the queue of the device.
+/// Returns the number of packets that did not fit into the queue of the device.
 pub(super) fn overflows(netlink: &mut Netlink, index: i32) -> io::Result<u64> {
     let asked = TcMessage::with_index(index);
     let answers = netlink.dump(RouteNetlinkMessage::GetQueueDiscipline(asked))?;
@@ -87,7 +88,7 @@ pub(super) fn overflows(netlink: &mut Netlink, index: i32) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Returns the place of the discipline that is in another one.
+/// Returns the handle under which the discipline within `parent` is attached.
 const fn child(parent: TcHandle) -> TcHandle {
     TcHandle { major: parent.major, minor: 1 }
 }
@@ -104,7 +105,7 @@ fn options(way: &Way, now: &Properties, seed: u64) -> [(TcHandle, Vec<u8>); 3] {
     let delay = i64::try_from(now.delay_ns).unwrap_or(i64::MAX);
     [
         (DELAY, netem(ENDLESS, 0.0, &[attribute(LATENCY64, delay.to_ne_bytes())])),
-        // Of the packets in it, one is in transmission.
+        // The limit includes the packet in transmission.
         (RATE_LIMIT, netem(way.queue_packets.saturating_add(1), 0.0, &transmitter)),
         (LOSS, netem(ENDLESS, now.loss, &[attribute(PRNG_SEED, seed.to_ne_bytes())])),
     ]

@@ -1,4 +1,4 @@
-//! A connection with or without TLS. Everything random follows from the order's seed.
+//! A connection with or without TLS. All randomness follows from the order's seed.
 
 use core::time::Duration;
 use std::io::{self, Read, Write};
@@ -28,7 +28,7 @@ pub(super) enum Stream {
     Server(Box<StreamOwned<ServerConnection, TcpStream>>),
 }
 
-/// Begins the client's end, and completes the handshake.
+/// Creates the client's end, and completes the handshake.
 pub(super) fn client(order: &Order, connection: TcpStream) -> io::Result<Stream> {
     let Some(version) = order.stack.tls else { return Ok(Stream::Plain(connection)) };
     seed_thread(order.seed);
@@ -45,7 +45,7 @@ pub(super) fn client(order: &Order, connection: TcpStream) -> io::Result<Stream>
     Ok(Stream::Client(Box::new(stream)))
 }
 
-/// Begins the server's end; the handshake goes on with the first read.
+/// Creates the server's end. The handshake takes place in the first read.
 pub(super) fn server(order: &Order, connection: TcpStream) -> io::Result<Stream> {
     let Some(version) = order.stack.tls else { return Ok(Stream::Plain(connection)) };
     seed_thread(order.seed ^ 1 << 63);
@@ -63,7 +63,7 @@ fn identity() -> io::Result<Identity> {
     Identity::new(CERTIFICATE, &[NAME]).map_err(io::Error::other)
 }
 
-/// Returns what both ends speak: one version with one suite.
+/// Returns the cryptography and the only TLS version of both ends. TLS 1.2 has a single cipher suite.
 fn suite(version: Tls) -> (Arc<CryptoProvider>, &'static SupportedProtocolVersion) {
     let provider = deterministic_provider();
     match version {
@@ -77,7 +77,7 @@ fn suite(version: Tls) -> (Arc<CryptoProvider>, &'static SupportedProtocolVersio
 }
 
 impl Stream {
-    /// Sets for how long a read waits.
+    /// Sets the maximum time for which a read waits; `None` for no maximum.
     pub(super) fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
         let connection = match self {
             Self::Plain(connection) => connection,

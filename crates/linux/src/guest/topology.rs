@@ -5,7 +5,7 @@
 //!                     │ its devices hold the queueing disciplines of both directions
 //! ```
 //!
-//! The bottleneck is not on a sending host, where TCP would see its own packets wait.
+//! The bottleneck is on the router, because TCP on a sending host would see its own packets wait.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -19,7 +19,7 @@ use crate::order::{MAX_PATHS, Order, Properties, Way};
 use crate::stack::{Buffers, Stack};
 use crate::train::SplitMix;
 
-/// Address of the server, which every path leads to.
+/// Address of the server, to which every path leads.
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 /// Port of the server.
 pub(super) const PORT: u16 = 443;
@@ -57,7 +57,7 @@ fn device(path: usize) -> u32 {
 }
 
 impl Topology {
-    /// Sets everything up.
+    /// Creates the hosts, the routers and the links of `order`.
     pub(super) fn create(order: &Order) -> io::Result<Self> {
         let mut server = Namespace::create()?;
         server.own(SERVER)?;
@@ -83,7 +83,7 @@ impl Topology {
         Ok(Self { server, client, routers })
     }
 
-    /// Carries out the changes of the links until `end` says something or its sender is gone.
+    /// Carries out the changes of the links until `end` receives a message or its sender is dropped.
     pub(super) fn vary(&mut self, order: &Order, begin: Instant, end: &Receiver<()>) -> io::Result<()> {
         let mut changes = Vec::new();
         for path in 0..order.paths.len() {
@@ -109,7 +109,8 @@ impl Topology {
         Ok(())
     }
 
-    /// Returns how many packets did not fit into the queue of each path, towards the client or the server.
+    /// Returns the number of packets that did not fit into the queue of each path, towards the client or the
+    /// server.
     pub(super) fn overflows(&mut self, to_client: bool) -> io::Result<Vec<u64>> {
         let index = if to_client { TO_CLIENT } else { TO_SERVER };
         self.routers.iter_mut().map(|router| qdisc::overflows(&mut router.route, index as i32)).collect()
@@ -142,7 +143,8 @@ fn join(path: usize, [server, client]: [&mut Namespace; 2], router: &mut Namespa
     )?;
     server.add_route((address(path, 2, 0), 24), near_server, index, 0)?;
     router.add_route((SERVER, 32), at_server, TO_SERVER, 0)?;
-    // The first path comes first; the others are for sockets that are bound to their device.
+    // The first path's route is preferred. The other routes are used by sockets that are bound to their
+    // devices.
     client.add_route((SERVER, 32), near_client, index, path as u32 + 1)
 }
 

@@ -11,10 +11,10 @@ use super::topology::{CLIENT_PORT, PORT, SERVER, Topology, client_address};
 use crate::order::{Order, Report};
 use crate::train::train;
 
-/// Time after the last datagram for which others are waited for.
+/// Time after the last datagram for which the receiver waits for further ones.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sends the train over the first path, and notes when each datagram left and arrived.
+/// Sends the train over the first path, and records the times at which each datagram left and arrived.
 pub(super) fn run(order: &Order, topology: &mut Topology, seed: u64, packets: u32) -> io::Result<Report> {
     let cars = train(seed, packets, order.paths[0].down.first.rate_bps);
     topology.client.enter()?;

@@ -14,12 +14,13 @@ use anabranch_linux::host::{Host, MAX_WALL};
 use anabranch_linux::train::{Car, HEADERS, train};
 use anabranch_linux::{Link, Order, Properties, Report, Way, Work};
 
-/// Reading the guest's clock and its system calls take virtual time: so much at most for one datagram.
+/// Maximum virtual time that reading the guest's clock and its system calls take for one datagram.
 const CLOCK: Duration = Duration::from_micros(25);
 
-/// A datagram that comes to a full queue within this of the moment in which a place becomes free.
+/// Maximum time in nanoseconds between the arrival of a datagram at a full queue and the moment at which a
+/// place becomes free, for the two to count as simultaneous.
 const TIE_NS: u64 = 5_000;
-/// Datagrams of a train.
+/// Number of datagrams of a train.
 const PACKETS: u32 = 1000;
 
 type Check = (&'static str, fn(&Host));
@@ -79,10 +80,10 @@ fn succeeded(host: &Host, order: &Order) -> Report {
     report
 }
 
-/// The same train over the guest's link and over the lab's: the same datagrams are lost, and the others
-/// arrive at the same time but for the guest's clock. Where a datagram comes to the queue in the moment in
-/// which a place becomes free, the clock decides: in the lab it then has the guest's fate if it is sent a
-/// little earlier or later.
+/// Checks that the same train loses the same datagrams on the guest's link and on the lab's, and that the
+/// other datagrams arrive at the same time, up to [`CLOCK`]. If a datagram reaches a full queue at the moment
+/// at which a place becomes free, the guest's clock decides on its loss. Such a datagram must have the same
+/// result in the lab if it is sent [`TIE_NS`] earlier or later.
 fn links_are_those_of_the_lab_packet_by_packet(host: &Host) {
     let (mut packets, mut dropped, mut ties, mut worst) = (0, 0, 0, Duration::ZERO);
     for (seed, rate_bps, delay_ns, queue) in [
@@ -139,7 +140,7 @@ fn links_are_those_of_the_lab_packet_by_packet(host: &Host) {
     println!("{packets} datagrams, {dropped} dropped by both, {ties} ties, arrivals at most {worst:?} apart");
 }
 
-/// Sends a train over the lab's link; returns when each datagram arrived.
+/// Sends a train over the lab's link. Returns the time at which each datagram arrived; `None` for lost ones.
 fn in_the_lab(design: &PathDesign, cars: &[Car], sends: &[u64]) -> Vec<Option<u64>> {
     let mut network = Network::new(Seed(1));
     let hosts = [network.add_host(), network.add_host()];
@@ -166,7 +167,7 @@ fn equal_orders_give_equal_reports(host: &Host) {
     let download = Work::Download { bytes: 2_000_000 };
     let orders = [order("mptcp", &ways, download), order("tcp-bbr-tls13", &ways[..1], download)];
     let first: Vec<Report> = orders.iter().map(|order| succeeded(host, order)).collect();
-    // In the other order, and two beside each other.
+    // The orders run again in reverse order, and concurrently.
     let second: Vec<Report> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             orders.iter().rev().map(|order| scope.spawn(|| succeeded(host, order))).collect();

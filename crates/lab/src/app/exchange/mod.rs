@@ -1,7 +1,7 @@
 //! Exchange that uses all features of streams and datagrams, and checks every byte.
 //!
-//! Each stream of the client begins with a [`Request`]. It announces the following data to the server and
-//! states the server's actions. Everything that no request announces is recorded as a fault.
+//! Each stream of the client begins with a [`Request`]. It announces the data that follows and states the
+//! actions of the server. Data that no request announces is recorded as a fault.
 
 mod client;
 mod plan;

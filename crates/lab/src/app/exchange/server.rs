@@ -29,7 +29,7 @@ pub struct ExchangeServer {
 struct Connected {
     streams: BTreeMap<StreamId, ServerStream>,
     pushes: BTreeMap<StreamId, Sender>,
-    /// Requests whose push waits for the client's stream limit.
+    /// Requests whose push waits until the client's stream limit allows another stream.
     waiting: Vec<Request>,
 }
 
@@ -91,7 +91,8 @@ impl ExchangeServer {
             if datagram_index(0, &message).is_none() {
                 self.faults.push(format!("datagram of {} bytes is damaged", message.len()));
             }
-            // If the queue is full or the path is too small, the datagram is lost, as datagrams may be.
+            // Errors do not matter: a message that does not fit into the queue or the path is lost, as
+            // DATAGRAM frames may be.
             let _ = connection.datagrams().send(message);
         }
     }
@@ -127,8 +128,8 @@ impl Application for ExchangeServer {
 fn is_expected(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::PeerApplication { code, .. } => *code == code::DONE,
-        // A client that closes before the server has its Finished hides the application's code (RFC 9000
-        // §10.2.3).
+        // A client that closes before the server has received the client's Finished must not reveal the
+        // application's code (RFC 9000 §10.2.3).
         ConnectionError::PeerTransport(error) => error.code == TransportErrorCode::APPLICATION_ERROR,
         // If the client's CONNECTION_CLOSE is lost, the server is reset or times out. A server connection for
         // a duplicated Initial times out, too.
@@ -226,7 +227,8 @@ impl ServerStream {
                     _ => Ok(()),
                 }
             })?;
-            // The stop offset is known only from the request; reading may already have passed it.
+            // The offset at which to stop is known only from the request. More bytes may already have been
+            // read.
             let stop = self.request.and_then(|request| request.server_stop);
             if self.receiver.end.is_some() || self.receiver.stop.is_some() || stop.is_none() {
                 return Ok(());

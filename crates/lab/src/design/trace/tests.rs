@@ -1,6 +1,6 @@
 use super::*;
 
-/// The trace has three packets in ten milliseconds, two of them at the same time.
+/// The trace has four packets in ten milliseconds, two of them at the same time.
 #[test]
 fn a_trace_of_mahimahi_says_when_packets_leave() {
     let trace = RateTrace::parse("t", "2\n5\n5\n10\n").unwrap();

@@ -14,7 +14,7 @@ fn fault(script: &str) -> String {
     shell(script, Duration::from_secs(20)).err().unwrap()
 }
 
-/// A welcome of the guest `x` as the shell's `printf` takes it.
+/// Message of the guest `x` with its [`Welcome`], in the syntax of the shell's `printf`.
 const WELCOME: &str = r"\006\000\000\000\002\001\000\001\000x";
 
 #[test]
@@ -42,7 +42,7 @@ fn a_guest_that_hangs_is_ended_with_everything_that_it_started() {
     let limit = Duration::from_millis(100);
     let hung = "guest `/bin/sh`: gave no answer in time and was ended";
     assert_eq!(shell("sleep 100; true", limit).err().unwrap(), hung);
-    // It answers once, then no more.
+    // The guest sends its welcome, and then no answer to the step.
     let mut process = shell(&format!("printf '{WELCOME}'; sleep 100; true"), limit).unwrap();
     let step = Step { number: 0, now: 0, datagrams: Vec::new() };
     assert_eq!(process.step(&step).err().unwrap(), hung);

@@ -6,7 +6,7 @@ use super::*;
 use crate::experiment::Job;
 use crate::profile::{Settings, Variant};
 
-/// Takes as long as the seed says, and fails where a path is slower than 15 Mbit/s.
+/// Engine that reports the seed as transfer time, and whose runs fail if a path is slower than 15 Mbit/s.
 #[derive(Debug)]
 struct Fake;
 

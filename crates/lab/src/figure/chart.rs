@@ -49,8 +49,8 @@ pub enum Shape {
     Line(Vec<(f64, f64)>),
     /// One dot for each value, connected by a line.
     Dots(Vec<(f64, f64)>),
-    /// Box of the tenth percentile, first quartile, median, third quartile and ninetieth percentile. Those
-    /// that the sample is too small for are `None`.
+    /// Box of the tenth percentile, first quartile, median, third quartile and ninetieth percentile. A value
+    /// is `None` if the sample is too small for it.
     Box([Option<f64>; 5]),
 }
 

@@ -1,5 +1,5 @@
-//! The figures of "Multipath QUIC: Design and Evaluation" (CoNEXT 2017). TCP and Multipath TCP are Linux's own
-//! under TLS 1.2, run by the kernel of `anabranch lab linux`.
+//! The figures of "Multipath QUIC: Design and Evaluation" (CoNEXT 2017). TCP and Multipath TCP are those of
+//! Linux with TLS 1.2, run by `anabranch lab linux`.
 
 use super::{Figure, Form, RatioSeries, Series, dashed, solid};
 use crate::record::Row;
@@ -49,7 +49,7 @@ const AGAINST_TCP: &[RatioSeries] = &[
     RatioSeries { label: "Multipath TCP / Multipath QUIC", over: [MPTCP, "mpquic"], style: dashed(1) },
 ];
 
-/// Multipath TCP as the paper has it.
+/// Variant of Multipath TCP with TLS 1.2, as in the paper.
 const MPTCP: &str = "linux-mptcp-tls12";
 
 const BOTH: &[Series] = &[

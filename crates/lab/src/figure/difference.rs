@@ -1,4 +1,5 @@
-//! A picture of differences: the distribution of the ratios of paired transfer times, a curve for each variant.
+//! Chart of the differences between two sets of results: the distribution of the ratios of paired transfer
+//! times, with a curve for each variant.
 
 use super::Style;
 use super::chart::{Axis, Chart, Mark, distribution, widened};

@@ -11,7 +11,7 @@ const MAX_CURVES: usize = super::svg::PALETTE.len() * super::svg::DASHES.len();
 /// Ratio of the largest to the smallest value above which the axis is logarithmic.
 const WIDE: f64 = 50.0;
 
-/// Metric of which each row has any number of values.
+/// Metric, of which a row may have any number of values.
 struct Metric {
     /// Name of the metric in file names, after the experiment's name.
     id: &'static str,
@@ -65,7 +65,7 @@ const METRICS: &[Metric] = &[
     },
 ];
 
-/// Figure of [`stack`]s in place of variants.
+/// Metric of the figure that shows [`stack`]s instead of variants.
 const BOUND: Metric = Metric {
     id: "stacks",
     title: "transfer time over the fluid bound",
@@ -77,7 +77,8 @@ fn over_bound(row: &Row) -> Vec<f64> {
     row.transfer_time_s.zip(row.bound_s).map(|(time, bound)| time / bound).into_iter().collect()
 }
 
-/// Returns the chart of stacks if `rows` compare any with others that use one path alone.
+/// Returns the chart of stacks, each with its fastest runs. There is one only if `rows` have 2 to
+/// [`MAX_CURVES`] stacks, all with fluid bounds, and some variant uses one path alone.
 fn stacks(experiment: &str, rows: &[Row]) -> Option<(String, Chart)> {
     let mut curves: Vec<(String, Vec<f64>)> = Vec::new();
     for ((name, _, _), row) in stack::best(rows) {
@@ -129,7 +130,7 @@ fn chart(experiment: &str, metric: &Metric, curves: &[(String, Vec<f64>)]) -> Ch
     let log = ends.0 > 0.0 && ends.1 / ends.0 > WIDE;
     let range = widened(ends, log);
     let title = format!("{experiment}: {}", metric.title);
-    // For single values a line for each one shows the same as a distribution.
+    // If no curve has more than one value, each value is drawn as a line instead of a distribution.
     let single = curves.iter().all(|(_, values)| values.len() < 2);
     let mark = |(place, (label, values)): (usize, &(String, Vec<f64>))| {
         let (n, shape) = if single { quartiles(values) } else { distribution(values, log) };

@@ -1,4 +1,4 @@
-//! SVG figures as PDF, for papers. Text remains text.
+//! Conversion of SVG figures to PDF, for papers. Text remains text.
 
 use resvg::usvg::Tree;
 use svg2pdf::{ConversionOptions, PageOptions};

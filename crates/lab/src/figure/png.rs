@@ -1,4 +1,4 @@
-//! SVG figures as pixels.
+//! Conversion of SVG figures to PNG.
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::Tree;

@@ -1,4 +1,4 @@
-//! A picture of the regret of schedulers: its distribution over all cases, a curve for each scheduler.
+//! Chart of the regret of schedulers: its distribution over all cases, with a curve for each scheduler.
 
 use super::Style;
 use super::chart::{Axis, Chart, Mark, distribution, widened};

@@ -15,9 +15,10 @@ const MAX_DEPTH: usize = 3;
 const MAX_LOOKED_AT: usize = 2000;
 
 /// Returns the directories below `roots` that have runs of this experiment (its points, variants, workload and deadline),
-/// made by this version of the program.
+/// made by this version of the program and of its engines.
 pub fn find(roots: &[PathBuf], experiment: &Experiment, run: &RunOptions) -> Vec<PathBuf> {
-    let header = Header::of(experiment, run);
+    let all: Vec<usize> = (0..experiment.variants.len()).collect();
+    let header = Header::of(experiment, run, &all);
     let mut found = Vec::new();
     let mut left: Vec<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 0)).collect();
     let mut seen = BTreeSet::new();

@@ -3,6 +3,7 @@
 //! program that added runs.
 
 use core::fmt::Debug;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, BufRead, BufReader, Write};
@@ -39,13 +40,18 @@ pub(super) struct Header {
     version: Version,
 }
 
-/// Version of the program. Runs of different versions are combined only on explicit request.
+/// Version of the program and of the engines outside it. Runs of different versions are combined only on explicit
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Version {
     commit: String,
     /// Hash of the sources; old journals have none.
     #[serde(default)]
     sources: String,
+    /// Version of each engine whose stacks are among the requested variants. A journal without such variants does not
+    /// name any engine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    engines: BTreeMap<String, String>,
 }
 
 /// Line that states another version that added runs.
@@ -95,14 +101,26 @@ pub(super) struct Journal {
 }
 
 impl Header {
-    pub(super) fn of(experiment: &Experiment, options: &RunOptions) -> Self {
+    /// Returns the header for runs of the variants with the indices `variants`.
+    pub(super) fn of(experiment: &Experiment, options: &RunOptions, variants: &[usize]) -> Self {
         Self {
             experiment: experiment.name.clone(),
             workload: experiment.workload.to_string(),
             deadline_ms: experiment.deadline.as_millis() as u64,
             points: fingerprint(&experiment.points),
             variants: fingerprint(&experiment.variants),
-            version: Version { commit: options.commit.clone(), sources: options.sources.clone() },
+            version: Version {
+                commit: options.commit.clone(),
+                sources: options.sources.clone(),
+                engines: engines(experiment, options, variants),
+            },
+        }
+    }
+
+    /// Adds the engines of `version` that the header does not name yet.
+    pub(super) fn name_engines(&mut self, version: &Version) {
+        for (name, version) in &version.engines {
+            self.version.engines.entry(name.clone()).or_insert_with(|| version.clone());
         }
     }
 
@@ -122,16 +140,29 @@ impl Header {
     }
 }
 
+/// Returns the versions of the engines that run these variants, as far as they are ready.
+fn engines(experiment: &Experiment, options: &RunOptions, variants: &[usize]) -> BTreeMap<String, String> {
+    let externals = variants.iter().filter_map(|index| experiment.variants.get(*index)?.external());
+    let ready = externals.filter_map(|external| options.engine(&external.engine));
+    ready.map(|engine| (engine.name().to_owned(), engine.version().to_owned())).collect()
+}
+
 impl Version {
-    /// Describes for a human reader how the version differs from `wanted`; `None` if it does not.
+    /// Describes for a human reader how the version differs from `wanted`; `None` if it does not. An engine that
+    /// only one of both names makes no difference: the other one has no runs of it.
     fn difference(&self, wanted: &Self) -> Option<String> {
         let (what, found, wanted) = if self.commit != wanted.commit {
             ("commit", &self.commit, &wanted.commit)
-        } else {
+        } else if self.sources != wanted.sources {
             ("sources with hash", &self.sources, &wanted.sources)
+        } else {
+            let mut both =
+                self.engines.iter().filter_map(|(name, found)| Some((found, wanted.engines.get(name)?)));
+            let (found, wanted) = both.find(|(found, wanted)| found != wanted)?;
+            ("engine version", found, wanted)
         };
         let found_or_none = if found.is_empty() { "unknown" } else { found };
-        (found != wanted).then(|| format!("{what} {found_or_none} instead of {wanted}"))
+        Some(format!("{what} {found_or_none} instead of {wanted}"))
     }
 }
 
@@ -268,11 +299,15 @@ impl Found {
                 differences: self.header.differences(wanted),
             });
         }
-        let other = self.versions().find_map(|version| version.difference(&wanted.version));
-        match other.filter(|_| !force) {
-            Some(differences) => Err(SweepError::OtherVersion { dir: dir.to_owned(), differences }),
-            None => Ok(()),
+        // Engines that `wanted` does not name must be of the same version among each other.
+        let mut known = wanted.clone();
+        for version in self.versions().filter(|_| !force) {
+            if let Some(differences) = version.difference(&known.version) {
+                return Err(SweepError::OtherVersion { dir: dir.to_owned(), differences });
+            }
+            known.name_engines(version);
         }
+        Ok(())
     }
 }
 

@@ -61,6 +61,11 @@ impl Manifest {
         })
     }
 
+    /// Returns the indices of the requested variants, in ascending order.
+    pub(super) fn variants(&self) -> &[usize] {
+        &self.variants
+    }
+
     /// Returns the runs of the shard, in their order.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job> {
         // The number of shards is never 0 in a sweep, but a journal may contain any number.

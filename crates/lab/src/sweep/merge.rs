@@ -30,12 +30,13 @@ pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool, force: bool) -> Result
     let Some((_, first)) = parts.first() else {
         return Ok(Merged { rows: Vec::new(), missing: Missing::default() });
     };
-    for ((_, part), dir) in parts.iter().zip(dirs) {
-        part.must_be_of(&first.header, force, dir)?;
-    }
     let before = if Journal::is_in(out) { Some(Journal::look(out)?.1) } else { None };
-    if let Some(before) = &before {
-        before.must_be_of(&first.header, force, out)?;
+    // Engines that the first directory has no runs of are those of the first directory that has some.
+    let mut header = first.header.clone();
+    let places = parts.iter().map(|(_, part)| part).zip(dirs.iter().map(PathBuf::as_path));
+    for (part, dir) in places.chain(before.as_ref().map(|before| (before, out))) {
+        part.must_be_of(&header, force, dir)?;
+        part.versions().for_each(|version| header.name_engines(version));
     }
     let all = || before.iter().chain(parts.iter().map(|(_, part)| part));
     let missing = missing(all());

@@ -6,6 +6,7 @@
 mod benefit;
 mod elsewhere;
 mod journal;
+mod look;
 mod manifest;
 mod merge;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use self::manifest::Manifest;
 
 pub(crate) use self::benefit::aggregation_benefit;
 pub use self::elsewhere::find;
+pub use self::look::{Present, look};
 pub use self::manifest::Missing;
 pub use self::merge::{Merged, merge};
 
@@ -105,7 +107,7 @@ pub enum SweepError {
         /// Differences between its journal and the requested runs.
         differences: String,
     },
-    /// The directory has results of another version of the program.
+    /// The directory has results of another version of the program or of an engine.
     #[error("{}: has runs of something else: {differences}", dir.display())]
     OtherVersion {
         /// Path of the directory.
@@ -161,7 +163,7 @@ pub fn sweep(
     let asked = Manifest::of(experiment, options)?;
     let jobs: Vec<Job> = asked.jobs().collect();
     let _lock = lock(&options.dir)?;
-    let header = Header::of(experiment, &options.run);
+    let header = Header::of(experiment, &options.run, asked.variants());
     let (journal, found) = Journal::open(&options.dir, &header, options.force)?;
     let mut done = found.done;
     elsewhere::take_over(&options.also, &header, &jobs, &journal, &mut done)?;

@@ -2,9 +2,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::sync::Arc;
 
 use super::*;
+use crate::profile::{Settings, Variant};
 use crate::run::tests::download;
+use crate::run::{Engine, Order};
 use crate::store::{CSV, PARQUET, TIMELINES};
 
 fn options(dir: &Path, threads: usize) -> SweepOptions {
@@ -217,6 +220,96 @@ fn runs_of_other_sources_are_mixed_only_by_force() {
     assert!(matches!(merge(1, false), Err(SweepError::OtherVersion { .. })), "it is mixed already");
 }
 
+/// A stack outside the simulator, whose runs take as many seconds as its version says.
+#[derive(Debug)]
+struct Kernel(&'static str);
+
+impl Engine for Kernel {
+    fn name(&self) -> &'static str {
+        "kernel"
+    }
+
+    fn version(&self) -> &str {
+        self.0
+    }
+
+    fn run(&self, _: &Order<'_>, row: &mut Row) -> Result<(), String> {
+        row.transfer_time_s = self.0.parse().ok();
+        Ok(())
+    }
+}
+
+/// Returns the small download with a variant that an engine runs besides, and the index of that variant.
+fn with_kernel() -> (Experiment, usize) {
+    let mut experiment = download(10_000);
+    let settings = Settings { external: "kernel/tcp".parse().ok(), ..Settings::default() };
+    experiment.variants.push(Variant { name: "tcp".to_owned(), settings });
+    let index = experiment.variants.len() - 1;
+    (experiment, index)
+}
+
+fn on_kernel(dir: &Path, version: &'static str, variant: &str) -> SweepOptions {
+    let mut options = SweepOptions { variants: Some(vec![variant.to_owned()]), ..options(dir, 1) };
+    options.run.engines = vec![Arc::new(Kernel(version))];
+    options
+}
+
+/// A rebuilt kernel does not continue the results of another one, and its results are not mixed with them.
+#[test]
+fn runs_of_another_version_of_an_engine_are_refused() {
+    let (experiment, _) = with_kernel();
+    let root = tempfile::tempdir().unwrap();
+    let dir = |name: &str| root.path().join(name);
+    let refused = |options: &SweepOptions| match sweep(&experiment, options, &()) {
+        Err(SweepError::OtherVersion { differences, .. }) => differences,
+        other => panic!("{other:?}"),
+    };
+    let times = |rows: &[Row]| rows.iter().map(|row| row.transfer_time_s.unwrap()).collect::<Vec<_>>();
+    let rows = sweep(&experiment, &on_kernel(&dir("one"), "1", "tcp"), &()).unwrap();
+    assert_eq!(times(&rows), [1.0, 1.0]);
+    assert_eq!(refused(&on_kernel(&dir("one"), "2", "tcp")), "engine version 1 instead of 2");
+    // Variants of our own do not depend on the kernel.
+    assert_eq!(sweep(&experiment, &on_kernel(&dir("one"), "2", "path-0"), &()).unwrap().len(), 4);
+    assert_eq!(refused(&on_kernel(&dir("one"), "2", "tcp")), "engine version 1 instead of 2");
+
+    // The kernel is built after the first runs; its runs then name it.
+    sweep(&experiment, &on_kernel(&dir("two"), "2", "path-0"), &()).unwrap();
+    assert_eq!(sweep(&experiment, &on_kernel(&dir("two"), "2", "tcp"), &()).unwrap().len(), 4);
+    assert_eq!(refused(&on_kernel(&dir("two"), "1", "tcp")), "engine version 2 instead of 1");
+
+    // Runs are taken over from the directory of the same kernel alone.
+    let (third, runs) = (on_kernel(&dir("three"), "2", "tcp"), StopAfter::new(1));
+    let found = find(&[root.path().to_owned()], &experiment, &third.run);
+    assert_eq!(found, [dir("two")]);
+    let also = vec![dir("one"), dir("two")];
+    let copied = sweep(&experiment, &SweepOptions { also, ..third }, &runs).unwrap();
+    assert_eq!((times(&copied), runs.done.into_inner()), (vec![2.0, 2.0], 0));
+
+    let merge = |from: [&str; 3], force| merge(&from.map(dir), &dir("out"), false, force);
+    sweep(&experiment, &on_kernel(&dir("ours"), "2", "path-1"), &()).unwrap();
+    assert!(matches!(merge(["ours", "one", "two"], false), Err(SweepError::OtherVersion { .. })));
+    assert!(!dir("out").exists(), "nothing is written");
+    assert_eq!(merge(["ours", "two", "three"], false).unwrap().rows.len(), 6);
+
+    let mut forced = on_kernel(&dir("one"), "2", "tcp");
+    (forced.force, forced.points) = (true, Some(vec![4]));
+    sweep(&experiment, &forced, &()).unwrap();
+    assert_eq!(refused(&on_kernel(&dir("one"), "2", "path-0")), "engine version 2 instead of 1");
+}
+
+/// Journals without variants of engines are as they were before engines had versions, and such journals are read.
+#[test]
+fn a_journal_names_engines_only_if_it_has_runs_of_them() {
+    let (experiment, tcp) = with_kernel();
+    let dir = tempfile::tempdir().unwrap();
+    let run = on_kernel(dir.path(), "1", "tcp").run;
+    let line = |variants: &[usize]| serde_json::to_string(&Header::of(&experiment, &run, variants)).unwrap();
+    assert!(line(&[0, 1]).ends_with(r#""commit":"c0ffee","sources":""}"#), "{}", line(&[0, 1]));
+    assert!(line(&[0, tcp]).ends_with(r#""sources":"","engines":{"kernel":"1"}}"#), "{}", line(&[0, tcp]));
+    fs::write(dir.path().join(journal::NAME), line(&[0]) + "\n").unwrap();
+    assert_eq!(sweep(&experiment, &on_kernel(dir.path(), "1", "tcp"), &()).unwrap().len(), 2);
+}
+
 #[test]
 fn results_that_are_not_whole_must_be_asked_for() {
     let experiment = download(10_000);
@@ -231,7 +324,7 @@ fn results_that_are_not_whole_must_be_asked_for() {
     sweep(&experiment, &shard(0, 0), &()).unwrap();
     // No run of this shard is done, but the journal states the requested ones.
     fs::write(dir(1).join(journal::NAME), "").unwrap();
-    Journal::open(&dir(1), &Header::of(&experiment, &options(&dir(1), 1).run), false)
+    Journal::open(&dir(1), &Header::of(&experiment, &options(&dir(1), 1).run, &[]), false)
         .unwrap()
         .0
         .ask(&Manifest::of(&experiment, &shard(1, 1)).unwrap())

@@ -23,7 +23,7 @@ use crate::log::PATH;
 
 impl Connection {
     /// Starts a task that opens a path from every interface that `policy` allows, once the handshake is
-    /// confirmed; for clients. The task follows changes of the interfaces and of the addresses that the
+    /// complete; for clients. The task follows changes of the interfaces and of the addresses that the
     /// server announces, until the connection ends or [`PathManager::stop`] is called. It does not keep the
     /// connection open. It does nothing if multipath was not negotiated.
     ///
@@ -57,7 +57,7 @@ impl PathManager {
     }
 
     /// Returns the paths that the manager has to open, with their last known states; none before the
-    /// handshake is confirmed.
+    /// handshake is complete.
     pub fn attempts(&self) -> Vec<PathAttempt> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).attempts.clone()
     }
@@ -74,7 +74,8 @@ async fn run(
     policy: PathPolicy,
     report: Arc<Mutex<Report>>,
 ) {
-    if confirmed(&connection).await.is_err() || !connection.with_state(|state| state.core.is_multipath()) {
+    if can_open_path(&connection).await.is_err() || !connection.with_state(|state| state.core.is_multipath())
+    {
         return;
     }
     // While a manager runs, the routing table moves the last path only if the path's address is gone.
@@ -105,9 +106,11 @@ async fn run(
     }
 }
 
-async fn confirmed(connection: &ConnectionInner) -> Result<(), ConnectionError> {
+/// Waits until a path can be opened. Once the handshake is confirmed, nothing is left to wait for: the peer may have no
+/// connection IDs for paths, or no support for several.
+async fn can_open_path(connection: &ConnectionInner) -> Result<(), ConnectionError> {
     poll_fn(|cx| {
-        connection.with_state(|state| match state.core.is_confirmed() {
+        connection.with_state(|state| match state.core.can_open_path() || state.core.is_confirmed() {
             true => Poll::Ready(Ok(())),
             false => state.wait(cx, |state| &mut state.progress),
         })

@@ -114,7 +114,7 @@ impl Connection {
 
     /// Opens a path from `local` to `remote`, or to the connection's current remote address, and waits until
     /// the server has responded on it; for clients. From then on the path carries data. Also waits until the
-    /// handshake is confirmed, since no path can be opened before. If the endpoint has no socket at the local
+    /// handshake is complete, since no path can be opened before. If the endpoint has no socket at the local
     /// address, one is bound while the path exists.
     ///
     /// If the future is dropped, the path that it has begun to open is not closed.
@@ -142,7 +142,7 @@ impl Connection {
         remote: Option<SocketAddr>,
     ) -> Result<PathId, OpenPathError> {
         let local = local.into();
-        self.confirmed().await?;
+        self.handshake_complete().await?;
         let remote = remote.unwrap_or_else(|| self.remote_address());
         let begun = poll_fn(|cx| {
             // The waker is registered before the attempt, because the connection IDs may arrive while it

@@ -6,7 +6,7 @@ use anabranch_wire::PathId;
 
 use crate::config::Numbering;
 use crate::connection::connection::Connection;
-use crate::path::{AlternativeAddress, AnnounceError, PathError, PathStatus, SocketBlock};
+use crate::path::{AlternativeAddress, AnnounceError, Multipath, PathError, PathStatus, SocketBlock};
 
 impl Connection {
     /// Returns the peer's address on the main path; if no path is left, on the last one.
@@ -17,6 +17,13 @@ impl Connection {
     /// Returns whether both endpoints allow several paths.
     pub fn is_multipath(&self) -> bool {
         self.paths.is_multipath()
+    }
+
+    /// Returns whether [`Self::open_path`] would find the handshake complete, an unused path ID and a connection ID
+    /// that the peer has issued for it.
+    pub fn can_open_path(&self) -> bool {
+        let multipath = self.paths.multipath.as_deref();
+        self.handshake.progress.complete && multipath.is_some_and(Multipath::has_cid_for_path)
     }
 
     /// Returns how packets of several paths are numbered; `None` if only one path can exist.

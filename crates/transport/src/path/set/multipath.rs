@@ -131,6 +131,17 @@ impl Multipath {
         self.unopened.keys().next().copied().filter(|id| *id <= self.remote_max)
     }
 
+    /// Returns whether a path ID is unused and the peer has issued a connection ID for it.
+    pub(crate) fn has_cid_for_path(&self) -> bool {
+        match &self.pool {
+            Some(pool) => pool.next_id().is_some() && pool.has_cid(),
+            None => self
+                .next()
+                .and_then(|id| self.unopened.get(&id))
+                .is_some_and(|unopened| unopened.remote.has_unused()),
+        }
+    }
+
     /// Returns whether the peer's maximum path ID keeps this end from opening a path.
     pub(crate) fn is_blocked(&self) -> bool {
         self.next().is_none() && self.remote_max <= self.local_max

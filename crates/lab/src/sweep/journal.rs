@@ -148,6 +148,12 @@ fn engines(experiment: &Experiment, options: &RunOptions, variants: &[usize]) ->
 }
 
 impl Version {
+    /// Returns whether this is the program of `other`, with all of its engines.
+    fn includes(&self, other: &Self) -> bool {
+        let is_known = |(name, version): (&String, &String)| self.engines.get(name) == Some(version);
+        self.commit == other.commit && self.sources == other.sources && other.engines.iter().all(is_known)
+    }
+
     /// Describes for a human reader how the version differs from `wanted`; `None` if it does not. An engine that
     /// only one of both names makes no difference: the other one has no runs of it.
     fn difference(&self, wanted: &Self) -> Option<String> {
@@ -194,7 +200,7 @@ impl Journal {
         let journal = Self { name, file, end: Mutex::new(found.end) };
         if is_new {
             journal.write(&line(header)?)?;
-        } else if found.versions().all(|version| *version != header.version) {
+        } else if !found.versions().any(|version| version.includes(&header.version)) {
             journal.mix(&header.version)?;
             found.mixed.push(header.version.clone());
         }

@@ -297,6 +297,34 @@ fn runs_of_another_version_of_an_engine_are_refused() {
     assert_eq!(refused(&on_kernel(&dir("one"), "2", "path-0")), "engine version 2 instead of 1");
 }
 
+/// Programs without the engine continue the results of one that has it, and do not become a version of their own.
+#[test]
+fn looking_at_results_and_continuing_them_without_the_engine_adds_no_version() {
+    let (experiment, _) = with_kernel();
+    let dir = tempfile::tempdir().unwrap();
+    let journal = || fs::read_to_string(dir.path().join(journal::NAME)).unwrap();
+    let all = SweepOptions { points: Some(vec![4]), ..on_kernel(dir.path(), "1", "tcp") };
+    let none = look(&experiment, &all).unwrap();
+    assert_eq!((none.rows.len(), none.missing), (0, 1));
+    sweep(&experiment, &all, &()).unwrap();
+    let before = journal();
+
+    let own = SweepOptions { variants: Some(vec!["path-0".to_owned()]), ..options(dir.path(), 1) };
+    let present = look(&experiment, &own).unwrap();
+    assert_eq!((present.rows.len(), present.missing), (1, 2), "a run of the kernel is there");
+    let mut other = own.clone();
+    other.run.commit = "0ther".to_owned();
+    assert_eq!(look(&experiment, &other).unwrap().missing, 2, "versions do not matter");
+    assert_eq!(journal(), before);
+
+    let rows = sweep(&experiment, &own, &()).unwrap();
+    assert!(!journal().contains("{\"version\":"), "{}", journal());
+    let present = look(&experiment, &own).unwrap();
+    assert_eq!((present.rows, present.missing), (rows, 0));
+    let small = download(9_000);
+    assert!(matches!(look(&small, &own), Err(SweepError::Other { .. })), "of another size");
+}
+
 /// Journals without variants of engines are as they were before engines had versions, and such journals are read.
 #[test]
 fn a_journal_names_engines_only_if_it_has_runs_of_them() {

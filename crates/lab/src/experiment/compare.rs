@@ -1,9 +1,9 @@
-//! Other stacks on the same links: this library, noq and Linux's Multipath TCP over several paths, and quinn,
-//! quiche, Linux's TCP and this library on each path alone.
+//! Other stacks on the same links: this library, noq and Linux's Multipath TCP over several paths, the latter two
+//! with CUBIC, their default, and with BBR; and quinn, quiche, Linux's TCP and this library on each path alone.
 //!
 //! Other QUIC stacks are guests (`docs/guest-protocol.md`), built with `peers/build.sh guests`; Linux is the kernel of
-//! `anabranch lab linux build`, with TLS 1.3. Both ends of a run are the same stack with its defaults, but for the
-//! receive windows: they are the library's maximum for all QUIC stacks, and 16 MiB for Linux.
+//! `anabranch lab linux build`, with TLS 1.3. Both ends of a run are the same stack with its defaults, but for what the
+//! variant's name says and the receive windows: they are the library's maximum for all QUIC stacks, and 16 MiB for Linux.
 
 use core::time::Duration;
 
@@ -52,7 +52,8 @@ fn variants(paths: usize) -> Result<(Vec<Variant>, Vec<Variant>), UnknownLayer> 
     let mut usual =
         vec![own("anabranch-multiple", "multiple", &[])?, own("anabranch-single", "single", &[])?];
     usual.push(guest("noq", &["guest-noq"], None));
-    usual.extend(linux(&["mptcp"], 1)?);
+    usual.push(guest("noq-bbr", &["guest-noq", "--congestion", "bbr"], None));
+    usual.extend(linux(&["mptcp", "mptcp-bbr"], 1)?);
     for path in 0..paths {
         usual.push(super::variant::single_path(&["default"], path)?);
     }
@@ -65,9 +66,7 @@ fn variants(paths: usize) -> Result<(Vec<Variant>, Vec<Variant>), UnknownLayer> 
     let mut others = vec![
         own("anabranch-multiple-cubic", "multiple", cubic)?,
         own("anabranch-single-cubic", "single", cubic)?,
-        guest("noq-bbr", &["guest-noq", "--congestion", "bbr"], None),
     ];
-    others.extend(linux(&["mptcp-bbr"], 1)?);
     for stack in ["quinn", "quiche"] {
         let command = [&format!("guest-{stack}"), "--congestion", "bbr"];
         others
@@ -114,7 +113,12 @@ mod tests {
             let experiment = over(name, Source::Drawn(0)).unwrap();
             let paths = experiment.points[0].paths.len();
             assert_eq!(experiment.points.len(), 95);
-            assert_eq!(experiment.usual_variants().len(), 4 + 5 * paths);
+            let usual: Vec<_> =
+                experiment.usual_variants().iter().map(|variant| variant.name.as_str()).collect();
+            assert_eq!(usual.len(), 6 + 5 * paths);
+            for both in ["noq", "noq-bbr", "linux-mptcp-tls13", "linux-mptcp-bbr-tls13"] {
+                assert!(usual.contains(&both), "{both}");
+            }
             let Workload::Download { bytes, until: End::LastByte } = experiment.workload else {
                 panic!("{name}")
             };

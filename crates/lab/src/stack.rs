@@ -4,25 +4,28 @@
 use std::collections::BTreeMap;
 
 use crate::record::Row;
+use crate::stats::Sample;
 
 /// Between the name of a stack and the number of the path that it uses alone.
 const PATH: &str = "-path-";
+/// End of the names of stacks that use one path alone, of whose paths the best counts.
+pub const ALONE: &str = "-best-path";
 
 /// Returns the stack of a variant, and whether the variant uses one path alone. Such a stack has `best-path`
 /// in its name; the library's own is `anabranch-best-path`, whose variants are called `quic-path-N`.
 pub fn of(variant: &str) -> (String, bool) {
     match variant.split_once(PATH) {
-        Some(("quic", _)) => ("anabranch-best-path".to_owned(), true),
-        Some((stack, _)) => (format!("{stack}-best-path"), true),
+        Some(("quic", _)) => (format!("anabranch{ALONE}"), true),
+        Some((stack, _)) => (format!("{stack}{ALONE}"), true),
         None => (variant.to_owned(), false),
     }
 }
 
 /// Returns the fastest run of each stack for each point and repetition, by stacks. Runs that failed do not
 /// count.
-pub fn best(rows: &[Row]) -> BTreeMap<(String, u64, u32), &Row> {
+pub fn best<'a>(rows: impl IntoIterator<Item = &'a Row>) -> BTreeMap<(String, u64, u32), &'a Row> {
     let mut best: BTreeMap<_, &Row> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.failure.is_empty() && row.transfer_time_s.is_some()) {
+    for row in rows.into_iter().filter(|row| row.failure.is_empty() && row.transfer_time_s.is_some()) {
         let slot = best.entry((of(&row.variant).0, row.point, row.repetition)).or_insert(row);
         if row.transfer_time_s < slot.transfer_time_s {
             *slot = row;
@@ -31,43 +34,55 @@ pub fn best(rows: &[Row]) -> BTreeMap<(String, u64, u32), &Row> {
     best
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Times of a stack over the fluid bound of each point of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Name of the stack.
+    pub stack: String,
+    /// Each point with the time of its fastest run over its bound; several values for several repetitions.
+    pub ratios: Vec<(u64, f64)>,
+}
 
-    #[test]
-    fn of_single_paths_the_fastest_counts() {
-        let row = |variant: &str, point, time| Row {
-            variant: variant.to_owned(),
-            point,
-            transfer_time_s: Some(time),
-            ..Row::default()
-        };
-        let failed = Row { failure: "gave up".to_owned(), ..row("quinn-path-0", 1, 0.1) };
-        let rows = [
-            row("quinn-path-0", 0, 5.0),
-            row("quinn-path-1", 0, 4.0),
-            failed,
-            row("quinn-path-1", 1, 6.0),
-            row("noq", 0, 3.0),
-            row("quic-path-1", 0, 8.0),
-        ];
-        let told: Vec<_> = best(&rows)
-            .into_iter()
-            .map(|((stack, point, _), row)| (stack, point, row.transfer_time_s.unwrap()))
-            .collect();
-        let expected = [
-            ("anabranch-best-path", 0, 8.0),
-            ("noq", 0, 3.0),
-            ("quinn-best-path", 0, 4.0),
-            ("quinn-best-path", 1, 6.0),
-        ];
-        assert_eq!(told, expected.map(|(stack, point, time)| (stack.to_owned(), point, time)));
+impl Standing {
+    /// Returns the median over all points.
+    pub fn median(&self) -> Option<f64> {
+        self.ratios.iter().map(|(_, ratio)| *ratio).collect::<Sample>().median()
     }
 
-    #[test]
-    fn linux_variants_are_stacks_of_their_own() {
-        assert_eq!(of("linux-mptcp-cubic"), ("linux-mptcp-cubic".to_owned(), false));
-        assert_eq!(of("linux-tcp-bbr-path-2"), ("linux-tcp-bbr-best-path".to_owned(), true));
+    /// Returns the point with the largest value, and that value.
+    pub fn worst(&self) -> Option<(u64, f64)> {
+        self.ratios.iter().copied().max_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 }
+
+/// Returns the stacks of each experiment in `rows` that have runs at points with a fluid bound, by experiments and stacks.
+pub fn standings(rows: &[Row]) -> Vec<Standing> {
+    let mut experiments: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        experiments.entry(&row.experiment).or_default().push(row);
+    }
+    let mut standings: Vec<Standing> = Vec::new();
+    for (experiment, rows) in experiments {
+        for ((stack, point, _), row) in best(rows) {
+            let Some(ratio) = row.transfer_time_s.zip(row.bound_s).map(|(time, bound)| time / bound) else {
+                continue;
+            };
+            match standings.last_mut() {
+                Some(last) if last.experiment == experiment && last.stack == stack => {
+                    last.ratios.push((point, ratio));
+                }
+                _ => standings.push(Standing {
+                    experiment: experiment.to_owned(),
+                    stack,
+                    ratios: vec![(point, ratio)],
+                }),
+            }
+        }
+    }
+    standings
+}
+
+#[cfg(test)]
+mod tests;

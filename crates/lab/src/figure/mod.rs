@@ -11,6 +11,7 @@ pub mod pdf;
 pub mod png;
 pub mod regret;
 mod scale;
+pub mod stacks;
 pub mod svg;
 mod tree;
 

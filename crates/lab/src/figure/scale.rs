@@ -44,7 +44,7 @@ impl Scale {
 
     /// Returns the tick values. On a logarithmic axis they are powers of ten, supplemented by 2 and 5 or by
     /// all digits if they are few. If even these are too few, the ticks are evenly spaced.
-    fn ticks(&self, most: usize) -> Vec<f64> {
+    pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
         let within = |value: &f64| (self.range.start..=self.range.end).contains(value);
         if self.log {
             let decades = self.range.start.log10().floor() as i32..=self.range.end.log10().ceil() as i32;

@@ -32,11 +32,11 @@ const LEGEND: u32 = 330;
 /// Height of a line of the legend.
 const LINE: i32 = 24;
 
-const INK: RGBColor = RGBColor(40, 40, 40);
-const GRID: RGBColor = RGBColor(225, 225, 225);
+pub(super) const INK: RGBColor = RGBColor(40, 40, 40);
+pub(super) const GRID: RGBColor = RGBColor(225, 225, 225);
 
 /// Error of the drawing library.
-type Fault = Box<dyn std::error::Error + Send + Sync>;
+pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// Draws the chart as an SVG file.
 ///
@@ -56,11 +56,11 @@ pub fn draw(chart: &Chart) -> Result<String, Fault> {
     Ok(file)
 }
 
-fn fault(error: impl core::fmt::Display) -> Fault {
+pub(super) fn fault(error: impl core::fmt::Display) -> Fault {
     error.to_string().into()
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 fn plot(area: &Area<'_>, chart: &Chart) -> Result<(), Fault> {
     let mut builder = ChartBuilder::on(area);

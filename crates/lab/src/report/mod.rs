@@ -67,14 +67,23 @@ fn charts(experiment: &str, rows: &[Row]) -> (Vec<(String, Chart)>, Vec<&'static
 
 /// Writes the files of a figure and returns its SVG.
 fn draw(folder: &Path, id: &str, chart: &Chart) -> Result<String, StoreError> {
+    let fault = |error| StoreError::new(&folder.join(format!("{id}.svg")), error);
+    let picture = svg::draw(chart).map_err(fault)?;
+    write_picture(folder, id, &picture)?;
+    Ok(picture)
+}
+
+/// Writes an SVG file into `folder` as `id.svg`, and beside it the same picture as PNG and PDF.
+///
+/// # Errors
+/// Fails if the picture cannot be converted or a file cannot be written.
+pub fn write_picture(folder: &Path, id: &str, picture: &str) -> Result<(), StoreError> {
     let name = |ending: &str| folder.join(format!("{id}.{ending}"));
     let fault = |error: String| StoreError::new(&name("svg"), error);
-    let picture = svg::draw(chart).map_err(|error| fault(error.to_string()))?;
-    let tree = figure::parse(&picture).map_err(fault)?;
+    let tree = figure::parse(picture).map_err(fault)?;
     save(&name("svg"), picture.as_bytes())?;
     save(&name("png"), &png::render(&tree).map_err(fault)?)?;
-    save(&name("pdf"), &pdf::render(&tree).map_err(fault)?)?;
-    Ok(picture)
+    save(&name("pdf"), &pdf::render(&tree).map_err(fault)?)
 }
 
 fn save(name: &Path, contents: &[u8]) -> Result<(), StoreError> {

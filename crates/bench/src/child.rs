@@ -27,10 +27,19 @@ pub(crate) struct Cost {
 impl Cost {
     /// Returns the cost of this process so far, with all its threads.
     pub(crate) fn so_far() -> Result<Self, Error> {
+        Self::of(libc::RUSAGE_SELF)
+    }
+
+    /// Returns the cost of all child processes that have ended and were waited for, with their own children.
+    pub(crate) fn of_children() -> Result<Self, Error> {
+        Self::of(libc::RUSAGE_CHILDREN)
+    }
+
+    fn of(who: libc::c_int) -> Result<Self, Error> {
         // SAFETY: a `rusage` of zeroes is valid, since it holds only numbers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer leads to a value that lives until the call returns.
-        match unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } {
+        match unsafe { libc::getrusage(who, &raw mut usage) } {
             0 => Ok(Self::from(&usage)),
             _ => Err(std::io::Error::last_os_error().into()),
         }

@@ -72,6 +72,9 @@ enum Benchmark {
     /// Downloads over several paths with our stack and with others, in virtual time, compared with each point's
     /// fluid bound
     Compare(compare::Options),
+    /// This library as a guest of `compare`
+    #[command(hide = true)]
+    Guest(compare::guest::Options),
     /// Length of the gap when one of several paths fails, over random kill schedules in virtual time
     Failover(failover::Options),
     /// CPU seconds of a download over two paths in virtual time
@@ -80,6 +83,9 @@ enum Benchmark {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
+    if let Benchmark::Guest(options) = &cli.benchmark {
+        return compare::guest::run(options).unwrap_or_else(failed);
+    }
     let result = match &cli.benchmark {
         Benchmark::All(options) => all::run(options).and_then(|json| match cli.json.as_deref() {
             Some("-") => {
@@ -93,17 +99,20 @@ fn main() -> std::process::ExitCode {
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("anabranch-bench: {error}");
-            std::process::ExitCode::FAILURE
-        }
+        Err(error) => failed(error),
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the end of an error")]
+fn failed(error: Error) -> std::process::ExitCode {
+    eprintln!("anabranch-bench: {error}");
+    std::process::ExitCode::FAILURE
 }
 
 /// Runs a single benchmark.
 fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
     match benchmark {
-        Benchmark::All(_) => Err("`all` is made of the others".into()),
+        Benchmark::All(_) | Benchmark::Guest(_) => Err("this is no single benchmark".into()),
         Benchmark::Pages(options) => receive::pages::run(options),
         Benchmark::Receive(options) => receive::run(options),
         Benchmark::Idle(options) => idle::run(options),

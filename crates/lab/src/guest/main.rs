@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use anabranch_guest::serve;
 use anabranch_lab::design::MAX_PATHS;
-use anabranch_lab::guest::own::Own;
+use anabranch_lab::guest::own;
 use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 
 fn main() -> ExitCode {
@@ -19,7 +18,7 @@ fn main() -> ExitCode {
     };
     let multipath = MultipathConfig::default().with_max_paths(MAX_PATHS as u32).with_numbering(numbering);
     let transport = TransportConfig::default().with_multipath(multipath);
-    serve(concat!("anabranch ", env!("CARGO_PKG_VERSION")), |hello| Own::new(hello, transport))
+    own::play(transport)
 }
 
 fn usage(what: &str) -> ExitCode {

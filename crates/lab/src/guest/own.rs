@@ -3,9 +3,10 @@
 
 use std::any::Any;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
 
-use anabranch_guest::{Hello, Outgoing, Progress, Role, Stack, Step, Workload};
+use anabranch_guest::{Hello, Outgoing, Progress, Role, Stack, Step, Workload, serve};
 use anabranch_seeded::{VirtualClock, seed_thread};
 use anabranch_transport::{
     ClientConfig, Endpoint, EndpointConfig, FourTuple, Handle, ServerConfig, TransportConfig,
@@ -19,6 +20,11 @@ use crate::packet::Packet;
 use crate::random::Seed;
 use crate::tls;
 use crate::transfer::Meter;
+
+/// Plays the end that the lab asks for over standard input and output, with this transport.
+pub fn play(transport: TransportConfig) -> ExitCode {
+    serve(concat!("anabranch ", env!("CARGO_PKG_VERSION")), |hello| Own::new(hello, transport))
+}
 
 /// An endpoint with its application.
 pub struct Own {

@@ -1,14 +1,18 @@
 //! Comparison of stacks on the same links in virtual time: runs of the lab's `compare` experiments, shown as
 //! transfer time divided by the fluid bound of the point.
 
+mod cpu;
+pub(crate) mod guest;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anabranch_lab::experiment::{self, Experiment};
 use anabranch_lab::record::Row;
+use anabranch_lab::run::RunOptions;
 use anabranch_lab::stack;
-use anabranch_lab::sweep::{Progress, SweepOptions, sweep};
+use anabranch_lab::sweep::{Progress, SweepError, SweepOptions, look, sweep};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -35,18 +39,31 @@ pub(crate) struct Options {
     /// Number of threads; 0 for one for each processor
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Show the runs that are there, whatever version made them, and make none
+    #[arg(long)]
+    no_run: bool,
+    /// Number of points of each design at which CPU time is measured, which takes a run of each stack without others
+    /// beside it
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    cpu: usize,
 }
 
 /// The best run of a stack at a point.
 #[derive(Clone, Debug, PartialEq)]
 struct Best {
     stack: String,
+    /// Name of the run's variant.
+    variant: String,
     design: String,
     point: u64,
     paths: usize,
     time_over_bound: f64,
     transfer_time: f64,
     repeated_percent: Option<f64>,
+    /// Packets that the sender declared lost; for Linux's TCP, segments that it sent again.
+    lost: Option<u64>,
+    /// CPU seconds of both ends together.
+    cpu: Option<f64>,
 }
 
 /// Summary of a stack over all points of a design.
@@ -57,10 +74,17 @@ struct Summary {
     median: f64,
     worst: f64,
     worst_point: u64,
+    /// Medians.
     repeated_percent: f64,
+    lost: f64,
+    cpu: f64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    let known = designs();
+    if let Some(name) = options.designs.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(format!("there is no design `{name}`: use some of {}", known.join(", ")).into());
+    }
     let mut all = Vec::new();
     let mut failures = Vec::new();
     for name in experiment::COMPARE {
@@ -75,61 +99,113 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
                 .filter(|row| !row.failure.is_empty())
                 .map(|row| format!("{design}, point {}, {}: {}", row.point, row.variant, row.failure)),
         );
-        all.extend(best(design, &rows));
+        let mut best = best(design, &rows);
+        cpu::measure(&experiment, &mut best, options.cpu)?;
+        all.extend(best);
     }
-    if all.is_empty() {
-        return Err(format!("there is no such design: use some of {}", designs().join(", ")).into());
+    if all.is_empty() && failures.is_empty() {
+        return Err(format!("{}: there are no such runs", options.results.display()).into());
     }
-    let summaries = summaries(&all);
-    let title =
-        "Downloads beside other stacks in virtual time: transfer time over the fluid bound of all paths"
-            .to_owned();
+    Ok(report(&all, &failures))
+}
+
+fn report(all: &[Best], failures: &[String]) -> Report {
+    let summaries = summaries(all);
+    let title = "Downloads beside other stacks in virtual time: transfer time over the fluid bound of all paths; losses, \
+                 repeated bytes and CPU seconds of both ends are medians"
+        .to_owned();
     let failed = failures.iter().map(|failure| format!("\n\nfailed: {failure}")).collect::<String>();
-    Ok(Report {
+    Report {
         title: title + &failed,
-        columns: vec!["design", "stack", "points", "median", "worst", "at point", "repeated %"],
+        columns: vec![
+            "design",
+            "stack",
+            "points",
+            "median",
+            "worst",
+            "at point",
+            "lost packets",
+            "repeated %",
+            "CPU s",
+        ],
         rows: summaries.iter().map(Summary::cells).collect(),
         json: json!({
             "rows": all.iter().map(Best::json).collect::<Vec<_>>(),
             "summary": summaries.iter().map(Summary::json).collect::<Vec<_>>(),
             "failures": failures,
         }),
-    })
+    }
 }
 
 fn designs() -> Vec<&'static str> {
     experiment::COMPARE.iter().map(|name| name.strip_prefix(PREFIX).unwrap_or(name)).collect()
 }
 
-/// Makes the missing runs of the experiment, except those of stacks that are not built, and returns all rows.
+/// Returns the version that rows and journals state: that of the command `anabranch`, built from the same sources.
+fn version() -> RunOptions {
+    RunOptions {
+        commit: env!("ANABRANCH_COMMIT").to_owned(),
+        sources: env!("ANABRANCH_SOURCES").to_owned(),
+        ..RunOptions::default()
+    }
+}
+
+/// Returns the rows of the experiment. Runs that are missing are made, except those of stacks that are not built; if
+/// none is missing, nothing is written.
 fn rows(experiment: &Experiment, options: &Options) -> Result<Vec<Row>, Error> {
     let usual = || experiment.usual_variants().iter().map(|variant| variant.name.clone()).collect();
-    let mut names: Vec<String> = options.variants.clone().unwrap_or_else(usual);
-    // Variants of Linux are not run here but by `anabranch lab run`; their existing results are shown.
-    let of_linux = |name: &str| {
-        experiment.variants.iter().any(|variant| variant.name == name && variant.external().is_some())
-    };
-    names.retain(|name| !of_linux(name));
-    for (variant, programs) in experiment.missing() {
-        if names.iter().any(|name| name == variant) {
-            eprintln!(
-                "skipped: {variant}: there is no program {} (peers/build.sh guests)",
-                programs.join(", ")
-            );
-        }
-        names.retain(|name| name != variant);
-    }
+    let asked: Vec<String> = options.variants.clone().unwrap_or_else(usual);
+    let absent = absent(experiment);
+    let here = |name: &String| absent.iter().all(|(variant, _)| variant != name);
     let sweep_options = SweepOptions {
-        dir: Path::new(&options.results).join(&experiment.name),
+        dir: options.results.join(&experiment.name),
+        run: version(),
         threads: options.threads,
-        variants: Some(names),
+        variants: Some(asked.iter().filter(|name| here(name)).cloned().collect()),
         points: options.points.clone(),
-        force: true,
         ..SweepOptions::default()
     };
-    let rows = sweep(experiment, &sweep_options, &Telling)?;
-    let wanted = |row: &Row| options.points.as_ref().is_none_or(|points| points.contains(&row.point));
+    let present = look(experiment, &sweep_options)?;
+    let rows = match present.missing {
+        0 => present.rows,
+        missing if options.no_run => {
+            eprintln!("{}: {missing} runs are not there", experiment.name);
+            present.rows
+        }
+        _ => sweep(experiment, &sweep_options, &Telling).map_err(refused)?,
+    };
+    for (variant, why) in absent.iter().filter(|(variant, _)| asked.contains(variant)) {
+        if !rows.iter().any(|row| row.variant == *variant) {
+            eprintln!("skipped: {variant}: {why}");
+        }
+    }
+    let wanted = |row: &Row| {
+        let point = options.points.as_ref().is_none_or(|points| points.contains(&row.point));
+        point && options.variants.as_ref().is_none_or(|names| names.contains(&row.variant))
+    };
     Ok(rows.into_iter().filter(wanted).collect())
+}
+
+/// Returns the variants that cannot run here, each with the reason. Their runs are shown where others have made them.
+fn absent(experiment: &Experiment) -> Vec<(String, String)> {
+    let external = experiment.variants.iter().filter(|variant| variant.external().is_some());
+    let external = external
+        .map(|variant| (variant.name.clone(), format!("`anabranch lab run {}` runs it", experiment.name)));
+    let programs = experiment.missing().into_iter().map(|(variant, programs)| {
+        let why = format!("there is no program {} (peers/build.sh guests)", programs.join(", "));
+        (variant.to_owned(), why)
+    });
+    external.chain(programs).collect()
+}
+
+/// Adds to the refusal of a directory of another version what can be done.
+fn refused(error: SweepError) -> Error {
+    match error {
+        SweepError::OtherVersion { .. } => {
+            format!("{error}; --no-run shows what is there, --results names another directory").into()
+        }
+        error => error.into(),
+    }
 }
 
 /// Observer that prints failed runs to standard error.
@@ -152,12 +228,15 @@ fn best(design: &str, rows: &[Row]) -> Vec<Best> {
         let alone = stack::of(&row.variant).1;
         Some(Best {
             stack,
+            variant: row.variant.clone(),
             design: design.to_owned(),
             point,
             paths: if alone { 1 } else { row.path_rate_mbps.len() },
             time_over_bound: time / bound,
             transfer_time: time,
             repeated_percent: row.retransmitted_percent,
+            lost: row.lost_packets,
+            cpu: None,
         })
     };
     stack::best(rows).into_iter().filter_map(of).collect()
@@ -177,16 +256,19 @@ fn summaries(all: &[Best]) -> Vec<Summary> {
         else {
             continue;
         };
-        let ratios: Vec<f64> = group.iter().map(|one| one.time_over_bound).collect();
-        let repeated: Vec<f64> = group.iter().filter_map(|one| one.repeated_percent).collect();
+        let middle = |value: fn(&Best) -> Option<f64>| {
+            median(&group.iter().filter_map(|one| value(one)).collect::<Vec<_>>())
+        };
         let summary = Summary {
             stack: stack.to_owned(),
             design: worst.design.clone(),
             points: group.len(),
-            median: median(&ratios),
+            median: middle(|one| Some(one.time_over_bound)),
             worst: worst.time_over_bound,
             worst_point: worst.point,
-            repeated_percent: median(&repeated),
+            repeated_percent: middle(|one| one.repeated_percent),
+            lost: middle(|one| one.lost.map(|packets| packets as f64)),
+            cpu: middle(|one| one.cpu),
         };
         summaries.push((place, summary));
     }
@@ -198,12 +280,15 @@ impl Best {
     fn json(&self) -> Value {
         json!({
             "stack": self.stack,
+            "variant": self.variant,
             "design": self.design,
             "point": self.point,
             "paths": self.paths,
             "time_over_bound": rounded(self.time_over_bound),
             "transfer_time_s": self.transfer_time,
             "repeated_percent": self.repeated_percent,
+            "lost_packets": self.lost,
+            "cpu_s": self.cpu.map(rounded),
         })
     }
 }
@@ -218,64 +303,28 @@ impl Summary {
             "worst": rounded(self.worst),
             "worst_point": self.worst_point,
             "median_repeated_percent": self.repeated_percent,
+            "median_lost_packets": self.lost,
+            "median_cpu_s": rounded(self.cpu),
         })
     }
 
     fn cells(&self) -> Vec<String> {
+        let number = |value: f64, digits: usize| {
+            if value.is_nan() { "-".to_owned() } else { format!("{value:.digits$}") }
+        };
         vec![
             self.design.clone(),
             self.stack.clone(),
             self.points.to_string(),
-            format!("{:.3}", self.median),
-            format!("{:.3}", self.worst),
+            number(self.median, 3),
+            number(self.worst, 3),
             self.worst_point.to_string(),
-            format!("{:.2}", self.repeated_percent),
+            number(self.lost, 1),
+            number(self.repeated_percent, 2),
+            number(self.cpu, 3),
         ]
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(variant: &str, point: u64, time: f64) -> Row {
-        Row {
-            variant: variant.to_owned(),
-            point,
-            transfer_time_s: Some(time),
-            bound_s: Some(2.0),
-            path_rate_mbps: vec![1.0, 2.0],
-            retransmitted_percent: Some(time),
-            ..Row::default()
-        }
-    }
-
-    #[test]
-    fn stacks_are_summed_up_by_design() {
-        let rows = [
-            row("quinn-path-0", 0, 5.0),
-            row("quinn-path-1", 0, 4.0),
-            row("quinn-path-1", 1, 6.0),
-            row("noq", 0, 3.0),
-            row("quic-path-1", 0, 8.0),
-        ];
-        let best = best("2path-50mb", &rows);
-        let told: Vec<_> =
-            best.iter().map(|one| (one.stack.as_str(), one.point, one.paths, one.time_over_bound)).collect();
-        let expected = [
-            ("anabranch-best-path", 0, 1, 4.0),
-            ("noq", 0, 2, 1.5),
-            ("quinn-best-path", 0, 1, 2.0),
-            ("quinn-best-path", 1, 1, 3.0),
-        ];
-        assert_eq!(told, expected);
-        let summaries = summaries(&best);
-        let told: Vec<_> =
-            summaries.iter().map(|one| (one.stack.as_str(), one.points, one.median, one.worst)).collect();
-        let expected =
-            [("noq", 1, 1.5, 1.5), ("quinn-best-path", 2, 2.5, 3.0), ("anabranch-best-path", 1, 4.0, 4.0)];
-        assert_eq!(told, expected);
-        assert_eq!(summaries[1].json()["worst_point"], 1);
-        assert_eq!(best[1].json()["repeated_percent"], 3.0);
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Fault, Source};
 
-const MAP: &str = "ARCHITECTURE.md";
+pub(super) const MAP: &str = "ARCHITECTURE.md";
 const GLOSSARY: &str = "docs/glossary.md";
 /// Folder that the diagrams of a datagram and of a write describe.
 const CORE: &str = "crates/transport/src/";
@@ -48,9 +48,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
                 continue;
             }
             let words = line.split_whitespace().filter(|word| word.ends_with(".rs"));
-            // Names in the diagrams are relative to `CORE` or to its folder `connection`.
-            let known =
-                |word: &str| exists(&format!("{CORE}{word}")) || exists(&format!("{CORE}connection/{word}"));
+            let known = |word: &str| places(word).iter().any(|place| exists(place));
             faults.extend(
                 words
                     .filter(|word| !known(word))
@@ -59,6 +57,11 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// Returns the paths that a name in the diagrams may mean: it is relative to `CORE` or to its folder `connection`.
+pub(super) fn places(word: &str) -> [String; 2] {
+    [format!("{CORE}{word}"), format!("{CORE}connection/{word}")]
 }
 
 /// Returns the floor and the crate of each row of the table.

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: checks of house rules that the compiler does not check.
 
 mod arrows;
+mod calls;
 mod conformance;
 mod determinism;
 mod figures;
@@ -80,6 +81,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         unsafe_code::check(&sources),
         determinism::check(&sources),
         maps::check(&sources),
+        calls::check(&sources),
         portable::check(&sources),
         prose::check(&sources),
         registries::check(&sources),

@@ -73,8 +73,8 @@ pub(super) const ASSUMED_RTT: Duration = Duration::from_millis(333);
 pub struct ConnectionInfo {
     /// The client's address.
     pub remote: SocketAddr,
-    /// Local address of the connection's first path, if it is known. On a wildcard socket that is once the
-    /// first packet has arrived.
+    /// Local address of the connection's first path, if it is known. On a wildcard socket, it becomes known
+    /// when the first packet arrives.
     pub local: Option<SocketAddr>,
     /// `true` if the request arrived before the handshake was complete, so that it may be a replay (RFC
     /// 8470). Its method is then a safe one: other requests wait until the handshake is complete.

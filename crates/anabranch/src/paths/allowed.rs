@@ -87,8 +87,8 @@ impl PathPolicy {
         usable
     }
 
-    /// Adds the addresses of 127.0.0.0/8 that the policy names to the loopback interface. A host has all of
-    /// these addresses, but its interface list contains only one.
+    /// Adds to the loopback interface the addresses of 127.0.0.0/8 that the policy names. A host has all
+    /// addresses of this network, but its interface list contains only one.
     pub(super) fn add_loopback(&self, interfaces: &mut [Interface]) {
         let first = IpAddr::from(Ipv4Addr::LOCALHOST);
         let Some(loopback) = interfaces.iter_mut().find(|one| one.addresses.contains(&first)) else {

@@ -8,7 +8,7 @@ use super::interface::Interface;
 
 /// Interval at which interfaces are checked. It is the only check where the system does not report changes.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Time after the first report of a change in which further reports are collected, because changes come in
+/// Time for which further reports are collected after the first report of a change, because changes come in
 /// bursts.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BURST: Duration = Duration::from_millis(20);

@@ -224,7 +224,8 @@ impl PathPolicy {
         self
     }
 
-    /// Asks `chooser` about each address that is not denied, instead of using the rules.
+    /// Lets `chooser` decide about each address that no deny pattern matches. The rules of [`Self::allowing`]
+    /// then have no effect.
     #[must_use]
     pub fn choosing(mut self, chooser: Arc<dyn PathChooser>) -> Self {
         self.chooser = Some(Chooser(chooser));

@@ -18,7 +18,7 @@ use crate::counting::Account;
 /// Virtual time between two exchanges: the one-way delay of the path.
 const STEP: Duration = Duration::from_micros(500);
 
-/// Number of exchanges after which a handshake, and the packets that follow it, must be complete.
+/// Number of exchanges within which a handshake must complete and the packets that follow it are sent.
 const HANDSHAKE_EXCHANGES: usize = 20;
 
 /// Maximum number of datagrams in a batch to send.

@@ -16,7 +16,8 @@ const BATCH: usize = 50;
 /// Length of a short header of version 1 or 2, with a connection ID of 8 bytes and a packet number of 4.
 const HEADER_LEN: usize = 13;
 
-/// Length of a VReverso header with the same fields, and a stream ID and an offset of 4 bytes each.
+/// Length of a VReverso header: the fields that [`HEADER_LEN`] counts, a stream ID of 4 bytes, and an offset
+/// of 4 bytes.
 const REVERSO_HEADER_LEN: usize = HEADER_LEN + 8;
 
 /// Number of header bytes that VReverso masks: first byte, packet number, stream ID and offset.

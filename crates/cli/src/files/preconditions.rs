@@ -59,8 +59,8 @@ impl Validators {
         if changed { Verdict::Proceed } else { Verdict::NotModified }
     }
 
-    /// Returns whether the file is the version that If-Range names (§13.1.5), by the same entity tag or
-    /// exactly the same date.
+    /// Returns whether the file is the version that If-Range names (§13.1.5). Its entity tag or its date must
+    /// be exactly equal.
     pub(super) fn allow_range(&self, headers: &HeaderMap) -> bool {
         let Some(known) = headers.get(IF_RANGE) else { return true };
         let Ok(known) = known.to_str() else { return false };

@@ -62,8 +62,9 @@ const NAMES: &[(&str, TestCase)] = &[
     ("http3", TestCase::Http3),
 ];
 
-/// Idle timeout of most cases in milliseconds, and that of cases in which a third of all packets is lost. In
-/// these the probe timeout, one second at first, may double several times until a round trip succeeds.
+/// Idle timeouts in milliseconds: of most cases, and of cases in which a third of all packets is lost. With
+/// these losses, the probe timeout, one second at first, may double several times until a round trip
+/// succeeds.
 const IDLE_MS: u64 = 30_000;
 const PERSISTENT_IDLE_MS: u64 = 120_000;
 

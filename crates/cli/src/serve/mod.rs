@@ -221,8 +221,9 @@ fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
     lines
 }
 
-/// Raises the limit of open files and connections to the system's maximum. The default limit exists for
-/// programs that use `select`. If that fails, the server has fewer connections at a time.
+/// Raises the limit of open files and connections to the system's maximum. The lower default exists for
+/// programs that use `select`. If the limit cannot be raised, the server can have fewer connections at a
+/// time.
 fn raise_descriptors() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);

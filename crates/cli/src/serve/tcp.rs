@@ -44,9 +44,10 @@ const MAX_HEADER: u32 = 32 * 1024;
 const MAX_BUFFER: usize = 256 * 1024;
 /// Maximum duration of the TLS handshake, and of reading the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// Time without activity after which a graceful shutdown of a connection begins. As it is checked at intervals of
-/// this length, the time may be up to twice as long, and the shutdown may take as long again. While responses are
-/// unfinished, the limit is `--stall-timeout` if that is longer.
+/// Time without activity after which a graceful shutdown of a connection begins. Activity is checked at intervals
+/// of this length, so up to twice this time may pass before the shutdown begins. The connection is closed if the
+/// shutdown takes as long again. While responses are unfinished, `--stall-timeout` applies instead if it is
+/// longer.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 /// Pause before accepting again when the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);

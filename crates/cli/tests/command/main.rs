@@ -43,7 +43,7 @@ fn stderr(output: &Output) -> String {
 /// A server in a separate process, with a directory of files and a certificate.
 struct Server {
     child: Child,
-    /// Kept open, because a server that cannot print ends.
+    /// Kept open, because the server exits if it cannot write to its standard output.
     _stdout: BufReader<ChildStdout>,
     address: SocketAddr,
     dir: TempDir,

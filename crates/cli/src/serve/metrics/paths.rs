@@ -49,7 +49,8 @@ impl Overtaken {
     }
 }
 
-/// Traffic by path ID, at most [`MAX_PATHS`] and `other`.
+/// Traffic by path ID. The traffic of all paths with an ID of [`MAX_PATHS`] or more is summed up in the entry
+/// [`MAX_PATHS`], which is exported as `other`.
 type Totals = BTreeMap<u32, Total>;
 
 /// Number of closed paths, by reason.

@@ -15,13 +15,13 @@ const ANSWER_HEAD: usize = 2048;
 
 /// A transport stack that is driven by time and datagrams.
 pub trait Stack {
-    /// Takes a step: handles the datagrams that arrive, or the deadline that is reached, and sends all
-    /// datagrams that leave at this instant with `out`. Step 0 is the start of the simulation, at which a
-    /// client sends its first packet.
+    /// Takes a step: handles the datagrams that arrive, or the deadline that is reached, and passes to `out`
+    /// all datagrams that are sent at this instant. Step 0 is the start of the simulation, at which a client
+    /// sends its first packet.
     fn step(&mut self, step: &Step<'_>, out: &mut Outgoing<'_>) -> Progress;
 }
 
-/// Datagrams that leave with the answer to a step.
+/// Datagrams that are sent with the answer to a step.
 pub struct Outgoing<'a> {
     buffer: &'a mut Vec<u8>,
     count: usize,

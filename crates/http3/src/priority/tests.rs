@@ -23,7 +23,7 @@ fn members_are_read_leniently() {
         ("u=\"1\", i=1", priority(3, false)),
         ("u=(1), i=(?1)", priority(3, false)),
         ("u=999999999999999, i", priority(3, true)),
-        // The last member with a name counts.
+        // If a member occurs more than once, the last one counts.
         ("u=1, u=6", priority(6, false)),
         ("u=1, u=9, i, i=?0", priority(3, false)),
         // A value that is not a dictionary yields both defaults.

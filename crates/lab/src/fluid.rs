@@ -41,7 +41,7 @@ pub struct FluidPath {
 /// Path on which acknowledgments return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Return {
-    /// The path of the packets that they acknowledge.
+    /// The path of the packets that are acknowledged.
     Same,
     /// The path with the smallest delay.
     Quickest,

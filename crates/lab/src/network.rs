@@ -24,7 +24,7 @@ pub struct LinkId(pub usize);
 pub enum Happening {
     /// A packet arrived at a host.
     Arrival(HostId, Packet),
-    /// The time of a host's wake-up is reached.
+    /// A host's wake-up time has come.
     Wake(HostId),
 }
 

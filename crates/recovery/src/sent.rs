@@ -1,4 +1,5 @@
-//! Packets of one space that are neither acknowledged nor lost, by order.
+//! Packets of one space that are neither acknowledged nor lost. A packet's *order* is its position in the
+//! sequence of packets that were sent on the path in this space.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -70,7 +71,7 @@ enum State<T> {
     },
 }
 
-/// State of one order.
+/// State of the packet with one order.
 #[derive(Debug)]
 struct Slot<T> {
     order: u64,
@@ -81,7 +82,7 @@ struct Slot<T> {
 /// [`Self::compact`], the front slot is a packet that is neither acknowledged nor lost.
 #[derive(Debug)]
 pub(crate) struct SentList<T> {
-    /// Order that follows the newest one sent.
+    /// Order that follows that of the newest sent packet.
     next: u64,
     slots: VecDeque<Slot<T>>,
     /// Number of tracked packets that do not count towards bytes in flight.
@@ -95,12 +96,12 @@ impl<T> SentList<T> {
         Self { next: 0, slots: VecDeque::new(), quiet: 0, holes: VecDeque::new() }
     }
 
-    /// Returns the order that follows the newest one sent.
+    /// Returns the order that follows that of the newest sent packet.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Returns the oldest order that is neither acknowledged nor lost.
+    /// Returns the order of the oldest packet that is neither acknowledged nor lost.
     pub(crate) fn base(&self) -> u64 {
         self.slots.front().map_or(self.next, |slot| slot.order)
     }

@@ -134,7 +134,7 @@ pub struct LostPacket {
 pub struct Congested {
     /// Time at which congestion was detected.
     pub now: Time,
-    /// Time at which the packet was sent whose loss or CE mark began the event.
+    /// Send time of the packet whose loss or CE mark began the event.
     pub sent_time: Time,
     /// `true` if CE marks reported the congestion, `false` if a loss did.
     pub ce: bool,

@@ -247,7 +247,7 @@ struct Seen {
     now: Time,
     /// Send time of the packet that the delivery rate sample is based on.
     sent_time: Time,
-    /// Bytes in flight before the frame.
+    /// Bytes in flight before the ACK frame was processed.
     prior_in_flight: u64,
     rtt_sample: Option<Duration>,
     sample: RateSample,

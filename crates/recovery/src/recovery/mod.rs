@@ -271,7 +271,7 @@ impl<T: Clone> Recovery<T> {
         self.ecn.state()
     }
 
-    /// Returns the order that follows the newest one sent in `space`.
+    /// Returns the order that follows that of the newest packet sent in `space`.
     pub fn next_order(&self, space: SpaceId) -> u64 {
         self.spaces[space as usize].sent.next()
     }

@@ -157,8 +157,9 @@ fn what_was_in_flight_when_losses_became_too_many() {
         mtu: MTU,
     };
     assert_eq!(inflight_at_loss(&packet), 99_000);
-    // A second packet of 100 is lost. The threshold is 1980 of 99,000 bytes, and 1000 were lost. It is
-    // crossed with 1000 more bytes: 2000 of 100,000.
+    // A second one of the 100 packets is lost. Without it, 1000 of 99,000 bytes were lost, and the threshold
+    // was 2 % or 1980 bytes. All bytes of the second packet are needed to reach the threshold: 2000 of
+    // 100,000.
     assert_eq!(inflight_at_loss(&LostPacket { lost_since: 2_000, ..packet }), 100_000);
 }
 

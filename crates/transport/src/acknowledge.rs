@@ -24,9 +24,9 @@ pub struct AckRule {
     /// Maximum time by which an ACK is deliberately delayed.
     pub max_delay: Duration,
     /// Reordering that causes an immediate ACK. With 0, none does. With 1, every packet that arrives out of
-    /// order does (RFC 9000 §13.2.1). With a larger value, a missing packet does that no ACK has reported as
-    /// missing and whose number is at least this far below the largest one (draft-ietf-quic-ack-frequency
-    /// §6.2).
+    /// order does (RFC 9000 §13.2.1). With a larger value, a missing packet does if its number is at least
+    /// this far below the largest received one, and if no ACK has reported it as missing yet
+    /// (draft-ietf-quic-ack-frequency §6.2).
     pub reordering_threshold: u64,
 }
 

@@ -278,7 +278,7 @@ impl SendCredit {
         self.used += n;
     }
 
-    /// Returns `n` bytes of credit that were consumed but will never be sent.
+    /// Restores `n` bytes of credit that were consumed for data that will never be sent.
     pub(crate) fn give_back(&mut self, n: u64) {
         self.used -= n;
     }

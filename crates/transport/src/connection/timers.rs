@@ -101,7 +101,8 @@ impl Connection {
                     now,
                     &TraceEvent::TimerExpired { path: id, kind: TimerKind::Loss, space: SpaceId::Data },
                 );
-                // Each token contains the space to which it belongs.
+                // The lost packets may belong to another space. Each token contains the space of its frame,
+                // so that only the trace is inexact.
                 self.apply_outcome(now, SpaceId::Data, id, &mut outcome);
                 self.scan_for_losses(now);
             }

@@ -50,7 +50,7 @@ impl Response {
 #[derive(Debug)]
 pub(super) struct Budget {
     interval: Duration,
-    /// Time up to which the budget is spent.
+    /// Time at which the whole burst is available again. Each response moves it later by `interval`.
     spent: Time,
 }
 

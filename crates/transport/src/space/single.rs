@@ -149,7 +149,7 @@ impl Single {
         self.line.largest_acked = self.line.largest_acked.max(Some(largest));
     }
 
-    /// Returns the parts of `ranges`, from an ACK frame, that no earlier frame has reported, descending.
+    /// Returns the parts of an ACK frame's `ranges` that no earlier frame has reported, in descending order.
     pub(super) fn news(&self, ranges: AckRanges<'_>) -> Ranges {
         let mut news = Ranges::new();
         let mut named = self.named.iter().rev().peekable();

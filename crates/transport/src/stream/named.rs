@@ -80,8 +80,8 @@ impl Streams {
         None
     }
 
-    /// Returns the STREAM frame that repeats the data of `token` with `carrier`, as far as it is still
-    /// useful.
+    /// Returns a STREAM frame that repeats data of `token`: the first part that is neither acknowledged nor
+    /// lost. Returns `None` if no such part exists, or if `carrier` may not carry data of this stream.
     pub(crate) fn named_copy(&mut self, token: &Token, carrier: &Carrier) -> Option<Named> {
         let Token::Stream { id, offset, len, fin } = *token else { return None };
         let key = self.table.find(id, self.now)?;

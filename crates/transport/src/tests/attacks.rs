@@ -288,7 +288,7 @@ fn a_handshake_without_end_is_acknowledged_at_a_bounded_rate() {
 fn packets_that_wait_for_keys_are_few() {
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
-    // The server has no Handshake packet yet, and the client's address is not validated.
+    // The server has not received a Handshake packet yet, so the client's address is not validated.
     let (dcid, now) = (pair.client().remote_cid(), pair.now);
     assert!(!dcid.is_empty() && now > anabranch_wire::Time::ZERO);
     pair.network = Some(Box::new(|_, _| Vec::new()));

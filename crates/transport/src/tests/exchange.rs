@@ -160,7 +160,8 @@ fn the_rule_of_2022_asks_for_a_longer_delay_than_the_peer_announced() {
         pair.run_for(Duration::from_secs(1));
         let before = pair.client().stats().acks.frames;
         pair.server().ping(PathId::ZERO);
-        // A packet takes 10 ms to the client, which delays its ACK by 1 ms, or by a quarter of 20 ms.
+        // The packet reaches the client after 10 ms. The client delays its ACK by its max_ack_delay of 1 ms
+        // or, with the rule of the 2022 study, by a quarter of the RTT of 20 ms.
         pair.run_for(Duration::from_millis(13));
         let early = pair.client().stats().acks.frames - before;
         pair.run_for(Duration::from_millis(3));

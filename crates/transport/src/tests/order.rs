@@ -27,7 +27,7 @@ fn a_packet_that_was_overtaken_counts_once() {
             pair.connect();
             pair.run_until_quiet();
             assert!(ordered(&mut pair) > 0.999);
-            // Every tenth packet is late, and each one is duplicated.
+            // Every packet is duplicated, and every tenth packet to the client is late.
             let mut sent = 0;
             pair.network = Some(Box::new(move |from, flying| {
                 let mut copy = flying.clone();

@@ -742,7 +742,7 @@ fn abandoning_what_was_never_opened_is_bounded() {
 fn more_connection_ids_than_the_limit_are_refused_wherever_they_are() {
     for from in SIDES {
         let mut pair = with_paths(3, true);
-        // The limit is 5 for the pool and the paths together, and all of them are issued.
+        // The pool and the paths together may have at most 5 connection IDs, and 5 have been issued.
         send(&mut pair, from, &encode(&[new_cid(None, 40)]));
         assert_eq!(pair.code_seen_by(from), Some(Code::CONNECTION_ID_LIMIT_ERROR));
     }

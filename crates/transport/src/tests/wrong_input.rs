@@ -277,7 +277,8 @@ fn frames_that_break_the_protocol() {
             ),
         ],
     );
-    // The server's case is in `wrong_handshake`, because its session tickets occupy this offset.
+    // A KeyUpdate message from the client. One from the server is tested in `wrong_handshake`, because the
+    // server's session tickets already occupy offset 0 of its CRYPTO stream.
     let key_update = encode(&[Frame::Crypto { offset: 0, data: &[24, 0, 0, 1, 0] }]);
     assert_eq!(code(PacketKind::OneRtt, Side::Client, &key_update), Some(Code(0x10a)));
 }

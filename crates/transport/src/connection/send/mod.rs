@@ -77,8 +77,8 @@ impl Connection {
         usize::from(path.recovery.mtu()).saturating_sub(header)
     }
 
-    /// Returns the room for frames in a full-size packet on any usable path, in bytes, so that a DATAGRAM
-    /// fits on each of them.
+    /// Returns the room for frames in a full-size packet, in bytes, on the usable path with the least room. A
+    /// DATAGRAM frame of this size fits on every usable path.
     pub(in crate::connection) fn datagram_room(&self) -> usize {
         let usable = self.paths.list.iter().filter(|path| path.is_usable());
         let smallest = usable.map(|path| self.one_rtt_room(path)).min();

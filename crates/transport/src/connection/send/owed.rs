@@ -138,12 +138,12 @@ impl Connection {
                     })
     }
 
-    /// Returns whether control frames are pending whose path the scheduler chooses.
+    /// Returns whether control frames for which the scheduler chooses a path are pending.
     pub(in crate::connection) fn has_shared_control(&self) -> bool {
         self.data_kind().is_some_and(|kind| self.has_control(self.paths.list.main(), kind))
     }
 
-    /// Returns whether data or control frames are pending whose path the scheduler chooses.
+    /// Returns whether data or control frames for which the scheduler chooses a path are pending.
     pub(in crate::connection) fn has_shared_data(&self) -> bool {
         self.data_kind().is_some_and(|kind| self.has_shared(self.paths.list.main(), kind))
     }

@@ -56,8 +56,8 @@ impl Again {
 }
 
 impl PathSet {
-    /// Queues the stream data of these frames for a second repetition, if a path fell silent recently. The
-    /// frames are being repeated for the first time now.
+    /// Queues the stream data of these frames for a second repetition, if a path fell silent recently. This
+    /// is called when the frames are queued for their first repetition.
     pub(crate) fn repeat_again(&mut self, now: Time, tokens: &[Token]) {
         if self.multipath.as_ref().is_none_or(|multipath| now >= multipath.again.until) {
             return;

@@ -270,7 +270,7 @@ impl ReceiveBuffer {
         };
         let wanted = self.next_chunk.max(len.min(MAX_CHUNK)) + self.slack;
         let room = pool.allowance(wanted, self.live(offset + len as u64));
-        // If the budget is nearly used up, no memory is allocated for decrypting in place either.
+        // If the budget is nearly used up, the chunk has no extra memory for decrypting in place.
         let slack = if room < MIN_CHUNK + self.slack { 0 } else { self.slack };
         let range = self.hole_part(above, offset, (room - slack) as u64);
         self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);

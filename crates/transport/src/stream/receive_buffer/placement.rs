@@ -1,4 +1,4 @@
-//! Places in the buffer into which packets are decrypted directly.
+//! Places in the buffer, that is, ranges of its memory, into which packets are decrypted directly.
 //!
 //! A packet's plaintext consists of its stream data, followed by its other frames. The other frames are
 //! written over bytes of later data, some of which may already have been received. Those bytes are saved
@@ -13,14 +13,14 @@ use smallvec::SmallVec;
 use super::reassembler::TooFragmented;
 use super::{Chunk, GROWTH, MAX_CHUNK, MIN_CHUNK, Pool, ReceiveBuffer, SLACK};
 
-/// Maximum number of received bytes that are saved for one packet. If a place contains more, the packet's
-/// data is copied instead.
+/// Maximum number of received bytes that are saved for one packet. If the place contains more, the packet's
+/// data is copied to the buffer after decryption instead.
 pub(crate) const MAX_SAVED: usize = 256;
 
 /// Free space in bytes below which memory for the next chunk is prepared: room for two packets of usual size.
 const SOON: u64 = 3_000;
 
-/// Saved received bytes of a place.
+/// Saved received bytes of the memory into which a packet is decrypted.
 pub(crate) type Saved = SmallVec<[u8; MAX_SAVED]>;
 
 /// Memory into which a packet is decrypted.
@@ -52,7 +52,7 @@ impl Slot {
         self.is_new
     }
 
-    /// Returns whether `len` bytes of data at the start of the place end before the next chunk.
+    /// Returns whether `len` bytes of data, beginning at the start of the place, fit before the next chunk.
     #[inline]
     pub(crate) fn fits(&self, len: usize) -> bool {
         self.offset + len as u64 <= self.next_start
@@ -152,7 +152,7 @@ impl ReceiveBuffer {
         self.next_chunk.min(to_come.max(MIN_CHUNK)) + SLACK
     }
 
-    /// Returns the bytes of the place.
+    /// Returns the memory that `slot` designates.
     #[inline(always)]
     pub(crate) fn window_mut<'a>(&'a mut self, slot: &Slot, pool: &'a mut Pool) -> &'a mut [u8] {
         let data = match &mut pool.future {
@@ -162,7 +162,7 @@ impl ReceiveBuffer {
         &mut data[slot.at..slot.at + slot.len]
     }
 
-    /// Copies the received bytes of the place to `saved`.
+    /// Copies the received bytes in the memory of `slot` to `saved`.
     #[inline]
     pub(crate) fn save(&self, slot: &Slot, saved: &mut Saved) {
         // Bytes in a gap have not been received.

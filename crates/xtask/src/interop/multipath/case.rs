@@ -40,7 +40,8 @@ pub(super) enum Mark {
     Elapsed(u64),
 }
 
-/// Condition that must hold, besides success of both endpoints.
+/// Condition that must hold, besides success of both endpoints. The fields are the direction, the link, the
+/// mark and the limit, as far as the condition has them.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     /// Minimum percentage of the bytes in this direction that this link carried.
@@ -52,7 +53,7 @@ pub(super) enum Check {
     Silent(Direction, usize, Mark, u64),
     /// Upper limit (exclusive) of the bytes that the link carried up to the mark.
     SilentUntil(Direction, usize, Mark, u64),
-    /// Minimum number of different connection IDs in packets on the link.
+    /// Minimum number of different connection IDs in packets in this direction on this link.
     Ids(Direction, usize, usize),
     /// Maximum duration of the transfer in milliseconds.
     Within(u64),

@@ -7,6 +7,7 @@ use anabranch_lab::report::{self, Written};
 use anabranch_lab::store::{self, StoreError};
 use clap::Args;
 
+use super::stacks;
 use crate::exit::{Result, say};
 
 /// Draw the published figures from results, and write a page for exploring them
@@ -14,11 +15,17 @@ use crate::exit::{Result, say};
 /// `lab run` does so at its end; this command does it again, for merged or copied results.
 #[derive(Args, Debug)]
 pub(crate) struct Figures {
-    /// Directory of results
+    /// Directory of results, or of those of `lab run compare`, whose stacks are drawn beside each other
     dir: PathBuf,
 }
 
 pub(super) fn run(options: &Figures) -> Result {
+    if !options.dir.join(store::PARQUET).exists() {
+        let compared = stacks::read(&options.dir)?;
+        if !compared.is_empty() {
+            return stacks::finish(&compared, &options.dir, false);
+        }
+    }
     let rows = store::read(&options.dir)?;
     say(described(&draw(&options.dir, &rows)?))
 }

@@ -15,6 +15,7 @@ mod regret;
 mod run;
 mod share;
 mod side_by_side;
+mod stacks;
 mod summary;
 mod watch;
 

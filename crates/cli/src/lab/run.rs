@@ -13,7 +13,7 @@ use anabranch_lab::sweep::{Shard, SweepOptions};
 use clap::Args;
 
 use super::watch::SweepProgress;
-use super::{engines, figures, regret, share, side_by_side, summary, version};
+use super::{engines, figures, regret, share, side_by_side, stacks, summary, version};
 use crate::exit::{Exit, Failure, Result, say};
 
 /// Default directory of results; each experiment has a subdirectory of its name there.
@@ -85,18 +85,16 @@ const REGRET: &str = "regret.svg";
 const COMPARE: &str = "compare";
 
 pub(super) fn run(options: Run) -> Result {
+    let progress = SweepProgress::new()?;
     if options.what == COMPARE {
-        return experiment::COMPARE.iter().try_for_each(|name| {
-            let out = options.out.as_ref().map(|out| out.join(name));
-            one(Run { what: (*name).to_owned(), out, ..options.clone() }).map(drop)
-        });
+        return compare(&options, &progress);
     }
     if !Path::new(&options.what).is_dir() {
-        return one(options).map(drop);
+        return one(options, &progress).map(drop);
     }
     let (mut all, mut folder) = (Vec::new(), None);
     for plan in options.plans()? {
-        let rows = one(plan.clone())?;
+        let rows = one(plan.clone(), &progress)?;
         all.extend_from_slice(&rows);
         folder = plan.out.as_deref().and_then(Path::parent).map(Path::to_owned);
         match side_by_side::table(&rows) {
@@ -114,8 +112,39 @@ pub(super) fn run(options: Run) -> Result {
     }
 }
 
+/// Runs all experiments that compare stacks, and joins their results in a table and a figure. One that fails is named, and
+/// the others go on; the failure is that of the first one.
+fn compare(options: &Run, progress: &SweepProgress) -> Result {
+    let folder = options.out.clone().unwrap_or_else(|| PathBuf::from(RESULTS));
+    let (mut all, mut failed) = (Vec::new(), Vec::new());
+    for name in experiment::COMPARE {
+        let out = Some(folder.join(name));
+        match one(Run { what: (*name).to_owned(), out, ..options.clone() }, progress) {
+            Ok(rows) => all.extend(rows),
+            Err(failure) if failure.exit() == Exit::Interrupted => return Err(failure),
+            Err(failure) => {
+                failure.clone().about(name).say();
+                failed.push((*name, failure));
+            }
+        }
+    }
+    // The figure of a shard would show a part of the points.
+    if options.shard.unwrap_or_default().of == 1 {
+        stacks::finish(&all, &folder, options.json.is_some())?;
+    }
+    let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
+    match failed.first() {
+        Some((_, first)) => {
+            let (failed, of) = (names.len(), experiment::COMPARE.len());
+            let what = format!("{failed} of {of} experiments have failed: {}", names.join(", "));
+            Err(Failure::new(first.exit(), what))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Runs a single experiment and returns its rows. Prints the summary.
-fn one(options: Run) -> Result<Vec<Row>> {
+fn one(options: Run, progress: &SweepProgress) -> Result<Vec<Row>> {
     let experiment = options.experiment()?;
     let dir = options.out.unwrap_or_else(|| Path::new(RESULTS).join(&experiment.name));
     let all = options.variants.as_deref().is_some_and(|names| names == [ALL]);
@@ -140,7 +169,7 @@ fn one(options: Run) -> Result<Vec<Row>> {
         points: options.points,
         ..SweepOptions::default()
     };
-    let rows = SweepProgress::new()?.sweep(&experiment, &sweep_options)?;
+    let rows = progress.sweep(&experiment, &sweep_options)?;
     let summaries = summary::of(&rows);
     // Figures of a single shard would lack runs; `lab merge` and `lab figures` draw them.
     let drawn = match sweep_options.shard.of {

@@ -4,6 +4,7 @@
 mod interrupted;
 mod refused;
 mod shards;
+mod stacks;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure, Result};
 
 /// Name of the program.
 const BENCH: &str = "anabranch-bench";
-/// Command that builds it.
+/// Command that builds `anabranch-bench`.
 const BUILD: &str = "build it with `cargo build --release -p anabranch-bench`";
 
 /// Runs the measurements, which takes some minutes.

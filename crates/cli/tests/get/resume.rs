@@ -105,7 +105,7 @@ fn tries_are_bounded_and_can_be_forbidden() {
 /// `serve` in a separate process.
 struct Served {
     child: Child,
-    /// Kept open, because a server that cannot print ends.
+    /// Kept open, because the server exits if it cannot write to its standard output.
     _stdout: BufReader<ChildStdout>,
     port: u16,
 }

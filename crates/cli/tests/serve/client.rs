@@ -59,7 +59,7 @@ impl Field {
 pub(crate) struct Server {
     pub(crate) field: Field,
     pub(crate) child: Child,
-    /// Kept open, because a server that cannot print ends.
+    /// Kept open, because the server exits if it cannot write to its standard output.
     pub(crate) stdout: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
 }

@@ -15,7 +15,7 @@
 //! - A [`Return`] states the path on which acknowledgments return. If they return on the path of the packets
 //!   that they acknowledge, a window doubles in the round trip `2d`. If they return on the path with the
 //!   smallest delay, it doubles in `d + min d`, which then replaces each `2d` of the previous item. RFC 10069
-//!   allows the latter and this library does it; it gives the stricter bound.
+//!   allows the latter, and this library does so. It gives the stricter bound.
 //! - Of 1500 bytes on the wire 1400 are payload. Bytes arrive `d` after they are sent; the serialization of
 //!   single packets takes no time.
 //!

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use crate::record::Row;
 use crate::stats::Sample;
 
-/// Between the name of a stack and the number of the path that it uses alone.
+/// Text between the name of a stack and the number of the path that it uses alone.
 const PATH: &str = "-path-";
-/// End of the names of stacks that use one path alone, of whose paths the best counts.
+/// End of the names of stacks that use one path alone. The run on the best path counts.
 pub const ALONE: &str = "-best-path";
 
 /// Returns the stack of a variant, and whether the variant uses one path alone. Such a stack has `best-path`
@@ -34,14 +34,15 @@ pub fn best<'a>(rows: impl IntoIterator<Item = &'a Row>) -> BTreeMap<(String, u6
     best
 }
 
-/// Times of a stack over the fluid bound of each point of an experiment.
+/// Times of a stack at the points of an experiment, each divided by the point's fluid bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
     /// Name of the experiment.
     pub experiment: String,
     /// Name of the stack.
     pub stack: String,
-    /// Each point with the time of its fastest run over its bound; several values for several repetitions.
+    /// Number of each point, and the time of its fastest run divided by its fluid bound. Each repetition has
+    /// an entry of its own.
     pub ratios: Vec<(u64, f64)>,
 }
 

@@ -144,8 +144,8 @@ fn early_data_saves_a_round_trip() {
 
 #[test]
 fn a_server_never_sends_more_than_three_times_what_an_unvalidated_client_sent() {
-    // All packets of the server are lost, so the client repeats its own and never validates the server's view
-    // of its address.
+    // All packets of the server are lost. The client therefore sends its own packets again, and the server
+    // never validates the client's address.
     for seed in 0..20 {
         let spec = LinkSpec::unlimited(Duration::ZERO).back(Loss::new(1.0)).there(Loss::new(0.3));
         let config = PairConfig::new(seed, [spec]);

@@ -232,8 +232,8 @@ impl Record<'_> {
         }
     }
 
-    /// Returns the percentage of packets that are held back, and the maximum time for which they are, in
-    /// milliseconds.
+    /// Returns the percentage of packets that are held back, and the maximum time for which they are held
+    /// back, in milliseconds.
     fn reordering(&self, columns: &Direction, other: Option<&PathDesign>) -> Result<(f64, f64), DesignError> {
         let share = self.number(&columns.reorder, 0.0, 100.0, "a share from 0 to 100")?;
         let held_back = self.number(&columns.held_back, 0.0, 1e4, "a time from 0 to 10000")?;

@@ -21,7 +21,8 @@ pub const COMPARE: &[&str] = &[
     "compare-3path-256kb",
 ];
 
-/// Creates the comparison over the heterogeneous points of 2022 that `name` says, with its size.
+/// Creates the comparison `name`: a download over the heterogeneous points of 2022. The name states the
+/// number of paths and the size.
 pub(super) fn compare(name: &str, source: Source<'_>) -> Result<Experiment, ExperimentError> {
     let three = name.contains("3path");
     let base = over(if three { "ccr22-heterogeneous-3path" } else { "ccr22-heterogeneous-2path" }, source)?;

@@ -130,7 +130,7 @@ impl Application for Client {
     }
 }
 
-/// Server that executes the order of the only stream.
+/// Server that carries out the transfer that the [`Order`] on the only stream describes.
 pub(super) struct Server {
     rng: Rng,
     head: Vec<u8>,

@@ -82,7 +82,7 @@ struct Layout<'a> {
     scale: Scale,
 }
 
-/// Words with their vertical positions.
+/// Labels with their vertical positions.
 struct Lines<'a> {
     stacks: Vec<(&'a str, i32)>,
     headings: Vec<(&'static str, i32)>,

@@ -23,8 +23,8 @@ const DEADLINE: Duration = Duration::from_secs(1800);
 const MAX_RECOVERY: Duration = Duration::from_secs(300);
 /// Time after [`MAX_RECOVERY`] for which the connection must remain at rest.
 const REST: Duration = Duration::from_secs(60);
-/// Maximum number of packets during [`REST`] if a NAT has rebound: keep-alives, their acknowledgments, and
-/// probes of a server on paths whose client it cannot reach until a packet arrives from there.
+/// Maximum number of packets during [`REST`] if a NAT has rebound: keep-alives, their acknowledgments, and a
+/// server's probes on paths on which it cannot reach the client until the client sends a packet.
 const MAX_AFTER_REBINDING: u64 = 2 * REST.as_secs();
 
 /// Report of a model's run.

@@ -219,7 +219,8 @@ fn rate(
     }
 }
 
-/// Returns the length of the queue. The text must have exactly one, or none if the other direction's applies.
+/// Returns the length of the queue. The text must contain exactly one length, or none if that of the other
+/// direction applies.
 fn queue(
     source: &Source<'_>,
     text: &Text,

@@ -199,8 +199,8 @@ fn a_path_may_vary_and_differ_on_the_way_up() {
     assert_eq!((radio.jitter_ms, radio.reorder_percent, radio.reorder_ms), (4.0, 0.5, 12.0));
     assert_eq!(radio.changes[0].owd_ms, Some(80.0));
     let up = radio.up.as_ref().unwrap();
-    // Unset parameters of `up` are those of the other direction. The queue is as many bandwidth-delay
-    // products of its own rate.
+    // Unset parameters of `up` are those of the other direction. The queue is the same number of
+    // bandwidth-delay products, computed with the rate of `up`.
     assert_eq!((up.rate_mbps, up.owd_ms, up.loss_percent, up.jitter_ms), (2.0, 30.0, 1.0, 4.0));
     assert_eq!((radio.queue_packets, up.queue_packets), (50, 10));
     // Changes of parameters that `up` sets do not apply to it.

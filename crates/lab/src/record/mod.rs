@@ -114,7 +114,7 @@ pub struct Timeline {
 pub struct PathTimeline {
     /// STREAM bytes sent on the path, which show the scheduler's choices.
     pub sent: Vec<u64>,
-    /// Part of these bytes that had been sent before.
+    /// Part of the bytes in `sent` that had been sent before.
     pub repeated: Vec<u64>,
     /// Congestion window in bytes at the end of the bin.
     pub window: Vec<u64>,

@@ -155,7 +155,7 @@ impl Version {
     }
 
     /// Describes for a human reader how the version differs from `wanted`; `None` if it does not. An engine that
-    /// only one of both names makes no difference: the other one has no runs of it.
+    /// is named in only one of the two versions makes no difference, because the other has no runs of it.
     fn difference(&self, wanted: &Self) -> Option<String> {
         let (what, found, wanted) = if self.commit != wanted.commit {
             ("commit", &self.commit, &wanted.commit)

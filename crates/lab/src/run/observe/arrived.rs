@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Arrived {
     /// Offset of the next byte in order.
     next: u64,
-    /// Disjoint ranges beyond it: end by start.
+    /// Disjoint ranges beyond `next`: end by start.
     beyond: BTreeMap<u64, u64>,
     /// Number of bytes in these ranges.
     pub(super) waiting: u64,

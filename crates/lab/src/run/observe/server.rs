@@ -35,7 +35,7 @@ struct Path {
     window: Bins,
     rtt: Bins,
     lost: Bins,
-    /// Places of the reasons in [`Server::reasons`], counted from 1; 0 for no reason.
+    /// Positions of the reasons in [`Server::reasons`], counted from 1; 0 for no reason.
     idle: Bins,
 }
 

@@ -14,8 +14,8 @@ configuration! {
     pub struct Config {
         /// Round-trip time assumed before the first sample (RFC 9002 §6.2.2: 333 ms).
         copy initial_rtt, with_initial_rtt: Duration = Duration::from_millis(333);
-        /// Packet reordering threshold: a packet is lost when one sent this many orders later is acknowledged
-        /// (RFC 9002 §6.1.1: 3).
+        /// Packet reordering threshold: a packet is lost when a packet sent this many packets later is
+        /// acknowledged (RFC 9002 §6.1.1: 3).
         copy packet_threshold, with_packet_threshold: u64 = 3;
         /// Time threshold: fraction of the round-trip time after which a packet is lost if a newer one was
         /// acknowledged (RFC 9002 §6.1.2: 9/8). Only for [`LossDelay::Rfc9002`].

@@ -44,7 +44,7 @@ impl<T> LostPackets<T> {
         self.packets.iter_mut().for_each(|lost| lost.epoch = 0);
     }
 
-    /// Returns the oldest order that has not expired at `now`.
+    /// Returns the order of the oldest packet that has not expired at `now`.
     pub(crate) fn oldest(&self, now: Time) -> Option<u64> {
         self.packets.iter().find(|lost| lost.expires > now).map(|lost| lost.order)
     }

@@ -97,8 +97,8 @@ pub enum Measures {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AckError {
-    /// The frame acknowledges an order that was never sent: a skipped one, or one beyond the newest (RFC 9000
-    /// §13.1, §21.4).
+    /// The frame acknowledges a packet that was never sent: its order was skipped, or is beyond that of the
+    /// newest packet (RFC 9000 §13.1, §21.4).
     Unsent(u64),
 }
 

@@ -44,16 +44,16 @@ impl Reordering {
         self.packets
     }
 
-    /// Returns the time after its sending at which a packet is lost if a newer one was acknowledged (RFC 9002
-    /// §6.1.2).
+    /// Returns the time threshold: a packet is lost this long after it was sent, if a newer one was
+    /// acknowledged (RFC 9002 §6.1.2).
     pub(crate) fn delay(&self, rtt: &Rtt) -> Duration {
         let base = rtt.loss_base();
         let delay = base * self.fraction.0 / self.fraction.1 + base / 8 * self.extra_eighths;
         delay.max(GRANULARITY)
     }
 
-    /// Raises the thresholds after a spurious loss: a packet declared lost was acknowledged, `distance`
-    /// orders behind the largest acknowledged one.
+    /// Raises the thresholds after a spurious loss: a packet declared lost was acknowledged, and its order is
+    /// `distance` below the largest acknowledged one.
     pub(crate) fn on_spurious(&mut self, now: Time, distance: u64, rtt: &Rtt) {
         self.orderly_events = 0;
         self.packets = (distance + 1).clamp(self.packets, MAX_PACKET_THRESHOLD.max(self.initial_packets));

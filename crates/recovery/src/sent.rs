@@ -20,7 +20,7 @@ pub(crate) const MAX_HOLES: usize = 32;
 /// oldest ones. The limit is far beyond any congestion window.
 pub(crate) const MAX_TRACKED: usize = 1 << 18;
 
-/// Maximum number of packets tracked in one space that do not count towards bytes in flight. They contain
+/// Maximum number of tracked packets of one space that do not count towards bytes in flight. They contain
 /// only ACK frames, and a peer need not acknowledge them (RFC 9000 §13.2.1). Further ones are not tracked;
 /// the only effect is that later ACK frames repeat more ranges.
 pub const MAX_QUIET_TRACKED: usize = 160;
@@ -71,15 +71,15 @@ enum State<T> {
     },
 }
 
-/// State of the packet with one order.
+/// State of one packet.
 #[derive(Debug)]
 struct Slot<T> {
     order: u64,
     state: State<T>,
 }
 
-/// Slots by ascending order. Orders that were skipped or are not tracked have no slot. After
-/// [`Self::compact`], the front slot is a packet that is neither acknowledged nor lost.
+/// Slots of the tracked packets, by ascending order. Orders that were skipped or are not tracked have no
+/// slot. After [`Self::compact`], the front slot is a packet that is neither acknowledged nor lost.
 #[derive(Debug)]
 pub(crate) struct SentList<T> {
     /// Order that follows that of the newest sent packet.

@@ -1,6 +1,7 @@
 //! Round trips counted by deliveries (draft-ietf-ccwg-bbr §5.5.1).
 
-/// Counter of round trips. A round ends when a packet is acknowledged that was sent after the round began.
+/// Counter of round trips. A round ends when a packet that was sent after the beginning of the round is
+/// acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rounds {
     count: u64,

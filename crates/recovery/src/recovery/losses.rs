@@ -90,7 +90,7 @@ impl<T: Clone> Recovery<T> {
         self.detect_losses(now, SpaceId::Data, siblings, out);
     }
 
-    /// Returns the time threshold: the time after its sending at which a packet is lost if a newer one was
+    /// Returns the time threshold: a packet is lost this long after it was sent, if a newer one was
     /// acknowledged.
     fn loss_delay(&self) -> Duration {
         match self.config.loss_delay {

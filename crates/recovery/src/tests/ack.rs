@@ -88,8 +88,8 @@ fn newreno_by_hand() {
     (0..10).for_each(|_| {
         path.send(at(100));
     });
-    // 5 is lost because of 8; 6 and 7 are acknowledged. These were sent before the event and do not grow the
-    // window.
+    // The acknowledgment of packet 8 shows that 5 is lost. Packets 6 to 8 were sent before this event, so
+    // their acknowledgment does not grow the window.
     path.ack(at(110), &[6..=8]);
     assert_eq!((path.lost(), path.out.congestion_event), (vec![5], true));
     assert_eq!((path.recovery.window(), path.recovery.congestion().ssthresh()), (9_000, Some(9_000)));

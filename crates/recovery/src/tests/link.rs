@@ -43,9 +43,9 @@ enum Event {
 
 /// Result of a transfer.
 pub(super) struct Report {
-    /// Share of the link's capacity used in the second half.
+    /// Share of the link's capacity used in the second half of the transfer.
     pub(super) utilisation: f64,
-    /// Mean time that packets waited in the queue in the second half.
+    /// Mean time that packets waited in the queue in the second half of the transfer.
     pub(super) queueing: Duration,
     pub(super) path: Path,
     /// Number of packets acknowledged or declared lost. A packet acknowledged after its loss counts once.

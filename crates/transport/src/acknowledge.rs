@@ -56,9 +56,9 @@ pub struct AckArrival {
 /// Acknowledgment strategy; each connection has its own.
 pub trait AckStrategy: fmt::Debug + Send {
     /// Returns the rule that applies from these packets until the next ones arrive. A threshold below 1
-    /// counts as 1. A delay longer than the requested one is reduced to the requested one, because the
-    /// peer's probe timeouts rely on that (RFC 9002 §6.2.1). The delay begins when the first packet after an
-    /// ACK arrives.
+    /// counts as 1. A delay longer than the requested one is reduced to the requested one, because the peer's
+    /// probe timeouts allow for no longer delay (RFC 9002 §6.2.1). The delay begins when the first packet
+    /// after an ACK arrives.
     fn rule(&mut self, now: Time, arrival: &AckArrival) -> AckRule;
 }
 

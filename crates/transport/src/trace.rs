@@ -247,8 +247,8 @@ pub enum TraceEvent<'a> {
         /// Reason why the path carries no data now; `None` if it may carry data.
         idle: Option<IdleReason>,
     },
-    /// On a connection with several paths, the reason changed why one of them carries no data. The reason is
-    /// determined whenever the connection has nothing left to send for the moment.
+    /// On a connection with several paths, the reason for which one of them carries no data has changed. The
+    /// reason is determined whenever the connection has nothing left to send for the moment.
     PathIdle {
         /// The path.
         path: PathId,

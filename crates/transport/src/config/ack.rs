@@ -41,10 +41,10 @@ configuration! {
         /// Paths whose packets an outgoing ACK acknowledges when the connection has several paths.
         copy scope, with_scope: AckScope = AckScope::Path;
         /// `true` if RTT samples are taken regardless of the path on which ACKs return. Every ACK then gives
-        /// each path a sample from the newest packet that it newly acknowledges there, also in the single
-        /// number space. A change of the return path does not restart the minimum RTT. The stack of the 2022
-        /// study took its samples this way. If `false`, only an ACK that returns on the path of its packet
-        /// gives a sample, as RFC 10069 (“Computing Path RTT”) says.
+        /// each path a sample from the path's newest packet that the ACK newly acknowledges, also in the
+        /// single number space. A change of the return path does not restart the minimum RTT. The stack of
+        /// the 2022 study took its samples this way. If `false`, only an ACK that returns on the path of its
+        /// packet gives a sample, as RFC 10069 (“Computing Path RTT”) says.
         copy mixed_round_trips, with_mixed_round_trips: bool = false;
         /// `true` if this end requests fewer acknowledgments from a peer that supports ACK_FREQUENCY.
         copy frequency, with_frequency: bool = true;
@@ -93,8 +93,8 @@ named! {
         InTurn = "in-turn";
         /// Working path with the lowest smoothed round-trip time, and at once every other path as well.
         FastestAndAll = "fastest-and-all";
-        /// Working path with the lowest smoothed round-trip time, and the next packet on each other path that is
-        /// sent for another reason.
+        /// Working path with the lowest smoothed round-trip time. On each other path, the next packet that is
+        /// sent for another reason carries the acknowledgment as well.
         FastestAndOpportunistic = "fastest-and-opportunistic";
     }
 }

@@ -29,8 +29,8 @@ impl Connection {
         self.may_migrate()?;
         let tuple = FourTuple { local, remote: self.paths.list.main().tuple.remote };
         if tuple == self.paths.list.main().tuple {
-            // The path runs there already. If these addresses are still being validated, that validation
-            // continues.
+            // The path already runs between these addresses. If they are still being validated, the
+            // validation continues.
             return Ok(());
         }
         let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
@@ -216,7 +216,7 @@ impl Connection {
                 }
                 path.set_validated();
                 // Validations of the old addresses have become pointless, even if the path was being opened
-                // there.
+                // between them.
                 path.address
                     .validations
                     .retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));

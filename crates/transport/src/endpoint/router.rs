@@ -290,7 +290,7 @@ impl Router {
         }
         let key = self.incoming.insert(Buffer::new(&hello));
         self.cids.insert(hello.dcid, Target::Incoming(key));
-        // Of an oversized datagram only the Initial is kept, which is its first packet.
+        // Of an oversized datagram, only the first packet, the Initial, is kept.
         let len =
             if datagram.payload.len() > MAX_FIRST_DATAGRAM { header.end } else { datagram.payload.len() };
         let first = StoredDatagram::copy(datagram, len);

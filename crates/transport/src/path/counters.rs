@@ -9,7 +9,7 @@ use super::reordering::{Reordering, ReorderingStats};
 pub(crate) struct PathCounters {
     /// Number of 1-RTT packets received.
     pub(crate) data_packets: u64,
-    /// 1-RTT packets received after one with a larger number; `None` as long as none was missing.
+    /// 1-RTT packets received after one with a larger number; `None` until the first gap among the numbers.
     pub(crate) reordering: Option<Box<Reordering>>,
     /// UDP payload bytes received.
     pub(crate) bytes_received: u64,
@@ -57,6 +57,6 @@ pub(crate) struct PathNumbers {
     /// Largest number of a non-probing packet, which decides whether an address change is newer (RFC 9000
     /// §9.3).
     pub(crate) largest_moving: Option<u64>,
-    /// First order that was sent in the current key phase.
+    /// Order of the first packet that was sent in the current key phase.
     pub(crate) phase_start: u64,
 }

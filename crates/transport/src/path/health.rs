@@ -12,7 +12,8 @@ use anabranch_wire::{PathId, Time};
 
 use super::state::PathState;
 
-/// Divisor of the probe timeout: a path must be quiet for this part of it before it can be called silent.
+/// Divisor of the probe timeout. The quotient is the time for which a path must be quiet before it counts as
+/// silent.
 const QUIET_PART: u32 = 4;
 
 /// Minimum time without packets that counts as quiet. Links that deliver in bursts, such as Wi-Fi, pause
@@ -27,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(120);
 pub(crate) struct Health {
     /// The path.
     pub(crate) path: PathId,
-    /// Time at which the last packet arrived on the path, or last acknowledged packets of the path.
+    /// Time of the last arrival of a packet on the path, or of an acknowledgment of the path's packets.
     heard: Time,
     /// Time of the last sign of life: an acknowledgment of the path's own packets, or the arrival of an
     /// ack-eliciting packet.
@@ -41,7 +42,8 @@ pub(crate) struct Health {
     pub(crate) failing_since: Time,
     /// Value of `asked` when the path began to fail.
     silent_since: Option<Time>,
-    /// Packets below this order have been sent again on other paths. Their loss no longer matters.
+    /// Packets whose order is below this value have been sent again on other paths. Their loss no longer
+    /// matters.
     pub(crate) moved: u64,
     /// `true` if the application wants the path to be available, not a backup. While the path fails, this end
     /// may still announce it as a backup.

@@ -69,7 +69,7 @@ impl ReorderingStats {
     }
 }
 
-/// Numbers that had not arrived when a larger one did.
+/// Consecutive packet numbers that were missing when a larger one arrived.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     first: u64,

@@ -29,7 +29,7 @@ pub(crate) enum Purpose {
         sequence: u64,
     },
     /// The path is silent. It migrates to this four-tuple if a response arrives there before any packet
-    /// arrives on its own.
+    /// arrives on the path's own four-tuple.
     Rescue {
         /// Sequence number of the peer's connection ID for the new four-tuple.
         sequence: u64,

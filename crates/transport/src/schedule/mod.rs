@@ -109,7 +109,8 @@ pub struct Work {
     pub new: u64,
     /// Bytes of lost stream data that wait to be sent again.
     pub repeated: u64,
-    /// `true` if control frames wait that any path may carry: flow control, connection IDs, resets.
+    /// `true` if control frames that any path may carry wait to be sent: flow control, connection IDs,
+    /// resets.
     pub control: bool,
     /// Paths whose received packets wait to be acknowledged.
     pub acks: SmallVec<[PathId; 4]>,
@@ -286,7 +287,7 @@ registry! {
     /// Sends on the path on which data arrives first. Repeats, on faster paths, data that blocks the end of a
     /// transfer.
     confluence::Confluence = "confluence";
-    /// Sends on the path with the lowest round-trip time whose window has room.
+    /// Sends on the path with the lowest round-trip time among those with room.
     min_rtt::MinRtt = "min-rtt";
     /// Like `min-rtt`, but repeats data of paths without an RTT sample on another path.
     #[cfg(feature = "research")]

@@ -160,7 +160,7 @@ impl Numbering {
         }
     }
 
-    /// Returns the ranges of a plain ACK frame that no earlier frame has reported, descending.
+    /// Returns the ranges of a plain ACK frame that no earlier frame has reported, in descending order.
     pub(crate) fn news(&self, ranges: AckRanges<'_>) -> Ranges {
         match self {
             Self::PerPath(_) => ranges.collect(),

@@ -94,8 +94,8 @@ impl Streams {
         }
         self.note_blocked(key);
         if self.flow.buffered == 0 {
-            // Nothing is in flight, so no acknowledgment will arrive that wakes the writers. If any room
-            // exists, they may use it now.
+            // Nothing is in flight, so no acknowledgment will wake the writers. If any room exists, they may
+            // use it now.
             self.wake_line();
         }
     }
@@ -251,8 +251,8 @@ impl Streams {
         self.receive_half(id).map(|half| half.buffer.offset())
     }
 
-    /// Returns the key of a stream with readable bytes. If the error reports the end or a reset to the
-    /// application instead, the receiving half is done.
+    /// Returns the key of a stream with readable bytes, or the error that `look` returns. If the error
+    /// reports the end or a reset to the application, the receiving half is done.
     fn readable(
         &mut self,
         id: StreamId,

@@ -9,8 +9,8 @@ use crate::schedule::Carrier;
 use crate::token::{Token, Tokens};
 
 impl Streams {
-    /// Writes the frame that `token` stands for again, as far as it is still useful. Returns a token for the
-    /// part that did not fit.
+    /// Writes another copy of the frame of `token`, as far as its content is still useful. Returns a token
+    /// for the part that did not fit.
     ///
     /// Stream bytes that the peer has acknowledged meanwhile are left out. So are bytes that are known to be
     /// lost, because they wait to be sent again anyway. Limits have their newest value.

@@ -150,8 +150,9 @@ impl Streams {
     }
 }
 
-/// Returns the header's description of data at `offset`. Its `distance` is that to the acknowledged or to the
-/// sent offset, whichever is larger: the peer has in-order data up to some offset between these two.
+/// Returns the header's description of data at `offset`. Its `distance` is the distance to the acknowledged
+/// or to the sent offset, whichever is larger: the peer has in-order data up to some offset between these
+/// two.
 fn announce(stream: StreamId, offset: u64, send: &super::send::SendHalf) -> Announced {
     let buffer = &send.buffer;
     let distance = offset.abs_diff(buffer.base()).max(buffer.unsent().saturating_sub(offset));

@@ -227,7 +227,7 @@ impl SendBuffer {
         }
     }
 
-    /// Queues the parts of `range` to be sent again that have not been acknowledged meanwhile.
+    /// Queues for retransmission the parts of `range` that have not been acknowledged meanwhile.
     pub(crate) fn lose(&mut self, range: Range<u64>) {
         let range = range.start.max(self.base)..range.end.min(self.unsent);
         for gap in self.acked.gaps(range) {

@@ -38,8 +38,8 @@ fn migrate(pair: &mut Pair, local: SocketAddr) {
     pair.run_until(SECOND, |pair| pair.client_events.contains(&moved));
 }
 
-/// The client opens a path between addresses that its main path has just left, before the server knows. The
-/// server's challenge at those addresses then concerns the main path.
+/// The client opens a path between addresses that its main path has just left, before the server knows of the
+/// move. The server's challenge at those addresses then concerns the main path.
 #[test]
 fn a_challenge_says_which_path_it_is_about() {
     let mut pair = connected(Numbering::Single);

@@ -379,7 +379,7 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
     pair.send_raw(Side::Server, packet);
     pair.run_until_quiet();
     assert_eq!(pair.closed(Side::Client), None);
-    // Nor has one for other connection IDs.
+    // A Version Negotiation packet for other connection IDs has no effect either.
     let mut pair = versions(&[V1, V2], &[V1, V2]);
     pair.drain();
     let mut packet = forged_negotiation(&pair.to_server[0].bytes.clone(), &[V2]);

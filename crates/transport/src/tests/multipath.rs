@@ -265,7 +265,7 @@ fn entries_of_closed_paths_are_bounded() {
     assert!(stats.merged.bytes_sent > 0);
 }
 
-/// A path reports on which path its round trips returned, and that none has been measured yet.
+/// A path reports on which path its round trips returned, or that no round trip has been measured yet.
 #[test]
 fn round_trips_say_where_they_came_back() {
     let mut pair = multipath();

@@ -541,7 +541,7 @@ fn marks_that_get_lost_on_one_path_end_marking_on_all() {
         for end in [client_addr(), address(1)] {
             assert!(seen[last..].iter().filter(|(at, _)| *at == end).count() > 50, "unmarked on {end}");
         }
-        // A path opened later does not try again.
+        // A path that is opened later does not send marked packets again.
         assert_eq!(open(&mut pair, address(2)), Ok(PathId(2)));
         pair.run_until_quiet();
         assert!(marked_by(&mut pair, from, |_| false).iter().all(|(_, marked)| !marked));

@@ -216,7 +216,7 @@ fn tls_messages_that_quic_forbids() {
 
 #[test]
 fn handshake_bytes_left_over_at_the_end_of_their_level() {
-    // RFC 9001 §4.1.3: data after the ServerHello that belongs to the next level.
+    // RFC 9001 §4.1.3: the beginning of a message of the next level follows the ServerHello.
     let left_over = code(Side::Server, |config| {
         config.hooks.crypto = Some(|level, bytes| {
             if level == SpaceId::Initial && !bytes.is_empty() {

@@ -33,7 +33,8 @@ impl Connection {
         }
     }
 
-    /// Returns the STREAM frame of the next copy for `carrier`, for a packet whose header names it.
+    /// Returns the STREAM frame of the next copy that `carrier` may carry, for a packet whose header names
+    /// the frame.
     pub(in crate::connection) fn next_named_copy(&mut self, carrier: &Carrier) -> Option<Named> {
         let queue = self.paths.multipath.as_mut()?.copies.queue(carrier.path)?;
         while let Some(token) = queue.front().copied().filter(|token| stream_of(token).is_some()) {

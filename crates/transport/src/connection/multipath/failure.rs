@@ -10,8 +10,8 @@ use crate::path::{Purpose, Validation};
 use crate::token::Token;
 
 impl Connection {
-    /// Queues the path's unacknowledged data again for any path, unless that was done before. Returns whether
-    /// there was any.
+    /// Queues the path's unacknowledged frames again for any path, except those that were queued again
+    /// before. Returns whether any of these frames is to be repeated.
     pub(in crate::connection) fn requeue_unacked(&mut self, now: Time, id: PathId) -> bool {
         let moved = self.paths.moved_before(id);
         let Some(path) = self.paths.list.get(id) else { return false };
@@ -59,8 +59,8 @@ impl Connection {
         }
         let repeats = self.requeue_unacked(now, id);
         // RFC 9002 §7.5: the congestion window does not delay probes. The probes of the failing path are sent
-        // on another path. Its window may be full of data that the application cannot read before the probes'
-        // data.
+        // on another path. The other path's window may be full of data that the application cannot read
+        // before the probes' data.
         if let Some(other) =
             self.paths.fastest().filter(|_| repeats).and_then(|other| self.paths.list.get_mut(other))
         {

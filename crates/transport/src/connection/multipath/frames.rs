@@ -56,7 +56,8 @@ impl Connection {
                 if maximum > u64::from(multipath.local_max.0) {
                     return Err(violation("PATHS_BLOCKED above the maximum"));
                 }
-                // If the limit has been raised since, MAX_PATH_ID is sent again.
+                // If the limit is higher than the peer knew when it sent this frame, MAX_PATH_ID is sent
+                // again.
                 multipath.owed.max_path_id |= maximum < u64::from(multipath.local_max.0);
                 Ok(())
             }

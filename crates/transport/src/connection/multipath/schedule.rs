@@ -58,8 +58,8 @@ impl Connection {
         }
     }
 
-    /// Returns the carrier for stream data of these `kinds` on path `id`, which observes the routes of the
-    /// data.
+    /// Returns the carrier for data on path `id`. It carries stream data of these `kinds`, and only data
+    /// whose route permits the path.
     pub(in crate::connection) fn carrier(&self, id: PathId, kinds: Kinds) -> Carrier {
         let mut working = SmallVec::new();
         if self.streams.is_routed() || self.datagrams.is_routed() {

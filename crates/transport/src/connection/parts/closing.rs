@@ -31,8 +31,8 @@ pub(crate) struct Closing {
     pub(crate) until: Time,
     /// `true` if a CONNECTION_CLOSE is due.
     pub(crate) owed: bool,
-    /// Path on which the last datagram after the close arrived, or before that the packet that caused the
-    /// close; `None` if unknown.
+    /// Path on which the last datagram after the close arrived. Until one arrives, it is the path of the
+    /// packet that caused the close; `None` if unknown.
     pub(crate) heard_on: Option<PathId>,
     /// Number of datagrams received since the last CONNECTION_CLOSE, and the number at which the next one is
     /// due.

@@ -4,7 +4,7 @@ use anabranch_wire::{TransportErrorCode, TransportParameters};
 
 use crate::error::TransportError;
 
-/// Remembered limits of an earlier connection, besides those of streams, which apply to early data.
+/// Remembered limits of an earlier connection that apply to early data, except the limits of streams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remembered {
     pub(crate) active_connection_id_limit: u64,

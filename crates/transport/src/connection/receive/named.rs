@@ -28,7 +28,7 @@ pub(in crate::connection) struct Leading<'a> {
     pub(in crate::connection) stream: Stream<'a>,
     /// Offset in the payload at which the frame ends and other frames begin.
     pub(in crate::connection) end: usize,
-    /// `true` if it precedes all other frames in the packet.
+    /// `true` if the frame precedes all other frames in the packet.
     leads: bool,
 }
 

@@ -105,8 +105,8 @@ fn a_first_initial_becomes_a_connection() {
     assert_eq!(accepted.datagrams[0].bytes, v1_initial(1, &[]));
     assert_eq!((router.waiting(), router.connections()), (1, 1));
 
-    // Packets to the connection ID that the client chose, and packets to the server's, are routed to the
-    // connection from any remote address.
+    // Packets from any remote address are routed to the connection if they are sent to the connection ID that
+    // the client chose, or to the server's own.
     assert_eq!(connection(route(&mut router, 1, &v1_initial(1, &[]))), accepted.handle);
     assert_eq!(connection(route(&mut router, 2, &short(&start.local_cid, 30))), accepted.handle);
     router.on_event(accepted.handle, &EndpointEvent::HandshakeOver);
@@ -231,8 +231,8 @@ fn retry_validates_the_address() {
     );
     assert!(start.address_validated);
 
-    // From another address the token is ours but invalid (row 19). The client is refused with INVALID_TOKEN,
-    // under keys that it has.
+    // A token of ours that arrives from another address is invalid (row 19). The client is refused with
+    // INVALID_TOKEN, in a packet that it can decrypt.
     let (token, retry_scid) = follow_retry(&mut router, 1, 2);
     let back = initial(Version::V1, &retry_scid, &token, 1200);
     let refusal = response(route(&mut router, 2, &back));

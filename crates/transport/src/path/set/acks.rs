@@ -81,8 +81,8 @@ impl PathSet {
         (own > best + (best / 8).max(MIN_LEAD)).then_some(id)
     }
 
-    /// Returns the share of the return direction in the path's smallest round-trip time. If its
-    /// acknowledgments arrived on another path, it is half of that path's round trip.
+    /// Returns the share of the return direction in the path's smallest round-trip time. If the path's
+    /// acknowledgments arrived on another path, the share is half of the other path's round trip.
     pub(crate) fn return_delay(&self, path: &Path) -> Duration {
         let via = path.recovery.rtt().return_path().filter(|via| *via != path.id);
         let other = via.and_then(|via| self.list.get(via)).filter(|other| other.recovery.rtt().has_sample());

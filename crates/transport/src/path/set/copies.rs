@@ -25,7 +25,7 @@ pub(crate) struct Copies {
     cursors: Vec<(PathId, Cursor)>,
 }
 
-/// Orders of a path whose data has been repeated, or need not be repeated.
+/// Orders of those packets of a path whose data has been repeated, or need not be repeated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     /// Orders searched from the newest down, as a half-open range.

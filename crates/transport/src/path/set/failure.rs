@@ -101,8 +101,8 @@ impl PathSet {
         health.map_or(0, |health| health.moved)
     }
 
-    /// Returns whether another path works, although this one has not acknowledged a packet sent at `asked` by
-    /// `deadline`.
+    /// Returns whether another path works better than this one, whose oldest unacknowledged packet was sent
+    /// at `asked` and which counts as silent at `deadline`.
     pub(crate) fn has_way_out(&self, id: PathId, asked: Time, deadline: Time) -> bool {
         let Some(multipath) = &self.multipath else { return false };
         self.list.iter().filter(|other| other.id != id && other.is_working()).any(|other| {

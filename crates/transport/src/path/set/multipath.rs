@@ -35,8 +35,8 @@ pub(crate) struct Multipath {
     /// Path chosen for acknowledgments that are not sent on their own path: the fastest one, or the last one
     /// used in turn.
     pub(crate) ack_path: Option<PathId>,
-    /// Pairs of a path whose newest acknowledgment must be repeated, and the path to repeat it on. Closed
-    /// paths are removed, so the number of pairs of paths bounds the list.
+    /// Pairs of paths: the newest acknowledgment of the first one must be repeated on the second one. Pairs
+    /// with closed paths are removed, so the number of pairs of open paths bounds the list.
     pub(crate) ack_copies: Vec<(PathId, PathId)>,
     /// Weights that the application has set for paths.
     pub(crate) weights: Vec<(PathId, u32)>,

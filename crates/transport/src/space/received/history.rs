@@ -30,7 +30,7 @@ pub(super) enum Repeat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     range: Range<u64>,
-    /// Number of frames that have reported the range since, by [`Repeat`].
+    /// Number of frames that have reported the range since it last grew, by their kind ([`Repeat`]).
     times_sent: [u32; 2],
     /// Time at which the range reached these bounds.
     since: Time,

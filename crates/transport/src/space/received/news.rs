@@ -56,8 +56,8 @@ const JOINED: usize = 4;
 struct Arrival {
     numbers: Range<u64>,
     path: PathId,
-    /// Serial number of the first frame that reported the arrival; before that, of the next frame at the time
-    /// of arrival.
+    /// Serial number of the first frame that reported the arrival. Until it is reported, the serial number of
+    /// the frame that was next when it arrived.
     frame: u32,
     /// Bit `n` is set if frame `frame + n` reported the arrival.
     named: u32,

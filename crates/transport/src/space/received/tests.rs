@@ -321,7 +321,8 @@ proptest! {
         naive.truncate(max_ranges);
         let said = ack_in(&mut received, at(0), 5000).unwrap().0;
         prop_assert!(said.len() <= max_ranges);
-        // Dropped ranges may have cut off numbers below the horizon before their range grew, but no others.
+        // A range may lack its numbers below the horizon, if they were dropped before the range grew. No
+        // other numbers are missing.
         for (said, naive) in said.iter().zip(&naive) {
             prop_assert_eq!(said.1, naive.1);
             prop_assert!(said.0 == naive.0 || said.0 == received.numbers.horizon.max(naive.0));

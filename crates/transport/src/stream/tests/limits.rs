@@ -341,8 +341,8 @@ fn windows_stay_for_a_slow_reader() {
     assert!(connection <= 4000, "{connection}");
 }
 
-/// Checks the exception for the reference's client: VReverso skips the client's first bidirectional stream,
-/// and this client does not count it.
+/// Checks the exception for the client of the reference implementation. VReverso skips the client's first
+/// bidirectional stream, and that client does not count the skipped stream against the limit.
 #[test]
 fn a_client_that_does_not_count_the_skipped_stream_opens_one_more() {
     for (skips, most) in [(false, 10), (true, 11)] {

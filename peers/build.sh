@@ -56,11 +56,12 @@ for name in ${names/guests/guest-quinn guest-noq guest-quiche}; do
         ns3)
             c++ -std=c++17 -O2 -Wall -Wextra -o ns3/peer-ns3 ns3/train.cc \
                 $(pkg-config --cflags --libs-only-l ns3-point-to-point) ;;
-        # These two use the build folder of quiche, so that BoringSSL is built once for all.
-        guest-quiche)
-            libclang && (cd guest-quiche && mkdir -p target/release &&
-                CARGO_TARGET_DIR=../quiche/target nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&
-                cp ../quiche/target/release/guest-quiche target/release/) ;;
+        # A guest of the lab uses the build folder of its stack's peer, so that TLS is built once for both.
+        guest-*)
+            if [ "$name" = guest-quiche ]; then libclang; fi
+            (cd "$name" && mkdir -p target/release && shared=../${name#guest-}/target &&
+                CARGO_TARGET_DIR=$shared nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&
+                cp "$shared/release/$name" target/release/) ;;
         h3i) libclang && (cd h3i && CARGO_TARGET_DIR=../quiche/target nice -n 10 cargo build --release --locked -j "${JOBS:-1}") ;;
         msquic)
             (cd msquic && nice -n 10 cargo build --release --locked -j "${JOBS:-1}" &&

@@ -73,7 +73,7 @@ impl RecvStream {
     /// piece; `None` at the end of the stream.
     ///
     /// The connection is not blocked while `read` runs, and `read` may use it and its other streams. The peer
-    /// gets flow control credit for the whole piece. The next call lends the bytes again that `read` did not
+    /// gets flow control credit for the whole piece. The next call begins with the bytes that `read` did not
     /// consume.
     ///
     /// ```no_run

@@ -1,6 +1,6 @@
-//! Connections whose local address the application did not choose follow the host's routing table (RFC 9000
-//! §9). A task migrates them when addresses or routes change, or when their network falls silent and another
-//! one works.
+//! A connection follows the host's routing table if the application did not choose its local address (RFC
+//! 9000 §9). A task migrates such connections when addresses or routes change, or when their network falls
+//! silent and another one works.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};

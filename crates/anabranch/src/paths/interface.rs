@@ -6,9 +6,9 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) name: String,
-    /// Its addresses; none while it is down.
+    /// Addresses of the interface; none while it is down.
     pub(super) addresses: Vec<IpAddr>,
-    /// Its addresses while it is down, from which nothing can be sent; none while it is up.
+    /// Addresses of the interface while it is down, from which nothing can be sent; none while it is up.
     pub(super) idle_addresses: Vec<IpAddr>,
     pub(super) is_up: bool,
 }

@@ -82,7 +82,7 @@ fn results_of_the_command_keep_their_version() {
     let versions = versions(results);
     assert_eq!(versions.len(), 1, "{versions:?}");
     assert!(before.starts_with(versions[0].as_bytes()));
-    // The command goes on with them.
+    // `anabranch lab run` continues these results.
     lab_run(results, env!("ANABRANCH_COMMIT"), &[0, 1, 2]);
 }
 

@@ -220,8 +220,8 @@ impl Progress for Telling {
     }
 }
 
-/// Returns the fastest run of each stack at each point. Variants that use a single path count as one stack, so
-/// its run is that on the best path.
+/// Returns the fastest run of each stack at each point. Variants of one program that each use a single path
+/// count as one stack, so only the run on the best path remains.
 fn best(design: &str, rows: &[Row]) -> Vec<Best> {
     let of = |((stack, point, _), row): ((String, u64, u32), &Row)| {
         let (time, bound) = row.transfer_time_s.zip(row.bound_s)?;

@@ -172,8 +172,8 @@ impl Session {
         }
     }
 
-    /// Returns whether the peer has sent GOAWAY. A server that has sent it accepts no further requests, and a
-    /// client makes none.
+    /// Returns whether the peer has sent GOAWAY. After it, a server accepts no further requests, and a client
+    /// makes no further requests.
     pub fn is_going_away(&self) -> bool {
         self.goaway_received.is_some()
     }

@@ -71,7 +71,7 @@ pub enum Clock {
 /// Header of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceInfo {
-    /// Endpoint whose trace it is.
+    /// Endpoint that writes the trace.
     pub side: Side,
     /// Title, for instance the program's name.
     pub title: String,

@@ -55,9 +55,9 @@ pub struct Session {
 /// State of 0-RTT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EarlyData {
-    /// The client did not offer it.
+    /// The client did not offer 0-RTT.
     NotOffered,
-    /// The client has offered it and has no answer, or the server has not read the ClientHello.
+    /// The client has offered 0-RTT and has no answer, or the server has not read the ClientHello.
     Unknown,
     Accepted,
     Rejected,

@@ -7,7 +7,7 @@ use super::maps::{MAP, places};
 use super::{Fault, Source, rust};
 
 const ARROW: &str = "─>";
-/// Branches begin below the file whose calls they show.
+/// Characters with which a branch begins, below the file whose calls the branch shows.
 const BRANCHES: [char; 2] = ['├', '└'];
 /// Names that too many types have: a call of one of them does not show which file it leads to.
 const COMMON: [&str; 6] = ["new", "default", "fmt", "from", "len", "is_empty"];

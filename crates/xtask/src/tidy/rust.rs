@@ -17,7 +17,7 @@ pub(super) fn code_lines(text: &str) -> usize {
 pub(super) struct Function {
     /// Index of the line with `fn`.
     pub(super) start: usize,
-    /// Number of lines from there to the closing brace, both included.
+    /// Number of lines from the line with `fn` to the closing brace, both included.
     pub(super) lines: usize,
     /// Name of the function.
     pub(super) name: String,

@@ -198,7 +198,7 @@ fn absent(experiment: &Experiment) -> Vec<(String, String)> {
     external.chain(programs).collect()
 }
 
-/// Adds to the refusal of a directory of another version what can be done.
+/// Adds the possible remedies to the error for a directory of another version.
 fn refused(error: SweepError) -> Error {
     match error {
         SweepError::OtherVersion { .. } => {

@@ -23,7 +23,7 @@ pub(super) struct Text {
     /// Layers over the published variant. Each layer overrides those before it.
     #[serde(default)]
     layers: Vec<Spanned<String>>,
-    /// Settings over all layers.
+    /// Settings that override all layers.
     set: Option<Settings>,
     /// Values that make one variant each. The value's name is appended to the variant's name.
     each: Option<Spanned<Each>>,

@@ -39,7 +39,7 @@ impl Reordering {
         }
     }
 
-    /// Returns the packet reordering threshold, in orders (RFC 9002 §6.1.1).
+    /// Returns the packet reordering threshold, in packets (RFC 9002 §6.1.1).
     pub(crate) fn packets(&self) -> u64 {
         self.packets
     }

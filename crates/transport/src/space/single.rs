@@ -64,7 +64,7 @@ pub(crate) struct Single {
     /// sent numbers below `done`.
     named: RangeSet,
     done: u64,
-    /// Next order of each path.
+    /// Order of the next packet on each path.
     orders: Vec<(PathId, u64)>,
     /// Packet numbers received on all paths.
     pub(super) received: Numbers,

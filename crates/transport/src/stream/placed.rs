@@ -40,7 +40,7 @@ impl Reserved {
         &self.slot
     }
 
-    /// Returns the offset of the first byte in the stream.
+    /// Returns the stream offset of the place's first byte.
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.slot.offset

@@ -26,11 +26,11 @@ pub(crate) type Saved = SmallVec<[u8; MAX_SAVED]>;
 /// Memory into which a packet is decrypted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// Offset of the first byte in the stream.
+    /// Stream offset of the memory's first byte.
     pub(crate) offset: u64,
     len: usize,
     chunk: usize,
-    /// Offset of the first byte in the chunk.
+    /// Offset of the memory's first byte in the chunk.
     at: usize,
     /// Offset at which the next chunk begins.
     next_start: u64,

@@ -1,22 +1,31 @@
 //! Engines that run stacks other than ours, if this machine has them.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use anabranch_lab::experiment::Experiment;
 use anabranch_lab::run::{Engine, RunOptions};
 
 use crate::exit::note;
 
-/// Returns the engines that this machine has.
+/// Returns the engines that this machine has. All calls return the same ones, so that each is checked once.
 pub(super) fn ready() -> Vec<Arc<dyn Engine>> {
-    #[cfg(target_os = "linux")]
-    return super::linux::engine().into_iter().collect();
-    #[cfg(not(target_os = "linux"))]
+    static READY: OnceLock<Vec<Arc<dyn Engine>>> = OnceLock::new();
+    READY.get_or_init(found).clone()
+}
+
+#[cfg(target_os = "linux")]
+fn found() -> Vec<Arc<dyn Engine>> {
+    super::linux::engine().into_iter().collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn found() -> Vec<Arc<dyn Engine>> {
     Vec::new()
 }
 
-/// Removes the variants whose engine is missing from the selected ones, and prints their names. `names` are the
-/// selected variants; `None` selects the default ones. The result may be empty.
+/// Removes the variants whose engine is missing or does not work from the selected ones, and prints their names with the
+/// reason. `names` are the selected variants; `None` selects the default ones. The result may be empty.
 pub(super) fn without_absent(
     experiment: &Experiment,
     names: Option<Vec<String>>,
@@ -27,19 +36,34 @@ pub(super) fn without_absent(
         Some(_) => &experiment.variants[..],
         None => experiment.usual_variants(),
     };
-    let is_absent = |name: &String| {
-        let variant = experiment.variants.iter().find(|variant| variant.name == *name);
-        let external = variant.and_then(|variant| variant.external());
-        external.is_some_and(|external| options.engine(&external.engine).is_none())
-    };
-    let wanted = all.iter().map(|variant| variant.name.clone()).filter(asked);
-    let (absent, rest): (Vec<_>, Vec<_>) = wanted.partition(is_absent);
-    if absent.is_empty() {
+    let mut left_out: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut rest = Vec::new();
+    for variant in all.iter().filter(|variant| asked(&variant.name)) {
+        match variant.external().and_then(|external| fault(&external.engine, options)) {
+            Some(fault) => left_out.entry(fault).or_default().push(&variant.name),
+            None => rest.push(variant.name.clone()),
+        }
+    }
+    if left_out.is_empty() {
         return names;
     }
-    note(format_args!("left out, for want of Linux's kernel: {}; {REMEDY}", absent.join(", ")));
+    for (fault, variants) in left_out {
+        note(format_args!("left out, {fault}: {}", variants.join(", ")));
+    }
     Some(rest)
 }
 
-/// Hint on how to build the missing engine.
-pub(super) const REMEDY: &str = "`anabranch lab linux build` makes it";
+/// Returns the reason why an engine cannot run anything; `None` if it can.
+fn fault(engine: &str, options: &RunOptions) -> Option<String> {
+    match options.engine(engine) {
+        None => Some(format!("for want of Linux's kernel ({REMEDY})")),
+        Some(engine) => {
+            let fault = engine.check().err()?;
+            Some(format!("as {} failed its check ({fault})", engine.version()))
+        }
+    }
+}
+
+/// Hint on how to get the engine.
+pub(super) const REMEDY: &str =
+    "`anabranch lab linux build` makes it, and `anabranch lab linux check` tries it";

@@ -4,6 +4,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use anabranch_transport::recovery::Algorithm as Congestion;
+
 use crate::design::PathDesign;
 use crate::experiment::{Experiment, Job, Workload};
 use crate::profile::External;
@@ -19,8 +21,16 @@ pub trait Engine: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
 
     /// Returns a word that identifies everything besides this program on which the results depend. Rows
-    /// contain it after the commit.
+    /// contain it after the commit. The journal of a sweep contains it, too, and refuses runs of another version.
     fn version(&self) -> &str;
+
+    /// Checks once, before many runs, whether the engine works at all.
+    ///
+    /// # Errors
+    /// Fails with the reason in one line. Every run would fail for the same reason.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Runs one order and writes measurements into `row`.
     ///
@@ -39,6 +49,8 @@ pub struct Order<'a> {
     pub paths: Vec<&'a PathDesign>,
     /// Work of the applications.
     pub workload: &'a Workload,
+    /// Congestion controller of connections that compete with this one; its own if `None`.
+    pub others_congestion: Option<Congestion>,
     /// Simulated time after which the run has failed.
     pub deadline: Duration,
     /// Seed of all randomness in the run.
@@ -66,6 +78,7 @@ pub(super) fn run(experiment: &Experiment, job: Job, options: &RunOptions, exter
                 external,
                 paths: paths.iter().map(|path| &point.paths[*path]).collect(),
                 workload: &experiment.workload,
+                others_congestion: experiment.variants[job.variant].settings.others_congestion,
                 deadline: experiment.deadline,
                 seed: experiment.seed(job),
             };

@@ -36,10 +36,13 @@ fn read(name: &str) -> Experiment {
     plan::read(&folder.join(format!("{name}.toml"))).unwrap()
 }
 
-/// Runs a plan with the variants whose names `wanted` accepts.
+/// Runs a plan with the variants of this library whose names `wanted` accepts.
 fn results(experiment: &Experiment, wanted: impl Fn(&str) -> bool) -> Results {
-    let jobs: Vec<Job> =
-        experiment.jobs().filter(|job| wanted(&experiment.variants[job.variant].name)).collect();
+    let is_wanted = |job: &Job| {
+        let variant = &experiment.variants[job.variant];
+        variant.external().is_none() && wanted(&variant.name)
+    };
+    let jobs: Vec<Job> = experiment.jobs().filter(is_wanted).collect();
     let rows = Mutex::new(Vec::new());
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {

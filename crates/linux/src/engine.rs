@@ -3,6 +3,9 @@
 //! Runs are independent because each has a kernel of its own, whose randomness follows from the run's seed.
 //! No state of an earlier run remains, such as caches, used ports or the phase of a timer.
 
+use core::time::Duration;
+use std::sync::OnceLock;
+
 use anabranch_lab::design::{Change, PathDesign};
 use anabranch_lab::experiment::Workload;
 use anabranch_lab::record::Row;
@@ -10,19 +13,26 @@ use anabranch_lab::run::{self, Engine};
 
 use crate::host::Host;
 use crate::order::{Link, Order, Properties, Report, Way, Work};
-use crate::stack::Stack;
+use crate::stack::{Buffers, Control, Stack, Transport};
 
 /// Linux as an engine of the lab.
 #[derive(Clone, Debug)]
 pub struct Linux {
     host: Host,
     version: String,
+    /// Result of the check.
+    checked: OnceLock<Result<(), String>>,
 }
+
+/// Maximum wall time of the boot that checks whether the kernel works.
+const MAX_CHECK: Duration = Duration::from_secs(60);
+/// Number of bytes that this boot downloads.
+const CHECK_BYTES: u64 = 1000;
 
 impl Linux {
     /// Creates the engine; `version` is that of the kernel.
     pub fn new(host: Host, version: &str) -> Self {
-        Self { host, version: format!("linux-{version}") }
+        Self { host, version: format!("linux-{version}"), checked: OnceLock::new() }
     }
 }
 
@@ -35,12 +45,32 @@ impl Engine for Linux {
         &self.version
     }
 
+    fn check(&self) -> Result<(), String> {
+        self.checked.get_or_init(|| check(&self.host)).clone()
+    }
+
     fn run(&self, order: &run::Order<'_>, row: &mut Row) -> Result<(), String> {
         let order = convert(order)?;
         let report = self.host.boot(&order).map_err(|error| error.to_string())?;
         fill(row, &report, order.work);
         if report.failure.is_empty() { Ok(()) } else { Err(report.failure) }
     }
+}
+
+/// Boots the kernel once and downloads a little.
+fn check(host: &Host) -> Result<(), String> {
+    let first = Properties { rate_bps: 10_000_000, delay_ns: 1_000_000, loss: 0.0 };
+    let way = Way { first, queue_packets: 10, changes: Vec::new() };
+    let order = Order {
+        stack: Stack { transport: Transport::Tcp(Control::Cubic), tls: None, buffers: Buffers::Default },
+        paths: vec![Link { up: way.clone(), down: way }],
+        work: Work::Download { bytes: CHECK_BYTES },
+        deadline_ns: nanos(MAX_CHECK),
+        seed: 1,
+    };
+    let host = Host { limit: MAX_CHECK.min(host.limit), ..host.clone() };
+    let report = host.boot(&order).map_err(|error| error.to_string())?;
+    if report.failure.is_empty() { Ok(()) } else { Err(report.failure) }
 }
 
 /// Returns the order for the guest.
@@ -58,7 +88,12 @@ fn convert(order: &run::Order<'_>) -> Result<Order, String> {
         Workload::Requests { request, answer, every, count } => {
             Work::Requests { request: request.max(1), answer: answer.max(1), every_ns: nanos(every), count }
         }
-        Workload::Competition { .. } => return Err("Linux does not compete in the lab yet".to_owned()),
+        Workload::Competition { others, length, one_link } => Work::Competition {
+            others,
+            control: control(order, stack)?,
+            length_ns: nanos(length.min(order.deadline)),
+            one_link,
+        },
     };
     let order = Order {
         stack,
@@ -69,6 +104,17 @@ fn convert(order: &run::Order<'_>) -> Result<Order, String> {
     };
     order.check().map_err(|error| error.to_string())?;
     Ok(order)
+}
+
+/// Returns the congestion control of the connections that compete with `stack`.
+fn control(order: &run::Order<'_>, stack: Stack) -> Result<Control, String> {
+    let Some(algorithm) = order.others_congestion else { return Ok(stack.control()) };
+    match algorithm.name() {
+        "newreno" => Ok(Control::Reno),
+        "cubic" => Ok(Control::Cubic),
+        "bbr1" => Ok(Control::Bbr),
+        other => Err(format!("Linux has no `{other}` for the other connections: use newreno, cubic or bbr1")),
+    }
 }
 
 /// Returns a path's link.
@@ -115,6 +161,10 @@ fn fill(row: &mut Row, report: &Report, work: Work) {
     row.path_lost = report.paths.iter().map(|path| path.repeated_segments).collect();
     row.path_rtt_s = report.paths.iter().map(|path| path.rtt_us as f64 / 1e6).collect();
     row.path_overflows.clone_from(&report.overflows);
+    if let Work::Competition { length_ns, .. } = work {
+        let goodput = |bytes: &u64| *bytes as f64 * 8.0 / seconds(length_ns);
+        row.flow_goodput_bps = report.flows.iter().map(goodput).collect();
+    }
     row.lost_packets = (!report.paths.is_empty()).then(|| row.path_lost.iter().sum());
     if let Work::Download { bytes } | Work::Upload { bytes } = work {
         let sent: u64 = row.path_bytes.iter().sum();
@@ -131,7 +181,7 @@ fn millis(ms: f64) -> u64 {
     (ms * 1e6).round() as u64
 }
 
-fn nanos(time: core::time::Duration) -> u64 {
+fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -140,62 +190,4 @@ fn seconds(nanos: u64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use anabranch_lab::profile::External;
-    use core::time::Duration;
-
-    fn converted(external: &str, paths: &[PathDesign], workload: &Workload) -> Result<Order, String> {
-        let external: External = external.parse().unwrap();
-        let deadline = Duration::from_secs(60);
-        convert(&run::Order {
-            external: &external,
-            paths: paths.iter().collect(),
-            workload,
-            deadline,
-            seed: 3,
-        })
-    }
-
-    #[test]
-    fn a_point_becomes_an_order() {
-        let change = Change { at: Duration::from_secs(3), loss_percent: Some(100.0), ..Change::default() };
-        let first = PathDesign {
-            rate_mbps: 37.25,
-            owd_ms: 7.5,
-            queue_packets: 12,
-            changes: vec![change],
-            ..PathDesign::default()
-        };
-        let up = Some(Box::new(PathDesign { rate_mbps: 1.0, ..first.clone() }));
-        let second = PathDesign { loss_percent: 2.5, up, ..first.clone() };
-        let download = Workload::Download { bytes: 9, until: anabranch_lab::experiment::End::LastByte };
-        let order = converted("linux/mptcp/tls12", &[first.clone(), second], &download).unwrap();
-        assert_eq!(
-            (order.stack.to_string().as_str(), order.work),
-            ("mptcp-tls12", Work::Download { bytes: 9 })
-        );
-        let properties = Properties { rate_bps: 37_250_000, delay_ns: 7_500_000, loss: 0.0 };
-        let changes = vec![(3_000_000_000, Properties { loss: 1.0, ..properties })];
-        let way = Way { first: properties, queue_packets: 12, changes };
-        assert_eq!(order.paths[0], Link { up: way.clone(), down: way });
-        assert_eq!((order.paths[1].up.first.rate_bps, order.paths[1].down.first.loss), (1_000_000, 0.025));
-    }
-
-    #[test]
-    fn what_linux_cannot_do_is_the_failure_of_the_row() {
-        let path = PathDesign { rate_mbps: 1.0, queue_packets: 10, ..PathDesign::default() };
-        let jitter = PathDesign { jitter_ms: 1.0, ..path.clone() };
-        let upload = Workload::Upload { bytes: 1 };
-        let competition = Workload::Competition { others: 1, length: Duration::from_secs(1), one_link: true };
-        for (fault, words) in [
-            (converted("linux/tcp-vegas", core::slice::from_ref(&path), &upload), "use tcp-cubic"),
-            (converted("linux/tcp-cubic", &[path.clone(), path.clone()], &upload), "uses one path"),
-            (converted("linux/tcp-cubic", &[jitter], &upload), "jitter"),
-            (converted("linux/mptcp", &[path], &competition), "compete"),
-        ] {
-            let fault = fault.unwrap_err();
-            assert!(fault.contains(words) && fault.lines().count() == 1, "{fault}");
-        }
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stack::Stack;
+use crate::stack::{Control, Stack, Transport};
 
 /// Maximum number of paths of an order.
 pub(crate) const MAX_PATHS: usize = 8;
@@ -14,6 +14,8 @@ pub(crate) const MAX_CHANGES: usize = 10_000;
 pub(crate) const MAX_REQUESTS: u32 = 100_000;
 /// Maximum number of datagrams of a train.
 pub(crate) const MAX_PACKETS: u32 = 10_000;
+/// Maximum number of other connections of a competition.
+pub(crate) const MAX_OTHERS: u32 = 64;
 
 /// Start of the line with the report on the console, which also shows messages of the kernel.
 pub(crate) const MARK: &str = "anabranch-report ";
@@ -45,7 +47,7 @@ pub struct Link {
 /// One direction of a link: a drop-tail queue in front of a transmitter, a delay, and random losses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Way {
-    /// Properties at first.
+    /// Properties at the start.
     pub first: Properties,
     /// Maximum number of packets that wait in front of the transmitter; the one in transmission is not
     /// counted.
@@ -91,6 +93,18 @@ pub enum Work {
         /// Number of requests.
         count: u32,
     },
+    /// The client downloads while other connections, each TCP over the first path, do the same. All have the
+    /// same TLS.
+    Competition {
+        /// Number of other connections.
+        others: u32,
+        /// Congestion control of the other connections.
+        control: Control,
+        /// Nanoseconds for which all connections send.
+        length_ns: u64,
+        /// `true` if all paths of the client are on the first path's link. The links of the others do not exist.
+        one_link: bool,
+    },
     /// The server sends the datagrams of a [`train`](crate::train::train) over the first path, without a
     /// connection.
     Train {
@@ -115,6 +129,8 @@ pub struct Report {
     pub last_byte_ns: Option<u64>,
     /// Time at which each request was made, and the delay of its answer.
     pub requests_ns: Vec<(u64, u64)>,
+    /// Bytes that each connection of a competition received, the first connection's first.
+    pub flows: Vec<u64>,
     /// Counts of each path, at the end that sends most.
     pub paths: Vec<PathReport>,
     /// Times at which each datagram of a train left and arrived; `None` if it did not arrive.
@@ -134,6 +150,8 @@ pub struct PathReport {
     pub repeated_segments: u64,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u64,
+    /// Receive window that the peer advertised last, in bytes.
+    pub window: u64,
 }
 
 /// Error in an order that a guest cannot carry out.
@@ -171,11 +189,30 @@ impl Order {
             Work::Requests { count, .. } if count > MAX_REQUESTS => {
                 fault(format!("{count} requests: at most {MAX_REQUESTS}"))
             }
+            Work::Competition { others, .. } if others > MAX_OTHERS => {
+                fault(format!("{others} other connections: at most {MAX_OTHERS}"))
+            }
+            Work::Competition { .. } if self.stack.transport == Transport::Anabranch => {
+                fault(format!("{} does not compete: use a TCP or Multipath TCP", self.stack))
+            }
             Work::Train { packets, .. } if packets > MAX_PACKETS => {
                 fault(format!("{packets} datagrams: at most {MAX_PACKETS}"))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the index of the link that a path is on.
+    pub(crate) fn link_of(&self, path: usize) -> usize {
+        match self.work {
+            Work::Competition { one_link: true, .. } => 0,
+            _ => path,
+        }
+    }
+
+    /// Returns the number of links.
+    pub(crate) fn links(&self) -> usize {
+        (0..self.paths.len()).map(|path| self.link_of(path) + 1).max().unwrap_or_default()
     }
 
     /// Returns the virtual time after which the run has failed.
@@ -209,6 +246,9 @@ mod tests {
         assert_eq!(order(|_| ()), Ok(()));
         let later = Properties { rate_bps: 8, delay_ns: 0, loss: 0.0 };
         let work = |work| order(move |order| order.work = work);
+        let competition =
+            |others| Work::Competition { others, control: Control::Reno, length_ns: 1, one_link: true };
+        assert_eq!(work(competition(MAX_OTHERS)), Ok(()));
         for fault in [
             order(|order| order.paths.clear()),
             order(|order| order.paths = vec![order.paths[0].clone(); MAX_PATHS + 1]),
@@ -219,6 +259,8 @@ mod tests {
             order(|order| order.paths[0].down.changes = vec![(1, later); MAX_CHANGES + 1]),
             work(Work::Requests { request: 1, answer: 1, every_ns: 1, count: MAX_REQUESTS + 1 }),
             work(Work::Train { seed: 1, packets: MAX_PACKETS + 1 }),
+            work(competition(MAX_OTHERS + 1)),
+            order(|order| (order.stack, order.work) = ("anabranch".parse().unwrap(), competition(1))),
         ] {
             let fault = fault.unwrap_err();
             assert!(!fault.is_empty() && fault.lines().count() == 1, "{fault}");

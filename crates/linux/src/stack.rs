@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Transport of the guest with its settings. Its name is `tcp-cubic`, `tcp-reno`, `tcp-bbr`, `mptcp`,
 /// `mptcp-reno`, `mptcp-bbr` or `anabranch`, optionally followed by `-tls13` or `-tls12`, and by
-/// `-default-buffers`.
+/// `-default-buffers` or `-buffers-256k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Stack {
@@ -32,7 +32,8 @@ pub enum Transport {
 }
 
 /// Congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Control {
     /// CUBIC, the default of Linux.
     Cubic,
@@ -58,6 +59,8 @@ pub enum Buffers {
     Paper,
     /// Defaults of Linux: 6 MiB for receiving, 4 MiB for sending.
     Default,
+    /// Receive windows of about 256 KiB, as in the lab's plans with limited windows; 16 MiB for sending.
+    Window256K,
 }
 
 impl Stack {
@@ -71,11 +74,11 @@ impl Stack {
         self.is_multipath() || self.transport == Transport::Anabranch
     }
 
-    /// Returns the name of the congestion control in Linux.
-    pub fn control(self) -> &'static str {
+    /// Returns the congestion control of TCP in Linux.
+    pub fn control(self) -> Control {
         match self.transport {
-            Transport::Tcp(control) | Transport::Mptcp(control) => control.name(),
-            Transport::Anabranch => Control::Cubic.name(),
+            Transport::Tcp(control) | Transport::Mptcp(control) => control,
+            Transport::Anabranch => Control::Cubic,
         }
     }
 }
@@ -83,11 +86,23 @@ impl Stack {
 impl Control {
     const ALL: [Self; 3] = [Self::Cubic, Self::Reno, Self::Bbr];
 
-    const fn name(self) -> &'static str {
+    /// Returns the name in Linux.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
             Self::Reno => "reno",
             Self::Bbr => "bbr",
+        }
+    }
+}
+
+impl Buffers {
+    /// Returns the end of a stack's name that stands for the buffers.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Paper => "",
+            Self::Default => "-default-buffers",
+            Self::Window256K => "-buffers-256k",
         }
     }
 }
@@ -105,15 +120,15 @@ impl fmt::Display for Stack {
             Some(Tls::V13) => "-tls13",
             None => "",
         })?;
-        f.write_str(if self.buffers == Buffers::Default { "-default-buffers" } else { "" })
+        f.write_str(self.buffers.suffix())
     }
 }
 
 /// Error for a name that is not a stack of Linux.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "Linux has no stack `{0}`: use tcp-cubic, tcp-reno, tcp-bbr, mptcp or mptcp-bbr, then -tls13 or -tls12, then \
-     -default-buffers"
+    "Linux has no stack `{0}`: use tcp-cubic, tcp-reno, tcp-bbr, mptcp, mptcp-reno, mptcp-bbr or anabranch, then -tls13 or -tls12, then \
+     -default-buffers or -buffers-256k"
 )]
 pub struct UnknownStack(String);
 
@@ -121,10 +136,10 @@ impl FromStr for Stack {
     type Err = UnknownStack;
 
     fn from_str(name: &str) -> Result<Self, UnknownStack> {
-        let (rest, buffers) = match name.strip_suffix("-default-buffers") {
-            Some(rest) => (rest, Buffers::Default),
-            None => (name, Buffers::Paper),
-        };
+        let limited = [Buffers::Default, Buffers::Window256K]
+            .into_iter()
+            .find_map(|buffers| Some((name.strip_suffix(buffers.suffix())?, buffers)));
+        let (rest, buffers) = limited.unwrap_or((name, Buffers::Paper));
         let (rest, tls) = match (rest.strip_suffix("-tls12"), rest.strip_suffix("-tls13")) {
             (Some(rest), _) => (rest, Some(Tls::V12)),
             (_, Some(rest)) => (rest, Some(Tls::V13)),
@@ -171,13 +186,27 @@ mod tests {
             "anabranch",
             "mptcp-tls12",
             "mptcp-bbr-default-buffers",
+            "mptcp-buffers-256k",
+            "mptcp-reno-tls13-buffers-256k",
         ] {
             assert_eq!(name.parse::<Stack>().unwrap().to_string(), name);
         }
-        for wrong in ["", "tcp", "tcp-vegas", "mptcp-tls11", "sctp-cubic", "tcp-cubic-default-buffers-tls12"]
-        {
+        for wrong in [
+            "",
+            "tcp",
+            "tcp-vegas",
+            "mptcp-tls11",
+            "sctp-cubic",
+            "tcp-cubic-default-buffers-tls12",
+            "mptcp-buffers-1k",
+        ] {
             let fault = wrong.parse::<Stack>().unwrap_err().to_string();
-            assert!(fault.contains("use tcp-cubic") && fault.lines().count() == 1, "{fault}");
+            assert!(
+                fault.contains("use tcp-cubic")
+                    && fault.contains(" or anabranch")
+                    && fault.lines().count() == 1,
+                "{fault}"
+            );
         }
     }
 }

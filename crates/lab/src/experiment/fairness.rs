@@ -32,11 +32,16 @@ pub(super) fn coupled_bottleneck(name: &str, source: Source<'_>) -> Result<Exper
         Workload::Competition { others: 1, length: Duration::from_secs(60), one_link: true };
     let wanted = ["lia", "olia", "balia", "newreno", "newreno-one-path"];
     experiment.variants.retain(|variant| wanted.contains(&variant.name.as_str()));
+    experiment.variants.extend(super::variant::variants(LINUX)?);
     for variant in &mut experiment.variants {
         variant.settings.others_congestion = Some(Algorithm::NewReno);
     }
     Ok(experiment)
 }
+
+/// Variants of Linux beside the coupled controllers: Multipath TCP with an uncoupled controller on each subflow, and TCP on
+/// one path. The connection beside them is TCP, too.
+const LINUX: [&str; 3] = ["linux-mptcp-reno", "linux-mptcp", "linux-tcp-reno-path-0"];
 
 /// Creates the experiment in which both paths of a client and three other clients share one link, with every
 /// congestion controller. Coupled controllers should take one share of four, uncoupled ones take two of five.
@@ -114,7 +119,11 @@ mod tests {
         let experiment = coupled_bottleneck("coupled-bottleneck", Source::Drawn(0)).unwrap();
         assert_eq!(experiment.points.len(), 18);
         let names: Vec<_> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
-        assert_eq!(names, ["newreno", "lia", "olia", "balia", "newreno-one-path"]);
+        let (own, linux) = names.split_at(5);
+        assert_eq!(own, ["newreno", "lia", "olia", "balia", "newreno-one-path"]);
+        assert_eq!(linux, LINUX);
+        let paths: Vec<_> = experiment.variants[5..].iter().map(|variant| variant.paths(2).len()).collect();
+        assert_eq!(paths, [2, 2, 1]);
         let competition =
             Workload::Competition { others: 1, length: Duration::from_secs(60), one_link: true };
         assert_eq!(experiment.workload, competition);

@@ -118,6 +118,7 @@ fn names_of_variants_say_what_they_are() {
     for (name, external, paths) in [
         ("linux-mptcp", "linux/mptcp", vec![0, 1, 2]),
         ("linux-mptcp-bbr-tls13-default-buffers", "linux/mptcp-bbr/tls13-default-buffers", vec![0, 1, 2]),
+        ("linux-mptcp-tls13-buffers-256k", "linux/mptcp/tls13-buffers-256k", vec![0, 1, 2]),
         ("linux-tcp-cubic-path-1-tls12", "linux/tcp-cubic/tls12", vec![1]),
         ("linux-tcp-bbr-path-0", "linux/tcp-bbr", vec![0]),
     ] {

@@ -3,15 +3,23 @@
 use crate::profile::{External, Settings, UnknownLayer, Variant};
 
 /// Suffixes of Linux's variants that select a setup.
-const LINUX_SETUPS: [&str; 5] =
-    ["tls12-default-buffers", "tls13-default-buffers", "default-buffers", "tls12", "tls13"];
+const LINUX_SETUPS: [&str; 8] = [
+    "tls12-default-buffers",
+    "tls13-default-buffers",
+    "default-buffers",
+    "tls12-buffers-256k",
+    "tls13-buffers-256k",
+    "buffers-256k",
+    "tls12",
+    "tls13",
+];
 
 /// Returns the variant of this name, as the published experiments use it. For the stack of 2022, a name is
 /// `{single|multiple}-{cubic|bbr1|lia|olia|balia}`, then any of a receiver's limit (`-ar5`, `-ah128`, …) and
 /// `-noaf`, then `-{original|fixed}`. The other stack of that study is `pquic`; those of 2017 are `mpquic`,
 /// `mpquic-no-signal`, `quic-path-0` and `quic-path-1`. Those of Linux are
-/// `linux-{tcp-cubic|tcp-reno|tcp-bbr}-path-{0|1|2}`, `linux-mptcp` and `linux-mptcp-bbr`, each optionally
-/// with `-tls13` or `-tls12`, and `-default-buffers`.
+/// `linux-{tcp-cubic|tcp-reno|tcp-bbr}-path-{0|1|2}`, `linux-mptcp`, `linux-mptcp-reno` and
+/// `linux-mptcp-bbr`, each optionally with `-tls13` or `-tls12`, and `-default-buffers` or `-buffers-256k`.
 ///
 /// # Errors
 /// Fails if a part of the name is not a layer.

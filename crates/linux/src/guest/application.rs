@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -14,9 +14,9 @@ use crate::order::{Order, Work};
 use crate::stack::Stack;
 
 /// Maximum number of bytes that are written or read at once.
-const CHUNK: usize = 256 << 10;
+pub(super) const CHUNK: usize = 256 << 10;
 /// Length of a request for a download in bytes.
-const REQUEST: u64 = 8;
+pub(super) const REQUEST: u64 = 8;
 
 /// Number of bytes that the receiver of a download or an upload has received.
 pub(super) type Received = AtomicU64;
@@ -37,16 +37,23 @@ pub(super) struct Ended {
     _stream: Stream,
 }
 
-/// Returns a socket of the stack's protocol.
-fn socket(stack: Stack) -> io::Result<Socket> {
-    let protocol = if stack.is_multipath() { Protocol::MPTCP } else { Protocol::TCP };
-    Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))
+impl Stack {
+    /// Returns the protocol of the stack's sockets.
+    pub(super) fn protocol(self) -> Protocol {
+        if self.is_multipath() { Protocol::MPTCP } else { Protocol::TCP }
+    }
+}
+
+/// Opens a socket at `address` in the namespace of this thread.
+pub(super) fn open(protocol: Protocol, address: (Ipv4Addr, u16)) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
+    socket.bind(&SocketAddr::from(address).into())?;
+    Ok(socket)
 }
 
 /// Opens the server's socket in the namespace of this thread.
 pub(super) fn listen(stack: Stack) -> io::Result<TcpListener> {
-    let socket = socket(stack)?;
-    socket.bind(&SocketAddr::from((SERVER, PORT)).into())?;
+    let socket = open(stack.protocol(), (SERVER, PORT))?;
     socket.listen(8)?;
     Ok(socket.into())
 }
@@ -72,15 +79,14 @@ pub(super) fn serve(order: &Order, listener: &TcpListener, received: &Received) 
                 send(&mut stream, answer, &chunk)?;
             }
         }
-        Work::Train { .. } => {}
+        Work::Competition { .. } | Work::Train { .. } => {}
     }
     Ok(Ended { times, _stream: stream })
 }
 
 /// Connects to the server and does the client's work.
 pub(super) fn ask(order: &Order, received: &Received) -> io::Result<Ended> {
-    let socket = socket(order.stack)?;
-    socket.bind(&SocketAddr::from((client_address(0), CLIENT_PORT)).into())?;
+    let socket = open(order.stack.protocol(), (client_address(order, 0), CLIENT_PORT))?;
     socket.connect(&SocketAddr::from((SERVER, PORT)).into())?;
     let mut stream = tls::client(order, prepared(socket.into())?)?;
     let mut times = Times { handshake: Some(Instant::now()), ..Times::default() };
@@ -96,7 +102,7 @@ pub(super) fn ask(order: &Order, received: &Received) -> io::Result<Ended> {
             times.requests = requests(&mut stream, [request, answer], Duration::from_nanos(every_ns), count)?;
             times.last_byte = times.requests.iter().map(|(_, answered)| *answered).max();
         }
-        Work::Train { .. } => {}
+        Work::Competition { .. } | Work::Train { .. } => {}
     }
     Ok(Ended { times, _stream: stream })
 }
@@ -148,12 +154,12 @@ fn requests(
 }
 
 /// Returns the connection, with Nagle's algorithm disabled.
-fn prepared(connection: TcpStream) -> io::Result<TcpStream> {
+pub(super) fn prepared(connection: TcpStream) -> io::Result<TcpStream> {
     connection.set_nodelay(true)?;
     Ok(connection)
 }
 
-fn send(stream: &mut Stream, bytes: u64, chunk: &[u8]) -> io::Result<()> {
+pub(super) fn send(stream: &mut Stream, bytes: u64, chunk: &[u8]) -> io::Result<()> {
     let mut left = bytes;
     while left > 0 {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
@@ -163,7 +169,7 @@ fn send(stream: &mut Stream, bytes: u64, chunk: &[u8]) -> io::Result<()> {
     stream.flush()
 }
 
-fn receive(stream: &mut Stream, bytes: u64, received: &Received) -> io::Result<()> {
+pub(super) fn receive(stream: &mut Stream, bytes: u64, received: &Received) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
     let mut left = bytes;
     while left > 0 {

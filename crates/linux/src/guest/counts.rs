@@ -9,7 +9,7 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 
 use super::netlink::{Message, Netlink};
 use super::topology::{PORT, path_of};
-use crate::order::PathReport;
+use crate::order::{Order, PathReport};
 
 /// `SOCK_DIAG_BY_FAMILY` (`linux/sock_diag.h`).
 const BY_FAMILY: u16 = 20;
@@ -23,16 +23,16 @@ const STATES: u32 = 0xfff & !(1 << 7) & !(1 << 10);
 /// Number of bytes of `struct inet_diag_msg` before its attributes.
 const HEADER: usize = 72;
 
-/// Returns the counts of each of `paths`, in the namespace of this thread.
-pub(super) fn of_paths(paths: usize) -> io::Result<Vec<PathReport>> {
+/// Returns the counts of each path of `order`, in the namespace of this thread.
+pub(super) fn of_paths(order: &Order) -> io::Result<Vec<PathReport>> {
     let mut netlink = Netlink::open(NETLINK_SOCK_DIAG)?;
     // struct inet_diag_req_v2: family, protocol, attributes, padding, states, then an identity of 48 bytes.
     let mut body = vec![AF_INET, IPPROTO_TCP, INFO_BIT, 0];
     body.extend_from_slice(&STATES.to_ne_bytes());
     body.extend_from_slice(&[0; 48]);
-    let mut reports = vec![PathReport::default(); paths];
+    let mut reports = vec![PathReport::default(); order.paths.len()];
     for answer in netlink.dump(Message { kind: BY_FAMILY, body })? {
-        if let Some(report) = path(&answer.body).and_then(|path| reports.get_mut(path)) {
+        if let Some(report) = path(order, &answer.body).and_then(|path| reports.get_mut(path)) {
             add(report, &answer.body)?;
         }
     }
@@ -40,12 +40,12 @@ pub(super) fn of_paths(paths: usize) -> io::Result<Vec<PathReport>> {
 }
 
 /// Returns the path of the connection that a message describes, which follows from the client's address.
-fn path(body: &[u8]) -> Option<usize> {
+fn path(order: &Order, body: &[u8]) -> Option<usize> {
     // Family, state, timer, retransmissions; then the ports in network order and both addresses.
     let port = u16::from_be_bytes(body.get(4..6)?.try_into().ok()?);
     let at = if port == PORT { 24 } else { 8 };
     let address: [u8; 4] = body.get(at..at + 4)?.try_into().ok()?;
-    path_of(Ipv4Addr::from(address))
+    path_of(order, Ipv4Addr::from(address))
 }
 
 /// Adds the counts of `struct tcp_info` (`linux/tcp.h`).
@@ -64,6 +64,7 @@ fn add(report: &mut PathReport, body: &[u8]) -> io::Result<()> {
         report.repeated_segments += u64::from(narrow(100));
         report.sent_bytes += wide(200);
         report.repeated_bytes += wide(208);
+        report.window = u64::from(narrow(228));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! switches the machine off.
 
 mod application;
+mod competition;
 mod counts;
 mod generic;
 mod namespace;
@@ -12,6 +13,7 @@ mod tls;
 mod topology;
 mod train;
 
+use core::time::Duration;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -29,7 +31,7 @@ use crate::order::{MARK, Order, Report, Work};
 use crate::stack::Transport;
 
 /// Time between the setup and the first SYN, in which the links and hosts come to rest.
-const REST: core::time::Duration = core::time::Duration::from_secs(1);
+const REST: Duration = Duration::from_secs(1);
 
 /// Carries out the order in the file `order`, prints the report and switches the machine off; returns only if
 /// that is not possible.
@@ -68,6 +70,10 @@ fn carry_out(order: &Order) -> io::Result<Report> {
     let mut topology = Topology::create(order)?;
     if let Work::Train { seed, packets } = order.work {
         return train::run(order, &mut topology, seed, packets);
+    }
+    if let Work::Competition { others, control, length_ns, .. } = order.work {
+        let plan = competition::Plan { others, control, length: Duration::from_nanos(length_ns) };
+        return competition::run(order, &mut topology, plan);
     }
     if order.stack.transport == Transport::Anabranch {
         return program::run(order, &mut topology);
@@ -115,7 +121,7 @@ fn carry_out(order: &Order) -> io::Result<Report> {
     let mut report = both.report(begin);
     let uploads = matches!(order.work, Work::Upload { .. });
     if uploads { &topology.client } else { &topology.server }.enter()?;
-    report.paths = counts::of_paths(order.paths.len())?;
+    report.paths = counts::of_paths(order)?;
     if order.stack.is_multipath() && failure.is_empty() && counts::fallbacks()? > 0 {
         failure = "Multipath TCP has fallen back to TCP".to_owned();
     }
@@ -132,7 +138,7 @@ fn late(order: &Order, received: &Received) -> String {
         Work::Download { bytes } | Work::Upload { bytes } => {
             format!("not done at the deadline of {seconds:.0} s: {there} of {bytes} bytes have come")
         }
-        Work::Requests { .. } | Work::Train { .. } => {
+        Work::Requests { .. } | Work::Competition { .. } | Work::Train { .. } => {
             format!("not done at the deadline of {seconds:.0} s: not all requests are answered")
         }
     }

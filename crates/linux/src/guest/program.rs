@@ -27,7 +27,7 @@ pub(super) fn run(order: &Order, topology: &mut Topology) -> io::Result<Report> 
     command.arg(bytes.to_string());
     if order.paths.len() > 1 {
         (0..order.paths.len()).for_each(|path| {
-            command.args(["--path", &client_address(path).to_string()]);
+            command.args(["--path", &client_address(order, path).to_string()]);
         });
     }
     let begin = Instant::now();

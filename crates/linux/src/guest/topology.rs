@@ -15,7 +15,7 @@ use std::time::Instant;
 use super::generic::Family;
 use super::namespace::{End, Namespace, connect, set};
 use super::qdisc;
-use crate::order::{MAX_PATHS, Order, Properties, Way};
+use crate::order::{Order, Properties, Way, Work};
 use crate::stack::{Buffers, Stack};
 use crate::train::SplitMix;
 
@@ -25,6 +25,10 @@ pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(super) const PORT: u16 = 443;
 /// Port of the client's first connection.
 pub(super) const CLIENT_PORT: u16 = 40_000;
+
+/// First values of the last byte of addresses: of paths on another path's link, and of the other connections.
+const SHARED_FROM: u8 = 10;
+const OTHERS_FROM: u8 = 100;
 
 /// Devices on a router: towards the server, and towards the client.
 const TO_SERVER: u32 = 10;
@@ -37,14 +41,22 @@ pub(super) struct Topology {
     routers: Vec<Namespace>,
 }
 
-/// Returns the address of the client on a path.
-pub(super) fn client_address(path: usize) -> Ipv4Addr {
-    address(path, 2, 1)
+/// Returns the address of the client on a path. On another path's link, a path has a further address.
+pub(super) fn client_address(order: &Order, path: usize) -> Ipv4Addr {
+    match order.link_of(path) {
+        link if link == path => address(path, 2, 1),
+        link => address(link, 2, SHARED_FROM + path as u8),
+    }
+}
+
+/// Returns the address of one of the other connections of a competition, on the first path's link.
+pub(super) fn other_address(other: u32) -> Ipv4Addr {
+    address(0, 2, OTHERS_FROM + other as u8)
 }
 
 /// Returns the path of a client's address.
-pub(super) fn path_of(client: Ipv4Addr) -> Option<usize> {
-    (0..MAX_PATHS).find(|path| client_address(*path) == client)
+pub(super) fn path_of(order: &Order, client: Ipv4Addr) -> Option<usize> {
+    (0..order.paths.len()).find(|path| client_address(order, *path) == client)
 }
 
 fn address(path: usize, side: u8, host: u8) -> Ipv4Addr {
@@ -65,19 +77,23 @@ impl Topology {
         let mut client = Namespace::create()?;
         settings(order.stack)?;
         let mut routers = Vec::new();
-        for path in 0..order.paths.len() {
+        for link in 0..order.links() {
             let mut router = Namespace::create()?;
             set("ipv4/ip_forward", "1")?;
-            join(path, [&mut server, &mut client], &mut router)?;
-            for (index, way, seed) in ways(order, path) {
+            join(link, [&mut server, &mut client], &mut router)?;
+            for (index, way, seed) in ways(order, link) {
                 qdisc::create(&mut router.route, index as i32, way, seed)?;
             }
             routers.push(router);
         }
+        for address in further_addresses(order) {
+            client.add_address(device(0), address, 32)?;
+            routers[0].add_route((address, 32), client_address(order, 0), TO_CLIENT, 0)?;
+        }
         if order.stack.is_multipath() {
             client.enter()?;
             for path in 1..order.paths.len() {
-                Family::add_subflow(client_address(path), device(path))?;
+                Family::add_subflow(client_address(order, path), device(order.link_of(path)))?;
             }
         }
         Ok(Self { server, client, routers })
@@ -86,7 +102,7 @@ impl Topology {
     /// Carries out the changes of the links until `end` receives a message or its sender is dropped.
     pub(super) fn vary(&mut self, order: &Order, begin: Instant, end: &Receiver<()>) -> io::Result<()> {
         let mut changes = Vec::new();
-        for path in 0..order.paths.len() {
+        for path in 0..order.links() {
             for (place, (index, way, seed)) in ways(order, path).into_iter().enumerate() {
                 let before = core::iter::once(&way.first).chain(way.changes.iter().map(|(_, later)| later));
                 for (nth, (before, (at, now))) in before.zip(&way.changes).enumerate() {
@@ -115,6 +131,16 @@ impl Topology {
         let index = if to_client { TO_CLIENT } else { TO_SERVER };
         self.routers.iter_mut().map(|router| qdisc::overflows(&mut router.route, index as i32)).collect()
     }
+}
+
+/// Returns the addresses that the client has on the first link besides that of the first path.
+fn further_addresses(order: &Order) -> impl Iterator<Item = Ipv4Addr> {
+    let others = match order.work {
+        Work::Competition { others, .. } => others,
+        _ => 0,
+    };
+    let shared = (1..order.paths.len()).filter(|path| order.link_of(*path) == 0);
+    shared.map(|path| client_address(order, path)).chain((0..others).map(other_address))
 }
 
 /// Returns both directions of a path: the router's device, the direction, and the seed of its losses.
@@ -148,14 +174,19 @@ fn join(path: usize, [server, client]: [&mut Namespace; 2], router: &mut Namespa
     client.add_route((SERVER, 32), near_client, index, path as u32 + 1)
 }
 
+/// Receive buffer with which the largest window that a socket advertises is about 256 KiB. The kernel counts the
+/// memory of packets, of which payload is a part.
+const LIMITED_RECEIVE: &str = "4096 131072 415000";
+
 /// Writes the settings of TCP for this thread's namespace.
 fn settings(stack: Stack) -> io::Result<()> {
     let [receive, send] = match stack.buffers {
         Buffers::Paper => ["4096 131072 16777216", "4096 16384 16777216"],
         Buffers::Default => ["4096 131072 6291456", "4096 16384 4194304"],
+        Buffers::Window256K => [LIMITED_RECEIVE, "4096 16384 16777216"],
     };
     set("ipv4/tcp_rmem", receive)?;
     set("ipv4/tcp_wmem", send)?;
     set("ipv4/tcp_no_metrics_save", "1")?;
-    set("ipv4/tcp_congestion_control", stack.control())
+    set("ipv4/tcp_congestion_control", stack.control().name())
 }

@@ -18,11 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn run(order: &Order, topology: &mut Topology, seed: u64, packets: u32) -> io::Result<Report> {
     let cars = train(seed, packets, order.paths[0].down.first.rate_bps);
     topology.client.enter()?;
-    let receiver = UdpSocket::bind((client_address(0), CLIENT_PORT))?;
+    let receiver = UdpSocket::bind((client_address(order, 0), CLIENT_PORT))?;
     receiver.set_read_timeout(Some(PATIENCE))?;
     topology.server.enter()?;
     let sender = UdpSocket::bind((SERVER, PORT))?;
-    sender.connect((client_address(0), CLIENT_PORT))?;
+    sender.connect((client_address(order, 0), CLIENT_PORT))?;
     let begin = Instant::now();
     let since = move |at: Instant| at.saturating_duration_since(begin).as_nanos() as u64;
     let arrivals = thread::spawn(move || {

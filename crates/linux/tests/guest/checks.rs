@@ -4,15 +4,19 @@
 use core::time::Duration;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use anabranch_lab::Time;
-use anabranch_lab::design::PathDesign;
+use anabranch_lab::design::{PathDesign, Point};
+use anabranch_lab::experiment::{self, End, Experiment, Workload};
 use anabranch_lab::network::{Happening, HostId, Network};
 use anabranch_lab::random::Seed;
+use anabranch_lab::run::{Engine, RunOptions};
+use anabranch_lab::sweep::{SweepOptions, sweep};
 use anabranch_linux::build::Cache;
 use anabranch_linux::host::{Host, MAX_WALL};
 use anabranch_linux::train::{Car, HEADERS, train};
-use anabranch_linux::{Link, Order, Properties, Report, Way, Work};
+use anabranch_linux::{Control, Link, Linux, Order, Properties, Report, Way, Work};
 
 /// Maximum virtual time that reading the guest's clock and its system calls take for one datagram.
 const CLOCK: Duration = Duration::from_micros(25);
@@ -25,12 +29,15 @@ const PACKETS: u32 = 1000;
 
 type Check = (&'static str, fn(&Host));
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 8] = [
     ("links_are_those_of_the_lab_packet_by_packet", links_are_those_of_the_lab_packet_by_packet),
     ("equal_orders_give_equal_reports", equal_orders_give_equal_reports),
     ("every_stack_moves_bytes", every_stack_moves_bytes),
     ("a_dead_path_is_left_by_multipath_tcp", a_dead_path_is_left_by_multipath_tcp),
     ("a_transfer_that_cannot_end_fails_at_its_deadline", a_transfer_that_cannot_end_fails_at_its_deadline),
+    ("limited_buffers_limit_the_window", limited_buffers_limit_the_window),
+    ("connections_compete_for_one_link", connections_compete_for_one_link),
+    ("rows_are_equal_for_any_number_of_threads", rows_are_equal_for_any_number_of_threads),
 ];
 
 /// Runs the checks whose names contain one of `wanted`, or all of them.
@@ -237,4 +244,80 @@ fn a_transfer_that_cannot_end_fails_at_its_deadline(host: &Host) {
             && failure.ends_with(" of 3000000 bytes have come"),
         "{failure}"
     );
+}
+
+/// With `-buffers-256k`, the peer's window is that of the lab's plans, over TCP and over two subflows together. No more
+/// than the window is in flight, so that a long path cannot be filled.
+fn limited_buffers_limit_the_window(host: &Host) {
+    let long = way(100_000_000, 100_000_000, 2000, 0.0);
+    for (name, paths) in [("tcp-cubic-buffers-256k", 1), ("mptcp-buffers-256k", 2)] {
+        let ways = vec![long.clone(); paths];
+        let report = succeeded(host, &order(name, &ways, Work::Download { bytes: 10_000_000 }));
+        let windows: Vec<u64> = report.paths.iter().map(|path| path.window).collect();
+        println!("{name}: windows {windows:?}, {:?} s", report.last_byte_ns.map(|ns| ns as f64 / 1e9));
+        assert!(windows.iter().all(|window| (240_000..290_000).contains(window)), "{name}: {windows:?}");
+        // A window for each round trip of 200 ms: 38 round trips and the growth at the start.
+        let seconds = report.last_byte_ns.unwrap() as f64 / 1e9;
+        assert!((6.5..10.5).contains(&seconds), "{name}: {seconds} s");
+    }
+}
+
+/// Connections over one link share its rate: three of TCP equally, and Multipath TCP uses both of its subflows there.
+fn connections_compete_for_one_link(host: &Host) {
+    let link = way(10_000_000, 20_000_000, 50, 0.0);
+    let compete = |stack: &str, paths: usize, others: u32| {
+        let length_ns = 60_000_000_000;
+        let work = Work::Competition { others, control: Control::Reno, length_ns, one_link: true };
+        let report = succeeded(host, &order(stack, &vec![link.clone(); paths], work));
+        println!("{stack} beside {others}: {:?} bytes, paths {:?}", report.flows, report.paths);
+        let sum = report.flows.iter().sum::<u64>() as f64 * 8.0 / 60.0;
+        assert!((9.0e6..9.7e6).contains(&sum), "{stack}: {sum} bit/s, of 10 Mbit/s with headers");
+        assert_eq!((report.flows.len(), report.overflows.len()), (others as usize + 1, 1));
+        report
+    };
+    let equal = compete("tcp-reno", 1, 2).flows;
+    assert!(equal.iter().all(|bytes| (18_000_000..30_000_000).contains(bytes)), "{equal:?}");
+    let paths = compete("mptcp-reno", 2, 1).paths;
+    assert!(paths.iter().all(|path| path.sent_bytes > 8_000_000), "{paths:?}");
+    // Each path on a link of its own, with two others on the first one.
+    let work =
+        Work::Competition { others: 2, control: Control::Cubic, length_ns: 30_000_000_000, one_link: false };
+    let report = succeeded(host, &order("mptcp-tls13", &[link.clone(), link], work));
+    assert!(report.flows.len() == 3 && report.flows[0] > report.flows[1] + report.flows[2], "{report:?}");
+    assert_eq!(report.overflows.len(), 2);
+}
+
+/// The rows of a sweep do not depend on the number of threads.
+fn rows_are_equal_for_any_number_of_threads(host: &Host) {
+    let path = |rate_mbps, owd_ms| PathDesign {
+        rate_mbps,
+        owd_ms,
+        queue_packets: 30,
+        loss_percent: 1.0,
+        ..PathDesign::default()
+    };
+    let point = |run, rate| Point { run, paths: vec![path(rate, 10.0), path(8.0, 25.0)] };
+    let names = ["linux-mptcp", "linux-tcp-bbr-path-1-tls13", "linux-tcp-cubic-path-0"];
+    let experiment = Experiment {
+        name: "threads".to_owned(),
+        about: String::new(),
+        workload: Workload::Download { bytes: 1_000_000, until: End::LastByte },
+        points: vec![point(3, 10.0), point(5, 20.0)],
+        variants: names.iter().map(|name| experiment::variant(name).unwrap()).collect(),
+        usual: experiment::ALL_VARIANTS,
+        repetitions: 2,
+        deadline: Duration::from_secs(600),
+    };
+    let engine: Arc<dyn Engine> = Arc::new(Linux::new(host.clone(), "6.12"));
+    let swept = |threads| {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunOptions { engines: vec![Arc::clone(&engine)], ..RunOptions::default() };
+        let options = SweepOptions { dir: dir.path().to_owned(), run, threads, ..SweepOptions::default() };
+        sweep(&experiment, &options, &()).unwrap()
+    };
+    engine.check().unwrap();
+    let rows = swept(1);
+    assert_eq!(rows.len(), 12);
+    assert!(rows.iter().all(|row| row.failure.is_empty() && row.transfer_time_s.is_some()), "{rows:?}");
+    assert_eq!(swept(2), rows);
 }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod interrupted;
+#[cfg(target_os = "linux")]
+mod linux;
 mod refused;
 mod shards;
 mod stacks;

@@ -8,6 +8,7 @@ Real time: three network namespaces of this host, a server, a router and a clien
 kernel is that of `anabranch lab linux build`. Both move the same bytes from the server to the client, with CUBIC and with Reno.
 
 It needs root, iproute2 and Python 3.8, takes about 45 s for each round, and removes its namespaces at its end, also after Ctrl-C.
+A host that is busy with other work makes the real times longer: the load is printed, and should be below the number of processors.
 It exits with status 1 if a median is more than 3 % apart, and with 2 if something is missing.
 """
 
@@ -70,8 +71,12 @@ class Links:
         return self
 
     def __exit__(self, *_):
+        # A second signal must not keep the rest from being removed.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         for name in self.names.values():
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
+            command = ["ip", "netns", "del", name]
+            subprocess.run(command, stderr=subprocess.DEVNULL, start_new_session=True, check=False)
 
     def create(self):
         for name in self.names.values():
@@ -227,7 +232,8 @@ def in_virtual_time(program, folder):
 
 
 def table(real, virtual, kernel):
-    print(f"Real time: Linux {os.uname().release}. Virtual time: {kernel}.\n")
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+    print(f"Real time: Linux {os.uname().release}, {load}. Virtual time: {kernel}.\n")
     print("| Link | Control | Real time | Virtual time | Apart |\n|---|---|---|---|---|")
     worst = 0
     for mbps, packets in POINTS:

@@ -1,7 +1,7 @@
 //! Stacks in the results of comparisons: variants that differ only in the one path that they use are one stack,
 //! of which the fastest run at each point counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::record::Row;
 use crate::stats::Sample;
@@ -35,7 +35,7 @@ pub fn best<'a>(rows: impl IntoIterator<Item = &'a Row>) -> BTreeMap<(String, u6
 }
 
 /// Times of a stack at the points of an experiment, each divided by the point's fluid bound.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// Name of the experiment.
     pub experiment: String,
@@ -44,6 +44,8 @@ pub struct Standing {
     /// Number of each point, and the time of its fastest run divided by its fluid bound. Each repetition has
     /// an entry of its own.
     pub ratios: Vec<(u64, f64)>,
+    /// Number of points, each counted for each repetition, at which all runs of the stack failed.
+    pub failed: usize,
 }
 
 impl Standing {
@@ -61,28 +63,29 @@ impl Standing {
 /// Returns the stacks of each experiment in `rows` that have runs at points with a fluid bound, by experiments and stacks.
 pub fn standings(rows: &[Row]) -> Vec<Standing> {
     let mut experiments: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| row.bound_s.is_some()) {
         experiments.entry(&row.experiment).or_default().push(row);
     }
-    let mut standings: Vec<Standing> = Vec::new();
-    for (experiment, rows) in experiments {
-        for ((stack, point, _), row) in best(rows) {
-            let Some(ratio) = row.transfer_time_s.zip(row.bound_s).map(|(time, bound)| time / bound) else {
-                continue;
-            };
-            match standings.last_mut() {
-                Some(last) if last.experiment == experiment && last.stack == stack => {
-                    last.ratios.push((point, ratio));
-                }
-                _ => standings.push(Standing {
-                    experiment: experiment.to_owned(),
-                    stack,
-                    ratios: vec![(point, ratio)],
-                }),
-            }
+    experiments.into_iter().flat_map(|(experiment, rows)| of_experiment(experiment, &rows)).collect()
+}
+
+/// Returns the stacks of one experiment, by their names. All `rows` have a fluid bound.
+fn of_experiment(experiment: &str, rows: &[&Row]) -> Vec<Standing> {
+    let best = best(rows.iter().copied());
+    let mut stacks: BTreeMap<String, Standing> = BTreeMap::new();
+    let runs: BTreeSet<_> = rows.iter().map(|row| (of(&row.variant).0, row.point, row.repetition)).collect();
+    for run in runs {
+        let standing = stacks.entry(run.0.clone()).or_insert_with(|| Standing {
+            experiment: experiment.to_owned(),
+            stack: run.0.clone(),
+            ..Standing::default()
+        });
+        match best.get(&run).and_then(|row| Some(row.transfer_time_s? / row.bound_s?)) {
+            Some(ratio) => standing.ratios.push((run.1, ratio)),
+            None => standing.failed += 1,
         }
     }
-    standings
+    stacks.into_values().collect()
 }
 
 #[cfg(test)]

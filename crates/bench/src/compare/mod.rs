@@ -4,14 +4,13 @@
 mod cpu;
 pub(crate) mod guest;
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anabranch_lab::experiment::{self, Experiment};
 use anabranch_lab::record::Row;
 use anabranch_lab::run::RunOptions;
-use anabranch_lab::stack;
+use anabranch_lab::stack::{self, Standing};
 use anabranch_lab::sweep::{Progress, SweepError, SweepOptions, look, sweep};
 use clap::Args;
 use serde_json::{Value, json};
@@ -66,17 +65,14 @@ struct Best {
     cpu: Option<f64>,
 }
 
-/// Summary of a stack over all points of a design.
+/// Summary of a stack over all points of a design. Medians are NaN if no run has a value.
 struct Summary {
-    stack: String,
-    design: String,
-    points: usize,
-    median: f64,
-    worst: f64,
-    worst_point: u64,
-    /// Medians.
+    standing: Standing,
+    /// Median of the repeated bytes in percent.
     repeated_percent: f64,
+    /// Median of the lost packets.
     lost: f64,
+    /// Median of the CPU seconds.
     cpu: f64,
 }
 
@@ -85,32 +81,33 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     if let Some(name) = options.designs.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("there is no design `{name}`: use some of {}", known.join(", ")).into());
     }
-    let mut all = Vec::new();
-    let mut failures = Vec::new();
+    let (mut rows, mut all) = (Vec::new(), Vec::new());
     for name in experiment::COMPARE {
-        let design = name.strip_prefix(PREFIX).unwrap_or(name);
+        let design = design(name);
         if !options.designs.is_empty() && !options.designs.iter().any(|wanted| wanted == design) {
             continue;
         }
         let experiment = experiment::named(name, None)?;
-        let rows = rows(&experiment, options)?;
-        failures.extend(
-            rows.iter()
-                .filter(|row| !row.failure.is_empty())
-                .map(|row| format!("{design}, point {}, {}: {}", row.point, row.variant, row.failure)),
-        );
-        let mut best = best(design, &rows);
+        let some = rows_of(&experiment, options)?;
+        let mut best = best(design, &some);
         cpu::measure(&experiment, &mut best, options.cpu)?;
         all.extend(best);
+        rows.extend(some);
     }
-    if all.is_empty() && failures.is_empty() {
+    if rows.is_empty() {
         return Err(format!("{}: there are no such runs", options.results.display()).into());
     }
-    Ok(report(&all, &failures))
+    Ok(report(&rows, &all))
 }
 
-fn report(all: &[Best], failures: &[String]) -> Report {
-    let summaries = summaries(all);
+fn report(rows: &[Row], all: &[Best]) -> Report {
+    let summaries = summaries(rows, all);
+    let failed = rows.iter().filter(|row| !row.failure.is_empty());
+    let failures: Vec<String> = failed
+        .map(|row| {
+            format!("{}, point {}, {}: {}", design(&row.experiment), row.point, row.variant, row.failure)
+        })
+        .collect();
     let title = "Downloads beside other stacks in virtual time: transfer time over the fluid bound of all paths; losses, \
                  repeated bytes and CPU seconds of both ends are medians"
         .to_owned();
@@ -121,6 +118,7 @@ fn report(all: &[Best], failures: &[String]) -> Report {
             "design",
             "stack",
             "points",
+            "failed",
             "median",
             "worst",
             "at point",
@@ -138,7 +136,7 @@ fn report(all: &[Best], failures: &[String]) -> Report {
 }
 
 fn designs() -> Vec<&'static str> {
-    experiment::COMPARE.iter().map(|name| name.strip_prefix(PREFIX).unwrap_or(name)).collect()
+    experiment::COMPARE.iter().map(|name| design(name)).collect()
 }
 
 /// Returns the version that rows and journals state: that of the command `anabranch`, built from the same sources.
@@ -152,7 +150,7 @@ fn version() -> RunOptions {
 
 /// Returns the rows of the experiment. Runs that are missing are made, except those of stacks that are not built; if
 /// none is missing, nothing is written.
-fn rows(experiment: &Experiment, options: &Options) -> Result<Vec<Row>, Error> {
+fn rows_of(experiment: &Experiment, options: &Options) -> Result<Vec<Row>, Error> {
     let usual = || experiment.usual_variants().iter().map(|variant| variant.name.clone()).collect();
     let asked: Vec<String> = options.variants.clone().unwrap_or_else(usual);
     let absent = absent(experiment);
@@ -243,37 +241,29 @@ fn best(design: &str, rows: &[Row]) -> Vec<Best> {
 }
 
 /// Returns the summary of each stack in each design, in the order of designs and of medians.
-fn summaries(all: &[Best]) -> Vec<Summary> {
-    let mut groups: BTreeMap<(usize, &str), Vec<&Best>> = BTreeMap::new();
-    let place = |design: &str| designs().iter().position(|name| *name == design).unwrap_or_default();
-    for one in all {
-        groups.entry((place(&one.design), &one.stack)).or_default().push(one);
-    }
-    let mut summaries: Vec<(usize, Summary)> = Vec::new();
-    for ((place, stack), group) in groups {
-        let Some(worst) =
-            group.iter().max_by(|one, other| one.time_over_bound.total_cmp(&other.time_over_bound))
-        else {
-            continue;
-        };
+fn summaries(rows: &[Row], all: &[Best]) -> Vec<Summary> {
+    let summary = |standing: Standing| {
+        let is_of = |one: &&Best| one.stack == standing.stack && one.design == design(&standing.experiment);
         let middle = |value: fn(&Best) -> Option<f64>| {
-            median(&group.iter().filter_map(|one| value(one)).collect::<Vec<_>>())
+            median(&all.iter().filter(is_of).filter_map(value).collect::<Vec<_>>())
         };
-        let summary = Summary {
-            stack: stack.to_owned(),
-            design: worst.design.clone(),
-            points: group.len(),
-            median: middle(|one| Some(one.time_over_bound)),
-            worst: worst.time_over_bound,
-            worst_point: worst.point,
+        Summary {
             repeated_percent: middle(|one| one.repeated_percent),
             lost: middle(|one| one.lost.map(|packets| packets as f64)),
             cpu: middle(|one| one.cpu),
-        };
-        summaries.push((place, summary));
-    }
-    summaries.sort_by(|(one, a), (other, b)| one.cmp(other).then(a.median.total_cmp(&b.median)));
-    summaries.into_iter().map(|(_, summary)| summary).collect()
+            standing,
+        }
+    };
+    let place = |one: &Standing| experiment::COMPARE.iter().position(|name| *name == one.experiment);
+    let time = |one: &Standing| one.median().unwrap_or(f64::INFINITY);
+    let mut standings = stack::standings(rows);
+    standings.sort_by(|one, other| place(one).cmp(&place(other)).then(time(one).total_cmp(&time(other))));
+    standings.into_iter().map(summary).collect()
+}
+
+/// Returns the name of an experiment without its prefix.
+fn design(experiment: &str) -> &str {
+    experiment.strip_prefix(PREFIX).unwrap_or(experiment)
 }
 
 impl Best {
@@ -295,13 +285,15 @@ impl Best {
 
 impl Summary {
     fn json(&self) -> Value {
+        let worst = self.standing.worst();
         json!({
-            "stack": self.stack,
-            "design": self.design,
-            "points": self.points,
-            "median": rounded(self.median),
-            "worst": rounded(self.worst),
-            "worst_point": self.worst_point,
+            "stack": self.standing.stack,
+            "design": design(&self.standing.experiment),
+            "points": self.standing.ratios.len(),
+            "failed": self.standing.failed,
+            "median": self.standing.median().map(rounded),
+            "worst": worst.map(|(_, ratio)| rounded(ratio)),
+            "worst_point": worst.map(|(point, _)| point),
             "median_repeated_percent": self.repeated_percent,
             "median_lost_packets": self.lost,
             "median_cpu_s": rounded(self.cpu),
@@ -312,13 +304,15 @@ impl Summary {
         let number = |value: f64, digits: usize| {
             if value.is_nan() { "-".to_owned() } else { format!("{value:.digits$}") }
         };
+        let worst = self.standing.worst();
         vec![
-            self.design.clone(),
-            self.stack.clone(),
-            self.points.to_string(),
-            number(self.median, 3),
-            number(self.worst, 3),
-            self.worst_point.to_string(),
+            design(&self.standing.experiment).to_owned(),
+            self.standing.stack.clone(),
+            self.standing.ratios.len().to_string(),
+            self.standing.failed.to_string(),
+            number(self.standing.median().unwrap_or(f64::NAN), 3),
+            number(worst.map_or(f64::NAN, |(_, ratio)| ratio), 3),
+            worst.map_or_else(|| "-".to_owned(), |(point, _)| point.to_string()),
             number(self.lost, 1),
             number(self.repeated_percent, 2),
             number(self.cpu, 3),

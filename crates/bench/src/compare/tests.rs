@@ -2,6 +2,7 @@ use super::*;
 
 fn row(variant: &str, point: u64, time: f64) -> Row {
     Row {
+        experiment: "compare-2path-50mb".to_owned(),
         variant: variant.to_owned(),
         point,
         transfer_time_s: Some(time),
@@ -21,6 +22,7 @@ fn stacks_are_summed_up_by_design() {
         row("quinn-path-1", 1, 6.0),
         row("noq", 0, 3.0),
         row("quic-path-1", 0, 8.0),
+        Row { failure: "gave up".to_owned(), ..row("noq-bbr", 0, 1.0) },
     ];
     let best = best("2path-50mb", &rows);
     let told: Vec<_> =
@@ -32,11 +34,18 @@ fn stacks_are_summed_up_by_design() {
         ("quinn-best-path", 1, 1, 3.0),
     ];
     assert_eq!(told, expected);
-    let summaries = summaries(&best);
-    let told: Vec<_> =
-        summaries.iter().map(|one| (one.stack.as_str(), one.points, one.median, one.worst)).collect();
-    let expected =
-        [("noq", 1, 1.5, 1.5), ("quinn-best-path", 2, 2.5, 3.0), ("anabranch-best-path", 1, 4.0, 4.0)];
+    let summaries = summaries(&rows, &best);
+    let told: Vec<_> = summaries
+        .iter()
+        .map(Summary::json)
+        .map(|one| ["stack", "points", "failed", "median", "worst"].map(|key| one[key].clone()))
+        .collect();
+    let expected = [
+        [json!("noq"), json!(1), json!(0), json!(1.5), json!(1.5)],
+        [json!("quinn-best-path"), json!(2), json!(0), json!(2.5), json!(3.0)],
+        [json!("anabranch-best-path"), json!(1), json!(0), json!(4.0), json!(4.0)],
+        [json!("noq-bbr"), json!(0), json!(1), Value::Null, Value::Null],
+    ];
     assert_eq!(told, expected);
     assert_eq!(summaries[1].json()["worst_point"], 1);
     assert_eq!(best[1].json()["repeated_percent"], 3.0);

@@ -46,13 +46,17 @@ fn table(standings: &[Standing]) -> String {
     names.sort_unstable();
     names.dedup();
     let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    let cells = |of: Option<&Standing>| match of {
+        None => ["-", "-"].map(str::to_owned),
+        Some(one) if one.failed > 0 => [shown(one.median()), format!("{} failed", one.failed)],
+        Some(one) => [one.median(), one.worst().map(|(_, ratio)| ratio)].map(shown),
+    };
     let line = |name: &&str| {
-        let cells = experiments.iter().flat_map(|experiment| {
-            let of = |one: &&Standing| one.experiment == *experiment && one.stack == **name;
-            let one = standings.iter().find(of);
-            [one.and_then(Standing::median), one.and_then(Standing::worst).map(|(_, ratio)| ratio)].map(shown)
-        });
-        std::iter::once((*name).to_owned()).chain(cells).collect()
+        let of = |experiment: &&str| {
+            standings.iter().find(|one| one.experiment == *experiment && one.stack == **name)
+        };
+        let numbers = experiments.iter().flat_map(|experiment| cells(of(experiment)));
+        std::iter::once((*name).to_owned()).chain(numbers).collect()
     };
     let heads: Vec<String> = experiments
         .iter()
@@ -72,16 +76,19 @@ mod tests {
             experiment: experiment.to_owned(),
             stack: stack.to_owned(),
             ratios: (0..).zip(ratios.iter().copied()).collect(),
+            failed: 0,
         };
         let standings = [
             standing("compare-2path-2mb", "noq", &[1.5, 2.5, 4.0]),
             standing("compare-2path-50mb", "anabranch-multiple", &[1.0]),
             standing("compare-2path-50mb", "noq", &[1.25, 1.75]),
+            Standing { failed: 4, ..standing("compare-2path-2mb", "quiche-best-path", &[]) },
         ];
         let table = table(&standings);
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["stack", "2path-50mb", "worst", "2path-2mb", "worst"]);
         assert_eq!(lines[1], ["anabranch-multiple", "1.000", "1.000", "-", "-"]);
         assert_eq!(lines[2], ["noq", "1.500", "1.750", "2.500", "4.000"]);
+        assert_eq!(lines[3], ["quiche-best-path", "-", "-", "-", "4", "failed"]);
     }
 }

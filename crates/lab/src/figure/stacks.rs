@@ -14,13 +14,13 @@ use crate::stack::{ALONE, Standing};
 /// Stacks in the order of the picture, with their labels and their colors in [`PALETTE`]. Other stacks come behind them.
 const STACKS: &[(&str, &str, usize)] = &[
     ("anabranch-multiple", "anabranch, BBR", 0),
-    ("anabranch-single", "anabranch, BBR, one number space", 0),
+    ("anabranch-single", "anabranch, BBR, one space", 0),
     ("anabranch-multiple-cubic", "anabranch, CUBIC", 0),
-    ("anabranch-single-cubic", "anabranch, CUBIC, one number space", 0),
+    ("anabranch-single-cubic", "anabranch, CUBIC, one space", 0),
     ("noq", "noq, CUBIC", 2),
     ("noq-bbr", "noq, BBR", 2),
-    ("linux-mptcp-tls13", "Linux Multipath TCP, CUBIC", 1),
-    ("linux-mptcp-bbr-tls13", "Linux Multipath TCP, BBR", 1),
+    ("linux-mptcp-tls13", "Linux MPTCP, CUBIC", 1),
+    ("linux-mptcp-bbr-tls13", "Linux MPTCP, BBR", 1),
     ("anabranch-best-path", "anabranch, BBR", 0),
     ("quinn-best-path", "quinn, CUBIC", 3),
     ("quinn-bbr-best-path", "quinn, BBR", 3),
@@ -34,17 +34,19 @@ const OTHER: usize = 5;
 
 /// Width of the picture and of its parts in pixels.
 const WIDTH: i32 = 1120;
-const LABELS: i32 = 246;
-const NUMBERS: i32 = 96;
-const GAP: i32 = 16;
+const LABELS: i32 = 222;
+const NUMBERS: i32 = 108;
+const GAP: i32 = 18;
 /// Heights in pixels: of the title, of a panel's title, of a stack, of a group's heading and of an axis.
-const TITLE: i32 = 44;
-const HEAD: i32 = 46;
-const LINE: i32 = 21;
-const HEADING: i32 = 24;
-const AXIS: i32 = 40;
+const TITLE: i32 = 62;
+const HEAD: i32 = 38;
+const LINE: i32 = 22;
+const HEADING: i32 = 26;
+const AXIS: i32 = 42;
 /// Maximum number of ticks of a panel's axis.
 const MAX_TICKS: usize = 6;
+/// Largest value on the axes. Larger values are shown as arrows with numbers, so that the others can be told apart.
+const MAX_VALUE: f64 = 5.0;
 
 /// Draws the standings of [`COMPARE`]'s experiments as an SVG file; `None` if there are none.
 ///
@@ -58,7 +60,10 @@ pub fn draw(standings: &[Standing]) -> Result<Option<String>, Fault> {
         let area = SVGBackend::with_string(&mut file, size).into_drawing_area();
         area.fill(&WHITE).map_err(fault)?;
         let title = "Downloads beside other stacks: transfer time over the fluid bound of all paths (= 1)";
-        text(&area, title, (WIDTH / 2, TITLE / 2), HPos::Center, 18)?;
+        text(&area, title, (WIDTH / 2, 22), HPos::Center, 18)?;
+        let legend = "Dot: median of the points. Bar: worst point. Arrow: beyond the axis, or failed. Bound and connections over all \
+                      paths begin on the first path; another one alone may be sooner.";
+        text(&area, legend, (WIDTH / 2, 46), HPos::Center, 13)?;
         for row in 0..layout.paths.len() {
             layout.labels(&area, layout.top(row))?;
         }
@@ -92,9 +97,9 @@ impl<'a> Layout<'a> {
     fn of(standings: &'a [Standing]) -> Option<Self> {
         let shown = || standings.iter().filter(|one| COMPARE.contains(&one.experiment.as_str()));
         let ratios = || shown().flat_map(|one| one.ratios.iter().map(|(_, ratio)| *ratio));
-        ratios().next()?;
+        shown().next()?;
         let ends = ratios().fold((1.0, 1.0), |(low, high): (f64, f64), one| (low.min(one), high.max(one)));
-        let range = widened(ends, true);
+        let range = widened((ends.0, ends.1.min(MAX_VALUE)), true);
         let there = |name: &&&str| shown().any(|one| one.experiment == **name);
         let (mut paths, mut sizes) = (Vec::new(), Vec::new());
         for (path, size) in COMPARE.iter().filter(there).filter_map(|name| place(name)) {
@@ -133,7 +138,9 @@ impl<'a> Layout<'a> {
     /// Returns the stacks and the headings of groups, with their positions below `top`.
     fn lines(&self, top: i32) -> Lines<'a> {
         let (mut stacks, mut headings, mut y) = (Vec::new(), Vec::new(), top);
-        for (group, heading) in self.groups.iter().zip(["over all paths", "over the best path alone"]) {
+        for (group, heading) in
+            self.groups.iter().zip(["over all paths", "the path that is best in hindsight, alone"])
+        {
             if !group.is_empty() {
                 headings.push((heading, y + HEADING / 2));
                 y += HEADING;
@@ -150,10 +157,10 @@ impl<'a> Layout<'a> {
     fn labels(&self, area: &Area<'_>, top: i32) -> Result<(), Fault> {
         let Lines { stacks, headings } = self.lines(top);
         for (heading, y) in headings {
-            text(area, heading, (12, y), HPos::Left, 12)?;
+            text(area, heading, (12, y), HPos::Left, 13)?;
         }
         for (stack, y) in stacks {
-            text(area, described(stack).0, (LABELS - 10, y), HPos::Right, 13)?;
+            text(area, described(stack).0, (LABELS - 10, y), HPos::Right, 14)?;
         }
         Ok(())
     }
@@ -169,27 +176,25 @@ impl<'a> Layout<'a> {
         let right = left + width - GAP - NUMBERS;
         let name = format!("compare-{path}-{size}");
         let standings: Vec<&Standing> = all.iter().filter(|one| one.experiment == name).collect();
-        let most = standings.iter().map(|one| one.ratios.len()).max().unwrap_or_default();
-        text(area, &title(path, size, most), ((left + right) / 2, top - HEAD / 2 - 4), HPos::Center, 14)?;
+        let most = standings.iter().map(|one| one.ratios.len() + one.failed).max().unwrap_or_default();
+        text(area, &title(path, size, most), ((left + right) / 2, top - HEAD / 2), HPos::Center, 15)?;
         self.axis(area, (left, right), top)?;
         for (column, name) in ["median", "worst"].into_iter().enumerate() {
-            text(area, name, (number(right, column), top + HEADING / 2), HPos::Right, 11)?;
+            text(area, name, (number(right, column), top + HEADING / 2), HPos::Right, 12)?;
         }
         for (stack, y) in self.lines(top).stacks {
-            let standing = standings.iter().find(|one| one.stack == stack);
-            match standing.and_then(|one| Some((one, one.median()?, one.worst()?.1))) {
-                Some((one, median, worst)) => {
-                    self.stack(area, (left, right), y, one)?;
-                    for (column, value) in [median, worst].into_iter().enumerate() {
-                        text(area, &shown(value), (number(right, column), y), HPos::Right, 12)?;
-                    }
-                    if one.ratios.len() < most {
-                        let few = format!("n={}", one.ratios.len());
-                        text(area, &few, (right - 2, y), HPos::Right, 10)?;
-                    }
-                }
-                None => text(area, "not run", (number(right, 1), y), HPos::Right, 11)?,
-            }
+            let Some(one) = standings.iter().find(|one| one.stack == stack) else {
+                text(area, "not run", (number(right, 1), y), HPos::Right, 12)?;
+                continue;
+            };
+            self.stack(area, (left, right), y, one)?;
+            let worst = match one.failed {
+                0 => one.worst().map(|(_, ratio)| shown(ratio)).unwrap_or_default(),
+                failed => format!("{failed} failed"),
+            };
+            let median = one.median().map(shown).unwrap_or_default();
+            text(area, &median, (number(right, 0), y), HPos::Right, 13)?;
+            text(area, &worst, (number(right, 1), y), HPos::Right, 13)?;
         }
         Ok(())
     }
@@ -200,23 +205,30 @@ impl<'a> Layout<'a> {
         for tick in self.scale.ticks(MAX_TICKS) {
             let x = self.scale.map(&tick, ends);
             area.draw(&PathElement::new([(x, top), (x, bottom)], GRID)).map_err(fault)?;
-            text(area, &Scale::format(&tick), (x, bottom + 10), HPos::Center, 12)?;
+            text(area, &Scale::format(&tick), (x, bottom + 12), HPos::Center, 13)?;
         }
         let bound = self.scale.map(&1.0, ends);
         area.draw(&PathElement::new([(bound, top), (bound, bottom)], INK)).map_err(fault)?;
         area.draw(&PathElement::new([(ends.0, bottom), (ends.1, bottom)], INK)).map_err(fault)
     }
 
-    /// Draws a stack's line from its best to its worst point, a dot at the median and a bar at the worst point.
+    /// Draws a stack's line from its best to its worst point, a dot at the median, and a bar at the worst point. In place of
+    /// the bar there is an arrow if the worst point lies beyond the axis or the stack failed at a point.
     fn stack(&self, area: &Area<'_>, ends: (i32, i32), y: i32, of: &Standing) -> Result<(), Fault> {
         let color = PALETTE[described(&of.stack).1];
-        let x = |value: f64| self.scale.map(&value, ends);
-        let best = of.ratios.iter().map(|(_, ratio)| *ratio).fold(f64::INFINITY, f64::min);
         let (Some(median), Some((_, worst))) = (of.median(), of.worst()) else { return Ok(()) };
-        let line = PathElement::new([(x(best), y), (x(worst), y)], color.stroke_width(2));
-        area.draw(&line).map_err(fault)?;
-        let bar = PathElement::new([(x(worst), y - 5), (x(worst), y + 5)], color.stroke_width(2));
-        area.draw(&bar).map_err(fault)?;
+        let best = of.ratios.iter().map(|(_, ratio)| *ratio).fold(f64::INFINITY, f64::min);
+        let beyond = worst > MAX_VALUE || of.failed > 0;
+        let x = |value: f64| self.scale.map(&value.min(MAX_VALUE), ends);
+        let end = if beyond { ends.1 } else { x(worst) };
+        let line = |from, to| PathElement::new([from, to], color.stroke_width(2));
+        area.draw(&line((x(best), y), (end, y))).map_err(fault)?;
+        if beyond {
+            let head = vec![(end, y - 5), (end + 8, y), (end, y + 5)];
+            area.draw(&Polygon::new(head, color.filled())).map_err(fault)?;
+        } else {
+            area.draw(&line((end, y - 6), (end, y + 6))).map_err(fault)?;
+        }
         area.draw(&Circle::new((x(median), y), 5, color.filled())).map_err(fault)
     }
 }
@@ -261,7 +273,7 @@ mod tests {
 
     fn standing(experiment: &str, stack: &str, ratios: &[f64]) -> Standing {
         let ratios = (0..).zip(ratios.iter().copied()).collect();
-        Standing { experiment: experiment.to_owned(), stack: stack.to_owned(), ratios }
+        Standing { experiment: experiment.to_owned(), stack: stack.to_owned(), ratios, failed: 0 }
     }
 
     #[test]
@@ -271,7 +283,8 @@ mod tests {
             .flat_map(|name| {
                 [
                     standing(name, "quinn-best-path", &[1.5, 2.5, 9.126]),
-                    standing(name, "own-idea", &[1.25, 1.25]),
+                    Standing { failed: 1, ..standing(name, "own-idea", &[1.25, 1.25]) },
+                    Standing { failed: 3, ..standing(name, "noq", &[]) },
                     standing(name, "anabranch-multiple", &[1.0, 1.03, 1.25]),
                 ]
             })
@@ -284,8 +297,9 @@ mod tests {
             ("anabranch, BBR", 2),
             ("quinn, CUBIC", 2),
             ("own-idea", 2),
-            ("over the best path alone", 2),
-            ("n=2", 6),
+            ("the path that is best in hindsight, alone", 2),
+            ("1 failed", 6),
+            ("3 failed", 6),
             ("9.13", 6),
             ("1.03", 6),
             ("77.00", 0),
@@ -293,6 +307,8 @@ mod tests {
             let found = picture.lines().filter(|line| line.trim() == words).count();
             assert_eq!(found, times, "{words}");
         }
+        let arrows = picture.matches("<polygon").count();
+        assert_eq!(arrows, 12, "a value of 9 and a failure in each panel");
         assert!(parse(&picture).is_ok());
     }
 

@@ -55,16 +55,21 @@ fn each_stack_stands_somewhere_in_each_experiment() {
         row("large", "quinn-path-0", 0, 5.0, bound),
         row("large", "quinn-path-1", 0, 4.0, bound),
         row("lossy", "noq", 0, 9.0, None),
+        Row { failure: "gave up".to_owned(), ..row("large", "noq", 3, 1.0, bound) },
+        // Another path is good enough.
+        Row { failure: "gave up".to_owned(), ..row("large", "quinn-path-2", 0, 1.0, bound) },
+        Row { failure: "gave up".to_owned(), ..row("small", "quiche-path-2", 0, 1.0, bound) },
     ];
     let standings = standings(&rows);
     let told: Vec<_> = standings
         .iter()
-        .map(|one| (one.experiment.as_str(), one.stack.as_str(), one.median(), one.worst()))
+        .map(|one| (one.experiment.as_str(), one.stack.as_str(), one.median(), one.worst(), one.failed))
         .collect();
     let expected = [
-        ("large", "noq", Some(2.0), Some((1, 4.0))),
-        ("large", "quinn-best-path", Some(2.0), Some((0, 2.0))),
-        ("small", "noq", Some(4.5), Some((0, 4.5))),
+        ("large", "noq", Some(2.0), Some((1, 4.0)), 1),
+        ("large", "quinn-best-path", Some(2.0), Some((0, 2.0)), 0),
+        ("small", "noq", Some(4.5), Some((0, 4.5)), 0),
+        ("small", "quiche-best-path", None, None, 1),
     ];
     assert_eq!(told, expected);
 }

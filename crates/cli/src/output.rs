@@ -88,7 +88,7 @@ impl Output {
         }
     }
 
-    /// Opens a file. Pipes, devices and the targets of dangling links are written directly.
+    /// Opens a file. Pipes, devices and the targets of dangling symbolic links are written directly.
     fn file(name: &Path, digest: bool) -> Result<Self> {
         let direct = fs::metadata(name).map_or(name.is_symlink(), |found| !found.is_file());
         if direct {
@@ -98,7 +98,7 @@ impl Output {
             let writer = Writer::new(digest, open);
             return Ok(Self { name: name.to_owned(), part: None, unseen: false, writer });
         }
-        // A link is kept, and its target is replaced.
+        // A symbolic link is kept, and its target is replaced.
         let name = name.canonicalize().unwrap_or_else(|_| name.to_owned());
         let (file, part) = part_of(&name)?;
         Ok(Self { name, part: Some(part), unseen: true, writer: Writer::new(digest, || Ok(file)) })

@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads a length of 16 bits and as many bytes. Fails with `what` if the length exceeds `most`.
+    /// Reads a length of 16 bits and that many bytes. Fails with `what` if the length exceeds `most`.
     pub(crate) fn list(&mut self, most: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let len = usize::from(self.u16()?);
         if len > most { Err(Malformed(what)) } else { self.bytes(len) }
@@ -83,7 +83,7 @@ pub(crate) fn put_address(out: &mut Vec<u8>, address: SocketAddr) {
     out.extend_from_slice(&address.port().to_le_bytes());
 }
 
-/// Adds a length of 16 bits and as many of the bytes, at most `most`.
+/// Adds the first `most` of `bytes`, or all if there are fewer, after their number as 16 bits.
 pub(crate) fn put_list(out: &mut Vec<u8>, bytes: &[u8], most: usize) {
     let bytes = &bytes[..bytes.len().min(most)];
     out.extend_from_slice(&(bytes.len() as u16).to_le_bytes());

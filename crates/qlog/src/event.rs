@@ -74,7 +74,7 @@ pub(crate) fn key_owners(event: &TraceEvent<'_>) -> &'static [Side] {
         TraceEvent::KeysInstalled { .. }
         | TraceEvent::KeysDiscarded { .. }
         | TraceEvent::KeyUpdated { .. } => &[Side::Client, Side::Server],
-        // Other events do not use the value. They are written once.
+        // Other events do not concern keys. A single owner makes sure that they are written once.
         _ => &[Side::Client],
     }
 }

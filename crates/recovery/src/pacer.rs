@@ -17,7 +17,7 @@ const BURST_TIME: Duration = Duration::from_millis(2);
 /// Desired time between wake-ups of a waiting sender.
 const WAKE_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Maximum number of bytes for whose tokens a sender waits: the size of one segmented send.
+/// Maximum number of bytes for which a sender waits until it has tokens: the size of one segmented send.
 const WAKE_BYTES: u64 = 64 * 1024;
 
 /// Token bucket of one path.

@@ -39,7 +39,7 @@ const HIGH: &str = "conext17-high-bdp-no-loss";
 const HIGH_LOSSES: &str = "conext17-high-bdp-losses";
 const SHORT: &str = "conext17-low-bdp-no-loss-256kb";
 const HANDOVER: &str = "conext17-handover";
-/// Multipath TCP in the handover.
+/// Variant of Multipath TCP in the runs of the handover.
 const HANDOVER_TCP: &str = "linux-mptcp-tls12";
 
 /// Compared variants: QUIC, and HTTPS over TCP with TLS 1.2 as in the paper. Each list has the variant on

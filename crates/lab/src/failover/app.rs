@@ -34,7 +34,7 @@ impl Order {
 pub(super) struct Arrivals {
     /// Bytes that arrived in order with the expected content.
     pub(super) good: u64,
-    /// Bytes that arrived with other content, or that the peer never sent.
+    /// Bytes that arrived with wrong content or beyond the end of the transfer.
     pub(super) bad: u64,
     /// Times at which bytes arrived.
     pub(super) times: Vec<Time>,

@@ -77,9 +77,9 @@ pub fn draw(standings: &[Standing]) -> Result<Option<String>, Fault> {
 
 /// Rows and columns of the picture.
 struct Layout<'a> {
-    /// Rows of panels, by their part of the experiments' names, such as `2path`.
+    /// Part of the experiments' names for each row of panels, such as `2path`.
     paths: Vec<&'a str>,
-    /// Columns of panels, such as `50mb`.
+    /// Part of the experiments' names for each column of panels, such as `50mb`.
     sizes: Vec<&'a str>,
     /// Stacks over all paths, and those over one path alone.
     groups: [Vec<&'a str>; 2],

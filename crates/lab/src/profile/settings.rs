@@ -128,8 +128,8 @@ pub struct Settings {
     /// Pacing rate in percent of the window per round-trip time, in slow start and afterwards.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::gains")]
     pub pacing_percent: Option<[u16; 2]>,
-    /// Maximum burst in packets after an idle period; otherwise packets are sent one by one. If unset, bursts
-    /// are limited by time.
+    /// Maximum burst in packets. Packets after the burst are sent one by one. If unset, bursts are limited by
+    /// time.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "field::within::<_, 2, 1024>")]
     pub pacing_burst_packets: Option<u64>,
     /// `true` if the ends try to use ECN.

@@ -26,7 +26,8 @@ pub(super) const PORT: u16 = 443;
 /// Port of the client's first connection.
 pub(super) const CLIENT_PORT: u16 = 40_000;
 
-/// First values of the last byte of addresses: of paths on another path's link, and of the other connections.
+/// Smallest last bytes of the client's addresses: for paths on another path's link, and for the other connections of a
+/// competition.
 const SHARED_FROM: u8 = 10;
 const OTHERS_FROM: u8 = 100;
 
@@ -41,7 +42,7 @@ pub(super) struct Topology {
     routers: Vec<Namespace>,
 }
 
-/// Returns the address of the client on a path. On another path's link, a path has a further address.
+/// Returns the address of the client on a path. A path on another path's link has an address of its own there.
 pub(super) fn client_address(order: &Order, path: usize) -> Ipv4Addr {
     match order.link_of(path) {
         link if link == path => address(path, 2, 1),

@@ -10,8 +10,8 @@ use crate::congestion::{Congested, Controller, LostPacket, Sibling};
 use crate::outcome::Outcome;
 use crate::sent::{Packet, Sent};
 
-/// Maximum time that [`LossDelay::Study2022`] adds for reordering to the time that the newest acknowledged
-/// packet took.
+/// Maximum time that [`LossDelay::Study2022`] adds, for reordering, to the time between the sending and the
+/// acknowledgment of the newest acknowledged packet.
 #[cfg(feature = "research")]
 const MAX_REORDERING_2022: Duration = Duration::from_millis(5);
 

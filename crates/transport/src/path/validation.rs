@@ -93,8 +93,7 @@ impl Validation {
     }
 
     /// Creates a validation that probes a failing path. The interval is initially `pto` and doubles up to
-    /// `max_interval`, or stays `pto` if that is longer. The validation ends with a response or with the
-    /// path.
+    /// `max_interval`, or stays `pto` if that is longer. The validation has no deadline.
     pub(crate) fn of_life(
         now: Time,
         tuple: FourTuple,

@@ -55,7 +55,7 @@ use crate::flow::{ReceiveCredit, SendCredit};
 /// acknowledgment would wake them.
 const WAKE_ROOM: u64 = 64 * 1024;
 
-/// Minimum room, in bytes, that is reserved for each stream that wants to write and has little or nothing
+/// Minimum room, in bytes, that is reserved for each stream whose writer waits for room and that has little
 /// left to send.
 const MIN_SHARE: u64 = 16 * 1024;
 
@@ -335,8 +335,8 @@ impl Streams {
     }
 
     /// Returns the number of bytes that the application may write to a stream now under the connection's
-    /// limits. Room is reserved for other streams of the same or a higher priority level that want to write
-    /// and have little or nothing to send. Otherwise the writer that is fastest would use all of it every
+    /// limits. Room is reserved for other streams of the same or a higher priority level whose writers wait
+    /// for room and that have little left to send. Otherwise the fastest writer would use all room every
     /// time.
     fn room_for(&mut self, key: usize) -> u64 {
         let room = self.flow.send_credit.available().min(self.flow.max_buffered - self.flow.buffered);
@@ -358,13 +358,13 @@ impl Streams {
         if is_next || begins { rest.max(room.min(MIN_SHARE)) } else { rest }
     }
 
-    /// Returns the number of pending bytes below which a stream that wants to write gets room reserved.
+    /// Returns the number of pending bytes below which room is reserved for a stream whose writer waits.
     fn low_water(&self) -> u64 {
         MIN_SHARE.min(self.flow.max_buffered / 16).max(1)
     }
 
-    /// Reserves room for a stream if it wants to write and has little left to send. Called when its pending
-    /// bytes have decreased, or when it wants room.
+    /// Reserves room for a stream if its writer waits for room and it has little left to send. Called when its
+    /// pending bytes have decreased, or when its writer begins to wait.
     fn note_hunger(&mut self, key: usize) {
         let low = self.low_water();
         let Some(send) = &self.table.stream(key).send else { return };

@@ -85,7 +85,8 @@ impl Streams {
         }
     }
 
-    /// Releases a place after a packet that is not authentic, and restores the received bytes.
+    /// Releases the place of a packet that proved not to be authentic, and restores the received bytes that its
+    /// decryption overwrote.
     #[inline(never)]
     pub(crate) fn give_back(&mut self, reserved: &Reserved, saved: &Saved) {
         self.restore(reserved, saved);
@@ -94,7 +95,7 @@ impl Streams {
         }
     }
 
-    /// Restores the received bytes that were saved.
+    /// Restores the received bytes that [`Self::reserve`] saved.
     #[inline]
     pub(crate) fn restore(&mut self, reserved: &Reserved, saved: &Saved) {
         if !saved.is_empty() {

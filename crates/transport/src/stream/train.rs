@@ -35,7 +35,8 @@ impl StreamTrain {
 }
 
 impl Streams {
-    /// Handles data without FIN, like [`Self::on_placed`].
+    /// Handles a STREAM frame without FIN. Data that continues the train is added to it. Other data ends the
+    /// train, is handled by [`Self::on_placed`], and may begin a new train.
     #[inline(always)]
     pub(crate) fn on_placed_in_train(
         &mut self,
@@ -64,7 +65,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Handles data without FIN, like [`Self::on_stream`].
+    /// Handles a STREAM frame without FIN. Data that continues the train is added to it. Other data ends the
+    /// train, is handled by [`Self::on_stream`], and may begin a new train.
     #[inline(always)]
     pub(crate) fn on_stream_in_train(
         &mut self,

@@ -129,18 +129,20 @@ fn write(buf: &mut [u8], number: NewNumber) -> Option<Lengths> {
     Some(Lengths { pn_len, len })
 }
 
-/// Returns the number of value bits in a part of `len` bytes, whose two top bits are a length.
+/// Returns the number of value bits in a part of the number field that is `len` bytes long. The two bits above
+/// them give the length of the next part.
 const fn value_bits(len: usize) -> u32 {
     8 * len as u32 - 2
 }
 
-/// Splits a part of `len` bytes into the length of the next part and the value.
+/// Splits a part of the number field, which is `len` bytes long, into the length of the next part and the value
+/// of this part.
 const fn split(field: u64, len: usize) -> (usize, u64) {
     let bits = value_bits(len);
     ((field >> bits) as usize + 1, field & ((1 << bits) - 1))
 }
 
-/// Joins the length of the next part and the low bits of `value` to a part of `len` bytes.
+/// Joins the length of the next part and the low bits of `value` into a part that is `len` bytes long.
 const fn join(next_len: usize, value: u64, len: usize) -> u64 {
     let bits = value_bits(len);
     (next_len as u64 - 1) << bits | value & ((1 << bits) - 1)

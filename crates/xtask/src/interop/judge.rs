@@ -87,7 +87,8 @@ fn verify(check: &Check, report: &Value, seen: Option<&Seen>) -> Result<(), Stri
     }
 }
 
-/// Returns a figure of the run for the matrix.
+/// Returns the remark on a case that passed: a value that it measured, such as the goodput, or else its
+/// duration.
 fn remark(case: &Case, ended: &Ended, report: &Value, seen: Option<&Seen>) -> String {
     for check in &case.checks {
         match (check, seen) {

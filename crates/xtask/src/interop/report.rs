@@ -14,7 +14,7 @@ pub(super) struct Column {
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// Cases of the official runner's contract, and their outcomes.
+/// Cases of the public interop runner, and their outcomes.
 pub(super) struct Done {
     pub(super) cases: Vec<Case>,
     pub(super) column: Column,
@@ -95,8 +95,8 @@ pub(super) fn holes(cases: &[&str], columns: &[Column]) -> String {
     if text.is_empty() { "None.\n".to_owned() } else { text }
 }
 
-/// Formats the whole document. `versions` contains the peers' names and versions. `chapters` stand before
-/// `contract`, the results of the public runner's contract.
+/// Formats the whole document. `versions` contains the peers' names and versions. `contract` contains the
+/// results of the public runner's cases, which are written after `chapters`.
 pub(super) fn document(
     cases: &[Case],
     columns: &[Column],

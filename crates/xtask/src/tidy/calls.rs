@@ -20,7 +20,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for source in sources.iter().filter(|source| source.path == MAP) {
         for (index, from, to) in arrows(&source.text) {
-            // Files that do not exist are faults of the maps.
+            // Files that do not exist are reported by `maps`.
             if let (Some(caller), Some(callee)) = (find(&from), find(&to))
                 && !calls(caller, callee)
             {

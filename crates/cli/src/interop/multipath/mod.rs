@@ -27,7 +27,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 pub(super) enum Multipath {
     /// Serve until standard input ends
     Server(server::Server),
-    /// Do the work and report
+    /// Transfer data, follow the plan, and print a report
     Client(client::Client),
 }
 

@@ -56,14 +56,15 @@ type Totals = BTreeMap<u32, Total>;
 /// Number of closed paths, by reason.
 type Closed = BTreeMap<&'static str, u64>;
 
-/// Traffic on the paths with one path ID.
+/// Traffic on all paths with the same path ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Total {
     sent_bytes: u64,
     received_bytes: u64,
     sent_packets: u64,
     lost_packets: u64,
-    /// Sum of the smoothed round-trip times over open connections, and their number.
+    /// Sum of the smoothed round-trip times of measured paths in open connections, and the number of these
+    /// paths.
     rtt_seconds: f64,
     paths: u32,
 }

@@ -131,9 +131,10 @@ fn balia_by_hand() {
 
 #[test]
 fn balia_cuts_slow_paths_more() {
-    // Rates 400 and 100: the window is halved, or reduced by 3/4 because α = 4 is limited to 3/2.
+    // Rates 400 and 100: the first window is halved. The second is reduced by 3/4, because its α = 4 is
+    // limited to 3/2.
     assert_eq!(each(&[path(20, 50, 0, 0), path(12, 120, 0, 0)], Balia::reduced), [10_000, 3_000]);
-    // Rates 125 and 100: α = 5/4 reduces the window by 5/8.
+    // Rates 125 and 100: the first window is halved. The second is reduced by 5/8, because its α is 5/4.
     assert_eq!(each(&[path(25, 200, 0, 0), path(16, 160, 0, 0)], Balia::reduced), [12_500, 6_000]);
     assert_eq!(each(&[path(20, 50, 0, 0), path(12, 120, 0, 0)], Lia::reduced), [10_000, 6_000]);
     assert_eq!(each(&[path(20, 50, 0, 0), path(12, 120, 0, 0)], Olia::reduced), [10_000, 6_000]);

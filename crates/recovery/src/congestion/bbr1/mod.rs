@@ -40,7 +40,8 @@ const MAX_QUANTUM: u64 = 64 * 1024;
 
 /// Response to losses before congestion is persistent.
 pub trait LossResponse: Clone + Debug + Default + Send + Sync + 'static {
-    /// `true` if each byte that is sent in the round after a loss replaces one that was delivered (§4.2.3.4).
+    /// `true` if a loss is followed by a round of packet conservation, in which only as many bytes are sent as
+    /// are delivered (§4.2.3.4).
     const CONSERVES: bool;
 
     /// Records the loss of a packet of `bytes` bytes.
@@ -99,10 +100,9 @@ pub struct Bbr1<L: LossResponse = Conserving> {
     loss_response: L,
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Window before ProbeRTT or conservation reduced it.
+    /// Window before ProbeRTT or packet conservation reduced it.
     prior_window: u64,
-    /// `true` for one round after a loss or persistent congestion: each byte sent replaces one that was
-    /// delivered.
+    /// `true` during packet conservation, which lasts one round after a loss or persistent congestion.
     conserving: bool,
     idle_restart: bool,
 }
@@ -317,7 +317,7 @@ impl<L: LossResponse> Bbr1<L> {
         self.prior_window = if is_cut { self.prior_window.max(self.window) } else { self.window };
     }
 
-    /// Limits the window to `window` bytes for a round, in which sent bytes replace delivered ones (§4.2.3.4).
+    /// Begins a round of packet conservation with a window of `window` bytes (§4.2.3.4).
     fn conserve(&mut self, window: u64) {
         self.save_window();
         self.conserving = true;
@@ -402,7 +402,7 @@ impl<L: LossResponse> Controller for Bbr1<L> {
     }
 
     /// Reduces the window as TCP does after a retransmission timeout (§4.2.3.4). The window is restored after
-    /// a round of conservation.
+    /// a round of packet conservation.
     fn on_persistent_congestion(&mut self, _now: Time, mtu: u64) {
         self.conserve(MIN_PIPE_PACKETS * mtu);
     }

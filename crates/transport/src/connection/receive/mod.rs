@@ -197,7 +197,7 @@ impl Connection {
 
     /// Processes the kept packets again after new keys have become available.
     fn retry_undecrypted(&mut self, now: Time) {
-        // Each round requires new keys, and a connection obtains few.
+        // There are only a few rounds: each one requires keys that have just become available.
         while std::mem::take(&mut self.keys.undecrypted.retry) {
             for Kept { tuple, ecn, len, mut packet } in std::mem::take(&mut self.keys.undecrypted.packets) {
                 let envelope =

@@ -37,7 +37,7 @@ pub(super) const MAX_REPEATS: u32 = 3;
 const REPEATS: usize = 2;
 
 /// Number of frames during which other paths leave the first report of an arrival to the arrival's own path.
-/// If that path has still not reported it, the path may have fallen silent.
+/// Afterwards any path reports it, because its own path may have fallen silent.
 const PATIENCE: u32 = 128;
 
 /// Maximum number of remembered arrivals that fewer than [`MAX_REPEATS`] frames have reported. The oldest are

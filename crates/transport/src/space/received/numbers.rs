@@ -31,7 +31,7 @@ pub(crate) struct Numbers {
     proof_from: u32,
     /// One more than the smallest number received in the current key phase; 0 before the first.
     first_of_phase: u64,
-    /// Records for range orders and horizons that depend on more than the numbers.
+    /// Additional records; `None` unless the configured range order or horizon requires them.
     records: Option<Box<Records>>,
     /// Maximum number of ranges remembered.
     pub(super) kept: u16,

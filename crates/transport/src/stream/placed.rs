@@ -85,8 +85,8 @@ impl Streams {
         }
     }
 
-    /// Releases the place of a packet that proved not to be authentic, and restores the received bytes that its
-    /// decryption overwrote.
+    /// Releases the place of a packet that proved not to be authentic, and restores the received bytes that
+    /// its decryption overwrote.
     #[inline(never)]
     pub(crate) fn give_back(&mut self, reserved: &Reserved, saved: &Saved) {
         self.restore(reserved, saved);

@@ -135,8 +135,8 @@ const fn value_bits(len: usize) -> u32 {
     8 * len as u32 - 2
 }
 
-/// Splits a part of the number field, which is `len` bytes long, into the length of the next part and the value
-/// of this part.
+/// Splits a part of the number field, which is `len` bytes long, into the length of the next part and the
+/// value of this part.
 const fn split(field: u64, len: usize) -> (usize, u64) {
     let bits = value_bits(len);
     ((field >> bits) as usize + 1, field & ((1 << bits) - 1))

@@ -71,7 +71,9 @@ impl<'a> Runs<'a> {
                 for (variants, ablation) in [(changed, ablation), (kept, None)] {
                     if !variants.is_empty() {
                         let found = self.rows(need.experiment, &variants, draw, ablation)?;
-                        rows.extend(found.into_iter().flatten());
+                        // The directory may have further variants, those that the setting changes among them.
+                        let is_wanted = |row: &Row| variants.contains(&row.variant.as_str());
+                        rows.extend(found.into_iter().flatten().filter(is_wanted));
                     }
                 }
             }

@@ -4,10 +4,10 @@
 
 use std::net::SocketAddr;
 
-use anabranch_guest::{Answer, Datagram, Progress, Step, Workload};
+use anabranch_guest::{Answer, Datagram, MAX_DATAGRAMS, Progress, Step, Workload};
 use anabranch_lab::app::{Dial, DownloadClient, DownloadServer, PathOpener};
 use anabranch_lab::design::MAX_PATHS;
-use anabranch_lab::guest::{Guest, GuestPair, Limits, Programs};
+use anabranch_lab::guest::{Guest, GuestPair, Limits, MAX_PER_MS, Programs};
 use anabranch_lab::link::LinkSpec;
 use anabranch_lab::pair::{Pair, PairConfig, client_ip, server_address};
 use anabranch_lab::random::Seed;
@@ -142,6 +142,23 @@ fn a_guest_that_never_rests_does_not_stop_time_for_ever() {
     assert!(matches!(lies(now, &[]).0, Outcome::Spinning(_)));
 }
 
+/// Time passes, but so slowly that the run would take days; or it stands still, and each step sends as much as it can.
+#[test]
+fn a_guest_that_takes_no_rest_fails() {
+    let failure = format!("takes no rest: more than {MAX_PER_MS} steps and datagrams in a millisecond");
+    let next = |step: &Step<'_>| Progress { deadline: Some(step.now + 1), ..Progress::default() };
+    assert_eq!(lies(next, &[]), (Outcome::Done, failure.clone()));
+    let now = |step: &Step<'_>| Progress { deadline: Some(step.now), ..Progress::default() };
+    let own = (SocketAddr::new(client_ip(0), 40_000), server_address());
+    assert_eq!(lies(now, &[own; MAX_DATAGRAMS]), (Outcome::Done, failure));
+    // A pause of the same length after each burst is no fault.
+    let later = |step: &Step<'_>| match step.number {
+        0..200 => Progress { deadline: Some(step.now + 2_000_000), ..Progress::default() },
+        _ => Progress::failed("enough"),
+    };
+    assert_eq!(lies(later, &[own; MAX_DATAGRAMS]).1, "gave up: enough");
+}
+
 #[test]
 fn the_example_in_c_finishes_a_download_over_a_lossy_link() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,39 +179,4 @@ fn the_example_in_c_finishes_a_download_over_a_lossy_link() {
     assert_eq!(pair.sim.run(DEADLINE, |sim| sim.guest(client).done().is_some()), Outcome::Done);
     assert_eq!(pair.sim.guest(client).progress().delivered, bytes);
     assert!(pair.sim.guest(server).progress().repeated > Some(0), "packets were lost");
-}
-
-/// Sweeps over a plan in which some guests do not do their work.
-#[cfg(feature = "experiments")]
-#[test]
-fn the_sweep_goes_on_where_guests_fail() {
-    use anabranch_lab::sweep::{SweepOptions, sweep};
-
-    let variant = |name: &str, command: &str| {
-        format!(
-            "[[variant]]\nname = \"{name}\"\nset = {{ paths = [0], guest = {{ client = {command}, server = {command} }} }}\n"
-        )
-    };
-    let plan = [
-        "name = \"guests\"\n[workload.download]\nbytes = 200000\n[[points.inline]]\npaths = [{ rate_mbps = 20, owd_ms = 5, queue_packets = 50 }]\n".to_owned(),
-        variant("dies", "[\"/bin/sh\", \"-c\", \"echo out of paper >&2; exit 7\"]"),
-        variant("chatters", "[\"/bin/sh\", \"-c\", \"yes\"]"),
-        variant("nowhere", "[\"no-such-guest\"]"),
-        variant("works", &format!("[{OWN:?}]")),
-    ]
-    .concat();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("guests.toml");
-    std::fs::write(&file, plan).unwrap();
-    let experiment = anabranch_lab::plan::read(&file).unwrap();
-    assert_eq!(experiment.missing(), [("nowhere", vec!["no-such-guest"])]);
-    let options = SweepOptions { dir: folder.path().join("out"), ..SweepOptions::default() };
-    let rows = sweep(&experiment, &options, &()).unwrap();
-    let failures: Vec<&str> = rows.iter().map(|row| row.failure.as_str()).collect();
-    assert_eq!(failures[0], "guest `/bin/sh`: ended with exit status: 7: out of paper");
-    assert!(failures[1].contains("not the guest protocol"), "{}", failures[1]);
-    assert_eq!(failures[2..], ["guest `no-such-guest`: there is no such program", ""]);
-    let works = &rows[3];
-    assert!(works.transfer_time_s > works.handshake_s && works.bound_s.is_some(), "{works:?}");
-    assert_eq!((works.wire.as_str(), works.ack_frames), ("guest", None));
 }

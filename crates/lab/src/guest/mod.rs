@@ -14,7 +14,7 @@ mod process;
 use anabranch_guest::{Answer, Step};
 
 pub use locate::{Programs, locate};
-pub use node::GuestNode;
+pub use node::{GuestNode, MAX_PER_MS};
 pub use pair::{GuestPair, hellos};
 pub use process::{Limits, Process};
 

@@ -9,6 +9,10 @@ use super::Guest;
 use crate::network::{HostId, Network};
 use crate::packet::Packet;
 
+/// Maximum number of steps and sent datagrams of a guest within a simulated millisecond. The fastest path that a plan can
+/// have carries 83,000 full datagrams in that time.
+pub const MAX_PER_MS: usize = 1 << 19;
+
 /// Host that drives a guest and checks all of its answers.
 pub struct GuestNode {
     host: HostId,
@@ -19,6 +23,8 @@ pub struct GuestNode {
     number: u64,
     /// State that the guest reported in its last answer.
     progress: Progress,
+    /// The current millisecond, and the number of steps and sent datagrams in it.
+    pace: (u64, usize),
     connected: Option<Time>,
     done: Option<Time>,
     failure: Option<String>,
@@ -32,6 +38,7 @@ impl GuestNode {
             paths,
             number: 0,
             progress: Progress::default(),
+            pace: (0, 0),
             connected: None,
             done: None,
             failure: None,
@@ -78,6 +85,16 @@ impl GuestNode {
         let datagrams = packets.iter().map(arriving).collect();
         let answer = self.guest.step(&Step { number: self.number, now: now.as_nanos(), datagrams })?;
         self.number += 1;
+        let ms = now.as_nanos() / 1_000_000;
+        if self.pace.0 != ms {
+            self.pace = (ms, 0);
+        }
+        self.pace.1 += 1 + answer.datagrams.len();
+        if self.pace.1 > MAX_PER_MS {
+            return Err(format!(
+                "takes no rest: more than {MAX_PER_MS} steps and datagrams in a millisecond"
+            ));
+        }
         for sent in &answer.datagrams {
             if !self.paths.contains(&(sent.local, sent.remote)) {
                 let (local, remote) = (sent.local, sent.remote);

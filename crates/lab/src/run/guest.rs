@@ -3,7 +3,7 @@
 use anabranch_guest::Workload;
 use anabranch_wire::Side;
 
-use crate::guest::{GuestPair, Limits, Programs};
+use crate::guest::{GuestPair, Programs};
 
 use super::guest_counts::GuestCounts;
 use super::scene::{RunResult, Scene, stalled};
@@ -14,7 +14,7 @@ pub(super) fn play(scene: &Scene<'_>, bytes: u64, programs: &Programs) -> Result
     #[cfg(test)]
     scene.options.hook.iter().for_each(|hook| hook(scene.job));
     let workload = Workload::Download { bytes };
-    let mut pair = GuestPair::new(scene.seed(), links, workload, programs, Limits::default())?;
+    let mut pair = GuestPair::new(scene.seed(), links, workload, programs, scene.options.limits)?;
     let [client, server] = [pair.client, pair.server];
     let outcome = pair.sim.run(scene.deadline(), |sim| {
         let [client, server] = [client, server].map(|host| sim.guest(host));

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use crate::design::Point;
 use crate::experiment::{End, Experiment, Job, Workload};
 use crate::fluid::{self, Return};
+use crate::guest::Limits;
 use crate::record::{Row, Timeline};
 
 pub use self::engine::{Engine, Order};
@@ -38,6 +39,8 @@ pub struct RunOptions {
     pub qlog: Option<PathBuf>,
     /// Engines for external stacks.
     pub engines: Vec<Arc<dyn Engine>>,
+    /// Limits of guest programs in real time.
+    pub limits: Limits,
     /// Function that is called in the middle of each run.
     #[cfg(test)]
     pub(crate) hook: Option<fn(Job)>,
@@ -55,7 +58,7 @@ pub struct Finished {
 }
 
 /// Runs one job. A run that stalls ends at the experiment's deadline. The row states the reason of this or
-/// any other failure, such as a panic, and keeps the counts until then.
+/// any other failure, such as a panic, and contains the counts up to that moment.
 pub fn run(experiment: &Experiment, job: Job, options: &RunOptions) -> Finished {
     let point = &experiment.points[job.point];
     let variant = &experiment.variants[job.variant];

@@ -148,11 +148,11 @@ fn one(options: Run, progress: &SweepProgress) -> Result<Vec<Row>> {
     let experiment = options.experiment()?;
     let dir = options.out.unwrap_or_else(|| Path::new(RESULTS).join(&experiment.name));
     let all = options.variants.as_deref().is_some_and(|names| names == [ALL]);
-    let variants = match all {
+    let wanted = match all {
         true => Some(experiment.variants.iter().map(|variant| variant.name.clone()).collect()),
         false => options.variants,
     };
-    let variants = runnable(&experiment, variants)?;
+    let variants = runnable(&experiment, wanted.clone())?;
     let qlog = options.qlog.then(|| dir.join("qlog"));
     let run = RunOptions { qlog, ..version() };
     let variants = engines::without_absent(&experiment, variants, &run);
@@ -165,7 +165,8 @@ fn one(options: Run, progress: &SweepProgress) -> Result<Vec<Row>> {
         force: options.force,
         threads: options.threads.map_or(0, usize::from),
         shard: options.shard.unwrap_or_default(),
-        variants,
+        left_out: left_out(&experiment, wanted.as_deref(), variants.as_deref()),
+        variants: wanted,
         points: options.points,
         ..SweepOptions::default()
     };
@@ -223,6 +224,15 @@ fn runnable(experiment: &Experiment, wanted: Option<Vec<String>>) -> Result<Opti
         }
         false => Ok(Some(names)),
     }
+}
+
+/// Returns the names of the `wanted` variants that are not among those that this machine can run. `None` stands for the
+/// default variants.
+fn left_out(experiment: &Experiment, wanted: Option<&[String]>, runnable: Option<&[String]>) -> Vec<String> {
+    let Some(runnable) = runnable else { return Vec::new() };
+    let usual = || experiment.usual_variants().iter().map(|variant| variant.name.clone()).collect();
+    let wanted: Vec<String> = wanted.map_or_else(usual, <[String]>::to_vec);
+    wanted.into_iter().filter(|name| !runnable.contains(name)).collect()
 }
 
 impl Run {

@@ -27,7 +27,7 @@ pub fn look(experiment: &Experiment, options: &SweepOptions) -> Result<Present, 
     let mut done: Vec<Done> = Vec::new();
     if Journal::is_in(&options.dir) {
         let (_, found) = Journal::look(&options.dir)?;
-        found.must_be_of(&Header::of(experiment, &options.run, asked.variants()), true, &options.dir)?;
+        found.must_be_of(&Header::of(experiment, &options.run, &asked.variants()), true, &options.dir)?;
         done = found.done;
     }
     done.sort_by_key(|run| run.job);

@@ -1,6 +1,6 @@
 //! Merging of the results of several directories.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::journal::{Found, Journal, Version};
@@ -31,7 +31,8 @@ pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool, force: bool) -> Result
         return Ok(Merged { rows: Vec::new(), missing: Missing::default() });
     };
     let before = if Journal::is_in(out) { Some(Journal::look(out)?.1) } else { None };
-    // Engines that the first directory has no runs of are those of the first directory that has some.
+    // If the first directory has no runs of an engine, the engine's version is that of the first directory
+    // that has some.
     let mut header = first.header.clone();
     let places = parts.iter().map(|(_, part)| part).zip(dirs.iter().map(PathBuf::as_path));
     for (part, dir) in places.chain(before.as_ref().map(|before| (before, out))) {
@@ -72,6 +73,11 @@ pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool, force: bool) -> Result
 }
 
 fn missing<'a>(parts: impl Iterator<Item = &'a Found> + Clone) -> Missing {
-    let there = parts.clone().flat_map(|part| &part.done).map(|run| run.job).collect();
-    Missing::of(parts.flat_map(|part| &part.asked), &there)
+    let done = parts.clone().flat_map(|part| &part.done);
+    let there = done.clone().map(|run| run.job).collect();
+    let names: BTreeMap<usize, &str> = done.map(|run| (run.job.variant, run.row.variant.as_str())).collect();
+    // Without any run of a variant its name is unknown.
+    let name =
+        |variant| names.get(&variant).map_or_else(|| format!("variant {variant}"), |&name| name.to_owned());
+    Missing::of(parts.flat_map(|part| &part.asked), &there, name)
 }

@@ -54,6 +54,9 @@ pub struct SweepOptions {
     pub shard: Shard,
     /// Names of the variants to run; `None` for the usual ones.
     pub variants: Option<Vec<String>>,
+    /// Names of the requested variants that this machine cannot run. Their runs are neither made nor missed, but count in the
+    /// division into shards.
+    pub left_out: Vec<String>,
     /// Numbers of the points to run; `None` for all.
     pub points: Option<Vec<u64>>,
     /// Other directories, from which runs of the same experiment and version are copied instead of being repeated.
@@ -163,7 +166,7 @@ pub fn sweep(
     let asked = Manifest::of(experiment, options)?;
     let jobs: Vec<Job> = asked.jobs().collect();
     let _lock = lock(&options.dir)?;
-    let header = Header::of(experiment, &options.run, asked.variants());
+    let header = Header::of(experiment, &options.run, &asked.variants());
     let (journal, found) = Journal::open(&options.dir, &header, options.force)?;
     let mut done = found.done;
     elsewhere::take_over(&options.also, &header, &jobs, &journal, &mut done)?;

@@ -239,7 +239,7 @@ impl Engine for Kernel {
     }
 }
 
-/// Returns the small download with a variant that an engine runs besides, and the index of that variant.
+/// Returns the small download with an additional variant that an engine runs, and the index of this variant.
 fn with_kernel() -> (Experiment, usize) {
     let mut experiment = download(10_000);
     let settings = Settings { external: "kernel/tcp".parse().ok(), ..Settings::default() };
@@ -325,7 +325,52 @@ fn looking_at_results_and_continuing_them_without_the_engine_adds_no_version() {
     assert!(matches!(look(&small, &own), Err(SweepError::Other { .. })), "of another size");
 }
 
-/// Journals without variants of engines are as they were before engines had versions, and such journals are read.
+/// Two of three machines lack the kernel. They divide the runs like the first one, whose runs they would otherwise repeat in
+/// part, and their shares of the kernel's runs are missing until they are run elsewhere.
+#[test]
+fn shards_of_machines_without_the_engine_are_not_taken_for_whole() {
+    let (mut experiment, tcp) = with_kernel();
+    let kernel = experiment.variants.remove(tcp);
+    experiment.variants.insert(1, kernel);
+    let root = tempfile::tempdir().unwrap();
+    let dir = |name: &str| root.path().join(name);
+    let names = ["multiple-cubic", "tcp", "path-0"].map(str::to_owned);
+    let options = |name: &str, index, of, kernel: bool| {
+        let mut options = SweepOptions {
+            variants: Some(names.to_vec()),
+            left_out: if kernel { Vec::new() } else { vec!["tcp".to_owned()] },
+            shard: Shard { index, of },
+            ..options(&dir(name), 1)
+        };
+        options.run.engines.extend(kernel.then(|| Arc::new(Kernel("1")) as Arc<dyn Engine>));
+        options
+    };
+    sweep(&experiment, &options("whole", 0, 1, true), &()).unwrap();
+    let with = sweep(&experiment, &options("0", 0, 3, true), &()).unwrap();
+    let without = [1, 2]
+        .map(|index| sweep(&experiment, &options(&index.to_string(), index, 3, false), &()).unwrap().len());
+    assert_eq!((with.len(), without), (2, [2, 1]), "a run of the kernel is in the last shard");
+
+    let merge = |names: &[&str], out: &str| {
+        let dirs: Vec<_> = names.iter().map(|name| dir(name)).collect();
+        merge(&dirs, &dir(out), false, false)
+    };
+    let said = "1 of 6 runs are missing: 1 of shard 2/3; left out for want of their program or kernel: tcp";
+    assert_eq!(merge(&["1", "2", "0"], "merged").unwrap_err().to_string(), said);
+    assert!(!dir("merged").exists(), "nothing is written");
+    // Without the machine with the kernel, no run of the kernel counts as missing.
+    let own = sweep(&experiment, &options("own", 0, 3, false), &()).unwrap();
+    assert_eq!(own.len(), 1);
+    let merged = merge(&["own", "1", "2"], "ours").unwrap();
+    assert_eq!((merged.missing.runs, merged.missing.of, merged.rows.len()), (0, 4, 4));
+
+    sweep(&experiment, &options("2", 2, 3, true), &()).unwrap();
+    assert_eq!(merge(&["0", "1", "2"], "merged").unwrap().missing.runs, 0);
+    assert_eq!(results(&dir("merged")), results(&dir("whole")));
+}
+
+/// A journal without runs of engines names no engine, like journals from before engines had versions. Runs of engines
+/// can be added to it.
 #[test]
 fn a_journal_names_engines_only_if_it_has_runs_of_them() {
     let (experiment, tcp) = with_kernel();

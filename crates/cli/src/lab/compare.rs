@@ -26,8 +26,8 @@ pub(crate) struct Compare {
     /// Write the distribution of the ratios as a picture
     #[arg(long, value_name = "FILE.svg")]
     figure: Option<PathBuf>,
-    /// Fail if the median ratio of a variant differs from 1 by more than this many percent
-    #[arg(long, value_name = "PERCENT")]
+    /// Fail if the median ratio of a variant differs from 1 by more than this many percent, or if none of its pairs ended
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     limit: Option<f64>,
     /// Write the comparison as JSON to standard output
     #[arg(long, value_name = "-", value_parser = [STANDARD])]
@@ -58,17 +58,23 @@ pub(super) fn run(options: &Compare) -> Result {
             say(crate::table::table(&header, &[0], found.iter().map(cells)))?;
         }
     }
-    let moved = |one: &&Difference| {
-        let limit = options.limit.unwrap_or(f64::INFINITY) / 100.0;
-        one.median().is_some_and(|median| (median - 1.0).abs() > limit)
+    options.limit.map_or(Ok(()), |limit| found.iter().try_for_each(|one| within(one, limit)))
+}
+
+/// Fails if the median ratio differs from 1 by more than `limit` percent, or if there is no pair.
+fn within(one: &Difference, limit: f64) -> Result {
+    let what = match one.median() {
+        Some(median) if (median - 1.0).abs() <= limit / 100.0 => return Ok(()),
+        Some(_) => "transfer times have moved",
+        None => "no pair of runs has ended",
     };
-    match found.iter().find(moved) {
-        Some(one) => {
-            Err(Failure::new(Exit::Incomplete, format!("{}: transfer times have moved", one.variant))
-                .or("see the table; results that are meant become the new A"))
-        }
-        None => Ok(()),
-    }
+    Err(Failure::new(Exit::Incomplete, format!("{}: {what}", one.variant))
+        .or("see the table; results that are meant become the new A"))
+}
+
+fn percent(text: &str) -> std::result::Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent: &f64| percent.is_finite() && *percent >= 0.0);
+    percent.ok_or_else(|| "expected a number of percent, 0 or more".to_owned())
 }
 
 fn cells(one: &Difference) -> Vec<String> {

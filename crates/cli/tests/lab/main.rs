@@ -1,6 +1,8 @@
 //! `anabranch lab`, as scripts see it: small experiments, from the plan to the figures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
+mod claims;
+mod compare;
 mod interrupted;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -59,6 +61,8 @@ impl TestDir {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
         command.arg("lab").args(args).current_dir(self.0.path());
+        // A kernel that the user has built would add runs.
+        command.env("XDG_CACHE_HOME", self.path("cache"));
         command
     }
 
@@ -193,6 +197,38 @@ fn what_there_is_to_run_is_listed() {
     );
     let line = place.fails(2, &["list", "conext18"]);
     assert!(line.contains("unknown experiment `conext18`: use one of ccr22-homogeneous-2path, "), "{line}");
+}
+
+/// Each experiment of 2022 has the coupled controllers as variants, beside those of the study.
+#[test]
+fn coupled_controllers_need_no_plan() {
+    let place = TestDir::new(PLAN);
+    for experiment in ["homogeneous-2path", "heterogeneous-2path", "heterogeneous-3path"] {
+        let all = place.says(&["list", &format!("ccr22-{experiment}")]);
+        for controller in ["lia", "olia", "balia"] {
+            for (numbering, behaviour) in
+                [("multiple", "original"), ("multiple", "fixed"), ("single", "original"), ("single", "fixed")]
+            {
+                let name = format!("  {numbering}-{controller}-{behaviour}");
+                assert!(all.lines().any(|line| line == name), "{name} is missing in\n{all}");
+            }
+        }
+    }
+    let variants = "multiple-cubic-fixed,multiple-lia-fixed,multiple-olia-fixed,multiple-balia-fixed,single-olia-original";
+    let run =
+        ["run", "ccr22-heterogeneous-2path", "--points", "5,25", "--bytes", "5000000", "--out", "coupled"];
+    let text = place.says(&[&run[..], &["--variants", variants, "--json", "-"]].concat());
+    let facts: Value = serde_json::from_str(&text).unwrap();
+    let found = facts["variants"].as_array().unwrap();
+    let median = |one: &Value| one["transfer_time_s"]["median"].as_f64().unwrap();
+    let times: Vec<(&str, f64)> =
+        found.iter().map(|one| (one["variant"].as_str().unwrap(), median(one))).collect();
+    assert_eq!(times.len(), 5);
+    assert!(found.iter().all(|one| one["failures"] == 0), "{text}");
+    for (index, (name, time)) in times.iter().enumerate() {
+        let same = times[..index].iter().find(|other| other.1 == *time);
+        assert_eq!(same, None, "{name} behaves like another controller");
+    }
 }
 
 #[test]

@@ -93,3 +93,37 @@ fn a_directory_keeps_the_results_of_one_thing() {
     place.says(&run);
     assert_eq!(place.journal("results").len(), 3);
 }
+
+#[test]
+fn results_of_another_version_are_kept_and_added_to_by_force_alone() {
+    let place = TestDir::new(PLAN);
+    place.says(&["run", "plan.toml", "--points", "3", "--out", "results"]);
+    let journal = place.path("results/journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let commit = text.split("\"commit\":\"").nth(1).unwrap().split('"').next().unwrap();
+    let [ours, theirs] = [commit, "0123456789ab"].map(|commit| format!("\"commit\":\"{commit}\""));
+    let old = text.replace(&ours, &theirs);
+    std::fs::write(&journal, &old).unwrap();
+
+    let run = ["run", "plan.toml", "--out", "results"];
+    let before = place.results("results");
+    let line = place.fails(2, &run);
+    let said = format!("results: has runs of something else: commit 0123456789ab instead of {commit}; ");
+    assert!(line.starts_with(&format!("anabranch: {said}")), "{line}");
+    assert_eq!((std::fs::read_to_string(&journal).unwrap(), place.results("results")), (old.clone(), before));
+
+    let force = [&run[..], &["--force"]].concat();
+    place.says(&force);
+    let after = std::fs::read_to_string(&journal).unwrap();
+    assert!(after.starts_with(&old), "nothing is lost");
+    let rows = std::fs::read_to_string(place.path("results/runs.csv")).unwrap();
+    let column = |line: &str, index| line.split(',').nth(index).unwrap().to_owned();
+    let found: Vec<_> = rows.lines().skip(1).map(|line| (column(line, 2), column(line, 5))).collect();
+    let of = |point: &str, commit: &str| [(); 2].map(|()| (point.to_owned(), commit.to_owned()));
+    let variant = [of("3", "0123456789ab"), of("8", commit)].concat();
+    assert_eq!(found, [variant.clone(), variant].concat());
+    // The directory stays mixed, and nothing is run twice.
+    assert!(place.fails(2, &run).contains("commit 0123456789ab"));
+    place.says(&force);
+    assert_eq!(std::fs::read_to_string(&journal).unwrap(), after);
+}

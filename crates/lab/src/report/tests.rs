@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::{FIGURES, page, write};
 use crate::record::{PathTimeline, Row, Timeline};
 use crate::stats::Sample;
@@ -60,6 +62,71 @@ fn figures_are_written_beside_the_page() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Runs a script that prints a value as JSON. Returns `None` on a machine without node.
+fn node(script: &str) -> Option<Value> {
+    let Ok(output) = std::process::Command::new("node").args(["-e", script]).output() else {
+        assert!(std::env::var_os("STRICT").is_none(), "STRICT: nothing may be skipped");
+        eprintln!("skipped: no node to run the page's script");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// A document and a plotting library that keep what the page's script gives them, by the element's name.
+const STAND_IN: &str = r#"
+const element = () => ({
+  add(option) { this.value ??= option.value; },
+  addEventListener() {}, on() {}, replaceChildren() {}, appendChild: (child) => child, insertRow: element,
+});
+const elements = { data: { textContent: DATA } };
+globalThis.document = { getElementById: (id) => (elements[id] ??= element()), createElement: element };
+globalThis.Option = function (text, value) { this.value = value; };
+const drawn = {};
+globalThis.Plotly = { react: (id, traces, layout) => (drawn[id] = { traces, layout }), purge: (id) => delete drawn[id] };
+"#;
+
+/// The page draws, for each path over time, the reason why it sent nothing more.
+#[test]
+fn the_page_shows_why_paths_were_idle() {
+    let mut run = timeline("single-cubic-fixed", 3);
+    let reasons = |all: [&str; 2]| all.map(str::to_owned).to_vec();
+    run.timeline.paths[0].idle = reasons(["congestion_window", ""]);
+    run.timeline
+        .paths
+        .push(PathTimeline { idle: reasons(["scheduler", "nothing_to_send"]), ..PathTimeline::default() });
+    // Results of earlier versions have no reasons.
+    run.timeline.paths.push(PathTimeline::default());
+    let rows = [row("single-cubic-fixed", 3, 4.5)];
+    let page = page("e", &rows, &[run], &[]);
+    assert!(page.contains("<div id=\"idle\""), "there is a place for the chart");
+    let between = |start: &str| page.rsplit_once(start).unwrap().1.split_once("</script>").unwrap().0;
+    let (data, script) = (between("id=\"data\">"), between("<script>\n"));
+    let data = serde_json::to_string(data).unwrap();
+    let stand_in = STAND_IN.replace("DATA", &data);
+    let script = format!("{stand_in}(() => {{{script}}})();\nconsole.log(JSON.stringify(drawn));");
+    let Some(drawn) = node(&script) else { return };
+
+    let idle = &drawn["idle"];
+    assert_eq!(idle["layout"]["yaxis"]["title"]["text"], "held back by");
+    let traces: Vec<[&Value; 3]> = idle["traces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trace| ["name", "x", "y"].map(|name| &trace[name]))
+        .collect();
+    let times = json!([0.5, 1]);
+    assert_eq!(
+        traces,
+        [
+            [&json!("path 0"), &times, &json!(["congestion window", "may send"])],
+            [&json!("path 1"), &times, &json!(["scheduler", "nothing to send"])],
+            [&json!("path 2"), &times, &json!([])],
+        ]
+    );
+    assert_eq!(drawn["sent"]["traces"].as_array().unwrap().len(), 3, "the other charts are drawn, too");
+}
+
 /// The page's script computes the same percentiles as tables and figures, and its curves begin at 0.
 #[test]
 fn the_page_has_the_same_percentiles() {
@@ -71,14 +138,9 @@ fn the_page_has_the_same_percentiles() {
          console.log(JSON.stringify(all));",
         include_str!("stats.js")
     );
-    let Ok(output) = std::process::Command::new("node").args(["-e", &script]).output() else {
-        assert!(std::env::var_os("STRICT").is_none(), "STRICT: nothing may be skipped");
-        eprintln!("skipped: no node to run the page's script");
-        return;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let found: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    for (values, found) in samples.iter().zip(&found) {
+    let Some(found) = node(&script) else { return };
+    let found = found.as_array().unwrap();
+    for (values, found) in samples.iter().zip(found) {
         let sample: Sample = values.iter().copied().collect();
         for (share, found) in shares.iter().zip(found[0].as_array().unwrap()) {
             let (found, expected) = (found.as_f64(), sample.percentile(*share));
@@ -88,6 +150,6 @@ fn the_page_has_the_same_percentiles() {
         }
         let shares = found[1]["y"].as_array().unwrap();
         assert_eq!(shares.len(), if values.is_empty() { 0 } else { values.len() + 1 });
-        assert_eq!(shares.first().and_then(serde_json::Value::as_f64), (!values.is_empty()).then_some(0.0));
+        assert_eq!(shares.first().and_then(Value::as_f64), (!values.is_empty()).then_some(0.0));
     }
 }

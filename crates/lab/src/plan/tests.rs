@@ -458,6 +458,7 @@ fn the_example_plans_can_be_read() {
     let names: Vec<_> = names.iter().map(|(name, points)| (name.as_str(), *points)).collect();
     let expected = [
         ("bursts", 2),
+        ("coupled-long", 18),
         ("failure", 2),
         ("generated", 24),
         ("handover", 1),

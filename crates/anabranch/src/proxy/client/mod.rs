@@ -1,0 +1,1 @@
+//! Tunnels through a proxy.

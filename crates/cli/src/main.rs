@@ -26,6 +26,7 @@ mod output;
 mod paths;
 mod perf;
 mod pin;
+mod proxy;
 mod rate;
 mod reordering;
 mod screen;
@@ -67,6 +68,8 @@ enum Command {
     #[command(subcommand)]
     Perf(perf::Perf),
     Demo(demo::Demo),
+    #[command(subcommand)]
+    Proxy(proxy::Proxy),
     Paths(paths::Paths),
     Interop(interop::Interop),
     #[cfg_attr(feature = "lab", command(subcommand))]
@@ -84,6 +87,7 @@ impl Command {
             Self::Serve(options) => Some(options.verbosity),
             Self::Perf(options) => Some(options.verbosity()),
             Self::Demo(options) => Some(options.verbosity),
+            Self::Proxy(command) => command.verbosity(),
             Self::Interop(options) => (!options.check).then(Verbosity::default),
             Self::Lab(_) | Self::Paths(_) | Self::Completions(_) | Self::Man(_) => None,
         }
@@ -108,6 +112,7 @@ fn run(command: Command) -> Result {
         Command::Get(options) => block_on(1, get::run(options)),
         Command::Serve(options) => block_on(0, serve::run(options)),
         Command::Demo(options) => block_on(0, demo::run(options)),
+        Command::Proxy(command) => command.run(block_on),
         Command::Paths(options) => block_on(1, paths::run(options)),
         Command::Interop(options) => block_on(0, interop::run(options)),
         Command::Lab(command) => lab::run(command),

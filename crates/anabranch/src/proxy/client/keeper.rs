@@ -104,9 +104,11 @@ impl Keeper {
         if !std::mem::replace(&mut state.is_supervised, true) {
             tokio::spawn(supervise(Arc::clone(self)));
         }
-        if state.live.len() < state.wanted {
-            self.urgent.notify_one();
-        }
+    }
+
+    /// Ends the pause before the next attempt early.
+    pub(super) fn hurry(&self) {
+        self.urgent.notify_one();
     }
 
     /// Counts a tunnel that waits for a connection; `None` if too many wait already.
@@ -116,6 +118,7 @@ impl Keeper {
             return None;
         }
         state.waiting += 1;
+        self.hurry();
         Some(Waiting(Arc::clone(self)))
     }
 

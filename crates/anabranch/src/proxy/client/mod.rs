@@ -90,17 +90,19 @@ impl Proxy {
     pub async fn connect(&self) -> Result<(), TunnelError> {
         let keeper = &self.0.0;
         let mut changes = keeper.subscribe();
+        keeper.hurry();
         loop {
+            if matches!(keeper.published(), ProxyState::Closed) {
+                return Err(TunnelError::Closed);
+            }
             if !keeper.live().is_empty() {
                 return Ok(());
             }
             keeper.want(1);
             // The channel lives as long as `self`.
             let _ = changes.changed().await;
-            match keeper.published() {
-                ProxyState::Failing(failure) => return Err(TunnelError::Unavailable(failure)),
-                ProxyState::Closed => return Err(TunnelError::Closed),
-                _ => {}
+            if let ProxyState::Failing(failure) = keeper.published() {
+                return Err(TunnelError::Unavailable(failure));
             }
         }
     }

@@ -48,6 +48,12 @@ impl Identity {
         self.write_cert.as_deref()
     }
 
+    /// Returns the identity, with these files if the command line names none.
+    pub(crate) fn or(self, cert: Option<PathBuf>, key: Option<PathBuf>) -> Self {
+        let named = self.cert.is_some() || self.write_cert.is_some();
+        if named { self } else { Self { cert, key, ..self } }
+    }
+
     /// Reads the certificate, or generates one for this host and for `names`.
     pub(crate) fn load(&self, names: &[String]) -> Result<Certified> {
         match (&self.cert, &self.key) {

@@ -1,6 +1,10 @@
 //! `anabranch proxy`: both ends of a tunnel, which carries TCP connections and UDP flows of other programs.
 
-mod connect;
+mod check;
+mod config;
+pub(crate) mod connect;
+mod hash;
+mod serve;
 
 use clap::Subcommand;
 
@@ -11,6 +15,9 @@ use crate::verbose::Verbosity;
 #[derive(Subcommand, Debug)]
 pub(crate) enum Proxy {
     Connect(connect::Connect),
+    Serve(serve::Serve),
+    Check(check::Check),
+    Hash(hash::Hash),
 }
 
 impl Proxy {
@@ -18,6 +25,8 @@ impl Proxy {
     pub(crate) fn verbosity(&self) -> Option<Verbosity> {
         match self {
             Self::Connect(options) => Some(options.verbosity),
+            Self::Serve(options) => Some(options.verbosity),
+            Self::Check(_) | Self::Hash(_) => None,
         }
     }
 
@@ -28,6 +37,9 @@ impl Proxy {
     {
         match self {
             Self::Connect(options) => block_on(0, Box::pin(connect::run(options))),
+            Self::Serve(options) => block_on(0, Box::pin(serve::run(options))),
+            Self::Check(options) => check::run(&options),
+            Self::Hash(options) => hash::run(&options),
         }
     }
 }

@@ -7,6 +7,7 @@ mod environment;
 mod events;
 mod exit;
 mod files;
+mod forward;
 mod get;
 mod hq;
 mod identity;
@@ -28,6 +29,7 @@ mod perf;
 mod pin;
 mod proxy;
 mod rate;
+mod relay;
 mod reordering;
 mod screen;
 mod serve;
@@ -70,6 +72,8 @@ enum Command {
     Demo(demo::Demo),
     #[command(subcommand)]
     Proxy(proxy::Proxy),
+    Forward(forward::Forward),
+    Relay(relay::Relay),
     Paths(paths::Paths),
     Interop(interop::Interop),
     #[cfg_attr(feature = "lab", command(subcommand))]
@@ -88,6 +92,8 @@ impl Command {
             Self::Perf(options) => Some(options.verbosity()),
             Self::Demo(options) => Some(options.verbosity),
             Self::Proxy(command) => command.verbosity(),
+            Self::Forward(options) => Some(options.verbosity),
+            Self::Relay(_) => None,
             Self::Interop(options) => (!options.check).then(Verbosity::default),
             Self::Lab(_) | Self::Paths(_) | Self::Completions(_) | Self::Man(_) => None,
         }
@@ -113,6 +119,8 @@ fn run(command: Command) -> Result {
         Command::Serve(options) => block_on(0, serve::run(options)),
         Command::Demo(options) => block_on(0, demo::run(options)),
         Command::Proxy(command) => command.run(block_on),
+        Command::Forward(options) => block_on(0, forward::run(options)),
+        Command::Relay(options) => block_on(1, relay::run(options)),
         Command::Paths(options) => block_on(1, paths::run(options)),
         Command::Interop(options) => block_on(0, interop::run(options)),
         Command::Lab(command) => lab::run(command),

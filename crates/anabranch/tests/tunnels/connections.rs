@@ -1,4 +1,5 @@
-//! The connections that carry tunnels: made by a race, replaced when they are lost, doubled when they are full.
+//! The connections that carry tunnels: made by a race, replaced when they are lost, doubled when they are
+//! full.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;

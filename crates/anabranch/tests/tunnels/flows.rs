@@ -49,7 +49,8 @@ async fn capsules_replace_datagrams_that_the_proxy_does_not_support() {
     }
     assert!(matches!(flow.send(&pattern(65_528)), Err(SendPayloadError::TooLarge { max: 65_527, .. })));
 
-    // Payloads that a full stream refuses are dropped as a whole; those that were sent arrive whole and in order.
+    // Payloads that a full stream refuses are dropped as a whole; those that were sent arrive whole and in
+    // order.
     let (sender, mut receiver) = flow.split();
     let mut sent = Vec::new();
     for n in 0..200_000_u32 {

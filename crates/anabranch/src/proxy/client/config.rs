@@ -12,7 +12,8 @@ use crate::http3;
 use crate::paths::{PathPolicy, RacePolicy};
 
 const HTTPS_PORT: u16 = 443;
-/// Default silence after which a PING is sent, so that the connection and its paths live while tunnels are idle.
+/// Default silence after which a PING is sent, so that the connection and its paths live while tunnels are
+/// idle.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A proxy, and how its client reaches it.
@@ -40,9 +41,9 @@ pub struct InvalidProxy {
 }
 
 impl ProxyConfig {
-    /// Creates the settings for the proxy at `url`, which is `https://HOST[:PORT]`. `quic` decides which certificates are
-    /// trusted, and has the settings of the transport, the scheduler among them; its application protocols must include
-    /// `h3`. If it sends no PINGs, the client makes it send them.
+    /// Creates the settings for the proxy at `url`, which is `https://HOST[:PORT]`. `quic` decides which
+    /// certificates are trusted, and has the settings of the transport, the scheduler among them; its
+    /// application protocols must include `h3`. If it sends no PINGs, the client makes it send them.
     ///
     /// # Errors
     /// Fails if the URL has another scheme, no host, or more than a host and a port.
@@ -53,7 +54,9 @@ impl ProxyConfig {
             return Err(invalid("write https://HOST:PORT"));
         }
         if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(invalid("names and passwords belong into a file"));
+            // The URL holds a secret, so it is not repeated.
+            let url = "a URL with a name and a password".to_owned();
+            return Err(InvalidProxy { url, reason: "they belong into a file" });
         }
         if parsed.path_and_query().is_some_and(|path| path.as_str() != "/") {
             return Err(invalid("a proxy has no path"));
@@ -93,8 +96,8 @@ impl ProxyConfig {
         self
     }
 
-    /// Sets the interfaces from which the connection begins, and on which it opens paths. Without a policy the system
-    /// chooses one path.
+    /// Sets the interfaces from which the connection begins, and on which it opens paths. Without a policy
+    /// the system chooses one path.
     #[must_use]
     pub fn with_paths(mut self, policy: PathPolicy) -> Self {
         self.policy = Some(policy);
@@ -136,8 +139,8 @@ impl ProxyConfig {
         self
     }
 
-    /// Sets the maximum time until the proxy responds to a request for a tunnel. The default is 60 s, because the proxy
-    /// may have to try several addresses of the target.
+    /// Sets the maximum time until the proxy responds to a request for a tunnel. The default is 60 s, because
+    /// the proxy may have to try several addresses of the target.
     #[must_use]
     pub fn with_response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = timeout;

@@ -32,11 +32,12 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Connects to the proxy. Attempts begin on each candidate in turn until the proxy responds (RFC 8305), so a path
-    /// that is dead from the start delays the connection by [`RacePolicy::delay`](crate::RacePolicy::delay) at most.
+    /// Connects to the proxy. Attempts begin on each candidate in turn until the proxy responds (RFC 8305),
+    /// so a path that is dead from the start delays the connection by
+    /// [`RacePolicy::delay`](crate::RacePolicy::delay) at most.
     ///
-    /// The handshake resumes an earlier session if there is one. It sends no early data: CONNECT is not a safe method
-    /// (RFC 8470 §3), and early data on several candidates would be processed several times.
+    /// The handshake resumes an earlier session if there is one. It sends no early data: CONNECT is not a
+    /// safe method (RFC 8470 §3), and early data on several candidates would be processed several times.
     pub(super) async fn connect(&self, config: &ProxyConfig) -> Result<Live, ConnectFailure> {
         let late = Err(ConnectFailure::TimedOut(config.attempt_timeout));
         timeout(config.attempt_timeout, self.attempt(config)).await.unwrap_or(late)

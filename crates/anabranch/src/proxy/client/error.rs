@@ -68,8 +68,8 @@ pub enum ConnectFailure {
 }
 
 impl ConnectFailure {
-    /// Returns whether another attempt would fail, too, unless somebody changes something: TLS failed, for instance
-    /// because the certificate is not trusted, or the configuration cannot be used.
+    /// Returns whether another attempt would fail, too, unless somebody changes something: TLS failed, for
+    /// instance because the certificate is not trusted, or the configuration cannot be used.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::NotHttp3 => true,

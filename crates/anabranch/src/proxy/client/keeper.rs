@@ -1,5 +1,5 @@
-//! Keeps connections to the proxy: one for all tunnels, and a second one when the peer's stream limit is reached or the
-//! first one is lost.
+//! Keeps connections to the proxy: one for all tunnels, and a second one when the peer's stream limit is
+//! reached or the first one is lost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -232,8 +232,8 @@ async fn supervise(keeper: Arc<Keeper>) {
     }
 }
 
-/// Waits for `backoff`, with a random part so that the clients of a proxy that restarts do not all come at once. A
-/// tunnel that begins to wait ends the pause, but not before [`FIRST_BACKOFF`].
+/// Waits for `backoff`, with a random part so that the clients of a proxy that restarts do not all come at
+/// once. A tunnel that begins to wait ends the pause, but not before [`FIRST_BACKOFF`].
 async fn pause(keeper: &Keeper, backoff: Duration) {
     let mut random = [0; 1];
     // Without randomness the pause has its usual length.

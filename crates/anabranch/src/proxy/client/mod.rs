@@ -1,8 +1,9 @@
 //! Client of a proxy: tunnels for TCP connections and UDP flows, on one multipath connection.
 //!
-//! [`Proxy`] connects when the first tunnel is opened, over whichever path answers first, and uses all paths that its
-//! policy allows from then on. A connection that is lost is replaced; new tunnels wait for the next one, and those on the
-//! lost one fail with the reason. If the proxy's stream limit is reached, a second connection takes further tunnels.
+//! [`Proxy`] connects when the first tunnel is opened, over whichever path answers first, and uses all paths
+//! that its policy allows from then on. A connection that is lost is replaced; new tunnels wait for the next
+//! one, and those on the lost one fail with the reason. If the proxy's stream limit is reached, a second
+//! connection takes further tunnels.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
@@ -53,13 +54,14 @@ use self::open::Head;
 use crate::http3::Code;
 use crate::paths::PathManager;
 
-/// Name that does not exist (RFC 6761 §6.4). A request for it shows whether a proxy accepts the client's credentials.
+/// Name that does not exist (RFC 6761 §6.4). A request for it shows whether a proxy accepts the client's
+/// credentials.
 const NOWHERE: &str = "anabranch-check.invalid";
 /// Maximum time until the packets that close connections are sent.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// A proxy, as its client sees it. Clones are cheap and share the connections, which end with the last clone and the last
-/// tunnel.
+/// A proxy, as its client sees it. Clones are cheap and share the connections, which end with the last clone
+/// and the last tunnel.
 #[derive(Clone, Debug)]
 pub struct Proxy(Arc<Owner>);
 
@@ -79,8 +81,8 @@ impl Proxy {
         Self(Arc::new(Owner(Arc::new(Keeper::new(config)))))
     }
 
-    /// Connects, unless there is a connection. Returns when one is set up, or when the next attempt has failed. The client
-    /// tries again in any case.
+    /// Connects, unless there is a connection. Returns when one is set up, or when the next attempt has
+    /// failed. The client tries again in any case.
     ///
     /// # Errors
     /// Fails if the attempt has failed.
@@ -142,8 +144,8 @@ impl Proxy {
         Ok(UdpTunnel::new(http3.quic().clone(), opened.send, opened.receive, takes_datagrams))
     }
 
-    /// Returns whether the proxy supports extended CONNECT (RFC 9220), without which it carries no UDP. Waits for a
-    /// connection.
+    /// Returns whether the proxy supports extended CONNECT (RFC 9220), without which it carries no UDP. Waits
+    /// for a connection.
     ///
     /// # Errors
     /// Fails if no connection can be set up in time, or if it is lost.

@@ -79,8 +79,9 @@ impl Head {
 }
 
 impl Keeper {
-    /// Requests a tunnel, and waits until the proxy has accepted it. If the connection is lost before that, or if it no
-    /// longer accepts requests, the request is repeated on another one: no byte of the tunnel has been sent yet.
+    /// Requests a tunnel, and waits until the proxy has accepted it. If the connection is lost before that,
+    /// or if it no longer accepts requests, the request is repeated on another one: no byte of the tunnel has
+    /// been sent yet.
     pub(super) async fn open(self: &Arc<Self>, head: &Head) -> Result<Opened, TunnelError> {
         let deadline = Instant::now() + self.config.patience;
         let mut tries = 0;
@@ -100,8 +101,8 @@ impl Keeper {
         }
     }
 
-    /// Sends the request on the first connection whose stream limit allows it. Waits for a connection if there is none,
-    /// and for a further one or for room if all are full.
+    /// Sends the request on the first connection whose stream limit allows it. Waits for a connection if
+    /// there is none, and for a further one or for room if all are full.
     async fn begin(
         self: &Arc<Self>,
         head: &Head,
@@ -170,8 +171,8 @@ impl Keeper {
         }
     }
 
-    /// Sends the request if the connection's stream limit allows it now; `None` if it does not, or if the connection is
-    /// about to end.
+    /// Sends the request if the connection's stream limit allows it now; `None` if it does not, or if the
+    /// connection is about to end.
     async fn try_on(
         &self,
         live: &Arc<Live>,

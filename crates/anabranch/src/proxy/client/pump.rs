@@ -22,8 +22,8 @@ use crate::http3::{Error, RecvHalf, SendHalf};
 const READ: usize = 64 * 1024;
 /// Maximum number of received pieces that one system call writes.
 const MAX_PIECES: usize = 64;
-/// Maximum number of received bytes that wait to be written to the local connection. Flow control stops the peer when
-/// more arrive.
+/// Maximum number of received bytes that wait to be written to the local connection. Flow control stops the
+/// peer when more arrive.
 const MAX_GATHERED: usize = 256 * 1024;
 
 /// Result of [`TcpTunnel::pump`].
@@ -45,11 +45,11 @@ enum Fault {
 }
 
 impl TcpTunnel {
-    /// Moves bytes in both directions until both have ended, or until one breaks. Sends `first` before the bytes of
-    /// `local`, which a parser may have read already.
+    /// Moves bytes in both directions until both have ended, or until one breaks. Sends `first` before the
+    /// bytes of `local`, which a parser may have read already.
     ///
-    /// Half-closes pass through in both directions. A reset of either side resets the other one, and so does the loss of
-    /// the connection to the proxy.
+    /// Half-closes pass through in both directions. A reset of either side resets the other one, and so does
+    /// the loss of the connection to the proxy.
     pub async fn pump(mut self, local: TcpStream, first: Bytes) -> Pumped {
         // Without TCP_NODELAY small messages are late, and nothing breaks.
         let _ = local.set_nodelay(true);
@@ -124,8 +124,8 @@ async fn upload(local: &TcpStream, send: &mut SendHalf, first: Bytes, sent: &Ato
     }
 }
 
-/// Takes the bytes in the buffer. A few bytes are copied, so that they do not keep a large buffer until they are
-/// acknowledged.
+/// Takes the bytes in the buffer. A few bytes are copied, so that they do not keep a large buffer until they
+/// are acknowledged.
 fn taken(buffer: &mut BytesMut) -> Bytes {
     if buffer.len() >= READ / 8 {
         return buffer.split().freeze();
@@ -149,8 +149,8 @@ async fn download(local: &TcpStream, receive: &mut RecvHalf, received: &AtomicU6
     }
 }
 
-/// Waits for received bytes, and takes as many pieces as there are now, within bounds. Returns whether the end was
-/// reached.
+/// Waits for received bytes, and takes as many pieces as there are now, within bounds. Returns whether the
+/// end was reached.
 async fn gather(receive: &mut RecvHalf, pieces: &mut VecDeque<Bytes>) -> Result<bool, Error> {
     poll_fn(|cx| {
         let mut bytes = 0;

@@ -12,11 +12,12 @@ use crate::http3::{Error, RecvHalf, SendHalf};
 /// Maximum number of bytes that one write copies.
 const MAX_WRITE: usize = 64 * 1024;
 
-/// A TCP connection that the proxy has opened to a target. Bytes are read and written as on a `TcpStream`; shutting it
-/// down closes the sending direction only. A reset by the target is [`io::ErrorKind::ConnectionReset`].
+/// A TCP connection that the proxy has opened to a target. Bytes are read and written as on a `TcpStream`;
+/// shutting it down closes the sending direction only. A reset by the target is
+/// [`io::ErrorKind::ConnectionReset`].
 ///
-/// Dropping it before the end of a direction resets that direction. [`TcpTunnel::pump`] connects it to a `TcpStream`
-/// without copying.
+/// Dropping it before the end of a direction resets that direction. [`TcpTunnel::pump`] connects it to a
+/// `TcpStream` without copying.
 #[derive(Debug)]
 pub struct TcpTunnel {
     pub(super) send: SendHalf,
@@ -72,8 +73,8 @@ impl AsyncWrite for TcpTunnel {
     }
 }
 
-/// Converts the error of a tunnel as that of a TCP connection. RFC 9114 §4.4: a proxy that has received a RST resets the
-/// stream and stops it.
+/// Converts the error of a tunnel as that of a TCP connection. RFC 9114 §4.4: a proxy that has received a RST
+/// resets the stream and stops it.
 pub(super) fn broken(error: Error) -> io::Error {
     match error {
         Error::Reset(_) | Error::Stopped(_) | Error::Rejected => {

@@ -24,7 +24,8 @@ const MAX_READ: usize = 64 * 1024;
 
 /// A UDP flow between this client and a target, through the proxy. Payloads may be lost, as in UDP.
 ///
-/// They travel in DATAGRAM frames. If the proxy does not support those, they travel as capsules on the flow's stream.
+/// They travel in DATAGRAM frames. If the proxy does not support those, they travel as capsules on the flow's
+/// stream.
 #[derive(Debug)]
 pub struct UdpTunnel {
     sender: UdpSender,
@@ -86,7 +87,8 @@ pub enum SendPayloadError {
 }
 
 impl UdpTunnel {
-    /// Creates the flow of an accepted request. `takes_datagrams` says whether the proxy supports HTTP datagrams.
+    /// Creates the flow of an accepted request. `takes_datagrams` says whether the proxy supports HTTP
+    /// datagrams.
     pub(super) fn new(
         quic: crate::Connection,
         send: SendHalf,
@@ -145,8 +147,8 @@ impl UdpTunnel {
 impl UdpSender {
     /// Sends a payload at once, or drops it.
     ///
-    /// A payload that does not fit into a DATAGRAM frame is not sent as a capsule instead: that would hide the path's MTU
-    /// from programs that probe it (RFC 9298 §6.1).
+    /// A payload that does not fit into a DATAGRAM frame is not sent as a capsule instead: that would hide
+    /// the path's MTU from programs that probe it (RFC 9298 §6.1).
     ///
     /// # Errors
     /// Fails if the payload does not fit, if the queue is full, or if the flow has ended.
@@ -208,8 +210,8 @@ impl Outgoing {
 }
 
 impl CapsuleStream {
-    /// Sends as much of the rest as there is room for. Wakes the reading task, by `cx` if that is the caller, when there
-    /// is more room.
+    /// Sends as much of the rest as there is room for. Wakes the reading task, by `cx` if that is the caller,
+    /// when there is more room.
     fn poll_rest(&mut self, cx: Option<&Context<'_>>) -> Poll<io::Result<()>> {
         if let Some(cx) = cx {
             self.reader = Some(cx.waker().clone());
@@ -283,8 +285,8 @@ impl UdpReceiver {
     }
 }
 
-/// Returns the UDP payload in an HTTP datagram; `None` for another context, which is dropped (RFC 9298 §5), and for a
-/// payload that is too long.
+/// Returns the UDP payload in an HTTP datagram; `None` for another context, which is dropped (RFC 9298 §5),
+/// and for a payload that is too long.
 fn payload(mut datagram: Bytes) -> Option<Bytes> {
     let (first, rest) = datagram.split_first()?;
     if *first != PAYLOADS || rest.len() > MAX_PAYLOAD {

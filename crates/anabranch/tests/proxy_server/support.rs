@@ -38,7 +38,7 @@ impl Observer for Records {
     }
 }
 
-/// What a proxy is made of.
+/// Parts of a proxy.
 pub struct Plan {
     pub options: ProxyOptions,
     pub users: Users,

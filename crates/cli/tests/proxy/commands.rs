@@ -1,4 +1,4 @@
-//! What the commands say and return.
+//! Messages and exit statuses of the commands.
 
 use std::process::Output;
 
@@ -28,8 +28,8 @@ fn secrets_are_hashed_from_standard_input() {
     let text = String::from_utf8(one.stdout.clone()).unwrap();
     assert!(text.starts_with("$argon2id$v=19$") && text.lines().count() == 1, "{text}");
     assert_ne!(one.stdout, other.stdout, "each has a salt of its own");
-    for empty in ["", "\n"] {
-        let output = hash(empty);
+    for bad in ["", "\n", &"x".repeat(5_000)] {
+        let output = hash(bad);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
         assert_eq!(stderr(&output).lines().count(), 1);
     }

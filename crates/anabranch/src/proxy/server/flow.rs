@@ -1,4 +1,4 @@
-//! What one tunnel did, from its request to its end.
+//! Account of one tunnel, from its request to its end.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::limits::Place;
 use super::refusal::Cause;
 use super::target::Carried;
 
-/// How a tunnel ended, or why it was not opened.
+/// End of a tunnel, or the reason why it was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -66,7 +66,7 @@ pub struct Record {
     pub dropped: u64,
     /// Time from the request to the end.
     pub duration: Duration,
-    /// How it ended.
+    /// Its end.
     pub outcome: Outcome,
 }
 

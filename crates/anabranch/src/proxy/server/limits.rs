@@ -16,7 +16,7 @@ use crate::lock::lock;
 const BURST: Duration = Duration::from_millis(100);
 
 configuration! {
-    /// What one user may have at a time.
+    /// Limits of one user.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct UserLimits {
         /// Maximum number of TCP connections and UDP flows.
@@ -29,7 +29,7 @@ configuration! {
     }
 }
 
-/// What one user has done so far, and has open.
+/// Account of one user: open flows, and totals.
 #[derive(Debug, Default)]
 pub(super) struct UserState {
     open: Mutex<Open>,

@@ -25,6 +25,7 @@
 //! ```
 
 mod access;
+mod body;
 mod dial;
 mod flow;
 mod limits;
@@ -38,12 +39,13 @@ mod udp;
 mod users;
 
 pub use self::access::{Access, InvalidRule, Rule, is_forbidden};
+pub use self::body::TunnelBody;
 pub use self::dial::{Resolve, Resolving, SystemResolver};
 pub use self::flow::{Observer, Outcome, Record};
 pub use self::limits::UserLimits;
 pub use self::proxy::{Asked, Proxy, ProxyOptions, UserTotals};
 pub use self::refusal::{Cause, Refusal};
-pub use self::service::{Nothing, ProxyService, TunnelBody};
+pub use self::service::{Nothing, ProxyService};
 pub use self::target::Carried;
 pub use self::tunnel::Tunnel;
 pub use self::users::{User, UserError, Users, hash_secret};

@@ -55,10 +55,12 @@ struct Shared {
     verifier: Verifier,
     dialer: Dialer,
     observer: Option<Arc<dyn Observer>>,
+    /// Permits, one for each tunnel that may be open.
     flows: Arc<Semaphore>,
+    max_flows: u32,
 }
 
-/// What can be replaced while the proxy runs.
+/// Part of the configuration that can be replaced while the proxy runs.
 struct Policy {
     users: Users,
     access: Access,
@@ -72,7 +74,7 @@ pub struct Asked {
     facts: Facts,
 }
 
-/// What a user has done so far.
+/// Totals of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UserTotals {
@@ -97,7 +99,8 @@ impl Proxy {
             resolve_timeout: options.resolve_timeout,
             connect_timeout: options.connect_timeout,
         };
-        let flows = Arc::new(Semaphore::new(options.max_flows.min(Semaphore::MAX_PERMITS)));
+        let max_flows = u32::try_from(options.max_flows).unwrap_or(u32::MAX);
+        let flows = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS.min(max_flows as usize)));
         Ok(Self(Arc::new(Shared {
             options,
             policy: RwLock::new(Arc::new(Policy { users, access })),
@@ -106,6 +109,7 @@ impl Proxy {
             dialer,
             observer: None,
             flows,
+            max_flows,
         })))
     }
 
@@ -130,6 +134,12 @@ impl Proxy {
     /// Replaces users and access list. Open tunnels remain.
     pub fn replace(&self, users: Users, access: Access) {
         *self.0.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Policy { users, access });
+    }
+
+    /// Waits until all tunnels have ended and their records are made. Tunnels that are requested meanwhile are refused.
+    pub async fn drained(&self) {
+        // The semaphore is never closed.
+        let _ = self.0.flows.acquire_many(self.0.max_flows).await;
     }
 
     /// Returns what each user has done so far, by name; `*` are clients without credentials.

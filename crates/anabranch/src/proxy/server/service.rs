@@ -1,18 +1,15 @@
 //! The proxy as a service for HTTP/3.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body::{Frame, SizeHint};
-use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use super::body::TunnelBody;
 use super::proxy::Proxy;
-use super::tcp::Download;
 use super::tunnel::Tunnel;
-use super::udp::Capsules;
 use crate::http3::{Body, ConnectionInfo, Datagrams, Protocol};
 
 /// Service that opens tunnels for CONNECT and CONNECT-UDP, and passes all other requests to another service.
@@ -26,39 +23,10 @@ pub struct ProxyService<S> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 
-pin_project! {
-    /// Body of a response: what a target sends, or the body of another service's response.
-    #[project = TunnelBodyProjection]
-    pub struct TunnelBody<B> {
-        #[pin]
-        kind: Kind<B>,
-    }
-}
-
-pin_project! {
-    #[project = KindProjection]
-    enum Kind<B> {
-        Inner { #[pin] body: B },
-        Tcp { #[pin] body: Download },
-        Udp { #[pin] body: Capsules },
-        Empty,
-    }
-}
-
 impl<S> ProxyService<S> {
     /// Creates the service of `proxy` in front of `inner`.
     pub fn new(proxy: Proxy, inner: S) -> Self {
         Self { proxy, inner }
-    }
-}
-
-impl<B> TunnelBody<B> {
-    pub(super) fn tcp(body: Download) -> Self {
-        Self { kind: Kind::Tcp { body } }
-    }
-
-    pub(super) fn udp(body: Capsules) -> Self {
-        Self { kind: Kind::Udp { body } }
     }
 }
 
@@ -87,7 +55,7 @@ where
             let inner = self.inner.call(Request::from_parts(parts, body));
             return Box::pin(async move {
                 let response = inner.await?;
-                Ok(response.map(|body| TunnelBody { kind: Kind::Inner { body } }))
+                Ok(response.map(|body| TunnelBody::inner(body)))
             });
         };
         let datagrams = parts.extensions.get::<Datagrams>().cloned();
@@ -98,7 +66,7 @@ where
                     let head = tunnel.response(StatusCode::OK);
                     head.map(|()| Tunnel::over_http3(tunnel, body, datagrams))
                 }
-                Err(refusal) => refusal.response().map(|()| TunnelBody { kind: Kind::Empty }),
+                Err(refusal) => refusal.response().map(|()| TunnelBody::empty()),
             })
         })
     }
@@ -114,42 +82,8 @@ impl Service<Request<Body>> for Nothing {
     }
 
     fn call(&mut self, _request: Request<Body>) -> Self::Future {
-        let mut response = Response::new(TunnelBody { kind: Kind::Empty });
+        let mut response = Response::new(TunnelBody::empty());
         *response.status_mut() = StatusCode::NOT_FOUND;
         std::future::ready(Ok(response))
-    }
-}
-
-impl<B: http_body::Body<Data = Bytes>> http_body::Body for TunnelBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let frame = match self.project().kind.project() {
-            KindProjection::Inner { body } => return body.poll_frame(cx),
-            KindProjection::Tcp { body } => ready!(body.poll_frame(cx)),
-            KindProjection::Udp { body } => ready!(body.poll_frame(cx)),
-            KindProjection::Empty => None,
-        };
-        Poll::Ready(frame.map(|frame| frame.map_err(|never| match never {})))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Empty => true,
-            Kind::Tcp { .. } | Kind::Udp { .. } => false,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Empty => SizeHint::with_exact(0),
-            Kind::Tcp { .. } | Kind::Udp { .. } => SizeHint::default(),
-        }
     }
 }

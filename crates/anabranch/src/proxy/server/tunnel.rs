@@ -8,8 +8,8 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::body::TunnelBody;
 use super::flow::Flow;
-use super::service::TunnelBody;
 use super::target::Carried;
 use super::udp::UdpFlow;
 use super::{tcp, udp};

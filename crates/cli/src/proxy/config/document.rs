@@ -92,3 +92,19 @@ impl Document {
         Failure::new(Exit::Usage, what)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_longer_than_max_file_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), " ".repeat(MAX_FILE as usize)).unwrap();
+        assert!(Document::read(file.path()).is_ok());
+        std::fs::write(file.path(), " ".repeat(MAX_FILE as usize + 1)).unwrap();
+        let failure = Document::read(file.path()).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Usage);
+        assert!(failure.to_string().ends_with("longer than 4194304 bytes"), "{failure}");
+    }
+}

@@ -36,7 +36,7 @@ pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Dur
         };
         let _ = tokio::time::timeout(FAREWELL, sent).await;
         // The tunnels learn of it, and write their lines of the log.
-        let _ = tokio::time::timeout(FAREWELL, shared.connections.wait()).await;
+        let _ = tokio::time::timeout(FAREWELL, shared.proxy.drained()).await;
     };
     tokio::select! {
         () = orderly => {}

@@ -135,7 +135,7 @@ impl Drop for Open {
     }
 }
 
-/// What users have done.
+/// Totals of all users.
 #[derive(Debug)]
 struct UsersOf(Proxy);
 

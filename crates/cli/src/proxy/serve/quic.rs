@@ -7,12 +7,10 @@ use anabranch::proxy::server::{Nothing, ProxyService};
 use anabranch::{Endpoint, Incoming, TransportConfig};
 
 use super::metrics::Transport;
-use super::shared::Shared;
+use super::shared::{MAX_TUNNELS, Shared};
 
 /// Application protocols in ALPN (RFC 9114 §3.1).
 pub(super) const PROTOCOLS: &[&str] = &["h3"];
-/// Maximum number of tunnels of one connection.
-pub(super) const MAX_TUNNELS: usize = 4_096;
 /// Maximum number of bytes of datagrams that wait to be sent on one connection. Datagrams beyond it are dropped, so a queue
 /// of them does not become old.
 const MAX_WAITING_DATAGRAMS: usize = 256 * 1024;

@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::metrics::Metrics;
-use super::quic::MAX_TUNNELS;
+
+/// Maximum number of tunnels of one connection.
+pub(super) const MAX_TUNNELS: usize = 4_096;
 
 /// State of one proxy, shared by its connections.
 #[derive(Debug)]

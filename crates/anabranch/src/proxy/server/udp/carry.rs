@@ -28,7 +28,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; 1 + MAX_PAYLOAD]);
 }
 
-/// How a flow stops.
+/// End of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// In order.

@@ -57,9 +57,7 @@ async fn secrets_are_remembered_until_the_hash_changes() {
     let verifier = Verifier::new().unwrap();
     let before = users(&[("alice", "tea"), ("bob", "milk")]);
     assert_eq!(verify(&verifier, &before, "alice.tea", "192.0.2.1").await, Ok("alice".to_owned()));
-    assert_eq!(verifier.remembered(), 1);
     assert_eq!(verify(&verifier, &before, "alice.tea", "192.0.2.1").await, Ok("alice".to_owned()));
-    assert_eq!(verifier.remembered(), 1);
     for wrong in ["alice.milk", "bob.tea", "carol.tea", "alice.", "alice", ".tea"] {
         let refused = verify(&verifier, &before, wrong, "192.0.2.2").await;
         assert_eq!(refused, Err(Cause::Unauthenticated), "{wrong}");
@@ -102,17 +100,4 @@ fn wrong_secrets_are_pardoned_in_time_and_counted_in_bounded_memory() {
     }
     failures.succeed(client(2 * MAX_NETWORKS as u32 + 9));
     assert_eq!(failures.len(), MAX_NETWORKS - 1);
-}
-
-#[test]
-fn memory_for_right_secrets_is_bounded() {
-    let (max_remembered, max_waiting) = verify::BOUNDS;
-    assert!(max_remembered >= 1_000 && max_waiting >= 100);
-    let verifier = Verifier::new().unwrap();
-    for n in 0..max_remembered as u64 + 100 {
-        let mut tag = [0; 32];
-        tag[..8].copy_from_slice(&n.to_be_bytes());
-        verifier.remember(tag);
-    }
-    assert_eq!(verifier.remembered(), max_remembered);
 }

@@ -169,15 +169,36 @@ fn matches(hash: Option<PasswordHashString>, secret: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-impl Verifier {
-    pub(super) fn remembered(&self) -> usize {
-        lock(&self.remembered).order.len()
+mod tests {
+    use super::*;
+
+    #[test]
+    fn max_remembered_secrets_are_remembered() {
+        let mut remembered = Remembered::default();
+        for n in 0..MAX_REMEMBERED as u64 + 100 {
+            let mut tag = [0; TAG];
+            tag[..8].copy_from_slice(&n.to_be_bytes());
+            remembered.insert(tag);
+            remembered.insert(tag);
+        }
+        assert_eq!((remembered.tags.len(), remembered.order.len()), (MAX_REMEMBERED, MAX_REMEMBERED));
+        assert!(!remembered.tags.contains(&[0; TAG]), "the oldest");
     }
 
-    pub(super) fn remember(&self, tag: [u8; TAG]) {
-        lock(&self.remembered).insert(tag);
+    #[test]
+    fn max_waiting_requests_wait_and_max_hashing_are_hashed() {
+        let verifier = Verifier::new().unwrap();
+        assert_eq!(verifier.hashing.available_permits(), MAX_HASHING);
+        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| verifier.enter().unwrap()).collect();
+        assert_eq!(verifier.enter().err().unwrap().cause(), Cause::Overloaded);
+        assert_eq!(verifier.enter().err().unwrap().cause(), Cause::Overloaded, "a refusal takes no place");
+        drop(waiting);
+        assert!(verifier.enter().is_ok());
+    }
+
+    #[test]
+    fn users_that_do_not_exist_take_as_long() {
+        assert!(PasswordHashString::new(NOBODY).is_ok());
+        assert!(!matches(None, b"tea"));
     }
 }
-
-#[cfg(test)]
-pub(super) const BOUNDS: (usize, usize) = (MAX_REMEMBERED, MAX_WAITING);

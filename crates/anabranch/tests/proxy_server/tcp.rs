@@ -209,7 +209,7 @@ async fn both_directions_carry_much_at_once() {
     let site = Plan::open().serve();
     let connection = site.connect().await;
     let (mut tunnel, target) = joined(&site, &connection).await;
-    let content: Bytes = (0..SIZE).map(|n| (n * 31 >> 8) as u8).collect();
+    let content: Bytes = (0..SIZE).map(|n| ((n * 31) >> 8) as u8).collect();
     let (mut reader, mut writer) = target.into_split();
     let echo = async {
         tokio::io::copy(&mut reader, &mut writer).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -11,6 +12,7 @@ use tokio::net::TcpStream;
 use super::body::TunnelBody;
 use super::flow::Flow;
 use super::target::Carried;
+use super::tcp::Link;
 use super::udp::UdpFlow;
 use super::{tcp, udp};
 use crate::http3::{Body, Datagrams};
@@ -25,13 +27,13 @@ pub struct Tunnel {
 }
 
 enum Kind {
-    Tcp(TcpStream, Flow),
+    Tcp(Arc<Link>),
     Udp(UdpFlow),
 }
 
 impl Tunnel {
     pub(super) fn tcp(stream: TcpStream, address: SocketAddr, flow: Flow) -> Self {
-        Self { address, kind: Kind::Tcp(stream, flow) }
+        Self { address, kind: Kind::Tcp(Link::new(stream, flow)) }
     }
 
     pub(super) fn udp(flow: UdpFlow, address: SocketAddr) -> Self {
@@ -41,7 +43,7 @@ impl Tunnel {
     /// Returns the kind of traffic.
     pub fn carried(&self) -> Carried {
         match self.kind {
-            Kind::Tcp(..) => Carried::Tcp,
+            Kind::Tcp(_) => Carried::Tcp,
             Kind::Udp(_) => Carried::Udp,
         }
     }
@@ -65,7 +67,7 @@ impl Tunnel {
     /// Carries the tunnel on a request's stream, from now on. Returns the body of the response.
     pub(super) fn over_http3<B>(self, body: Body, datagrams: Option<Datagrams>) -> TunnelBody<B> {
         match self.kind {
-            Kind::Tcp(stream, flow) => TunnelBody::tcp(tcp::over_http3(stream, flow, body)),
+            Kind::Tcp(link) => TunnelBody::tcp(tcp::over_http3(link, body)),
             Kind::Udp(flow) => TunnelBody::udp(udp::over_http3(flow, body, datagrams)),
         }
     }
@@ -86,7 +88,7 @@ impl Tunnel {
         let Ok(io) = tokio::time::timeout(opening, upgrade).await else { return Ok(()) };
         let io = io?;
         match self.kind {
-            Kind::Tcp(stream, flow) => tcp::relay(stream, flow, io).await,
+            Kind::Tcp(link) => tcp::relay(&link, io).await,
             Kind::Udp(flow) => udp::relay(flow, io).await,
         }
         Ok(())

@@ -94,7 +94,7 @@ impl Dialer {
                     return Ok((stream, address));
                 }
                 Ok(Some(Ok((Err(error), address)))) => {
-                    _ = failure.get_or_insert_with(|| failed(&error, address))
+                    failure.get_or_insert_with(|| failed(&error, address));
                 }
                 Err(_) if Instant::now() >= deadline => break,
                 // The next address is due, or an attempt ended with its runtime.
@@ -126,7 +126,9 @@ impl Dialer {
             };
             match connected.await {
                 Ok(socket) => return Ok((socket, address)),
-                Err(error) => _ = failure.get_or_insert_with(|| failed(&error, address)),
+                Err(error) => {
+                    failure.get_or_insert_with(|| failed(&error, address));
+                }
             }
         }
         Err(failure.unwrap_or_else(|| Refusal::new(Cause::Internal, "there is no address")))

@@ -27,14 +27,14 @@ enum Downloading {
 }
 
 /// A connection to a target, and what becomes of it.
-pub(super) struct Link {
+pub(in crate::proxy::server) struct Link {
     pub(super) stream: TcpStream,
     pub(super) flow: Flow,
     downloading: watch::Sender<Downloading>,
 }
 
 impl Link {
-    pub(super) fn new(stream: TcpStream, flow: Flow) -> Arc<Self> {
+    pub(in crate::proxy::server) fn new(stream: TcpStream, flow: Flow) -> Arc<Self> {
         Arc::new(Self { stream, flow, downloading: watch::Sender::new(Downloading::Open) })
     }
 

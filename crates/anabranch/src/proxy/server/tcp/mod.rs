@@ -7,13 +7,13 @@ mod download;
 mod link;
 mod relay;
 
-use tokio::net::TcpStream;
+use std::sync::Arc;
 
 pub(super) use self::download::Download;
+pub(super) use self::link::Link;
 pub(super) use self::relay::relay;
 
-use self::link::Link;
-use super::flow::{Flow, Outcome};
+use super::flow::Outcome;
 use crate::http3::{Body, Code};
 
 /// Maximum number of bytes that are taken from a stream at a time.
@@ -21,14 +21,13 @@ const MAX_PIECE: usize = 64 * 1024;
 
 /// Begins to carry a request's body to the target, in a task. Returns the body of the response, which carries the target's
 /// bytes.
-pub(super) fn over_http3(stream: TcpStream, flow: Flow, body: Body) -> Download {
-    let link = Link::new(stream, flow);
-    tokio::spawn(supervise(std::sync::Arc::clone(&link), body));
+pub(super) fn over_http3(link: Arc<Link>, body: Body) -> Download {
+    tokio::spawn(supervise(Arc::clone(&link), body));
     Download::new(link)
 }
 
 /// Carries the request's body to the target, and ends the tunnel when either side aborts it.
-async fn supervise(link: std::sync::Arc<Link>, mut body: Body) {
+async fn supervise(link: Arc<Link>, mut body: Body) {
     let outcome = tokio::select! {
         outcome = link.aborted() => outcome,
         outcome = async {

@@ -4,23 +4,21 @@ use std::io;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
-use tokio::net::TcpStream;
 
-use super::super::flow::{Flow, Outcome};
+use super::super::flow::Outcome;
 use super::link::Link;
 
 /// Maximum number of bytes that each direction holds in memory.
 const MAX_BUFFER: usize = 16 * 1024;
 
 /// Carries bytes in both directions until both have ended, or until either side aborts the tunnel.
-pub(in crate::proxy::server) async fn relay<T>(stream: TcpStream, flow: Flow, io: T)
+pub(in crate::proxy::server) async fn relay<T>(link: &Link, io: T)
 where
     T: AsyncRead + AsyncWrite,
 {
-    let link = Link::new(stream, flow);
     let (reader, writer) = split(io);
     let carried = async {
-        match tokio::try_join!(upload(&link, reader), download(&link, writer)) {
+        match tokio::try_join!(upload(link, reader), download(link, writer)) {
             Ok(_) => Outcome::Complete,
             Err(outcome) => outcome,
         }

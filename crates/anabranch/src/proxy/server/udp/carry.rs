@@ -220,6 +220,3 @@ async fn rest(burst: &mut usize) {
         tokio::task::yield_now().await;
     }
 }
-
-#[cfg(test)]
-pub(super) const BURST: usize = MAX_BURST;

@@ -34,7 +34,7 @@ const MAX_DATAGRAM: usize = 65_535;
 pub(crate) struct Forward {
     #[command(flatten)]
     way: Way,
-    /// What to lead where. Without a host the port is one of the loopback address, without a protocol it is
+    /// Local ports and their targets. Without a host the port is one of the loopback address, without a protocol it is
     /// TCP
     #[arg(value_name = "[HOST:]PORT=HOST:PORT[/tcp|/udp]", required = true)]
     routes: Vec<Route>,

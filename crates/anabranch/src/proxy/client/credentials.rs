@@ -1,4 +1,4 @@
-//! What a client shows to a proxy that asks who it is.
+//! Credentials of a user of a proxy.
 
 use std::fmt;
 use std::fs::File;
@@ -32,7 +32,7 @@ pub enum CredentialsError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// Content that is expected.
         wanted: &'static str,
     },
     /// The name or the secret has characters that cannot be sent.

@@ -40,7 +40,7 @@ pub enum ProxyState {
     Closed,
 }
 
-/// What the client's tasks and tunnels share.
+/// State that the client's tasks and tunnels share.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub(super) config: ProxyConfig,

@@ -29,7 +29,7 @@ pub(crate) struct Flows<K> {
     running: JoinSet<()>,
 }
 
-/// What each flow needs.
+/// Settings of every flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) proxy: Proxy,

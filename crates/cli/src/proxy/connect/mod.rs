@@ -101,7 +101,7 @@ pub(crate) async fn run(mut options: Connect) -> Result {
     Ok(())
 }
 
-/// What the local proxies share.
+/// State that the local proxies share.
 #[derive(Debug)]
 struct Shared {
     proxy: anabranch::proxy::client::Proxy,

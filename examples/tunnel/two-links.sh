@@ -56,11 +56,13 @@ port=$(( 20000 + $$ % 20000 ))
 start first relay "$link" "127.0.0.1:$port"
 first=$last
 start second relay "$link" "127.0.0.1:$port"
+other=$(said second listening)
 echo "tea-$$" >"$work/secret"
-printf '[[user]]\nname = "alice"\nsecret = "%s"\n' "$("$ANABRANCH" proxy hash <"$work/secret")" >"$work/users.toml"
+hash=$("$ANABRANCH" proxy hash <"$work/secret")
+printf '[[user]]\nname = "alice"\nsecret = "%s"\n' "$hash" >"$work/users.toml"
 printf 'alice.' | cat - "$work/secret" >"$work/token"
 start proxy proxy serve --listen "0.0.0.0:$port" --write-cert "$work/cert.pem" --users "$work/users.toml" \
-    --allow 127.0.0.0/8 --announce "$(said second listening)" --log none
+    --allow 127.0.0.0/8 --announce "$other" --log none
 said proxy listening >/dev/null
 
 # The client, which knows the first link.

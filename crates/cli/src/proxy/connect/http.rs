@@ -39,7 +39,9 @@ pub(super) async fn serve(program: TcpStream, shared: Arc<Shared>) {
             Ok(tunnel) => {
                 let tell = tell.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
                 // The receiver is below. After CONNECT there is no further request.
-                tell.map(|tell| tell.send((request, tunnel)));
+                if let Some(tell) = tell {
+                    let _ = tell.send((request, tunnel));
+                }
                 Response::new(Full::default())
             }
             Err(answer) => answer,

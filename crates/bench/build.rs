@@ -1,4 +1,5 @@
-//! Passes the version of the lab to the program, as the command's build does: results of both are of the same version.
+//! Passes the lab's version to the program, as the build of the command does. So the results of both programs
+//! have the same version.
 
 #[path = "../cli/build/version.rs"]
 mod version;

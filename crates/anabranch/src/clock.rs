@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anabranch_wire::Time;
 use tokio::time::Instant;
 
-/// Clock that returns the core's [`Time`]: nanoseconds since the UNIX epoch. It reads the system's clock when
-/// it is created, and adds the time that has passed on the monotonic clock since then, so that time never
-/// goes back. Counting from the UNIX epoch lets address tokens outlive a restart.
+/// Clock that returns the core's [`Time`]: nanoseconds since the UNIX epoch. It reads the system's clock only
+/// when it is created. Later times are this time plus the time that has passed on the monotonic clock, so
+/// they never go back. Counting from the UNIX epoch lets address tokens outlive a restart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -24,9 +24,9 @@ impl Clock {
         Time::ZERO + self.since_epoch + self.origin.elapsed()
     }
 
-    /// Returns the time by which the system's clock has run ahead of this one since its creation. It grows
-    /// while the host is suspended, because the monotonic clock then stands still, and when the system's
-    /// clock is set forward.
+    /// Returns the time by which the system's clock has run ahead of this clock since this clock was created.
+    /// The lead grows while the host is suspended, because the monotonic clock then stands still. It also
+    /// grows when the system's clock is set forward.
     pub(crate) fn drift(&self) -> Duration {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         since_epoch.saturating_sub(self.since_epoch + self.origin.elapsed())

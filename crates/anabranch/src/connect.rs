@@ -42,7 +42,7 @@ impl Endpoint {
     }
 
     /// Connects like [`Endpoint::connect_with`], but between the addresses of `candidate`. If `candidate` has
-    /// a local address, the connection uses a socket at that address for as long as it stays there; the
+    /// a local address, the connection uses a socket at that address until it moves to another one. The
     /// socket is bound if necessary. `remotes` are all known addresses of the server.
     pub(crate) fn connect_by(
         &self,

@@ -35,8 +35,8 @@ impl Connecting {
     /// 9001 §4.6), which an attacker may replay. A server sends data to a client that is not authenticated
     /// yet (0.5-RTT).
     ///
-    /// The second value resolves to whether the server accepted the early data. If it did not, stream data is
-    /// sent again automatically once the handshake is complete.
+    /// The second value resolves to `true` if the server accepted the early data. If the server rejected it,
+    /// stream data is sent again automatically once the handshake is complete.
     ///
     /// # Errors
     /// Returns `self` if this client stores no session of the server that allows early data.
@@ -74,7 +74,7 @@ impl Connecting {
         self.connection.as_ref().map_or(0, |connection| connection.0.with_state(received))
     }
 
-    /// Returns whether this host has failed to send a packet that the handshake needs since the last call.
+    /// Returns true if, since the last call, this host has failed to send a packet that the handshake needs.
     pub(crate) fn take_unreachable(&self) -> bool {
         let take = |state: &mut State| std::mem::take(&mut state.unreachable);
         self.connection.as_ref().is_some_and(|connection| connection.0.with_state(take))
@@ -355,15 +355,15 @@ impl Connection {
         local.filter(|local| !local.ip().is_unspecified())
     }
 
-    /// Returns the smoothed round-trip time of the connection's first path; `None` before the first sample, or
-    /// if no path is left.
+    /// Returns the smoothed round-trip time of the connection's first path; `None` before the first sample,
+    /// or if no path is left.
     pub fn rtt(&self) -> Option<Duration> {
         let first = self.0.with_state(|state| state.core.paths().next());
         first.filter(|path| path.rtt_via.is_some()).map(|path| path.smoothed_rtt)
     }
 
-    /// Returns how long the peer has been silent, and for how much of that time this host was suspended or
-    /// this process stopped.
+    /// Returns the time for which the peer has been silent, and the part of this time in which this host was
+    /// suspended or this process was stopped.
     pub fn silence(&self) -> Silence {
         let now = self.0.driver.now();
         self.0.with_state(|state| state.core.silence(now))

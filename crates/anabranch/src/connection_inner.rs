@@ -50,7 +50,8 @@ pub(crate) struct State {
     /// `true` if a client had keys for early data when the connection began. The keys are discarded when the
     /// handshake is complete, which may be before the application asks for early data.
     pub(crate) offers_early_data: bool,
-    /// `true` if this host has failed to send a packet that the handshake needs, until the flag is taken.
+    /// `true` if this host has failed to send a packet that the handshake needs since the flag was last
+    /// taken.
     pub(crate) unreachable: bool,
     /// `true` once the handshake has determined the application protocol and the server's name.
     pub(crate) handshake_data: bool,
@@ -153,7 +154,7 @@ impl ConnectionInner {
         self.dirty.store(false, Ordering::Release);
     }
 
-    /// Sets whether the connection is queued, and returns whether it was; for the driver.
+    /// Marks the connection as queued or not, and returns true if it was queued before; for the driver.
     pub(crate) fn set_queued(&self, queued: bool) -> bool {
         self.queued.swap(queued, Ordering::Relaxed)
     }
@@ -234,8 +235,8 @@ impl State {
         answered | std::mem::take(&mut self.paths.asks)
     }
 
-    /// Sends a PING on a path that has become a backup. The peer may have made it one because the path has
-    /// failed. An endpoint that only receives would not notice that otherwise.
+    /// Sends a PING on a path that has become a backup. The peer may have made it a backup because the path
+    /// has failed. An endpoint that only receives would not notice the failure otherwise.
     fn ask_backup(&mut self, path: PathId, state: PathState) {
         if state == PathState::Backup {
             self.core.ping(path);

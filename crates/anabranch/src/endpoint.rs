@@ -130,7 +130,7 @@ impl Endpoint {
     }
 
     /// Sets the maximum size of each future trace in bytes; `None` means 256 MiB. A trace that reaches its
-    /// limit states so and ends. The limit exists because the peer influences how much is written.
+    /// limit ends with a warning. The limit exists because the peer influences how much is written.
     #[cfg(feature = "qlog")]
     pub fn set_qlog_limit(&self, bytes: Option<u64>) {
         self.inner.table().watchers.traces.limit = bytes;

@@ -159,9 +159,9 @@ impl Table {
         Wanted { follower, ..wanted }
     }
 
-    /// Returns whether the task that follows the routing table may end, and then records its end. The task
-    /// found no connection when `begun` client connections had begun; it may end if no further one has begun
-    /// since.
+    /// Returns true if the task that follows the routing table may end, and then records that no such task
+    /// runs. The task found no connection when `begun` client connections had begun. It may end if no further
+    /// connection has begun since.
     #[cfg(feature = "interfaces")]
     pub(crate) fn stop_following(&mut self, begun: u64) -> bool {
         let stops = self.begun == begun;

@@ -108,7 +108,7 @@ pub use crate::tokens::AddressToken;
 /// Any error, for programs that only report errors.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Acknowledgment strategies, which decide when ACK frames are sent, for programs that supply their own.
+/// Items for programs that supply their own acknowledgment strategy, which decides when ACK frames are sent.
 pub mod acknowledge {
     pub use anabranch_transport::acknowledge::{
         AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming, CustomAckStrategy,
@@ -116,7 +116,7 @@ pub mod acknowledge {
     pub use anabranch_transport::{AckPath, AckScope, FrequencyRule, Horizon, RangeOrder};
 }
 
-/// Congestion control of one path, for programs that choose a controller or supply their own.
+/// Items for programs that choose the congestion controller of each path or supply their own.
 pub mod congestion {
     pub use anabranch_transport::recovery::congestion::{
         Acked, Algorithm, Congested, Controller, ControllerFactory, CustomController, Departure, LostPacket,
@@ -125,7 +125,7 @@ pub mod congestion {
     pub use anabranch_transport::recovery::{InitialWindow, PacingBurst, PacingGain, Rtt};
 }
 
-/// Schedulers, for programs that choose one or supply their own.
+/// Items for programs that choose a scheduler or supply their own.
 pub mod schedule {
     pub use anabranch_transport::schedule::{
         Algorithm, CustomScheduler, PathView, Pick, Scheduler, SchedulerFactory, UnknownAlgorithm, Views,

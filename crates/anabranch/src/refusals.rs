@@ -3,8 +3,8 @@
 //!
 //! Sockets report such messages only on request (`IP_RECVERR`, ip(7)), and any call on the socket may then
 //! fail because of a message. Reports are therefore requested only while connections wait for their server's
-//! first packet. Anybody can forge such messages. They end no connection whose server has responded (RFC 9000
-//! §21.6). A message that quotes a datagram counts only if the connection has sent that datagram.
+//! first packet. Anybody can forge such messages. So a message ends no connection whose server has responded
+//! (RFC 9000 §21.6). A message that quotes a datagram counts only if the connection has sent that datagram.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};

@@ -205,8 +205,8 @@ async fn a_manager_opens_what_its_policy_says() {
     let ports: std::collections::BTreeSet<u16> =
         it.ours.paths().iter().map(|path| path.tuple.local.port()).collect();
     assert_eq!(ports.len(), 3, "a port each");
-    // A path that the server abandons as unstable is opened again after a while. One that the application
-    // abandons is not.
+    // A path that the server abandons as unstable is opened again after a while. A path that the application
+    // abandons is not opened again.
     it.theirs.abandon_path(PathId(1), VarInt::from_u32(0x3e76)).unwrap();
     assert_eq!(
         happens_to_open(&mut events).await,

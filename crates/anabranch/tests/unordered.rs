@@ -93,7 +93,7 @@ async fn gather(stream: &mut RecvStream, into: &mut [u8], max: usize) -> usize {
 async fn pieces_come_as_they_arrive_and_none_is_missing() {
     const LEN: usize = 3_000_000;
     for version in [Version::V1, Version::REVERSO] {
-        // Small windows, which must be extended many times.
+        // The windows are small, so they must be extended many times.
         let streams = StreamsConfig::default().with_stream_window(200_000).with_stream_window_max(200_000);
         let (ours, theirs, _endpoints) =
             over_link(TransportConfig::default().with_streams(streams), version).await;

@@ -56,8 +56,8 @@ pub(crate) struct Options {
 struct Row {
     numbering: Numbering,
     point: u64,
-    /// Fluid bounds in seconds: with the acknowledgments of each path on that path, and with all of them on the
-    /// quickest path.
+    /// Fluid bounds in seconds: the first with the acknowledgments of each path on the same path, the second
+    /// with all acknowledgments on the quickest path.
     bounds: [f64; 2],
     paths: usize,
     result: Result<Measured, String>,
@@ -232,8 +232,8 @@ impl Row {
         }
     }
 
-    /// Returns the seconds until the closing packet, or until the last byte if no closing packet arrived.
-    /// `config` states which one is measured.
+    /// Returns the seconds until the closing packet arrived, or until the last byte if no closing packet
+    /// arrived. `config` states which one is measured.
     fn seconds(&self) -> f64 {
         self.result.as_ref().map_or(f64::NAN, |run| run.closed.unwrap_or(run.finished).as_secs_f64())
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::report::{Report, table};
 use crate::{Cli, Error, measure};
 
-/// Lines of a document between which the latest results stand.
+/// Lines of a document that enclose the latest results.
 const BEGIN: &str = "<!-- measured: `cargo run --release -p anabranch-bench -- all --write` writes this -->";
 const END: &str = "<!-- /measured -->";
 /// Documents, relative to the project: one with all results, and one with the main figures only.
@@ -46,9 +46,10 @@ struct Part {
     args: &'static [&'static str],
     /// Arguments that are added in a brief run.
     quick: &'static [&'static str],
-    /// `true` if the table shows the rows; otherwise it shows only the title, which sums up the result.
+    /// `true` if the table shows the rows of the result. Otherwise it shows only the title, which summarizes
+    /// the result.
     rows: bool,
-    /// Main figure: its label, its place in the JSON, and its number of decimals.
+    /// Main figure: its label, the function that finds it in the JSON, and its number of decimals.
     figure: (&'static str, Find, usize),
 }
 
@@ -147,7 +148,8 @@ struct Measured {
 }
 
 /// Runs all benchmarks, and writes the results into the documents if requested. If a benchmark fails, the
-/// others still run; the tables then give the reason in place of its result, and the command fails at the end.
+/// others still run. The tables then state the reason in place of its result, and the command fails at the
+/// end.
 pub(crate) fn run(options: &Options) -> Result<Value, Error> {
     let unknown = options.only.iter().find(|name| !ALL.iter().any(|part| part.args[0] == **name));
     if let Some(unknown) = unknown {
@@ -220,7 +222,7 @@ impl Measured {
     }
 }
 
-/// Returns the title without the last line, if that line introduces the rows.
+/// Returns the title without its last paragraph if that paragraph introduces the rows.
 fn summed_up(title: &str) -> &str {
     match title.trim_end().rsplit_once("\n\n") {
         Some((before, last)) if last.ends_with(':') => before.trim_end(),

@@ -72,11 +72,11 @@ const OURS_ON_TWO_PATHS_SINGLE: &str = "anabranch-2paths-single";
 
 const TWO_PATHS: [&str; 3] = [OURS_ON_TWO_PATHS, OURS_ON_TWO_EVEN_PATHS, OURS_ON_TWO_PATHS_SINGLE];
 
-/// Maximum cost of two paths, as a multiple of the cost of one.
+/// Maximum CPU cost of two paths, as a multiple of the cost of one path.
 const TWO_PATHS_TARGET: f64 = 1.10;
 
-/// Minimum share of all bytes on each of two even paths. Losses on loopback sometimes leave one path with a
-/// small window.
+/// Minimum share of all bytes that each of two even paths carries. Losses on loopback sometimes leave one
+/// path with a small window.
 const LEAST_SHARE: f64 = 0.1;
 
 /// Medians of one row.

@@ -1,9 +1,9 @@
 //! Measurement of the paper's claims about VReverso, for `anabranch lab claims reverso`, which evaluates
 //! them.
 //!
-//! The receive path and HTTP/3 are timed in one thread without sockets. Subjects alternate within each round,
-//! and each ratio is the median of the rounds' ratios. For downloads, the CPU time of the client's process is
-//! measured.
+//! The receive path and HTTP/3 are timed in one thread without sockets. The measured stacks alternate within
+//! each round, and each ratio is the median of the rounds' ratios. For downloads, the CPU time of the
+//! client's process is measured.
 
 use clap::Args;
 use serde_json::{Value, json};

@@ -152,8 +152,8 @@ impl Trial {
         self.outcome.gap > self.outcome.limit_as_known().min(MAX_GAP)
     }
 
-    /// Describes lost bytes, wrong bytes or a failed transfer, none of which may occur; `None` if the trial has
-    /// no such fault.
+    /// Describes lost bytes, wrong bytes or a failed transfer, none of which may occur; `None` if the trial
+    /// has no such fault.
     fn fault(&self) -> Option<String> {
         let Outcome { seed, lost_bytes, wrong_bytes, failure, .. } = &self.outcome;
         if let (0, 0, None) = (lost_bytes, wrong_bytes, failure) {
@@ -222,8 +222,8 @@ struct Group {
     /// Number of gaps longer than the failed path's PTO plus one RTT of another path, or longer than
     /// [`MAX_GAP`].
     above_limit: usize,
-    /// Number of gaps above the limit that is computed with the sender's own round-trip time estimates. If
-    /// these are too low, no ACK can arrive within the limit.
+    /// Number of gaps above the limit that is computed with the sender's own round-trip time estimates. If an
+    /// estimate is too low, no ACK can arrive within that limit.
     above_known: usize,
     lost: u64,
     wrong: u64,

@@ -1,5 +1,5 @@
-//! Time that `anabranch get` of a few bytes adds to that of the network: from the program's start to its
-//! first packet, and from the last byte of the response to the program's end.
+//! Time that `anabranch get` of a few bytes takes in addition to the time of the network: from the program's
+//! start to its first packet, and from the last byte of the response to the program's end.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -38,7 +38,7 @@ struct Fetch {
     before: f64,
     /// Time from the first packet to the last packet that the program needs.
     network: f64,
-    /// Time from that last packet to the program's end.
+    /// Time from the last packet that the program needs to the program's end.
     after: f64,
 }
 

@@ -136,12 +136,12 @@ pub(crate) fn client_of_all(stacks: &[Stack], name: Option<&str>) -> Result<Opti
 }
 
 impl Stack {
-    /// Returns the same program under another name, for a different task.
+    /// Returns this stack's program under another name, for a different task.
     pub(crate) fn named(&self, name: &'static str) -> Self {
         Self { name, ..self.clone() }
     }
 
-    /// Returns the same program with additional arguments for its server.
+    /// Returns this stack's program with additional arguments for its server.
     pub(crate) fn serving(self, words: &'static [&'static str]) -> Self {
         Self { serving: words, ..self }
     }

@@ -1,4 +1,5 @@
-//! `compare` over results that the command has written: it reads them, and adds what is missing as the same version.
+//! `compare` over results that `anabranch lab run` has written. The command reads these results, and adds the
+//! missing runs as the same version.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use std::fs;

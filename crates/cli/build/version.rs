@@ -25,7 +25,7 @@ pub(crate) struct Version {
     pub(crate) commit: String,
     /// Hash of the sources, as 16 hexadecimal digits.
     pub(crate) sources: String,
-    /// Files and folders whose change changes the version.
+    /// Files and folders on which the version depends.
     pub(crate) watched: Vec<PathBuf>,
 }
 

@@ -41,7 +41,7 @@ where
     while let Some(frame) = body.frame().await {
         match frame.map(Frame::into_data) {
             Ok(Ok(piece)) => send.write_chunk(piece).await.ok()?,
-            // A read error: files have no trailers.
+            // Files have no trailers, so this is a read error.
             _ => return send.reset(BROKEN).ok(),
         }
     }

@@ -142,8 +142,8 @@ impl Certified {
         Pin::of(&self.public_key)
     }
 
-    /// Creates the configuration for QUIC. It accepts early data unless servers share ticket keys: every
-    /// request that is served here may be replayed.
+    /// Creates the configuration for QUIC. The server accepts early data unless servers share ticket keys:
+    /// every request that is served here may be replayed.
     pub(crate) fn quic(&self, alpn: &[&str], transport: TransportConfig) -> Result<ServerConfig> {
         let certified = tls::ServerConfig::builder().certificate(self.chain.clone(), self.key.clone_key());
         let builder = certified.alpn(alpn).key_log_from_environment();

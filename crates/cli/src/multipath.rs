@@ -134,8 +134,8 @@ impl ClientPaths {
         }
     }
 
-    /// Starts a path manager for the connection if the options ask for several paths. It opens paths, and
-    /// adds and removes them as interfaces change.
+    /// Starts a path manager for the connection if the options ask for several paths. The manager opens
+    /// paths, and adds and removes paths as interfaces change.
     pub(crate) fn manage(&self, connection: &Connection) -> Managed {
         // A single rule for a single path asks for no second path.
         let wants_one = !self.multipath && matches!(&self.rules[..], [one] if one.count == 1);
@@ -163,7 +163,7 @@ pub(crate) struct Managed {
 
 impl Managed {
     /// Returns the reason why the connection had only one path although the options asked for several.
-    /// Returns `None` if it had several, or if one was asked for.
+    /// Returns `None` if it had several, or if the options asked for only one.
     pub(crate) fn why_single(&self, connection: &Connection) -> Option<String> {
         let manager = self.manager.as_ref()?;
         let stats = connection.stats();

@@ -1,5 +1,5 @@
-//! Verification of a server's certificate by a rule that the user chooses, such as a pinned key, instead of by
-//! root certificates and names.
+//! Verification of a server's certificate by a rule that the user chooses, such as a pinned key, instead of
+//! by root certificates and names.
 
 use std::fmt;
 
@@ -19,8 +19,8 @@ pub(crate) trait Judge: fmt::Debug + Send + Sync {
     fn judge(&self, certificate: &CertificateDer<'_>) -> Result<(), Error>;
 }
 
-/// Verifier that lets a [`Judge`] decide about the certificate, and checks the handshake's signature itself: it
-/// shows that the server has the certificate's private key.
+/// Verifier that lets a [`Judge`] decide about the certificate, and checks the handshake's signature itself.
+/// The signature shows that the server has the certificate's private key.
 #[derive(Debug)]
 pub(crate) struct JudgedVerifier<J> {
     judge: J,

@@ -13,8 +13,8 @@ fn write(root: &Path, name: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Creates a workspace whose `lab` depends on `transport`, and that on `wire`; `cli` is no dependency of
-/// `lab`.
+/// Creates a workspace in which `lab` depends on `transport`, and `transport` on `wire`. `lab` does not
+/// depend on `cli`.
 fn workspace() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (name, uses) in [("lab", "transport"), ("transport", "wire"), ("wire", "nothing"), ("cli", "lab")] {
@@ -53,7 +53,7 @@ fn builds_of_other_sources_are_other_versions() {
     let clean = now();
     assert_eq!((clean.commit.len(), clean.sources.len()), (12, 16), "{clean:?}");
 
-    // An uncommitted change in an indirect dependency of the lab.
+    // This is an uncommitted change in an indirect dependency of the lab.
     write(root, "crates/wire/src/lib.rs", "// two\n");
     let dirty = now();
     assert_ne!(dirty.sources, clean.sources);

@@ -83,7 +83,7 @@ pub(crate) fn put_address(out: &mut Vec<u8>, address: SocketAddr) {
     out.extend_from_slice(&address.port().to_le_bytes());
 }
 
-/// Adds the first `most` of `bytes`, or all if there are fewer, after their number as 16 bits.
+/// Adds the number of bytes as 16 bits, and then the first `most` of `bytes`, or all if there are fewer.
 pub(crate) fn put_list(out: &mut Vec<u8>, bytes: &[u8], most: usize) {
     let bytes = &bytes[..bytes.len().min(most)];
     out.extend_from_slice(&(bytes.len() as u16).to_le_bytes());

@@ -48,7 +48,7 @@ pub struct Hello {
     pub role: Role,
     /// Seed from which all randomness in the guest should follow.
     pub seed: u64,
-    /// Paths; the first one carries the handshake, the client opens the others as early as it can.
+    /// Paths. The first one carries the handshake. The client opens the others as early as it can.
     pub paths: Vec<Path>,
     /// Work of both ends.
     pub workload: Workload,
@@ -56,7 +56,7 @@ pub struct Hello {
     pub server_name: String,
     /// Application protocol (ALPN).
     pub alpn: String,
-    /// The server's certificate, self-signed, in DER; the client trusts it alone.
+    /// The server's self-signed certificate in DER. The client trusts no other certificate.
     pub certificate: Vec<u8>,
     /// The certificate's private key, PKCS #8 in DER; empty for the client.
     pub key: Vec<u8>,

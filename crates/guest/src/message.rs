@@ -1,4 +1,4 @@
-//! Messages in a stream of bytes. Each follows its length.
+//! Messages in a stream of bytes, each preceded by its length.
 
 use std::io::{self, ErrorKind, Read, Write};
 

@@ -15,9 +15,9 @@ const ANSWER_HEAD: usize = 2048;
 
 /// A transport stack that is driven by time and datagrams.
 pub trait Stack {
-    /// Takes a step: handles the datagrams that arrive, or the deadline that is reached, and passes to `out`
-    /// all datagrams that are sent at this instant. Step 0 is the start of the simulation, at which a client
-    /// sends its first packet.
+    /// Takes a step: handles the datagrams that arrive, or the deadline that is reached, and passes all
+    /// datagrams that are sent at this instant to `out`. Step 0 is the start of the simulation. A client
+    /// sends its first packet in it.
     fn step(&mut self, step: &Step<'_>, out: &mut Outgoing<'_>) -> Progress;
 }
 
@@ -28,8 +28,8 @@ pub struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// Returns true if the answer cannot hold another datagram. A stack that has more to send sets its
-    /// deadline to the current time, and continues in the next step.
+    /// Returns true if the answer cannot hold another datagram. A stack that has more datagrams to send sets
+    /// its deadline to the current time and sends them in the next step.
     pub fn is_full(&self) -> bool {
         self.count == MAX_DATAGRAMS
             || self.buffer.len() + MAX_PAYLOAD + DATAGRAM_HEAD + ANSWER_HEAD > MAX_MESSAGE

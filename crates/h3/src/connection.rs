@@ -43,7 +43,7 @@ use crate::send_stream::SendStream;
 pub struct Connection(pub(crate) OpenStreams);
 
 impl Connection {
-    /// Wraps `connection` for h3. Its ALPN protocol should be `h3`.
+    /// Wraps `connection` for h3. The connection's ALPN protocol should be `h3`.
     pub fn new(connection: anabranch::Connection) -> Self {
         Self(OpenStreams(connection))
     }

@@ -50,10 +50,10 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     }
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        // The rest of a frame may be left from a call that was cancelled.
+        // A cancelled call may have left the rest of a frame.
         ready!(self.poll_ready(cx))?;
         let Err(closed) = self.stream.finish() else { return Poll::Ready(Ok(())) };
-        // A write returns the reason why the stream is closed.
+        // An empty write returns the reason why the stream is closed.
         let error = match self.stream.poll_write(cx, &[]) {
             Poll::Ready(Err(error)) => write_error(error),
             _ => StreamErrorIncoming::Unknown(Box::new(closed)),
@@ -103,8 +103,8 @@ impl<B: Buf> fmt::Debug for SendStream<B> {
     }
 }
 
-/// Returns the error for a caller that sends more data before the previous frame has been sent: a call that
-/// waited for room was cancelled. The error ends the stream, not the connection.
+/// Returns the error for a caller that sends more data before the previous frame was sent completely. This
+/// happens if a call that waited for room was cancelled. The error ends the stream, not the connection.
 fn not_ready() -> StreamErrorIncoming {
     StreamErrorIncoming::Unknown("a frame has only been written in part".into())
 }

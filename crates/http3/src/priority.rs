@@ -38,9 +38,9 @@ impl Priority {
         sfv::Parser::new(value).parse_dictionary_with_visitor(Members::default()).unwrap_or_default()
     }
 
-    /// Priority of a request without a `priority` header: urgency 3, incremental. With the default of RFC
-    /// 9218 §4, which is not incremental, one download would wait for the end of another, although a client
-    /// without a priority has not asked for that order.
+    /// Priority of a request without a `priority` header: urgency 3, incremental. The default of RFC 9218 §4
+    /// is not incremental: one download would wait for the end of another. A client that sends no priority
+    /// has not asked for this order.
     pub const UNSAID: Self = Self { urgency: 3, incremental: true };
 
     /// Parses the `priority` header of a message; several header lines form one list. Returns

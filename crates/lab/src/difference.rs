@@ -7,7 +7,7 @@ use crate::random::{Rng, Seed};
 use crate::record::Row;
 use crate::stats::{RESAMPLED_SETS, Sample, median};
 
-/// Maximum distance from 1 of the ratio of a pair that counts as equal.
+/// Maximum deviation from 1 of a pair's ratio at which both runs count as equally fast.
 const EQUAL: f64 = 0.01;
 const SEED: Seed = Seed(2);
 
@@ -19,8 +19,8 @@ pub struct Difference {
     pub experiment: String,
     /// The variant's name.
     pub variant: String,
-    /// Number of the point, and time in the second set divided by time in the first, for each pair of
-    /// successful runs.
+    /// For each pair of successful runs, the number of their point, and the time in the second set divided by
+    /// the time in the first.
     pub ratios: Vec<(u64, f64)>,
     /// Number of pairs of which one run or both failed.
     pub failed: usize,
@@ -36,7 +36,8 @@ impl Difference {
         median(&self.values())
     }
 
-    /// Returns the 95 % interval of the median ratio, from pairs drawn with replacement; `None` without pairs.
+    /// Returns the 95 % interval of the median ratio, from pairs drawn with replacement; `None` without
+    /// pairs.
     pub fn interval(&self) -> Option<[f64; 2]> {
         let values = self.values();
         let mut rng: Rng = SEED.rng(&self.variant);

@@ -4,18 +4,19 @@
 //! The model is continuous. A path has the one-way delay `d`, the round-trip time `2d` and the rate `C`. Time
 //! is counted from the client's first packet on path 0.
 //!
-//! - The handshake takes one round trip of path 0, and the request is sent when it completes. So path 0
-//!   starts at the server at `3·d₀`.
+//! - The handshake takes one round trip of path 0, and the request is sent when it completes. So the server
+//!   begins to send on path 0 at `3·d₀`.
 //! - The client opens the other paths when the handshake completes, at `2·d₀`. Its PATH_CHALLENGE arrives
-//!   after `dᵢ`. Path `i` starts at the server one round trip of this path later, at `2·d₀ + 3·dᵢ`.
+//!   after `dᵢ`. The server begins to send on path `i` one round trip of this path later, at `2·d₀ + 3·dᵢ`.
 //! - A path that has started sends at the rate `w·2^(t/2d)/2d` until the rate reaches `C`, where `w` is ten
 //!   packets of 1500 bytes on the wire. So the rate doubles continuously, from ten packets per round trip. A
-//!   sender that sends 10, 20, 40 … packets in whole round trips is behind this model, in the end by almost
-//!   half a round trip at full rate. The continuous reading of "doubles" is the stricter one.
+//!   sender that sends 10, 20, 40 … packets in whole round trips is slower than this model. In the end such a
+//!   sender lacks the data of almost half a round trip at full rate. So the continuous model gives the
+//!   stricter bound.
 //! - A [`Return`] states the path on which acknowledgments return. If they return on the path of the packets
 //!   that they acknowledge, a window doubles in the round trip `2d`. If they return on the path with the
 //!   smallest delay, it doubles in `d + min d`, which then replaces each `2d` of the previous item. RFC 10069
-//!   allows the latter, and this library does so. It gives the stricter bound.
+//!   allows the second case, and this library does so. The second case gives the stricter bound.
 //! - Of 1500 bytes on the wire 1400 are payload. Bytes arrive `d` after they are sent; the serialization of
 //!   single packets takes no time.
 //!
@@ -70,7 +71,7 @@ pub fn bound(paths: &[FluidPath], payload: f64, acks: Return) -> f64 {
     while delivered(high) < payload {
         high *= 2.0;
     }
-    // Bisection down to neighbouring floating-point numbers.
+    // The bisection ends at neighbouring floating-point numbers.
     for _ in 0..100 {
         let middle = (low + high) / 2.0;
         if delivered(middle) < payload { low = middle } else { high = middle }

@@ -192,7 +192,8 @@ impl Network {
         }
     }
 
-    /// Removes the next event and returns its packet if it is another arrival at `host` at the instant `now`.
+    /// Removes the next event if it is another arrival at `host` at the instant `now`, and returns its
+    /// packet.
     pub fn next_arrival(&mut self, now: Time, host: HostId) -> Option<Packet> {
         match self.events.peek() {
             Some((at, Event::Arrival(to, _))) if at == now && *to == host => match self.next_event() {
@@ -203,8 +204,8 @@ impl Network {
         }
     }
 
-    /// Schedules a new mapping of the NAT in front of the first host of `link`. A NAT without
-    /// an earlier rebinding has no mappings for packets sent before.
+    /// Schedules a new mapping of the NAT in front of the first host of `link`. If it is the NAT's first
+    /// rebinding, the NAT has no mappings for packets that were sent before.
     pub fn rebind(&mut self, link: LinkId, rebinding: Rebinding) {
         let Link { ends, chains } = &mut self.links[link.0];
         let chains = &mut self.chains[*chains];

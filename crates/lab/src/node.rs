@@ -1,4 +1,4 @@
-//! Host of the simulation: an endpoint with an application above and the network below.
+//! Host of the simulation, which connects an endpoint to its application and to the network.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -23,7 +23,7 @@ pub struct Buffers {
     spare: Vec<Vec<u8>>,
 }
 
-/// Maximum number of spare buffers: more than are in flight on a long fat link in practice.
+/// Maximum number of spare buffers. In practice even a long fat link has fewer packets in flight.
 const MAX_SPARE: usize = 16_384;
 
 impl Buffers {

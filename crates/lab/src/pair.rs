@@ -30,7 +30,7 @@ pub struct PairConfig {
     pub client: TransportConfig,
     /// The server's transport configuration.
     pub server: TransportConfig,
-    /// Lengths of the client's and the server's connection IDs.
+    /// Lengths in bytes of the client's and the server's connection IDs.
     pub cid_len: [usize; 2],
     /// Version of the client's first flight.
     pub initial_version: Version,

@@ -52,10 +52,10 @@ impl Regret {
     }
 }
 
-/// Returns the regret of each scheduler in `rows`, the library's default first and the others in the order of
-/// their registration. A variant belongs to the scheduler with which its name ends. The time of a run is the
-/// mean delay of its answers, or the transfer time if it had no requests; that of a point is the median over
-/// its repetitions.
+/// Returns the regret of each scheduler in `rows`. The library's default is the first one, and the others are
+/// in the order of their registration. A variant belongs to the scheduler with which its name ends. The time
+/// of a run is the mean delay of its answers, or the transfer time if it had no requests. The time of a point
+/// is the median over its repetitions.
 pub fn of(rows: &[Row]) -> Vec<Regret> {
     let mut times: BTreeMap<(&str, &str, u64), BTreeMap<&'static str, Vec<f64>>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.failure.is_empty()) {
@@ -88,7 +88,8 @@ pub fn of(rows: &[Row]) -> Vec<Regret> {
     names.filter_map(|scheduler| Some(Regret { scheduler, cases: cases.remove(scheduler)? })).collect()
 }
 
-/// Returns the scheduler with which `variant` ends, and the part of the name before it.
+/// Returns the part of the name of `variant` before the scheduler, and the scheduler with which the name
+/// ends.
 fn scheduler(variant: &str) -> Option<(&str, &'static str)> {
     let ends = |name: &&&'static str| {
         variant.strip_suffix(**name).is_some_and(|group| group.is_empty() || group.ends_with('-'))
@@ -119,7 +120,8 @@ mod tests {
             row("confluence", 0, 9.0),
             row("min-rtt", 1, 4.0),
             row("confluence", 1, 2.0),
-            // Other groups and other variants are not compared with these.
+            // Variants of another group or without a scheduler are not compared with these rows. Failed runs
+            // are left out.
             row("open-min-rtt", 1, 1.0),
             row("quic-path-0", 1, 1.0),
             Row { failure: "gave up".to_owned(), ..row("blest", 1, 0.1) },

@@ -1,11 +1,11 @@
-//! Shares of a bottleneck: the goodput of the first connection beside that of its competitors.
+//! Share of a bottleneck: the goodput of the first connection, compared with that of its competitors.
 
 use std::collections::BTreeMap;
 
 use crate::record::Row;
 use crate::stats::{Sample, median};
 
-/// Goodput of a variant over the mean goodput of its competitors.
+/// Goodput of a variant, divided by the mean goodput of its competitors.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Share {

@@ -30,7 +30,7 @@ pub enum Outcome {
     Quiet,
     /// The deadline was reached first.
     Deadline,
-    /// A host is busy for ever without letting time pass.
+    /// A host handles events for ever without letting time pass.
     Spinning(HostId),
 }
 
@@ -82,8 +82,8 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Creates an empty simulation at [`Time::ZERO`]. It seeds the randomness of TLS for this thread, so each
-    /// thread can run only one simulation at a time.
+    /// Creates an empty simulation at [`Time::ZERO`]. This seeds the randomness of TLS for the current
+    /// thread, so each thread can run only one simulation at a time.
     pub fn new(seed: Seed) -> Self {
         seed_thread(seed.0);
         Self {

@@ -1,5 +1,5 @@
-//! Stacks in the results of comparisons: variants that differ only in the one path that they use are one stack,
-//! of which the fastest run at each point counts.
+//! Stacks in the results of comparisons. Variants that differ only in the single path that they use are one
+//! stack. Only the fastest run of a stack at each point counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,9 @@ const PATH: &str = "-path-";
 /// End of the names of stacks that use one path alone. The run on the best path counts.
 pub const ALONE: &str = "-best-path";
 
-/// Returns the stack of a variant, and whether the variant uses one path alone. Such a stack has `best-path`
-/// in its name; the library's own is `anabranch-best-path`, whose variants are called `quic-path-N`.
+/// Returns the stack of a variant, and `true` if the variant uses one path alone. A stack that uses one path
+/// alone has `best-path` in its name. The library's own is `anabranch-best-path`, and its variants are called
+/// `quic-path-N`.
 pub fn of(variant: &str) -> (String, bool) {
     match variant.split_once(PATH) {
         Some(("quic", _)) => (format!("anabranch{ALONE}"), true),
@@ -21,8 +22,8 @@ pub fn of(variant: &str) -> (String, bool) {
     }
 }
 
-/// Returns the fastest run of each stack for each point and repetition, by stacks. Runs that failed do not
-/// count.
+/// Returns the fastest run of each stack for each point and repetition. The keys are the stack, the point and
+/// the repetition. Failed runs do not count.
 pub fn best<'a>(rows: impl IntoIterator<Item = &'a Row>) -> BTreeMap<(String, u64, u32), &'a Row> {
     let mut best: BTreeMap<_, &Row> = BTreeMap::new();
     for row in rows.into_iter().filter(|row| row.failure.is_empty() && row.transfer_time_s.is_some()) {
@@ -60,7 +61,8 @@ impl Standing {
     }
 }
 
-/// Returns the stacks of each experiment in `rows` that have runs at points with a fluid bound, by experiments and stacks.
+/// Returns the standings of all stacks in `rows`, sorted by experiment and stack. Points without a fluid
+/// bound are left out.
 pub fn standings(rows: &[Row]) -> Vec<Standing> {
     let mut experiments: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.bound_s.is_some()) {
@@ -69,7 +71,7 @@ pub fn standings(rows: &[Row]) -> Vec<Standing> {
     experiments.into_iter().flat_map(|(experiment, rows)| of_experiment(experiment, &rows)).collect()
 }
 
-/// Returns the stacks of one experiment, by their names. All `rows` have a fluid bound.
+/// Returns the standings of one experiment, sorted by stack. All `rows` have a fluid bound.
 fn of_experiment(experiment: &str, rows: &[&Row]) -> Vec<Standing> {
     let best = best(rows.iter().copied());
     let mut stacks: BTreeMap<String, Standing> = BTreeMap::new();

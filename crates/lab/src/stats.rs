@@ -35,7 +35,7 @@ impl Sample {
         Some(low + (high - low) * place.fract())
     }
 
-    /// Returns the same value as [`Self::quantile`], but `None` also if the sample is too small: at least one
+    /// Returns the same value as [`Self::quantile`], but also `None` if the sample is too small: at least one
     /// value must be expected beyond the result. So the 95th percentile needs 20 values and the 10th needs
     /// 10. The median, the minimum and the maximum need one.
     pub fn percentile(&self, share: f64) -> Option<f64> {
@@ -62,8 +62,8 @@ impl Sample {
     }
 }
 
-/// Number of sets that resampling draws, each with replacement, for a 95 % interval (the percentile bootstrap). Only
-/// experiments resample.
+/// Number of sets that are drawn, each with replacement, to compute a 95 % interval (the percentile
+/// bootstrap). Only experiments need such intervals.
 #[cfg(feature = "experiments")]
 pub(crate) const RESAMPLED_SETS: usize = 1000;
 

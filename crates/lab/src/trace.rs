@@ -21,8 +21,8 @@ pub enum Kind {
     Application,
 }
 
-/// Hash over all events so far. It covers sizes, times and hosts, but not the contents of packets, because
-/// nothing may depend on ciphertext.
+/// Hash over all events so far. It covers sizes, times and hosts, but not the contents of packets, because a
+/// comparison must not depend on ciphertext.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// Hash of the events of packets and deadlines.

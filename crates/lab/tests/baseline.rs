@@ -1,7 +1,7 @@
-//! Comparison of transfer times with those in the repository. A change of the stack that moves the median
-//! ratio of a variant's times by more than 1 % must change the file, which reviewers see.
-//! `ANABRANCH_BASELINE=write cargo test -p anabranch-lab --features figures --test baseline` writes the file
-//! anew.
+//! Comparison of transfer times with those in the repository. If a change of the stack moves the median ratio
+//! of a variant's times by more than 1 %, the test fails until the file is changed, too. Reviewers see this
+//! change. `ANABRANCH_BASELINE=write cargo test -p anabranch-lab --features figures --test baseline` writes
+//! the file anew.
 #![cfg(feature = "experiments")]
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
@@ -14,11 +14,11 @@ use anabranch_lab::record::Row;
 use anabranch_lab::sweep::{SweepOptions, sweep};
 
 const FILE: &str = "tests/baseline.csv";
-/// Distance between the points of a design that are run.
+/// Number of points of a design from one point that is run to the next.
 const STEP: usize = 12;
 
-/// Creates an experiment at some points of `design` with the default stack, with both numberings and on one
-/// path, and the stack of the 2017 study.
+/// Creates an experiment at some points of `design`. Its variants are the default stack with both numberings
+/// and on one path, and the stack of the 2017 study.
 fn experiment(design: &str) -> Experiment {
     let mut experiment = named(design, None).unwrap();
     let single = Settings::parse("single", "numbering = \"single\"").unwrap();

@@ -1,4 +1,4 @@
-//! The checks of the scenarios' applications detect wrong data.
+//! Tests that the checks of the scenarios' applications detect wrong data.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use core::time::Duration;
@@ -18,7 +18,7 @@ fn config() -> PairConfig {
     PairConfig::new(1, [LinkSpec::unlimited(Duration::from_millis(10))])
 }
 
-/// Returns the faults that a client records with a server of another protocol.
+/// Returns the faults that a client records if its server speaks another protocol.
 fn client_faults(request: Request) -> Vec<String> {
     let streams = vec![StreamPlan { dir: Dir::Bi, request, reset: None, stop: None }];
     let plan = ConnectionPlan { streams, ..ConnectionPlan::default() };

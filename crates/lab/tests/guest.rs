@@ -1,5 +1,5 @@
-//! Hosts that run another program: the library's own stack behaves the same through the protocol as in
-//! process, and a guest that violates the protocol ends its run with a reason.
+//! Hosts that run another program. The library's own stack behaves the same through the protocol as within
+//! the process. A guest that violates the protocol ends its run with a reason.
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use std::net::SocketAddr;
@@ -98,7 +98,7 @@ impl Guest for Liar {
     }
 }
 
-/// Runs a liar beside a host that says nothing, and returns the end of the run and the liar's failure.
+/// Runs a liar and a host that sends nothing. Returns the end of the run and the liar's failure.
 fn lies(progress: fn(&Step<'_>) -> Progress, sends: &[(SocketAddr, SocketAddr)]) -> (Outcome, String) {
     let mut sim = Simulation::new(Seed(1));
     let own = (SocketAddr::new(client_ip(0), 40_000), server_address());
@@ -142,7 +142,8 @@ fn a_guest_that_never_rests_does_not_stop_time_for_ever() {
     assert!(matches!(lies(now, &[]).0, Outcome::Spinning(_)));
 }
 
-/// Time passes, but so slowly that the run would take days; or it stands still, and each step sends as much as it can.
+/// A guest fails if it lets time pass so slowly that the run would take days. It also fails if it lets no
+/// time pass and sends as much as it can in each step.
 #[test]
 fn a_guest_that_takes_no_rest_fails() {
     let failure = format!("takes no rest: more than {MAX_PER_MS} steps and datagrams in a millisecond");
@@ -151,7 +152,7 @@ fn a_guest_that_takes_no_rest_fails() {
     let now = |step: &Step<'_>| Progress { deadline: Some(step.now), ..Progress::default() };
     let own = (SocketAddr::new(client_ip(0), 40_000), server_address());
     assert_eq!(lies(now, &[own; MAX_DATAGRAMS]), (Outcome::Done, failure));
-    // A pause of the same length after each burst is no fault.
+    // A guest that waits for 2 ms after each burst is accepted.
     let later = |step: &Step<'_>| match step.number {
         0..200 => Progress { deadline: Some(step.now + 2_000_000), ..Progress::default() },
         _ => Progress::failed("enough"),

@@ -1,5 +1,5 @@
-//! Sweeps over plans with guests that do not do their work: each run of them is a row with a reason, and all others are
-//! finished and written.
+//! Sweeps over plans with guests that do not do their work. Each run of such a guest is a row with a reason.
+//! All other runs are finished and written.
 #![cfg(feature = "experiments")]
 #![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
@@ -20,7 +20,7 @@ const OWN: &str = env!("CARGO_BIN_EXE_anabranch-lab-guest");
 /// Bytes that the plan downloads.
 const BYTES: u64 = 200_000;
 
-/// Number of the runs that a sweep found done.
+/// Number of runs that a sweep found in its journal when it began.
 #[derive(Default)]
 struct FoundDone(AtomicUsize);
 
@@ -30,7 +30,8 @@ impl Sweep for FoundDone {
     }
 }
 
-/// Writes a plan with these variants, each with the command of its client, and runs it twice: the second time nothing is left to do.
+/// Writes a plan with these variants, each with the command of its client, and runs it twice. The second time
+/// no run is left to do.
 fn rows(folder: &Path, variants: &[(&str, &[&str])], limits: Limits) -> Vec<Row> {
     let variant = |(name, command): &(&str, &[&str])| {
         format!(
@@ -82,8 +83,8 @@ fn the_sweep_goes_on_where_guests_fail() {
 /// State and datagrams of an answer.
 type Said<'a> = (Progress, Vec<Datagram<'a>>);
 
-/// Writes what a guest says: its welcome, and its answers to the first steps, whatever they are. Returns the script that
-/// says it, and then reads steps without an answer.
+/// Writes the messages of a guest, valid or not: its welcome, and its answers to the first steps. Returns a
+/// script that prints these messages and then reads steps without answering.
 fn script(folder: &Path, name: &str, answers: &[Said<'_>]) -> String {
     let mut said = Vec::new();
     let mut message = Vec::new();

@@ -17,8 +17,9 @@ const OUTAGE: Range<Time> = Time::from_millis(1_000)..Time::from_millis(2_000);
 /// Bits per second of the path that fails.
 const RATE: u64 = 30_000_000;
 
-/// Returns the rate of the failing link to the client in the half second that begins one second after the
-/// outage, as a share of [`RATE`]. With two paths there is also a first link of 10 Mbit/s that never fails.
+/// Returns the rate at which the failing link carries data to the client after the outage, as a share of
+/// [`RATE`]. The rate is measured for half a second, beginning one second after the outage. With two paths,
+/// the first link has 10 Mbit/s and never fails.
 fn share_after_return(paths: usize, algorithm: Algorithm, loss: f64, seed: u64) -> f64 {
     let victim = LinkSpec::new(RATE, Duration::from_millis(60)).loss(loss).blackout(OUTAGE);
     let mut links = vec![LinkSpec::new(10_000_000, Duration::from_millis(20)), victim];

@@ -36,7 +36,7 @@ fn built(spec: &LinkSpec, seed: u64) -> Chain {
     there
 }
 
-/// Returns whether `count` successes in `trials` draws with `probability` are within 4.5 standard deviations
+/// Returns true if `count` successes in `trials` draws with `probability` are within 4.5 standard deviations
 /// of the mean.
 fn binomial(count: usize, trials: usize, probability: f64) -> bool {
     let (count, trials) = (count as f64, trials as f64);
@@ -60,9 +60,9 @@ fn a_burst_fills_transmitter_and_queue_and_packet_k_leaves_after_k_services() {
 #[test]
 fn a_second_burst_finds_the_places_of_those_that_began_in_between() {
     let capacity = 10;
-    // The second burst is sent after `after` service times, plus or minus a nanosecond. By then the
-    // transmitter has taken one packet from the queue at each end of a service, including one that ends at
-    // this very instant.
+    // The second burst is sent after `after` service times, plus or minus a nanosecond. Until then the
+    // transmitter has taken one packet from the queue at each end of a service, including an end at this very
+    // instant.
     for after in 1..=12_u64 {
         for (offset, ended) in [(-1, after - 1), (0, after), (1, after)] {
             let mut link = queue(Rate::constant(8_000_000), Limit::Packets(capacity));
@@ -77,8 +77,8 @@ fn a_second_burst_finds_the_places_of_those_that_began_in_between() {
 
 #[test]
 fn a_queue_counted_in_bytes_takes_what_still_fits() {
-    // The first packet is in transmission, and 900 of 1000 bytes wait. 200 bytes do not fit, 100 do, 1 does
-    // not.
+    // The first packet is in transmission, and 900 of 1000 bytes wait. Another 200 bytes do not fit. Another
+    // 100 bytes fit, and then 1 byte does not.
     let mut link = queue(Rate::constant(8_000_000), Limit::Bytes(1_000));
     let sizes = [500, 600, 300, 200, 100, 1];
     let arrivals = through(&mut link, &sizes.map(|size| (0, size)));
@@ -93,8 +93,8 @@ fn a_queue_counted_in_bytes_takes_what_still_fits() {
     assert_eq!(later, [None, Some(2_100_000), None, Some(3_600_000)]);
 }
 
-/// Returns the time at which each accepted packet has left, computed from the definition: an accepted packet
-/// waits until its transmission begins.
+/// Returns the time at which each accepted packet has left, computed from the definition of a queue: an
+/// accepted packet waits until its transmission begins.
 fn by_definition(rate: u64, limit: Limit, sent: &[(u64, u32)]) -> Vec<Option<u64>> {
     let mut accepted: Vec<(u64, u64, u64)> = Vec::new();
     let mut leave = Vec::new();
@@ -146,7 +146,7 @@ fn random_trains_leave_as_the_definition_says() {
     assert!((5_000..55_000).contains(&dropped), "{dropped} of 60000 dropped");
 }
 
-/// Returns the bits · 10⁹ that a trace carries between `from` and `until`.
+/// Returns 10⁹ times the number of bits that a trace carries between `from` and `until`.
 fn integral(steps: &[(u64, u64)], from: u64, until: u64) -> u128 {
     let ends = steps.iter().skip(1).map(|step| step.0).chain([u64::MAX]);
     let overlap = |start: u64, end: u64| end.min(until).saturating_sub(start.max(from));
@@ -164,7 +164,7 @@ fn a_rate_trace_carries_its_integral() {
         let mut steps = vec![(0, rng.between(1, 200_000_000))];
         for _ in 0..rng.between(1, 40) {
             let at = steps[steps.len() - 1].0 + rng.between(1, 5_000_000);
-            // Rates may be zero, but not the last one.
+            // Rates may be zero, except for the last rate.
             steps.push((at, if rng.chance(0.2) { 0 } else { rng.between(1, 200_000_000) }));
         }
         steps.push((steps[steps.len() - 1].0 + 1, 20_000_000));
@@ -212,7 +212,7 @@ fn delay_is_added_after_serialization_and_keeps_the_order() {
     }
 }
 
-/// Sends `count` packets, one per microsecond. Returns for each whether it was lost.
+/// Sends `count` packets, one per microsecond. Returns true for each packet that was lost.
 fn lost(spec: &LinkSpec, seed: u64, count: u64) -> Vec<bool> {
     let sent: Vec<_> = (0..count).map(|k| (k * 1_000, 1)).collect();
     through(&mut built(spec, seed), &sent).iter().map(Option::is_none).collect()
@@ -229,7 +229,7 @@ fn losses_are_independent_of_each_other_and_of_other_links() {
     let other = lost(&LinkSpec::default().loss(probability), 2, packets);
     let both = one.iter().zip(&other).filter(|(one, other)| **one && **other).count();
     assert!(binomial(both, one.len(), probability * probability), "{both} lost on both");
-    // A packet after a lost one, directly or up to 64 packets later, is lost with the same probability as any
+    // A packet that follows a lost packet at any of these distances is lost with the same probability as any
     // other.
     for lag in [1, 2, 3, 64] {
         let after: Vec<_> =

@@ -136,8 +136,8 @@ fn early_data_saves_a_round_trip() {
     }
     let exchange = pair.sim.application::<ExchangeClient>(client);
     assert_eq!((exchange.early, &exchange.faults), (1, &Vec::new()));
-    // The first download takes the handshake and the response. The second one takes the response together
-    // with the end of the handshake.
+    // The first connection takes one round trip for the handshake and one for the response. The second one
+    // receives the response together with the end of the handshake.
     assert_eq!(ends[0], at(200));
     assert!(ends[1] - ends[0] < ms(200), "{ends:?}");
 }
@@ -189,8 +189,8 @@ fn handshakes_survive_thirty_percent_corruption() {
 
 #[test]
 fn a_lost_tail_is_repaired_by_a_probe() {
-    // The server's packets from 145 to 240 ms are lost: the whole response, with no later packet to reveal
-    // the loss.
+    // The server's packets from 145 to 240 ms are lost. They contain the whole response, and no later packet
+    // reveals the loss.
     let lost = Blackout::new([at(145)..at(240)]);
     let config = PairConfig::new(1, [LinkSpec::unlimited(ms(100)).back(lost)]);
     let mut pair = download(&config, &[5000], |_| ());

@@ -18,8 +18,8 @@ use anabranch_transport::schedule::Algorithm;
 const APART: f64 = 0.02;
 
 /// Results of one variant at one point. `median` and `p95` are percentiles of the response delay, or of the
-/// transfer time, in seconds. `blocked` is the time for which the client waited for a byte that others had
-/// overtaken. `share` is the share of bytes on the first path.
+/// transfer time, in seconds. `blocked` is the time for which the client had received data beyond a gap and
+/// waited for the next byte. `share` is the share of bytes on the first path.
 #[derive(Clone, Debug, Default)]
 struct Met {
     median: f64,
@@ -149,7 +149,7 @@ fn every_two_schedulers_differ_somewhere() {
     }
     assert_eq!(same, [], "these are the same in every workload");
 
-    // Results that are equal by design, to the last bit.
+    // These results are equal by design, to the last bit.
     let of = |plan: &str| &all.iter().find(|(name, _)| name == plan).unwrap().1;
     for (plan, point, alike) in [
         // Without loss no data is repeated, and with open windows nothing blocks.

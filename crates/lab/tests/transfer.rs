@@ -45,8 +45,8 @@ fn three_paths_carry_more_than_the_best_of_them() {
     let best = run(&point(&[(20.0, 25.0, 200)]));
     assert!(best.opened.is_empty());
     assert!(together.finished.as_secs_f64() < best.finished.as_secs_f64() * 0.75, "{:?}", together.finished);
-    // No link can have carried more than its rate. A download can beat the fluid bound only because its
-    // packets are fuller: 1472 instead of 1400 of 1500 bytes, both without packet headers.
+    // No link can carry more than its rate. A download can beat the fluid bound only because its packets
+    // carry more payload: 1472 of 1500 bytes instead of 1400, both before QUIC packet headers are subtracted.
     for (design, [_, back]) in paths.iter().zip(&together.links) {
         let wire = back.delivered_bytes + 28 * back.delivered;
         assert!(wire as f64 * 8.0 <= design.0 * 1e6 * together.finished.as_secs_f64());

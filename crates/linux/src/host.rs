@@ -22,15 +22,15 @@ pub const MAX_OUTPUT: u64 = 4 << 20;
 pub const MAX_WALL: Duration = Duration::from_secs(600);
 /// Folder whose files are in memory.
 const MEMORY_FILES: &str = "/dev/shm";
-/// Paths of the order and of the first process in the guest. They lead to the folder in which the guest's
-/// kernel is started, as long as `/proc` is the host's.
+/// Paths of the order and of the first process as the guest opens them. As long as `/proc` is the host's,
+/// they lead to the folder in which the guest's kernel was started.
 const ORDER: &str = "/proc/self/cwd/order.json";
 const INIT: &str = "/proc/self/cwd/init";
 /// Memory of a guest in MiB, enough for the largest buffers of all paths and for the kernel.
 const MEMORY: u32 = 256;
 /// Wall time of the guest at its start, in nanoseconds since 1970: 2023-11-14, as in the lab's simulations.
 const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
-/// Maximum number of characters of a line of the console that a failure quotes.
+/// Maximum length of a console line that a failure quotes, in characters.
 const MAX_QUOTE: usize = 160;
 
 /// Programs and limits for booting guests.
@@ -42,7 +42,8 @@ pub struct Host {
     pub program: PathBuf,
     /// Arguments of the program before the order's file.
     pub arguments: Vec<String>,
-    /// Command that is put before the kernel's; may be empty. It must end with the process that started it.
+    /// Command that is put before the kernel's command; may be empty. The command must end when the process
+    /// that started it ends.
     pub before: Vec<OsString>,
     /// Maximum wall time of a boot.
     pub limit: Duration,
@@ -106,8 +107,8 @@ impl Host {
         words.push(self.kernel.clone().into());
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(arguments(seed)).arg("--").args(&self.arguments).arg(ORDER);
-        // The host's environment must not reach the guest. The guest's files are removed with the directory,
-        // and the file that holds its memory has no name.
+        // The host's environment must not reach the guest. Nothing remains after the guest's end: its files
+        // are removed with the directory, and the file that holds its memory has no name.
         let memory = Path::new(MEMORY_FILES);
         let memory = if memory.is_dir() { memory } else { dir };
         command.env_clear().env("HOME", dir).env("TMPDIR", memory).current_dir(dir).process_group(0);
@@ -117,8 +118,8 @@ impl Host {
     }
 }
 
-/// Returns the kernel's arguments. The kernel's randomness depends on them, so they differ only in the seed,
-/// and contain the path of neither the program nor the order.
+/// Returns the kernel's arguments. The kernel's randomness depends on all of them, so they differ only in the
+/// seed. They contain neither the path of the program nor that of the order.
 fn arguments(seed: u64) -> Vec<String> {
     // A seed of 0 would select the host's randomness.
     let seed = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bf0_3635).max(1);
@@ -129,8 +130,8 @@ fn arguments(seed: u64) -> Vec<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns a folder for temporary files that the guest sees: the usual one, or `/var/tmp` if the usual one is
-/// in `/dev`, `/proc` or `/sys`, of which the guest has its own.
+/// Returns a folder for temporary files that the guest sees. It is the usual one, unless that is in `/dev`,
+/// `/proc` or `/sys`: the guest has its own versions of these. Then it is `/var/tmp`.
 fn visible() -> PathBuf {
     let usual = std::env::temp_dir();
     let is_hidden = ["/dev", "/proc", "/sys"].iter().any(|hidden| usual.starts_with(hidden));
@@ -189,15 +190,15 @@ fn last_words(text: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(MAX_QUOTE).collect()
 }
 
-/// Replaces this process by the kernel of `command`. The kernel is killed when the process that started this
-/// one ends, and its memory has the same layout each time. Returns only if this fails.
+/// Replaces this process by the kernel of `command`. The kernel is killed when the parent of this process
+/// ends. Its memory has the same layout in each run. Returns only if the replacement fails.
 pub fn enter(command: &[OsString]) -> io::Error {
     use nix::sys::personality::{self, Persona};
     let Some((program, arguments)) = command.split_first() else { return io::ErrorKind::InvalidInput.into() };
     if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
         return error.into();
     }
-    // Some sandboxes forbid this. The results are the same without it.
+    // Some sandboxes forbid this call. The results are the same without it.
     let _ = personality::get().and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE));
     Command::new(program).args(arguments).exec()
 }

@@ -52,7 +52,7 @@ pub struct Way {
     /// Maximum number of packets that wait in front of the transmitter; the one in transmission is not
     /// counted.
     pub queue_packets: u32,
-    /// Later properties with the time since the client's first packet in nanoseconds, in order of time.
+    /// Later properties, in order of time. Each has the time since the client's first packet in nanoseconds.
     pub changes: Vec<(u64, Properties)>,
 }
 
@@ -93,16 +93,17 @@ pub enum Work {
         /// Number of requests.
         count: u32,
     },
-    /// The client downloads while other connections, each TCP over the first path, do the same. All have the
-    /// same TLS.
+    /// The client downloads while other connections do the same, each with TCP over the first path. All use
+    /// the same TLS.
     Competition {
         /// Number of other connections.
         others: u32,
         /// Congestion control of the other connections.
         control: Control,
-        /// Nanoseconds for which all connections send.
+        /// Time for which all connections send, in nanoseconds.
         length_ns: u64,
-        /// `true` if all paths of the client are on the first path's link. The links of the others do not exist.
+        /// `true` if all paths of the client share the first path's link. The links of its other paths then
+        /// do not exist.
         one_link: bool,
     },
     /// The server sends the datagrams of a [`train`](crate::train::train) over the first path, without a
@@ -131,11 +132,12 @@ pub struct Report {
     pub requests_ns: Vec<(u64, u64)>,
     /// Bytes that each connection of a competition received, the first connection's first.
     pub flows: Vec<u64>,
-    /// Counts of each path, at the end that sends most.
+    /// Counts of each path, at the end that sends most of the data.
     pub paths: Vec<PathReport>,
     /// Times at which each datagram of a train left and arrived; `None` if it did not arrive.
     pub train: Vec<(u64, Option<u64>)>,
-    /// Number of packets that did not fit into the queue of each path, towards the end that receives most.
+    /// Number of packets that each path's full queue dropped, in the direction to the end that receives most
+    /// of the data.
     pub overflows: Vec<u64>,
 }
 

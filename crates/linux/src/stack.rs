@@ -6,7 +6,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Transport of the guest with its settings. Its name is `tcp-cubic`, `tcp-reno`, `tcp-bbr`, `mptcp`,
-/// `mptcp-reno`, `mptcp-bbr` or `anabranch`, optionally followed by `-tls13` or `-tls12`, and by
+/// `mptcp-reno`, `mptcp-bbr` or `anabranch`. Optional suffixes follow: first `-tls13` or `-tls12`, then
 /// `-default-buffers` or `-buffers-256k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -59,7 +59,7 @@ pub enum Buffers {
     Paper,
     /// Defaults of Linux: 6 MiB for receiving, 4 MiB for sending.
     Default,
-    /// Receive windows of about 256 KiB, as in the lab's plans with limited windows; 16 MiB for sending.
+    /// Receive windows of about 256 KiB, as in the lab's plans with limited windows, and 16 MiB for sending.
     Window256K,
 }
 
@@ -74,7 +74,8 @@ impl Stack {
         self.is_multipath() || self.transport == Transport::Anabranch
     }
 
-    /// Returns the congestion control of TCP in Linux.
+    /// Returns the congestion control that Linux's TCP uses beside this stack: the stack's own, or else
+    /// Linux's default.
     pub fn control(self) -> Control {
         match self.transport {
             Transport::Tcp(control) | Transport::Mptcp(control) => control,
@@ -86,7 +87,7 @@ impl Stack {
 impl Control {
     const ALL: [Self; 3] = [Self::Cubic, Self::Reno, Self::Bbr];
 
-    /// Returns the name in Linux.
+    /// Returns the name by which Linux knows the congestion control.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -97,7 +98,7 @@ impl Control {
 }
 
 impl Buffers {
-    /// Returns the end of a stack's name that stands for the buffers.
+    /// Returns the suffix of a stack's name that selects the buffers.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Paper => "",

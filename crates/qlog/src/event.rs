@@ -58,7 +58,8 @@ pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
         TraceEvent::KeysInstalled { .. } | TraceEvent::KeyUpdated { .. } => "key_updated",
         TraceEvent::KeysDiscarded { .. } => "key_discarded",
         TraceEvent::PathAssigned { .. } => "tuple_assigned",
-        // The draft has no events for the state of a path. The names of these follow its style.
+        // The draft has no events for the state of a path. The names of these events follow the draft's
+        // style.
         TraceEvent::PathState { .. } => "path_state_updated",
         TraceEvent::PathAbandoned { .. } => "path_abandoned",
         TraceEvent::HandshakeConfirmed => "connection_state_updated",
@@ -67,7 +68,7 @@ pub(crate) fn name(event: &TraceEvent<'_>) -> Option<&'static str> {
     })
 }
 
-/// Returns the endpoints to whose keys the event applies. The event is written once for each of them.
+/// Returns the endpoints whose keys the event concerns. The event is written once for each of them.
 pub(crate) fn key_owners(event: &TraceEvent<'_>) -> &'static [Side] {
     match event {
         TraceEvent::KeysInstalled { early: true, .. } => &[Side::Client],
@@ -268,7 +269,7 @@ fn write_closed(o: &mut Object<'_>, error: &ConnectionError) {
         ConnectionError::HandshakeTimedOut => unnamed(o, "handshake_timeout"),
         ConnectionError::LocallyClosed => short(o, "local", "application"),
         ConnectionError::VersionMismatch => short(o, "local", "version_mismatch"),
-        // Errors that are added to the transport later.
+        // These errors were added to the transport later.
         _ => short(o, "local", "unspecified"),
     }
 }

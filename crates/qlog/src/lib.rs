@@ -52,8 +52,8 @@ const RECORD_SEPARATOR: char = '\u{1e}';
 const BUFFER: usize = 32 * 1024;
 /// Default maximum length of a trace, in bytes. This suffices for some hundred thousand packets.
 pub const MAX_TRACE: u64 = 256 << 20;
-/// Maximum number of paths whose current tuple is stored. Beyond that, the path with the lowest ID is
-/// removed, and its events then lack the tuple.
+/// Maximum number of paths whose current tuple is stored. If there are more, the path with the lowest ID is
+/// removed, and its later events lack the tuple.
 const MAX_PATHS: usize = 1_024;
 /// Value that is used until the transport parameters are known (RFC 9000 §18.2).
 const DEFAULT_ACK_DELAY_EXPONENT: u32 = 3;

@@ -14,7 +14,7 @@ use super::*;
 
 const SCHEMA: &str = include_str!("quic-events.cddl");
 
-/// Sink whose bytes can be read while the writer has it. It rejects bytes beyond `limit`.
+/// Sink whose bytes can be read while the writer owns it. It rejects bytes beyond `limit`.
 #[derive(Clone)]
 pub(crate) struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -418,7 +418,8 @@ fn secrets_stay_out() {
     assert!(!text.contains(&"ee".repeat(16)), "a stateless reset token");
 }
 
-/// Checks the largest inputs of a peer: a payload of a thousand one-byte frames, and endless migrations.
+/// Checks the largest inputs that a peer can cause: a payload of a thousand one-byte frames, and endless
+/// migrations.
 #[test]
 fn a_hostile_peer_makes_no_giant_records() {
     let sink = Sink::new();
@@ -466,7 +467,7 @@ fn a_trace_ends_at_its_limit_and_says_so() {
             told += 1;
         }
         if limit.is_none() {
-            // The default limit must be larger than a trace of this test.
+            // The default limit must be larger than the trace of this test.
             assert!(MAX_TRACE > 100_000 * 300 && qlog.written < MAX_TRACE && !qlog.is_cut);
             continue;
         }

@@ -111,7 +111,7 @@ impl Ecn {
     /// reordered, counts may decrease.
     pub(crate) fn on_ack(&mut self, space: SpaceId, marked: u64, counts: Option<EcnCounts>) -> Verdict {
         if self.state == EcnState::Failed {
-            // The test after a migration compares with these counts.
+            // A test after a migration compares later counts with these.
             self.counts[space as usize] = counts.unwrap_or(self.counts[space as usize]);
             return Verdict::Nothing;
         }

@@ -4,7 +4,7 @@ use anabranch_wire::Time;
 
 use crate::config::MtuConfig;
 
-/// Smallest size that every QUIC path must carry (RFC 9000 §14, BASE_PLPMTU of RFC 8899 §5.1.2).
+/// UDP payload size in bytes that every QUIC path must carry (RFC 9000 §14, BASE_PLPMTU of RFC 8899 §5.1.2).
 pub(crate) const BASE: u16 = 1200;
 
 /// Number of probes of one size that must be lost before the size counts as too large (RFC 8899 §5.1.2,

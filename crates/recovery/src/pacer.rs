@@ -11,7 +11,8 @@ use crate::rate::{bytes_in, per_second};
 /// Number of packets that may always leave in one burst (RFC 9002 §7.7, the initial window).
 const MIN_BURST_PACKETS: u64 = 10;
 
-/// Length of a burst in time at the pacing rate. On fast paths, it compensates for coarse timers.
+/// Time at the pacing rate whose bytes may be sent in one burst. On fast paths, such a burst compensates for
+/// coarse timers.
 const BURST_TIME: Duration = Duration::from_millis(2);
 
 /// Desired time between wake-ups of a waiting sender.

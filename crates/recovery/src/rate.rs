@@ -9,7 +9,7 @@ use anabranch_wire::Time;
 pub(crate) struct Snapshot {
     /// Bytes delivered before the packet was sent.
     delivered: u64,
-    /// Time of the most recent delivery.
+    /// Time of the last delivery before the packet was sent.
     delivered_time: Time,
     /// Send time of the packet that began the sampling interval.
     first_sent_time: Time,

@@ -3,8 +3,8 @@
 //! With the same seed, certificate and clock, two runs exchange the same bytes: randoms, key shares (X25519),
 //! tickets and signatures (Ed25519, which has no randomness).
 //!
-//! It is a separate crate so that no program that uses a network can include it. The library and its users do
-//! not depend on it, whatever else is built with them; `cargo xtask tidy` checks this.
+//! This crate is separate, so that no program that uses a network can include it. The library and its users
+//! do not depend on it, whatever else is built with them; `cargo xtask tidy` checks this.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -28,8 +28,8 @@ thread_local! {
     static GENERATOR: RefCell<Option<ChaCha20Rng>> = const { RefCell::new(None) };
 }
 
-/// Seeds the randomness of all deterministic TLS on this thread. Before this call, requests for randomness
-/// fail.
+/// Seeds the randomness of all deterministic TLS on this thread. Requests for randomness fail before the
+/// first call.
 pub fn seed_thread(seed: u64) {
     GENERATOR.with_borrow_mut(|generator| *generator = Some(ChaCha20Rng::seed_from_u64(seed)));
 }

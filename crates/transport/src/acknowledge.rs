@@ -23,10 +23,10 @@ pub struct AckRule {
     pub threshold: u64,
     /// Maximum time by which an ACK is deliberately delayed.
     pub max_delay: Duration,
-    /// Reordering that causes an immediate ACK. With 0, none does. With 1, every packet that arrives out of
-    /// order does (RFC 9000 §13.2.1). With a larger value, a missing packet does if its number is at least
-    /// this far below the largest received one, and if no ACK has reported it as missing yet
-    /// (draft-ietf-quic-ack-frequency §6.2).
+    /// Amount of reordering that causes an immediate ACK. With 0, reordering never causes one. With 1, every
+    /// packet that arrives out of order causes one (RFC 9000 §13.2.1). With a larger value `n`, a missing
+    /// packet causes one if its number is at least `n` below the largest received number, and if no ACK has
+    /// reported it as missing yet (draft-ietf-quic-ack-frequency §6.2).
     pub reordering_threshold: u64,
 }
 
@@ -37,13 +37,13 @@ impl AckRule {
     }
 }
 
-/// Ack-eliciting 1-RTT packets that have just arrived, as passed to an [`AckStrategy`].
+/// Group of ack-eliciting 1-RTT packets that have just arrived, as passed to an [`AckStrategy`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AckArrival {
-    /// Path on which they arrived.
+    /// Path on which the packets arrived.
     pub path: PathId,
-    /// Number of packets; their packet numbers are consecutive.
+    /// Number of these packets; their packet numbers are consecutive.
     pub packets: u64,
     /// Number of earlier ack-eliciting packets of this path that have not been acknowledged yet.
     pub unacked: u64,
@@ -55,10 +55,10 @@ pub struct AckArrival {
 
 /// Acknowledgment strategy; each connection has its own.
 pub trait AckStrategy: fmt::Debug + Send {
-    /// Returns the rule that applies from these packets until the next ones arrive. A threshold below 1
-    /// counts as 1. A delay longer than the requested one is reduced to the requested one, because the peer's
-    /// probe timeouts allow for no longer delay (RFC 9002 §6.2.1). The delay begins when the first packet
-    /// after an ACK arrives.
+    /// Returns the rule that applies until the next ack-eliciting packets arrive. A threshold below 1 counts
+    /// as 1. A delay longer than that of [`AckArrival::requested`] is reduced to it, because the peer's probe
+    /// timeouts allow for no longer delay (RFC 9002 §6.2.1). The delay begins when the first packet after an
+    /// ACK arrives.
     fn rule(&mut self, now: Time, arrival: &AckArrival) -> AckRule;
 }
 
@@ -96,7 +96,7 @@ impl AckTiming {
         }
     }
 
-    /// Creates the strategy; `None` for the standard one.
+    /// Creates the custom strategy; returns `None` for [`AckTiming::Standard`].
     pub(crate) fn build(self) -> Option<Box<dyn AckStrategy>> {
         match self {
             Self::Standard => None,

@@ -17,9 +17,8 @@ pub(crate) struct Context<'a> {
     pub(crate) datagram_len: usize,
     /// Direction in which the frames are read.
     pub(crate) direction: Direction,
-    /// `true` if the packet arrived on the only path, between the path's addresses and with the connection ID
-    /// in use: the peer has not migrated. A server may rely on this after it has processed the packet's
-    /// frames, too. They can only open other paths, and cannot retire the connection ID with which the packet
-    /// arrived.
+    /// `true` if the packet shows no migration of the peer: it arrived on the only path, between the path's
+    /// addresses and with the connection ID in use. On a server, the packet's own frames do not change this.
+    /// They may open further paths, but they cannot retire the connection ID with which the packet arrived.
     pub(crate) is_usual: bool,
 }

@@ -13,7 +13,8 @@ use crate::token::{Token, Tokens};
 /// into a packet (RFC 9221 §3).
 pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
 
-/// Overhead counted for each queued message, in bytes. It bounds the number of empty messages.
+/// Overhead counted for each queued message, in bytes. It also bounds the number of empty messages in a
+/// queue.
 const MESSAGE_OVERHEAD: usize = 64;
 
 /// Minimum overhead of a frame: its type, without a Length field.
@@ -34,7 +35,7 @@ pub enum SendDatagramError {
     Blocked,
 }
 
-/// Queues of a connection's messages: those to send, and those to read.
+/// Queues of a connection's messages: those waiting to be sent, and those waiting to be read.
 #[derive(Debug, Default)]
 pub struct Datagrams {
     outgoing: Queue,
@@ -64,7 +65,8 @@ struct Queue {
 
 impl Queue {
     fn fits(&self, len: usize) -> bool {
-        // A single message always fits, or it could never be sent.
+        // An empty queue accepts any message; otherwise a message larger than the capacity could never be
+        // sent.
         self.messages.is_empty() || self.bytes + len + MESSAGE_OVERHEAD <= self.capacity
     }
 
@@ -81,7 +83,7 @@ impl Queue {
         let (message, _) = self.messages.remove(at)?;
         self.bytes -= message.len() + MESSAGE_OVERHEAD;
         if self.messages.is_empty() {
-            // An idle connection keeps no memory.
+            // The memory is freed, because an idle connection should keep none.
             self.messages = VecDeque::new();
         }
         Some(message)
@@ -109,14 +111,14 @@ impl Datagrams {
         self.peer_maximum = max_datagram_frame_size;
     }
 
-    /// Sets the maximum payload of a packet, on the path with the largest packets. Queued messages that have
-    /// become too large are dropped when it is their turn.
+    /// Sets the maximum payload of a packet, in bytes, on the path with the smallest packets. Queued messages
+    /// that no longer fit are dropped when they would be sent.
     pub(crate) fn set_packet_room(&mut self, bytes: usize) {
         self.packet_room = bytes;
     }
 
-    /// Returns the length of the longest message that can be sent now; `None` if the peer does not support
-    /// any.
+    /// Returns the length of the longest message that can be sent now, in bytes; `None` if the peer does not
+    /// support messages.
     pub fn max_len(&self) -> Option<usize> {
         if self.peer_maximum == 0 {
             return None;
@@ -153,8 +155,8 @@ impl Datagrams {
 
     /// Handles a DATAGRAM frame with this `data`. If the queue is full, the oldest messages are dropped.
     pub(crate) fn on_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
-        // RFC 9221 §3: the limit applies to the whole frame, so it is exceeded for certain only if the
-        // smallest encoding exceeds it.
+        // RFC 9221 §3: the limit applies to the whole frame. The frame exceeds the limit for certain only if
+        // its smallest encoding does.
         if data.len() as u64 + MIN_FRAME_OVERHEAD > self.local_maximum() {
             let reason = "a DATAGRAM larger than allowed";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
@@ -174,15 +176,15 @@ impl Datagrams {
     }
 
     /// Returns whether the next packet, which can carry either messages or stream data, carries messages. If
-    /// stream data is pending as well (`streams_wait`), the two take turns.
+    /// stream data is pending as well (`streams_wait`), messages and stream data take turns.
     pub(crate) fn take_turn(&mut self, carrier: &Carrier, streams_wait: bool) -> bool {
         let turn = self.has_pending_for(carrier) && !(self.had_turn && streams_wait);
         self.had_turn = turn;
         turn
     }
 
-    /// Returns whether a message is queued that `carrier` may carry and that still fits. Drops earlier
-    /// messages for `carrier` that have become too large.
+    /// Returns whether a message is queued that `carrier` may carry and that still fits into a packet. Drops
+    /// earlier messages for `carrier` that have become too large.
     fn has_pending_for(&mut self, carrier: &Carrier) -> bool {
         let max = self.max_len();
         let mut at = 0;
@@ -235,12 +237,12 @@ impl Datagrams {
         }
     }
 
-    /// Returns whether a message has arrived in the empty queue since the last call.
+    /// Returns whether a message has arrived since the last call while the receive queue was empty.
     pub(crate) fn take_received(&mut self) -> bool {
         std::mem::take(&mut self.received)
     }
 
-    /// Returns whether the queue has gained room since the last call, after it was full
+    /// Returns whether the send queue has gained room since the last call, after it had refused a message
     /// ([`SendDatagramError::Blocked`]).
     pub(crate) fn take_unblocked(&mut self) -> bool {
         std::mem::take(&mut self.unblocked)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_wire::{FrameError, ParameterError, TransportErrorCode, VarInt};
 use bytes::Bytes;
 
-/// Error that closes the connection with this code: the peer violated the protocol, or this endpoint failed.
+/// Error that closes the connection with `code`: the peer violated the protocol, or this endpoint failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {reason}")]
 #[non_exhaustive]

@@ -25,7 +25,7 @@ pub enum Event {
     Stream(StreamEvent),
     /// A DATAGRAM frame arrived while the receive queue was empty.
     DatagramReceived,
-    /// DATAGRAMs may be queued again after [`crate::datagram::SendDatagramError::Blocked`].
+    /// Messages may be queued again after [`crate::datagram::SendDatagramError::Blocked`].
     DatagramsUnblocked,
     /// A token for the next connection to this server (RFC 9000 §8.1.3).
     NewToken(Bytes),
@@ -48,8 +48,8 @@ pub enum Event {
         state: PathState,
     },
     /// Client: packets on the main path have remained unacknowledged for a probe timeout, and no other path
-    /// works; see [`Connection::watch_silence`](crate::Connection::watch_silence). Repeated at each probe
-    /// timeout.
+    /// works; see [`Connection::watch_silence`](crate::Connection::watch_silence). The event is repeated at
+    /// each further probe timeout.
     PathSilent(PathId),
     /// Client: an earlier [`Connection::open_path`](crate::Connection::open_path) failed because no path ID
     /// or connection ID was available, and the server has issued one since.
@@ -73,7 +73,7 @@ pub enum Event {
 pub enum EndpointEvent {
     /// The connection issued this connection ID: datagrams that carry it belong to the connection.
     CidIssued(ConnectionId),
-    /// This connection ID is no longer in use.
+    /// The connection ID is no longer in use.
     CidRetired(ConnectionId),
     /// Datagrams between these addresses belong to the connection, which uses zero-length connection IDs.
     TupleAdded(FourTuple),
@@ -83,8 +83,8 @@ pub enum EndpointEvent {
     ResetTokenAdded(ResetToken),
     /// The stateless reset token is no longer in use.
     ResetTokenRemoved(ResetToken),
-    /// Server: the client's address has been validated, or the handshake has ended. The connection no longer
-    /// counts as waiting.
+    /// Server: the handshake is complete. The connection no longer counts as waiting
+    /// ([`Router::waiting`](crate::Router::waiting)).
     HandshakeOver,
     /// The connection has drained: no more datagrams are routed to it, and it may be dropped.
     Drained,

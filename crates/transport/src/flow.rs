@@ -27,7 +27,8 @@ named! {
 }
 
 impl WindowRule {
-    /// Returns whether limits move in leaps, as in the stack of the 2022 study.
+    /// Returns whether limits are multiplied, as in the stack of the 2022 study, instead of following the
+    /// bytes consumed.
     const fn leaps(self) -> bool {
         !matches!(self, Self::Adaptive | Self::Fourfold)
     }
@@ -43,17 +44,18 @@ const STUDY_MAX_RTT: Duration = Duration::from_millis(610);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
-/// Size of a window, in round trips at the current rate: the minimum, and the size to which a smaller window
-/// grows. A sender in slow start doubles its rate in each round trip. A new limit takes one round trip to
-/// take effect, and another one passes until the next limit does. The window must therefore hold the bytes of
-/// two round trips: twice and four times the bytes consumed in the last one. The rest is for late data.
+/// Size of a window as a multiple of the bytes consumed in the last round trip: the minimum, and the size to
+/// which a smaller window grows. A sender in slow start doubles its rate in each round trip. A new limit
+/// takes effect at the sender one round trip later, and the next limit another round trip after that. The
+/// window must therefore hold two and four times the bytes of the last round trip, six times in total. The
+/// rest of the larger size is for late data.
 const ROUND_TRIPS: (u64, u64) = (6, 8);
 
 /// Minimum and target size of [`WindowRule::Fourfold`]; see [`ROUND_TRIPS`].
 const FOURFOLD: (u64, u64) = (4, 4);
 
-/// Minimum time over which the rate of consumption is measured, even if the round trip is shorter. In a
-/// shorter time, bursts say little about the rate.
+/// Minimum time over which the rate of consumption is measured, even if the round trip is shorter. Over a
+/// shorter time, bursts would distort the rate.
 const MIN_RTT: Duration = Duration::from_millis(1);
 
 /// Flow control credit that this endpoint grants, for one stream or for the connection, in bytes.
@@ -113,7 +115,7 @@ impl ReceiveCredit {
     }
 
     /// Returns the number of bytes that the peer may still use; `None` under the rule of 2022. That rule must
-    /// see each packet's bytes on their own, so a train of packets cannot be counted at once.
+    /// process the bytes of each packet separately, so a train of packets cannot be counted at once.
     pub(crate) fn left(&self) -> Option<u64> {
         self.slides().then_some(self.limit - self.received)
     }
@@ -159,7 +161,7 @@ impl ReceiveCredit {
     }
 
     /// Raises the limit to announce next if more than half of it was `used`. The peer may use the new credit
-    /// only once it is announced: buffers are sized to the announced limit.
+    /// only once the limit is announced, because buffers are sized to the announced limit.
     fn multiply(&mut self, used: u64, rtt: Duration) -> bool {
         let before = self.next_limit;
         if used <= before / 2 {
@@ -177,8 +179,8 @@ impl ReceiveCredit {
         limit > before
     }
 
-    /// Adapts the window once in a round trip to the bytes consumed in it; see [`ROUND_TRIPS`]. Returns
-    /// whether the window was too small.
+    /// Adapts the window to the bytes consumed in the last round trip, at most once per round trip; see
+    /// [`ROUND_TRIPS`]. Returns whether the window was too small.
     fn grow(&mut self, now: Time, rtt: Duration) -> bool {
         let elapsed = now.saturating_since(self.since);
         if elapsed < rtt {
@@ -196,19 +198,19 @@ impl ReceiveCredit {
         grows
     }
 
-    /// Returns whether the limit moves with the bytes consumed, rather than in leaps.
+    /// Returns whether the limit follows the bytes consumed, instead of being multiplied.
     fn slides(&self) -> bool {
         !self.rule.leaps()
     }
 
-    /// Returns whether the peer has used more than half of its window and no new limit is due.
+    /// Returns whether less than half a window of credit is left to the peer, and no new limit is due.
     pub(crate) fn is_tight(&self) -> bool {
         self.slides() && !self.due && self.limit - self.received < self.window / 2
     }
 
-    /// Doubles the window, up to its maximum. The caller uses this if the application keeps up but late data,
-    /// perhaps of a slow path, blocks the peer: the window must span that data too. Returns whether a new
-    /// limit should be announced to the peer.
+    /// Doubles the window, up to its maximum. The caller uses this if the application reads in time, but late
+    /// data, perhaps of a slow path, leaves the peer without credit: the window must span that data too.
+    /// Returns whether a new limit should be announced to the peer.
     pub(crate) fn widen(&mut self) -> bool {
         let wider = self.window.saturating_mul(2).min(self.max_window);
         let grows = wider > self.window;
@@ -222,9 +224,9 @@ impl ReceiveCredit {
         self.slides() && self.consumed + self.window > self.limit
     }
 
-    /// Returns whether the peer has used all its credit although more could be granted. Waiting until half a
-    /// window is consumed might then last forever: data of another stream that the application does not read
-    /// may occupy the rest of the window.
+    /// Returns whether the peer has used all its credit although more could be granted. A new limit must then
+    /// not wait until half a window is consumed: data of another stream that the application does not read
+    /// may occupy the rest of the window forever.
     pub(crate) fn is_starved(&self) -> bool {
         self.received == self.limit && self.can_grant()
     }
@@ -306,7 +308,8 @@ impl SendCredit {
         self.wanted = true;
     }
 
-    /// Returns whether a *_BLOCKED frame is due once the whole limit has been used.
+    /// Returns whether a *_BLOCKED frame must report the current limit. The caller sends the frame once all
+    /// data up to the limit has been sent.
     pub(crate) fn should_report(&self) -> bool {
         self.wanted && self.reported != Some(self.limit)
     }
@@ -316,7 +319,8 @@ impl SendCredit {
         self.wanted.then(|| *self.reported.insert(self.limit))
     }
 
-    /// Returns whether a lost *_BLOCKED frame is still valid.
+    /// Returns whether a lost *_BLOCKED frame must be sent again, because its limit still blocks the
+    /// application.
     pub(crate) fn report_again(&self) -> bool {
         self.wanted && self.reported == Some(self.limit)
     }

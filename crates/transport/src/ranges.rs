@@ -122,11 +122,11 @@ impl RangeSet {
         added
     }
 
-    /// Adds a range that starts below the highest one. It visits the ranges to merge from the highest to the
+    /// Adds a range that starts below the highest one. Visits the ranges to merge from the highest to the
     /// lowest.
     fn insert_below(&mut self, range: Range<u64>, mut news: impl FnMut(Range<u64>)) -> u64 {
         let mut joined = range.clone();
-        // Values of `range` below this one are not compared with the set yet.
+        // Values of `range` below `unknown` have not been compared with the set yet.
         let mut unknown = range.end;
         let mut added = 0;
         let mut tell = |new: Range<u64>| {

@@ -40,8 +40,8 @@ pub(crate) enum Token {
         /// `true` if the frame carried the FIN.
         fin: bool,
     },
-    /// STREAM data that another packet in flight carries too. If this copy is lost, the other packet decides
-    /// whether the data is sent again.
+    /// STREAM data that another packet in flight carries too. If this copy is lost, the data is sent again
+    /// only if the other packet is lost as well.
     StreamCopy {
         /// The stream.
         id: StreamId,

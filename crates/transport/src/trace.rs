@@ -156,7 +156,7 @@ pub enum TraceEvent<'a> {
     SpuriousLoss {
         /// The path.
         path: PathId,
-        /// Number of such packets.
+        /// Number of packets that were wrongly declared lost.
         packets: u64,
     },
     /// State of a path's recovery after a change.
@@ -184,7 +184,7 @@ pub enum TraceEvent<'a> {
     CongestionState {
         /// The path.
         path: PathId,
-        /// The controller's name of the new state.
+        /// Name that the controller gives the new state.
         state: &'static str,
     },
     /// The loss detection timer expired.
@@ -247,8 +247,8 @@ pub enum TraceEvent<'a> {
         /// Reason why the path carries no data now; `None` if it may carry data.
         idle: Option<IdleReason>,
     },
-    /// On a connection with several paths, the reason for which one of them carries no data has changed. The
-    /// reason is determined whenever the connection has nothing left to send for the moment.
+    /// The reason why a path carries no data has changed, on a connection with several paths. The reason is
+    /// determined whenever the connection has nothing left to send for the moment.
     PathIdle {
         /// The path.
         path: PathId,

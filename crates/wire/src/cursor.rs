@@ -208,7 +208,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer to `buf`. It starts at the front, and the length of `buf` is the limit.
+    /// Creates a writer that fills `buf` from the front. The length of `buf` is the limit.
     #[inline]
     pub const fn new(buf: &'a mut [u8], direction: Direction) -> Self {
         Self { buf, len: 0, aside: 0, direction }
@@ -248,13 +248,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Moves the bytes that were written after the first `before` bytes in front of these.
+    /// Moves the first `before` written bytes behind all bytes that were written later.
     #[inline]
     pub fn lead(&mut self, before: usize) {
         self.buf[..self.len].rotate_left(before);
     }
 
-    /// Keeps the last `bytes` of the buffer free from now on.
+    /// Keeps the last `bytes` bytes of the buffer free from now on.
     #[inline]
     pub const fn set_aside(&mut self, bytes: usize) {
         self.aside = bytes;

@@ -136,7 +136,7 @@ macro_rules! custom {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! algorithms {
-    // An entry has a `cfg` condition exactly if its algorithm is only for research.
+    // An entry has a `cfg` condition if and only if its algorithm is only for research.
     (@research) => { false };
     (@research $cfg:meta) => { true };
     (

@@ -19,7 +19,7 @@ pub(super) struct Arguments {
 /// Dynamic table capacities in bytes.
 const CAPACITIES: &[&str] = &["0", "256", "4096"];
 
-/// Maximum number of blocked streams, and whether the decoder acknowledges each section at once. An encoder
+/// Maximum number of blocked streams, and `1` if the decoder acknowledges each section at once. An encoder
 /// without acknowledgments places each section before the instructions that it needs, so decoders must wait.
 const BLOCKING: &[(&str, &str)] = &[("0", "1"), ("100", "0")];
 

@@ -226,8 +226,8 @@ impl Driver {
             };
             self.finish_turn(&connection, now + patience);
         }
-        // Flushing once more registers this task with a socket that has just become full, so that the task is
-        // woken when the socket has room.
+        // A socket may have become full in this turn. Flushing once more registers this task with it, so that
+        // the task is woken when the socket has room.
         more | (self.sender.flush(cx) && !self.queue.is_empty())
     }
 

@@ -35,7 +35,8 @@ impl Driver {
                 match socket.poll_receive(cx, &mut self.received) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(error)) if i == 0 => return Err(error),
-                    // If another socket than the endpoint's own fails, only its paths receive nothing more.
+                    // If a socket other than the endpoint's own fails, only the paths on that socket receive
+                    // nothing more.
                     Poll::Ready(Err(_)) | Poll::Pending => break,
                 }
                 self.deliver(now);

@@ -125,8 +125,8 @@ impl Sender {
             };
             let at = self.outlet_for(transmit.tuple.local);
             if self.outlets[at].held.is_some() {
-                // The socket is full, and paths with full sockets have been excluded, so this is a probe from
-                // a local address that no path uses yet. It is dropped, as if the network had lost it.
+                // The socket is full. Paths with full sockets have been excluded, so the batch is a probe
+                // from a local address that no path uses yet. It is dropped, as if the network had lost it.
                 self.spare = Some(buffer);
                 continue;
             }
@@ -160,8 +160,8 @@ impl Sender {
         spare.unwrap_or_else(|| TransmitBuf::new(self.segments))
     }
 
-    /// Returns the index of the socket that serves a path's local address, or else of the endpoint's own
-    /// socket, which may have replaced it.
+    /// Returns the index of the socket that serves a path's local address. If no socket serves it, returns
+    /// the index of the endpoint's own socket, which may have replaced the path's socket.
     fn outlet_for(&self, local: SocketAddr) -> usize {
         self.outlets.iter().position(|outlet| outlet.socket.serves(local)).unwrap_or(0)
     }

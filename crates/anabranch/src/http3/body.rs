@@ -17,8 +17,9 @@ use super::recv_half::RecvHalf;
 /// A body that is being received: of a request on a server, of a response on a client. After CONNECT it is
 /// the data that the tunnel delivers.
 ///
-/// It is an [`http_body::Body`] whose frames are pieces as received, without a copy, and trailers. Flow
-/// control stops a peer whose data is not read. Dropping a client's body before its end cancels the request.
+/// This type is an [`http_body::Body`] whose frames are pieces as received, without a copy, and trailers.
+/// Flow control stops a peer whose data is not read. Dropping a client's body before its end cancels the
+/// request.
 #[derive(Debug, Default)]
 pub struct Body(Option<Box<Streaming>>);
 
@@ -70,7 +71,7 @@ impl Body {
     }
 
     /// Lends the next piece, which is not empty, to `read`, without a copy. `read` returns the number of
-    /// bytes that it has consumed, and so does this function; `None` at the end.
+    /// bytes that it has consumed. This function returns the same number, or `None` at the end of the body.
     ///
     /// The connection is blocked while `read` runs. `read` should therefore be fast, and must not use the
     /// connection or its requests, or it would deadlock.

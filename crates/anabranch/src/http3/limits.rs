@@ -13,8 +13,8 @@ configuration! {
     /// [`StreamsConfig::send_buffer`](crate::transport::stream::StreamsConfig::send_buffer) bounds
     /// unacknowledged data.
     ///
-    /// Time in which the server serves other streams of the connection, or in which the link is fully used,
-    /// counts against no client. A link that is dead for a while counts like a client that does nothing. With
+    /// Time does not count against a client while the server serves other streams of its connection, or while
+    /// its link is fully used. A link that is dead for a while counts like a client that does nothing. With
     /// the defaults, the connection's own idle timeout expires before any of these limits does.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Limits {
@@ -29,9 +29,10 @@ configuration! {
         /// Maximum time from the opening of a request's stream to the end of its header section. Time in
         /// which the connection delivers data at `min_rate` does not count.
         copy header_timeout, with_header_timeout: Duration = Duration::from_secs(60);
-        /// Minimum rate in bytes per second at which a connection must deliver data, on all its streams
-        /// together, while the server waits for the content of one of its requests. Tunnels (CONNECT) are
-        /// exempt, and so are requests whose response has begun. With 0 there is no minimum.
+        /// Minimum rate in bytes per second at which a connection must deliver data on all its streams
+        /// together. It applies while the server waits for the content of one of the connection's requests.
+        /// Tunnels (CONNECT) are exempt, and so are requests whose response has begun. With 0 there is no
+        /// minimum.
         copy min_rate, with_min_rate: u64 = 100;
         /// Maximum time for which a connection may fall short of `min_rate`.
         copy grace, with_grace: Duration = Duration::from_secs(60);

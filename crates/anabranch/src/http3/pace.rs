@@ -52,7 +52,7 @@ impl Pace {
         let mut deadline = since + self.patience;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         // The timer may have been set for an earlier wait, and may then expire too early. It is reset only
-        // when this happens, because it is rare and waits are frequent.
+        // after such an early expiry, which is rare, and not at every wait.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if now >= deadline {

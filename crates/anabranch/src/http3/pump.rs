@@ -19,7 +19,8 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    /// Creates a pump that sends `piece` before the body. It resets the stream when `stall` is exhausted.
+    /// Creates a pump that sends `piece` before the body. The pump resets the stream when `stall` is
+    /// exhausted.
     pub(super) fn new(piece: Bytes, stall: Option<Stall>) -> Self {
         Self { piece, stall }
     }

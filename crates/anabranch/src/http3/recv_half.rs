@@ -87,7 +87,8 @@ impl RecvHalf {
     }
 
     /// Lends the next piece of the body, which is not empty, to `read`, without a copy. `read` returns the
-    /// number of bytes that it has consumed, and so does this function; `None` at the end.
+    /// number of bytes that it has consumed. This function returns the same number, or `None` at the end of
+    /// the body.
     ///
     /// The connection is blocked while `read` runs. `read` should therefore be fast, and must not use the
     /// connection or its streams, or it would deadlock.

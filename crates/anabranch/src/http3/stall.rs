@@ -84,9 +84,9 @@ pub(super) type Standing = (SendProgress, u64);
 
 /// Check of a response that its client may have stopped reading.
 ///
-/// Time counts only if the client is responsible for the lack of progress. Either nothing of the response is
-/// in flight and flow control allows no more, or the client acknowledges nothing on any stream. Checks are
-/// made at intervals. An interval with any progress does not count.
+/// Time counts only if the client is responsible for the lack of progress. This is so if nothing of the
+/// response is in flight and flow control allows no more, or if the client acknowledges nothing on any
+/// stream. Checks are made at intervals. An interval with any progress does not count.
 #[derive(Debug)]
 pub(super) struct Stall {
     timeout: Option<Duration>,

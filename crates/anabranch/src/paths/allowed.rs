@@ -10,10 +10,10 @@ use super::{LocalAddress, PathStatus, unspecified_for};
 
 impl PathPolicy {
     /// Returns the candidates that the policy allows on the host's present interfaces, for a server with the
-    /// addresses `remotes`, most preferred first. If the policy has rules, the first path of a connection
-    /// that begins on a candidate is one that the policy allows. If it has no rules, candidates with local
-    /// addresses of the system's choice come first, whatever their interface. If no interface that the rules
-    /// name can be used, there are no candidates; [`PathPolicy::survey`] reports the reason.
+    /// addresses `remotes`, most preferred first. If the policy has rules, each candidate has a local address
+    /// that they allow. If it has no rules, candidates with local addresses of the system's choice come
+    /// first, whatever their interface. If no interface that the rules name can be used, there are no
+    /// candidates; [`PathPolicy::survey`] reports the reason.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.

@@ -229,10 +229,10 @@ fn others(
 }
 
 impl DriverHandle {
-    /// Returns a local address with the IP address `source` for the path with the four-tuple `tuple`. It
-    /// belongs to the path's own socket if that one serves `source`. Otherwise it belongs to the endpoint's
-    /// own socket if that one is bound to a wildcard address, or else to another socket on a wildcard
-    /// address.
+    /// Returns a local address with the IP address `source` for the path with the four-tuple `tuple`. The
+    /// address belongs to the path's own socket if that socket serves `source`. Otherwise it belongs to the
+    /// endpoint's own socket if this socket is bound to a wildcard address, or else to another socket on a
+    /// wildcard address.
     fn place_for(&self, tuple: FourTuple, source: IpAddr) -> Option<(SocketAddr, Option<Arc<Lease>>)> {
         let mapped = |ip: IpAddr| match ip {
             IpAddr::V4(v4) if tuple.remote.is_ipv6() => v4.to_ipv6_mapped().into(),

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use super::interface::Interface;
 
-/// Interval at which interfaces are checked. It is the only check where the system does not report changes.
+/// Interval at which interfaces are checked. On systems that do not report changes, no other check is made.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// Time for which further reports are collected after the first report of a change, because changes come in
 /// bursts.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BURST: Duration = Duration::from_millis(20);
 
-/// Returns the present interfaces. Those that are down have no usable addresses.
+/// Returns the present interfaces. Interfaces that are down have no usable addresses.
 pub(super) async fn snapshot() -> Vec<Interface> {
     let read = tokio::task::spawn_blocking(netdev::get_interfaces).await.unwrap_or_default();
     let interfaces = read.into_iter().map(|interface| {
         let addresses = interface.ipv4_addrs().into_iter().map(IpAddr::V4);
         let addresses = addresses.chain(interface.ipv6_addrs().into_iter().map(IpAddr::V6));
-        // Administratively up, and with a carrier.
+        // The interface is administratively up and has a carrier.
         let is_up = interface.is_up() && interface.is_running();
         let (addresses, idle_addresses) = match is_up {
             true => (addresses.collect(), Vec::new()),

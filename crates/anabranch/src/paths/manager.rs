@@ -23,9 +23,9 @@ use crate::log::PATH;
 
 impl Connection {
     /// Starts a task that opens a path from every interface that `policy` allows, once the handshake is
-    /// complete; for clients. The task follows changes of the interfaces and of the addresses that the
-    /// server announces, until the connection ends or [`PathManager::stop`] is called. It does not keep the
-    /// connection open. It does nothing if multipath was not negotiated.
+    /// complete; for clients. The task follows changes of the interfaces and of the addresses that the server
+    /// announces, until the connection ends or [`PathManager::stop`] is called. The task does not keep the
+    /// connection open, and does nothing if multipath was not negotiated.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
@@ -106,8 +106,8 @@ async fn run(
     }
 }
 
-/// Waits until a path can be opened. Once the handshake is confirmed, nothing is left to wait for: the peer may have no
-/// connection IDs for paths, or no support for several.
+/// Waits until a path can be opened. Once the handshake is confirmed, nothing is left to wait for: the peer
+/// may have no connection IDs for paths, or no support for several.
 async fn can_open_path(connection: &ConnectionInner) -> Result<(), ConnectionError> {
     poll_fn(|cx| {
         connection.with_state(|state| match state.core.can_open_path() || state.core.is_confirmed() {

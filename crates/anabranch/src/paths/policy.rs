@@ -171,8 +171,8 @@ pub(super) struct Usage {
     pub(super) status: PathStatus,
     pub(super) weight: u32,
     pub(super) count: usize,
-    /// `true` if a rule names exactly this address. It then has its own paths, apart from those of its
-    /// interface.
+    /// `true` if a rule names exactly this address. The address then has its own paths, apart from those of
+    /// its interface.
     pub(super) named: bool,
 }
 

@@ -19,7 +19,7 @@ pub struct SurveyedInterface {
     pub is_up: bool,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Reason why it is not used; `None` if it is used.
+    /// Reason why the interface is not used; `None` if it is used.
     pub unused: Option<Unused>,
 }
 
@@ -31,9 +31,9 @@ pub enum InvalidPath {
     Missing(String),
     /// The interfaces of the rule are down, or have no address that can be used.
     Unusable {
-        /// Their names, separated by commas.
+        /// Names of the interfaces, separated by commas.
         interfaces: String,
-        /// Reason why the first of them is not used.
+        /// Reason why the first of these interfaces is not used.
         why: Unused,
     },
 }

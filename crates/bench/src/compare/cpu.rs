@@ -1,5 +1,5 @@
-//! CPU time of stacks. Results do not depend on it, so it is not among their columns: runs are repeated one at a time, with
-//! each end in a process of its own, the library's ends too.
+//! CPU time of stacks. The lab's results have no columns for it, since they must not depend on the machine.
+//! So runs are repeated here one at a time, with a process for each end, also for the library's own ends.
 
 use std::env;
 
@@ -12,7 +12,7 @@ use super::{Best, guest};
 use crate::Error;
 use crate::child::Cost;
 
-/// Repeats the best run of each stack at `count` points, and notes the CPU time of its two processes.
+/// Repeats the best run of each stack at `count` points, and records the CPU time of its two processes.
 pub(super) fn measure(experiment: &Experiment, all: &mut [Best], count: usize) -> Result<(), Error> {
     let points = spread(all.iter().map(|one| one.point).collect(), count);
     for one in all.iter_mut().filter(|one| points.contains(&one.point)) {
@@ -21,7 +21,8 @@ pub(super) fn measure(experiment: &Experiment, all: &mut [Best], count: usize) -
     Ok(())
 }
 
-/// Returns `count` of the points, evenly spread over their numbers in ascending order; all if they are fewer.
+/// Returns `count` of the points, evenly spread over the ascending order of their numbers. Returns all points
+/// if there are fewer.
 fn spread(mut points: Vec<u64>, count: usize) -> Vec<u64> {
     points.sort_unstable();
     points.dedup();
@@ -29,7 +30,8 @@ fn spread(mut points: Vec<u64>, count: usize) -> Vec<u64> {
     (0..count).map(|index| points[index * points.len() / count]).collect()
 }
 
-/// Returns the CPU seconds of both ends; none if the stack cannot run here as processes, or if the run fails.
+/// Returns the CPU seconds of both ends; `None` if the stack cannot run here as processes, or if the run
+/// fails.
 fn cpu(experiment: &Experiment, one: &Best) -> Result<Option<f64>, Error> {
     let variant = experiment.variants.iter().find(|variant| variant.name == one.variant);
     let point = experiment.points.iter().position(|point| point.run == one.point);
@@ -46,8 +48,8 @@ fn cpu(experiment: &Experiment, one: &Best) -> Result<Option<f64>, Error> {
     Ok(Some(after.cpu - before.cpu))
 }
 
-/// Returns the variant with a process at each end; none for Linux, whose kernel in user mode has other costs than a real one,
-/// and for programs that are not built.
+/// Returns the variant with a process at each end. Returns `None` for Linux, because a kernel in user mode
+/// has other costs than a real one, and for programs that are not built.
 fn as_processes(variant: &Variant) -> Result<Option<Variant>, Error> {
     let name = variant.name.clone();
     if variant.external().is_some() {

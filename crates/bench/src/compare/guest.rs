@@ -1,4 +1,5 @@
-//! This library as a guest of the lab: an end in a process of its own, with the configuration of a variant.
+//! This library as a guest of the lab: one end of a connection in a process of its own, with the
+//! configuration of a variant.
 
 use std::process::ExitCode;
 

@@ -41,8 +41,8 @@ pub(crate) struct Options {
     /// Show the runs that are there, whatever version made them, and make none
     #[arg(long)]
     no_run: bool,
-    /// Number of points of each design at which CPU time is measured, which takes a run of each stack without others
-    /// beside it
+    /// Number of points of each design at which CPU time is measured, which takes a run of each stack without
+    /// others beside it
     #[arg(long, default_value_t = 3, value_name = "N")]
     cpu: usize,
 }
@@ -139,7 +139,8 @@ fn designs() -> Vec<&'static str> {
     experiment::COMPARE.iter().map(|name| design(name)).collect()
 }
 
-/// Returns the version that rows and journals state: that of the command `anabranch`, built from the same sources.
+/// Returns the version that rows and journals state. It equals that of the command `anabranch`, built from
+/// the same sources.
 fn version() -> RunOptions {
     RunOptions {
         commit: env!("ANABRANCH_COMMIT").to_owned(),
@@ -148,8 +149,8 @@ fn version() -> RunOptions {
     }
 }
 
-/// Returns the rows of the experiment. Runs that are missing are made, except those of stacks that are not built; if
-/// none is missing, nothing is written.
+/// Returns the rows of the experiment. Runs that are missing are made first, except those of stacks that are
+/// not built. If no runs are missing, nothing is written.
 fn rows_of(experiment: &Experiment, options: &Options) -> Result<Vec<Row>, Error> {
     let usual = || experiment.usual_variants().iter().map(|variant| variant.name.clone()).collect();
     let asked: Vec<String> = options.variants.clone().unwrap_or_else(usual);
@@ -184,7 +185,8 @@ fn rows_of(experiment: &Experiment, options: &Options) -> Result<Vec<Row>, Error
     Ok(rows.into_iter().filter(wanted).collect())
 }
 
-/// Returns the variants that cannot run here, each with the reason. Their runs are shown where others have made them.
+/// Returns the variants that cannot run here, each with the reason. Their runs are shown if they were made
+/// elsewhere.
 fn absent(experiment: &Experiment) -> Vec<(String, String)> {
     let external = experiment.variants.iter().filter(|variant| variant.external().is_some());
     let external = external
@@ -206,7 +208,7 @@ fn refused(error: SweepError) -> Error {
     }
 }
 
-/// Observer that prints failed runs to standard error.
+/// Progress receiver that prints failed runs to standard error.
 struct Telling;
 
 impl Progress for Telling {
@@ -218,8 +220,8 @@ impl Progress for Telling {
     }
 }
 
-/// Returns the fastest run of each stack at each point. Variants of one program that each use a single path
-/// count as one stack, so only the run on the best path remains.
+/// Returns the fastest run of each stack at each point. Variants of one program that use different single
+/// paths count as one stack, so only the run on the best path remains.
 fn best(design: &str, rows: &[Row]) -> Vec<Best> {
     let of = |((stack, point, _), row): ((String, u64, u32), &Row)| {
         let (time, bound) = row.transfer_time_s.zip(row.bound_s)?;

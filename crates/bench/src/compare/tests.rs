@@ -54,7 +54,7 @@ fn stacks_are_summed_up_by_design() {
         (&5.into(), &"quinn-path-1".into())
     );
     assert_eq!(summaries[1].json()["median_lost_packets"], 4.5);
-    // Nothing was measured.
+    // No CPU time was measured.
     assert_eq!(
         (&summaries[1].json()["median_cpu_s"], &best[0].json()["cpu_s"]),
         (&Value::Null, &Value::Null)

@@ -45,8 +45,8 @@ pub(super) fn measure_reverso() -> Result<Sample, Error> {
     over_batches(&keys, REVERSO_HEADER_LEN, |number, packet| keys.open_reverso(number, packet, &mut place))
 }
 
-/// Measures the milliseconds for `packets` VReverso packets, each in separate memory. Unlike the batches
-/// above, they exceed the processor's caches.
+/// Measures the milliseconds for `packets` VReverso packets, each in separate memory. Together they exceed
+/// the processor's caches, unlike the batches above.
 pub(super) fn measure_reverso_once(packets: usize) -> Result<f64, Error> {
     let keys = keys()?;
     let mut place = vec![0; usize::from(PACKET_LEN) * BATCH];
@@ -152,7 +152,7 @@ fn over_batches(
     })
 }
 
-/// Applies the mask that the callers of `over_batches` remove.
+/// Applies the header mask that the `open` functions passed to `over_batches` remove.
 fn protect(keys: &BothKeys, packet: &mut [u8], header_len: usize) {
     let (at, len, from) = if header_len == HEADER_LEN {
         (HEADER_LEN - 4, 4, HEADER_LEN)

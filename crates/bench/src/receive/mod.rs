@@ -1,8 +1,8 @@
 //! Nanoseconds per packet in the receive path: header mask, decryption, frames, reassembly, and reading by
 //! the application.
 //!
-//! Sending, acknowledging and the harness are not timed. As with a kernel, a batch is copied into one buffer
-//! just before. The application reads the data without inspecting it.
+//! Sending, acknowledging and the harness are not timed. Just before a measurement, a batch is copied into
+//! one buffer, as a kernel does. The application reads the data without inspecting it.
 
 mod floor;
 mod ours;
@@ -136,7 +136,7 @@ impl Subject {
         }
     }
 
-    /// Returns the subject that measures the lower bound of this one.
+    /// Returns the subject that measures the lower bound of this subject's cost.
     fn floor(self) -> Self {
         match self {
             Self::FloorReverso | Self::Anabranch(Wire::Reverso, _) | Self::Quiceh(Wire::Reverso, _) => {

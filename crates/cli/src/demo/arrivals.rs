@@ -117,8 +117,8 @@ mod tests {
             let gaps = taken.finish().gaps;
             gaps.iter().map(|gap| gap.map(|gap| gap.as_millis())).collect::<Vec<_>>()
         };
-        // The wait during the failure and one soon after it count; waits that ended before or begin later do
-        // not.
+        // A wait counts if the failure falls into it or if it begins soon after the failure. Waits that end
+        // before the failure or begin later do not count.
         assert_eq!(gaps(&[1_000], &[500, 990, 1_080, 1_090]), [Some(90)]);
         assert_eq!(gaps(&[1_000], &[990, 1_010, 1_900, 2_500, 9_999]), [Some(890)]);
         assert_eq!(gaps(&[1_000], &[700, 999, 1_001, 1_002]), [Some(2)]);

@@ -10,7 +10,7 @@ use super::links::Link;
 use super::timeline::Timeline;
 use crate::screen;
 
-/// Template for a path: how much of its link it uses, in kbit/s, and its state.
+/// Template for a path: the part of its link's rate that it uses, in kbit/s, and its state.
 const PATH: &str = "{prefix} {bar:24.cyan/dim} {msg}";
 /// Template for the whole transfer.
 const TOTAL: &str = "{prefix} {bar:24.green/dim} {decimal_bytes:>9} of {decimal_total_bytes:<9} {msg}";

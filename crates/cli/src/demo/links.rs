@@ -62,7 +62,7 @@ impl Link {
         }
     }
 
-    /// Starts a relay for the link on the loopback interface. It forwards datagrams to `server`.
+    /// Starts a relay for the link on the loopback interface. The relay forwards datagrams to `server`.
     pub(super) fn start(&self, server: SocketAddr, seed: u64) -> io::Result<Relay> {
         Relay::start((Ipv4Addr::LOCALHOST, 0).into(), server, &self.spec, Seed(seed), Instant::now)
     }

@@ -21,7 +21,7 @@ pub(super) struct PathSample {
     pub(super) received: u64,
     /// Smoothed round-trip time at the server; `None` before the first sample.
     pub(super) rtt: Option<Duration>,
-    /// ID of the path on which the acknowledgment that gave the newest round-trip time sample returned.
+    /// ID of the path on which the acknowledgment of the newest round-trip time sample returned.
     pub(super) rtt_via: Option<u32>,
     /// The server's congestion window in bytes.
     pub(super) window: u64,

@@ -19,8 +19,8 @@ use crate::exit::{self, Exit, Failure, Result};
 
 /// Name in the server's certificate.
 pub(super) const NAME: &str = "localhost";
-/// Duration of the measurement of a path alone. Its first part does not count, because the sender is still
-/// increasing its rate.
+/// Duration of the measurement of a path alone, and of its first part. The first part does not count, because
+/// the sender is still increasing its rate.
 const ALONE: Duration = Duration::from_secs(4);
 const WARM_UP: Duration = Duration::from_secs(1);
 /// Maximum time that both ends have to close the connection.
@@ -136,8 +136,8 @@ impl Scene {
         Ok(Outcome { took, received: received?, timeline, refusals })
     }
 
-    /// Measures the rate of the links, in bits per second, without the time of slow start. If all bytes arrive
-    /// before the end of the measurement, the time from the beginning counts.
+    /// Measures the rate of the links, in bits per second, without the time of slow start. If all bytes
+    /// arrive before the end of the measurement, the time from the beginning counts.
     pub(super) async fn measure(self, bytes: Arc<AtomicU64>) -> Result<f64> {
         let begin = Instant::now();
         let client = self.connect().await?;
@@ -161,8 +161,8 @@ impl Scene {
         Ok((moved - before) as f64 * 8.0 / (end - from).as_secs_f64())
     }
 
-    /// Waits until the client has sent CONNECTION_CLOSE and the server has ended. Returns the server's error, if
-    /// any. A server that does not end in time is no error.
+    /// Waits until the client has sent CONNECTION_CLOSE and the server has ended. Returns the server's error,
+    /// if any. A server that does not end in time is no error.
     async fn farewell(self) -> Result {
         let _ = tokio::time::timeout(FAREWELL, self.client.wait_close_sent()).await;
         match tokio::time::timeout(FAREWELL, self.serving).await {

@@ -99,7 +99,7 @@ impl Failure {
         Self::new(Exit::Io, format!("{what}: {error}"))
     }
 
-    /// Returns the failure with this chance that a retry helps.
+    /// Returns the failure with the chance `passing` that a retry helps.
     pub(crate) fn passing(self, passing: Passing) -> Self {
         Self { passing, ..self }
     }
@@ -138,7 +138,7 @@ impl Failure {
         ExitCode::from(self.exit as u8)
     }
 
-    /// Prints the failure; the command continues.
+    /// Prints the failure like [`Self::report`], for a command that continues.
     pub(crate) fn say(&self) {
         note(format_args!("anabranch: {}", one_line(&self.to_string())));
     }

@@ -1,6 +1,6 @@
 //! Content of a response. Blocking threads read files piece by piece. While one piece is sent, the next one
-//! is read; no more is held in memory. Pieces shrink as responses increase, so clients that do not read their
-//! responses cannot fill the memory.
+//! is read. No further pieces are held in memory. Pieces are smaller if there are more responses, so clients
+//! that do not read their responses cannot fill the memory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -45,7 +45,7 @@ impl FileBody {
         Self { left: 0, next: Next::Nothing }
     }
 
-    /// Creates a body from a text. It releases `room` when it is sent or dropped.
+    /// Creates a body from a text. The body releases `room` when it has been sent or is dropped.
     pub(super) fn text(text: impl Into<Bytes>, room: Option<OwnedSemaphorePermit>) -> Self {
         let text = text.into();
         Self { left: text.len() as u64, next: Next::Text(text, room) }

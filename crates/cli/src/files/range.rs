@@ -29,13 +29,13 @@ pub(super) fn wanted(headers: &HeaderMap, size: u64) -> Part {
 }
 
 fn satisfy(range: &SyntacticallyCorrectRange, size: u64) -> Part {
-    // Offset after the last byte.
+    // `end` is the offset after the last byte.
     let end = match range.end {
         EndPosition::Index(last) => size.min(last.saturating_add(1)),
         EndPosition::LastByte => size,
     };
     match (range.start, range.end) {
-        // An invalid range (§14.1.1).
+        // Such a range is invalid (§14.1.1).
         (StartPosition::Index(start), EndPosition::Index(last)) if last < start => Part::Whole,
         (StartPosition::Index(start), _) if start < end => Part::Range { start, len: end - start },
         (StartPosition::FromLast(len), _) if len.min(size) > 0 => {

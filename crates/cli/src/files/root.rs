@@ -77,7 +77,7 @@ impl Root {
 
 fn describe(directory: &Dir, entry: &DirEntry) -> Option<Entry> {
     let name = entry.file_name();
-    // Metadata of a link's target.
+    // For a link, this is the metadata of its target.
     let seen = directory.metadata(&name).ok().filter(|seen| seen.is_dir() || seen.is_file())?;
     let size = seen.is_file().then_some(seen.len());
     Some(Entry { name, size, modified: seen.modified().ok().map(cap_std::time::SystemTime::into_std) })

@@ -32,7 +32,7 @@ pub(super) struct Round {
     pub(super) origins: Origins,
     pub(super) ask: Ask,
     pub(super) hq: bool,
-    /// Maximum time that a blocked output may delay reading before the connection sends a PING.
+    /// Maximum time for which a blocked output may stop the reading of a connection before a PING is sent.
     pub(super) pause: Duration,
     /// `true` if the content's SHA-256 is reported.
     pub(super) digest: bool,
@@ -94,7 +94,8 @@ impl Transfer {
         }
     }
 
-    /// Discards the received part. Fails if it was already passed on.
+    /// Discards the received part. Fails if the part was already passed on to an output that cannot take it
+    /// back.
     fn begin_anew(&mut self, job: &Job, digest: bool, bar: &ProgressBar) -> Result {
         if self.bytes() > 0 && !self.output.can_be_taken_back() {
             let what = format!(

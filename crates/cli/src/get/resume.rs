@@ -122,7 +122,7 @@ impl Arrived {
                     (part.start, part.end, part.total) == (from, self.part.end.or(part.end), self.part.total)
                 };
                 match part {
-                    // A server that ignores If-Range still sends the validator.
+                    // The validator is compared, because a server may ignore If-Range.
                     Some(part) if same(&part) && self.has_same_validator(head.headers()) => {
                         Ok(Fit::GoesOn(self.tail.len()))
                     }
@@ -167,8 +167,8 @@ fn is_tag(validator: &HeaderValue) -> bool {
 }
 
 /// Returns the validator for If-Range (RFC 9110 §13.1.5): a strong entity tag, or else a strong modification
-/// date. The date is strong if it lies so long before the response that the file cannot have changed twice in
-/// that second (§8.8.2.2).
+/// date. The date is strong if it lies so long before the response that the file cannot have changed twice
+/// within the second that the date names (§8.8.2.2).
 fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     if let Some(tag) = headers.get(header::ETAG) {
         return Some(tag.clone()).filter(is_tag);
@@ -196,8 +196,8 @@ impl Tries {
     /// Returns the number of the next retry after a failure with `bytes` received, and the pause before it.
     /// `None` if no retries are left. Progress since the last failure resets the count.
     ///
-    /// `random`, any number, shortens the pause by up to a half, so that a server that was down does not get
-    /// all its clients back at once.
+    /// `random`, any number, shortens the pause by up to a half. So a server that was down does not get all
+    /// its clients back at once.
     pub(super) fn next(&mut self, bytes: u64, random: u16) -> Option<(u32, Duration)> {
         if bytes > self.bytes {
             (self.made, self.bytes) = (0, bytes);

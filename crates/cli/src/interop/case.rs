@@ -20,7 +20,7 @@ pub(super) enum TestCase {
     Retry,
     /// The first file on one connection, the others on a second one that resumes the session.
     Resumption,
-    /// As `Resumption`, with the second connection's requests in 0-RTT.
+    /// Like `Resumption`, but the second connection sends its requests in 0-RTT.
     ZeroRtt,
     /// The client begins with version 1 and the server chooses version 2 (RFC 9368).
     V2,

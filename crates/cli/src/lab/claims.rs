@@ -68,7 +68,7 @@ pub(super) fn run(options: &Claims) -> Result {
         };
         match options.json {
             Some(_) => all.push(as_json(claim, &verdict, &hangs_on)),
-            // Printed at once, because the next claim may take minutes.
+            // The verdict is printed at once, because the next claim may take minutes.
             None => say(format_args!("{}\n", described(claim, &verdict, &hangs_on)))?,
         }
     }
@@ -85,7 +85,8 @@ struct Changed {
 }
 
 impl Changed {
-    /// Returns true if the claim can be judged with the changed setting, and the verdict differs from `verdict`.
+    /// Returns true if the claim can be judged with the changed setting, and the verdict differs from
+    /// `verdict`.
     fn turns(&self, verdict: &Verdict) -> bool {
         self.verdict.holds.is_some() && self.verdict.holds != verdict.holds
     }
@@ -106,9 +107,9 @@ fn ablations(claim: &Claim, verdict: &Verdict, runs: &mut Runs<'_>) -> Result<Ve
 }
 
 impl Claims {
-    /// Measures the processor time that some of `claims` need; returns `None` if none of them does, or runs are
-    /// disabled. A failed measurement is an error only if the command line selects claims; otherwise it is
-    /// reported, and `None` is returned.
+    /// Measures the processor time that some of `claims` need; returns `None` if none of them does, or runs
+    /// are disabled. A failed measurement is an error only if the command line selects claims; otherwise it
+    /// is reported, and `None` is returned.
     fn measured(&self, claims: &[&Claim]) -> Result<Option<Measured>> {
         if self.runs.no_run || !claims.iter().any(|claim| Measured::decides(claim)) {
             return Ok(None);

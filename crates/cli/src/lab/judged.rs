@@ -51,7 +51,7 @@ type Names = Vec<&'static str>;
 pub(super) struct Runs<'a> {
     options: &'a RunsOptions,
     progress: SweepProgress,
-    /// Other directories that contain runs of an experiment, by the experiment's own directory.
+    /// For each experiment's own directory, the other directories that contain runs of the experiment.
     elsewhere: BTreeMap<PathBuf, Vec<PathBuf>>,
 }
 
@@ -61,7 +61,8 @@ impl<'a> Runs<'a> {
         Ok(Self { options, progress, elsewhere: BTreeMap::new() })
     }
 
-    /// Returns the results that the claim needs. With `ablation`, they are those of runs with its setting changed.
+    /// Returns the results that the claim needs. With `ablation`, they are those of runs with its setting
+    /// changed.
     pub(super) fn of(&mut self, claim: &Claim, ablation: Option<&Ablation>) -> Result<Results> {
         let mut rows = Vec::new();
         for need in claim.needs.iter().chain(claim.further()) {
@@ -71,7 +72,8 @@ impl<'a> Runs<'a> {
                 for (variants, ablation) in [(changed, ablation), (kept, None)] {
                     if !variants.is_empty() {
                         let found = self.rows(need.experiment, &variants, draw, ablation)?;
-                        // The directory may have further variants, those that the setting changes among them.
+                        // The directory may contain further variants, for instance those that the setting
+                        // changes.
                         let is_wanted = |row: &Row| variants.contains(&row.variant.as_str());
                         rows.extend(found.into_iter().flatten().filter(is_wanted));
                     }
@@ -81,7 +83,7 @@ impl<'a> Runs<'a> {
         Ok(rows.into_iter().collect())
     }
 
-    /// Returns the names of the need's variants that `ablation` changes, and of those that it does not.
+    /// Returns the names of the need's variants in two groups: those that `ablation` changes, and the others.
     fn divided(&self, need: &Need, ablation: Option<&Ablation>) -> Result<(Names, Names)> {
         let experiment = self.experiment(need.experiment, 0, None)?;
         let changes = |name: &&str| {
@@ -135,7 +137,7 @@ impl<'a> Runs<'a> {
         experiment.repetitions = self.options.repetitions.unwrap_or(experiment.repetitions);
         let first = experiment.points.first().map_or(0, |point| point.run);
         let exists = |point: &u64| experiment.points.iter().any(|one| one.run == *point);
-        // Each draw numbers its points from another first number on.
+        // The numbers of a draw's points begin at `first`, which differs between draws.
         let numbers =
             self.options.points.iter().flatten().map(|point| if draw == 0 { *point } else { point + first });
         let points = self.options.points.is_some().then(|| numbers.filter(exists).collect::<Vec<_>>());

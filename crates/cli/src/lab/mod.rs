@@ -43,8 +43,8 @@ pub(crate) enum Lab {
     Merge(merge::Merge),
 }
 
-/// Returns the version of this program, which rows and journals state (its commit, and a hash of its sources), and the
-/// engines that are ready.
+/// Returns options with the engines that are ready, and with the version of this program, as rows and
+/// journals state it: its commit, and a hash of its sources.
 fn version() -> RunOptions {
     RunOptions {
         commit: env!("ANABRANCH_COMMIT").to_owned(),

@@ -112,8 +112,9 @@ pub(super) fn run(options: Run) -> Result {
     }
 }
 
-/// Runs all experiments that compare stacks, and joins their results in a table and a figure. One that fails is named, and
-/// the others go on; the failure is that of the first one.
+/// Runs all experiments that compare stacks, and joins their results in a table and a figure. If an
+/// experiment fails, its failure is printed and the others still run. The command then fails with the exit
+/// status of the first failure.
 fn compare(options: &Run, progress: &SweepProgress) -> Result {
     let folder = options.out.clone().unwrap_or_else(|| PathBuf::from(RESULTS));
     let (mut all, mut failed) = (Vec::new(), Vec::new());
@@ -226,8 +227,8 @@ fn runnable(experiment: &Experiment, wanted: Option<Vec<String>>) -> Result<Opti
     }
 }
 
-/// Returns the names of the `wanted` variants that are not among those that this machine can run. `None` stands for the
-/// default variants.
+/// Returns the names of the `wanted` variants that are not among those that this machine can run. `None`
+/// stands for the default variants.
 fn left_out(experiment: &Experiment, wanted: Option<&[String]>, runnable: Option<&[String]>) -> Vec<String> {
     let Some(runnable) = runnable else { return Vec::new() };
     let usual = || experiment.usual_variants().iter().map(|variant| variant.name.clone()).collect();

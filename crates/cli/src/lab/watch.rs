@@ -17,9 +17,10 @@ use super::left::Left;
 use crate::exit::{Exit, Failure, Result, note};
 use crate::signal::Stop;
 
-/// Progress of a sweep on standard error, and handler of signals. On a terminal the progress is a bar, otherwise
-/// a line now and then. The first signal prevents further runs and gives active ones [`GRACE`] to end; after that
-/// time, or at the next signal, they are dropped. If no sweep is running, the first signal ends the command.
+/// Progress of a sweep on standard error, and handler of signals. On a terminal the progress is a bar.
+/// Otherwise a line is printed from time to time. The first signal prevents further runs and gives active
+/// ones [`GRACE`] to end. After that time, or at the next signal, they are dropped. If no sweep is running,
+/// the first signal ends the command.
 pub(super) struct SweepProgress {
     bar: ProgressBar,
     left: Mutex<Option<Left>>,
@@ -82,7 +83,8 @@ fn listen(signals: Arc<Signals>, bar: ProgressBar) -> Result {
             let _ = runtime.block_on(async { timeout(GRACE, caught.wait()).await });
         }
         bar.finish_and_clear();
-        // Exiting is safe: each finished run is in the journal, and no other file is incomplete under its own name.
+        // Exiting is safe: each finished run is in the journal, and no other file is incomplete under its own
+        // name.
         let [done, runs] = [&signals.done, &signals.runs].map(|count| count.load(Ordering::SeqCst));
         let said = match runs {
             0 => "stopped at once".to_owned(),

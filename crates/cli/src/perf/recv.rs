@@ -18,7 +18,8 @@ pub(crate) enum Recv {
     Many,
 }
 
-/// Creates a client's endpoint for `remote`. It receives as many datagrams per system call as `recv` says.
+/// Creates a client's endpoint for `remote`. The endpoint receives as many datagrams per system call as
+/// `recv` says.
 pub(super) fn endpoint(remote: SocketAddr, recv: Recv) -> Result<Endpoint> {
     let bound = || -> std::io::Result<Endpoint> {
         let socket = UdpSocket::bind(unspecified_for(remote))?;

@@ -20,9 +20,9 @@ pub(super) const PROTOCOLS: &[&str] = &[HTTP3, crate::hq::ALPN];
 /// Protocol name of HTTP/3 in ALPN (RFC 9114 §3.1).
 const HTTP3: &str = "h3";
 
-/// Creates an endpoint on a bound socket. It announces to clients those `announced` addresses that lead to
-/// the same endpoint: all of them if the socket is bound to every address of this host. Otherwise only the
-/// `first` endpoint announces them, as additions to its own address.
+/// Creates an endpoint on a bound socket. An endpoint that is bound to every address of this host announces
+/// all `announced` addresses to clients, because they lead to the same endpoint. Otherwise only the `first`
+/// endpoint announces them, in addition to its own address.
 pub(super) fn endpoint(
     mut config: ServerConfig,
     kept: Option<&KeptKeys>,

@@ -44,10 +44,10 @@ const MAX_HEADER: u32 = 32 * 1024;
 const MAX_BUFFER: usize = 256 * 1024;
 /// Maximum duration of the TLS handshake, and of reading the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// Time without activity after which a graceful shutdown of a connection begins. Activity is checked at intervals
-/// of this length, so up to twice this time may pass before the shutdown begins. The connection is closed if the
-/// shutdown takes as long again. While responses are unfinished, `--stall-timeout` applies instead if it is
-/// longer.
+/// Time without activity after which a graceful shutdown of a connection begins. Activity is checked at
+/// intervals of this length, so up to twice this time may pass before the shutdown begins. The connection is
+/// closed if the shutdown takes as long again. While responses are unfinished, `--stall-timeout` applies
+/// instead if it is longer.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 /// Pause before accepting again when the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
@@ -63,8 +63,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Creates the listener. `udp_ports` are the ports of QUIC. The one with this socket's number, or else the
-    /// first one, is announced as alternative service.
+    /// Creates the listener. `udp_ports` are the ports of QUIC. The one with this socket's number, or else
+    /// the first one, is announced as alternative service.
     pub(super) fn new(
         listener: std::net::TcpListener,
         tls: Arc<rustls::ServerConfig>,
@@ -169,7 +169,7 @@ async fn run(
             _ = connection.as_mut() => return,
             () = shared.stopping.cancelled(), if !ending => {}
             () = activity.idle_for(MAX_IDLE, shared.stall) => {
-                // The graceful shutdown has already had this time.
+                // The graceful shutdown has already lasted for a whole idle period.
                 if ending {
                     return;
                 }

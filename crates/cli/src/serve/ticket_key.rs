@@ -27,8 +27,8 @@ pub(super) struct KeptKeys {
 }
 
 impl KeptKeys {
-    /// Sets the keys with which the server, after a restart, sends stateless resets for its earlier
-    /// connections (RFC 9000 §10.3) and recognizes its earlier address tokens (§8.1.3).
+    /// Sets the keys that the server needs after a restart: one to send stateless resets for its earlier
+    /// connections (RFC 9000 §10.3), and one to recognize its earlier address tokens (§8.1.3).
     pub(super) fn apply(&self, config: EndpointConfig) -> EndpointConfig {
         config.with_reset_key(self.derive(b"stateless reset")).with_token_key(self.derive(b"address token"))
     }

@@ -75,7 +75,7 @@ fn files_of_one_server_come_over_one_connection() {
         assert_eq!(fact["sha256"], sha256(&content));
     }
 
-    // The same downloads without JSON, with names from the URLs.
+    // The same downloads are made without JSON, into files that are named by the URLs.
     let output = get(&site, here.path(), &[&urls[0], &urls[1]]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(names(here.path()), ["large", "out", "small"]);

@@ -199,7 +199,7 @@ async fn flaky(request: Request<()>, mut send: SendHalf, connection: Connection,
         let _ = send.finish();
         return;
     }
-    // Time for the client to read the data.
+    // The client gets time to read the data.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     match how.as_str() {
         "close" => connection.close_with(Code::INTERNAL_ERROR, "the server falls over"),
@@ -213,7 +213,7 @@ async fn half(mut send: SendHalf, cut: bool) {
     send.send_response(head).unwrap();
     let _ = send.write(Bytes::from(super::pattern(LARGE / 2))).await;
     match cut {
-        // Time for the client to read the data.
+        // The client gets time to read the data.
         true => tokio::time::sleep(std::time::Duration::from_secs(1)).await,
         false => std::future::pending().await,
     }

@@ -1,4 +1,4 @@
-//! `lab claims`: how certain a verdict is, and what it hangs on.
+//! `lab claims`: the certainty of a verdict, and the settings on which it depends.
 
 use anabranch_lab::claim;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn settings_are_changed_one_at_a_time() {
         assert!(["holds", "does not hold"].contains(&one["verdict"].as_str().unwrap()), "{one}");
         assert_eq!(place.journal(&format!("results/conext17-handover+{}", ablation.name)).len(), 2);
     }
-    // `hangs_on` has the settings that turn the verdict.
+    // `hangs_on` lists the settings whose change reverses the verdict.
     let turned = if verdict { "does not hold" } else { "holds" };
     let turning: Vec<&Value> = tried.iter().filter(|one| one["verdict"] == turned).collect();
     assert_eq!(claim["hangs_on"].as_array().unwrap().iter().collect::<Vec<_>>(), turning);

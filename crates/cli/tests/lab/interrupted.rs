@@ -75,7 +75,7 @@ fn a_signal_ends_a_sweep_in_good_order() {
             format!("stopped with {done} of {RUNS} runs done; the same command goes on where it stopped");
         // On a busy machine, active runs that have not ended in time may be dropped.
         let dropped = line.contains("those under way dropped");
-        // The second sweep says first which runs are there.
+        // The second sweep first prints how many runs exist already.
         let last = line.lines().last().unwrap_or_default();
         assert!(dropped || last == format!("anabranch: {said}"), "{line}");
         assert_eq!(line.contains("of 160 runs are there already"), signal == Signal::SIGTERM, "{line}");

@@ -1,5 +1,5 @@
-//! Linux in virtual time, as far as it can be seen without its kernel: a machine that has none, a build that is interrupted
-//! and continued, and a kernel that does not boot. The tools of the build are scripts.
+//! Tests of Linux in virtual time that need no kernel: a machine without a kernel, a build that is
+//! interrupted and continued, and a kernel that does not boot. The tools of the build are scripts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -40,7 +40,7 @@ impl Machine {
         machine
     }
 
-    /// Writes a tool that notes its name and its last argument, and then runs `script`.
+    /// Writes a tool that records its name and its last argument, and then runs `script`.
     fn tool(&self, name: &str, script: &str) {
         let file = self.0.path("tools").join(name);
         let log = self.0.path("calls");
@@ -108,7 +108,8 @@ fn wait_for(file: &Path) {
     }
 }
 
-/// The second build repeats neither the unpacking, nor the patch, nor the configuration, and compiles on.
+/// The second build repeats neither the unpacking, nor the patch, nor the configuration, and continues to
+/// compile.
 #[test]
 fn an_interrupted_build_of_the_kernel_goes_on_and_a_kernel_that_does_not_boot_is_left_out() {
     let machine = Machine::new();
@@ -139,7 +140,7 @@ fn an_interrupted_build_of_the_kernel_goes_on_and_a_kernel_that_does_not_boot_is
     assert!(String::from_utf8(again.stdout).unwrap().contains(" is there: "));
     assert_eq!(machine.calls().len(), 5);
 
-    // The kernel fails once, not in each of its runs.
+    // The kernel's failure is reported once, not for each of its runs.
     let (notes, variants) = machine.sweep();
     let said = notes.lines().filter(|line| line.starts_with("left out, ")).collect::<Vec<_>>();
     assert!(said.len() == 1 && said[0].ends_with("not this time): tcp, mptcp"), "{notes}");

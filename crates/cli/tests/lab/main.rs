@@ -199,7 +199,7 @@ fn what_there_is_to_run_is_listed() {
     assert!(line.contains("unknown experiment `conext18`: use one of ccr22-homogeneous-2path, "), "{line}");
 }
 
-/// Each experiment of 2022 has the coupled controllers as variants, beside those of the study.
+/// Each experiment of 2022 has the coupled controllers as variants, in addition to those of the study.
 #[test]
 fn coupled_controllers_need_no_plan() {
     let place = TestDir::new(PLAN);
@@ -254,7 +254,7 @@ fn claims_are_judged() {
     assert!(judged[0]["holds"].is_boolean(), "{}", judged[0]);
     assert!(judged[0]["figure"].as_str().unwrap().contains("late in a run"), "{}", judged[0]);
     assert_eq!(place.journal("results/conext17-handover").len(), 2);
-    // The same verdict from existing results, and as text for people.
+    // Existing results give the same verdict. It can also be printed as text for people.
     assert_eq!(claims(&["Q7", "--no-run", "--out", "results"]), judged);
     let text = place.says(&["claims", "Q7", "--no-run", "--out", "results"]);
     assert!(text.starts_with("Q7") && text.contains("threshold") && text.lines().count() >= 3, "{text}");

@@ -61,7 +61,7 @@ fn a_directory_keeps_the_results_of_one_thing() {
     let line = place.fails(2, &with(&["--bytes", "30000"]));
     let said = "results: has runs of something else: workload download of 20000 bytes instead of download of 30000 bytes";
     assert_eq!(line.trim_end(), format!("anabranch: {said}{remedy}"));
-    // Another wire image makes another plan.
+    // Another wire image changes the variants, so the sweep cannot be continued with it.
     let line = place.fails(2, &with(&["--wire", "reverso"]));
     assert!(line.contains("runs of something else: variants with fingerprint "), "{line}");
     // The journal is from another build of the program.
@@ -122,7 +122,7 @@ fn results_of_another_version_are_kept_and_added_to_by_force_alone() {
     let of = |point: &str, commit: &str| [(); 2].map(|()| (point.to_owned(), commit.to_owned()));
     let variant = [of("3", "0123456789ab"), of("8", commit)].concat();
     assert_eq!(found, [variant.clone(), variant].concat());
-    // The directory stays mixed, and nothing is run twice.
+    // The directory still has runs of both versions, and no run is repeated.
     assert!(place.fails(2, &run).contains("commit 0123456789ab"));
     place.says(&force);
     assert_eq!(std::fs::read_to_string(&journal).unwrap(), after);

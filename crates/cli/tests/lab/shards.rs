@@ -42,7 +42,8 @@ fn missing_runs_are_counted_shard_by_shard() {
     assert_eq!(place.results("merged"), place.results("whole"));
 }
 
-/// Only one of the machines has the guest's program: all divide the runs alike, and what the others leave out is missing.
+/// Only one of the machines has the guest's program. All machines divide the runs in the same way. The runs
+/// that the other machines leave out are missing.
 #[test]
 fn machines_without_a_program_leave_runs_to_others() {
     let guest = "\n[[variant]]\nname = \"guest\"\nset = { guest = { client = [\"guest-x\"], server = [\"guest-x\"] } }\n";
@@ -75,7 +76,7 @@ fn machines_without_a_program_leave_runs_to_others() {
     }
     place.says(&["merge", "0", "1", "2", "--out", "merged"]);
     assert_eq!(place.results("merged"), place.results("whole"));
-    // Where no machine has the program, nothing is missing.
+    // If no machine has the program, none of its runs counts as missing.
     for index in 0..2 {
         run(&["--shard", &format!("{index}/2"), "--out", &format!("own-{index}")], false);
     }

@@ -40,7 +40,7 @@ fn an_experiment_that_fails_is_named_and_the_others_go_on() {
             .ends_with(&["compare.pdf", "compare.png", "compare.svg"].map(str::to_owned))
     );
 
-    // The figure can be drawn again, then from all results.
+    // The `figures` command draws the figure again, from all results.
     let picture = || std::fs::read_to_string(place.path("results/compare.svg")).unwrap();
     let before = picture();
     let text = place.says(&["figures", "results"]);

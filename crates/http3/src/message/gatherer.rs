@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Ver
 use super::{Malformed, Protocol, is_connection_specific};
 
 /// Size of the memory block that holds field values, in bytes. Several messages of usual size share a block.
-/// It is freed when the last value in it is dropped.
+/// A block is freed when the last value in it is dropped.
 const BLOCK: usize = 4096;
 
 /// Number of field lines for which a message's header map is allocated initially.
@@ -32,7 +32,7 @@ pub struct FieldGatherer {
     /// Values of the `cookie` lines so far, joined with a semicolon and a space (RFC 9114 §4.2.1).
     cookie: Vec<u8>,
     cookie_sensitive: bool,
-    /// Block of memory that the values share. This is cheaper than an allocation for each value.
+    /// Block of memory that the values share. A shared block is cheaper than an allocation for each value.
     block: BytesMut,
 }
 

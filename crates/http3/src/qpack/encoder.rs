@@ -230,7 +230,7 @@ impl Encoder {
         self.table.duplicate(line.hash, absolute, line.known == Match::None)
     }
 
-    /// Queues an instruction if the encoder stream has room for it. Returns whether it did.
+    /// Queues an instruction if the encoder stream has room for it. Returns true if it was queued.
     fn instruct(&mut self, draft: &Draft, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let before = self.instructions.len();
         write(&mut self.instructions);

@@ -303,7 +303,7 @@ impl Session {
         let (mut parts, ()) = http::Response::new(()).into_parts();
         parts.status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         self.charge(id);
-        // If the response cannot be sent, the client gets none.
+        // If the response cannot be sent, the client gets no response.
         let _ = self.respond(streams, id, &parts, true);
         self.release(streams, id);
         Ok(())

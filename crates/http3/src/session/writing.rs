@@ -101,8 +101,8 @@ impl Session {
         result
     }
 
-    /// Sends a whole response in one call: header section, content and end; for servers. It is intended for
-    /// small bodies that are available at once. An empty body means no content.
+    /// Sends a whole response in one call: header section, content and end; for servers. This function is
+    /// intended for small bodies that are available at once. An empty body means no content.
     ///
     /// # Errors
     /// Fails if the response cannot be sent, but never with [`WriteError::Blocked`].

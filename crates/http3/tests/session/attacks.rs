@@ -301,7 +301,7 @@ fn interim_responses_end_at_max_interim() {
     assert!(duel.victim().events.contains(&Event::Failed(id)));
     assert_eq!(duel.read(id).1, ReadError::Malformed(Code::EXCESSIVE_LOAD));
     duel.assert_quiet(&[id]);
-    // An application that takes them in time can receive any number.
+    // An application that takes interim responses in time can receive any number of them.
     let id = duel.message();
     for _ in 0..10 * MAX_INTERIM {
         duel.send(id, &interim, false);
@@ -485,7 +485,7 @@ fn datagrams_that_belong_to_nothing() {
         duel.pair.pump();
         assert_eq!(duel.victim().session.as_mut().unwrap().recv_datagram(id), None);
         duel.assert_quiet(&[id]);
-        // Datagrams of requests beyond the stream limit.
+        // A server rejects datagrams of requests beyond the stream limit.
         let config = Config::default();
         let streams = StreamsConfig::default();
         let transport = TransportConfig::default().with_streams(streams.clone());

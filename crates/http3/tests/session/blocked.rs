@@ -184,7 +184,7 @@ fn trailers_may_wait_too() {
 fn streams_that_are_given_up_are_cancelled() {
     for side in ROLES {
         for behind in [&b""[..], &data(b"body")] {
-            // Reset by the peer while the section is blocked.
+            // The peer resets the stream while the section is blocked.
             let mut duel = Duel::against(side);
             let instructions = Instructions::of(&mut duel);
             let encoder = duel.send_uni(&encoder_stream(CAPACITY));
@@ -200,7 +200,7 @@ fn streams_that_are_given_up_are_cancelled() {
             duel.assert_quiet(&[id]);
             assert_eq!(instructions.take(&mut duel), b"", "nothing after that");
         }
-        // Reset before any data arrived: a section may have been lost.
+        // The peer resets the stream before any data arrived. A section may have been lost.
         let mut duel = Duel::against(side);
         let instructions = Instructions::of(&mut duel);
         let id = duel.message();
@@ -208,14 +208,14 @@ fn streams_that_are_given_up_are_cancelled() {
         assert_eq!(instructions.take(&mut duel), [0x40 | id.as_u64() as u8]);
         duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), b"");
-        // Released by the application in the middle of the content.
+        // The application releases the message in the middle of the content.
         let id = duel.message();
         let message = [duel.head(), data(b"body")].concat();
         duel.send(id, &message, false);
         assert!(is_delivered(&mut duel, id));
         duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), [0x40 | id.as_u64() as u8]);
-        // Read to its end, so nothing is cancelled.
+        // The message is read to its end, so nothing is cancelled.
         let id = duel.message();
         let message = duel.head();
         duel.send(id, &message, true);
@@ -223,7 +223,7 @@ fn streams_that_are_given_up_are_cancelled() {
         duel.assert_quiet(&[id]);
         assert_eq!(instructions.take(&mut duel), b"");
     }
-    // Rejected by a server that has sent GOAWAY.
+    // A server that has sent GOAWAY rejects the request.
     let mut duel = Duel::against(Side::Server);
     let instructions = Instructions::of(&mut duel);
     duel.victim().http(|session, streams| session.shutdown(streams));

@@ -113,7 +113,7 @@ fn heads_that_are_malformed() {
             duel.send(id, &headers(&lines), false);
             assert_spoiled(&mut duel, id, Code::MESSAGE_ERROR, what);
         }
-        // A valid message on the same connection.
+        // The same connection still carries a valid message.
         let id = duel.message();
         let head = duel.head();
         duel.send(id, &head, true);
@@ -237,7 +237,7 @@ fn a_message_that_ends_before_it_begins() {
             assert_spoiled(&mut duel, id, code, "an empty message");
         }
     }
-    // Interim responses without a final one.
+    // Interim responses without a final response are malformed.
     let mut duel = Duel::against(Side::Client);
     let id = duel.message();
     duel.send(id, &headers(&[(":status", "103")]), true);

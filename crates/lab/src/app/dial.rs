@@ -1,4 +1,4 @@
-//! A client's only connection, which the applications of the experiments share.
+//! The single connection of a client application, with its paths. All clients of the experiments contain it.
 
 use anabranch_transport::{ClientConfig, Connection, Endpoint, FourTuple, Handle};
 use anabranch_wire::Time;

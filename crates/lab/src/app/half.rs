@@ -147,7 +147,7 @@ impl Receiver {
         while self.end.is_none() {
             if let Some((_, code)) = self.stop.filter(|(after, _)| self.read >= *after) {
                 self.end = Some(End::Stopped(code));
-                // Errors do not matter: the stream may have ended already, and nobody reads further.
+                // Errors do not matter: the stream may have ended already, and the receiver reads no further.
                 let _ = streams.stop(self.id, code);
                 break;
             }

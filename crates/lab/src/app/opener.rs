@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 use anabranch_transport::{Connection, FourTuple, OpenPathError};
 use anabranch_wire::{PathId, Time};
 
-/// Time from a temporary refusal to the next attempt. It is needed because no event reports the arrival of
-/// connection IDs.
+/// Time from a temporary refusal to the next attempt. The opener polls because no event reports the arrival
+/// of connection IDs.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Opener of paths on a client's connection, between given addresses and in their order.
+/// Opener of further paths on a client's connection, one between each of the given pairs of addresses, in
+/// their order.
 #[derive(Clone, Debug, Default)]
 pub struct PathOpener {
     wanted: VecDeque<FourTuple>,

@@ -18,8 +18,8 @@ impl Pattern {
         equal
     }
 
-    /// Calls `each` with the bytes from `offset` on, up to eight at a time, and their range within the `len`
-    /// bytes.
+    /// Calls `each` with the bytes from `offset` on, up to eight at a time. The range that is passed with
+    /// them states their place within the `len` bytes.
     fn words(self, offset: u64, len: usize, mut each: impl FnMut(core::ops::Range<usize>, &[u8])) {
         let mut done = 0;
         while done < len {

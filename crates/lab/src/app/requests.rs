@@ -23,7 +23,7 @@ pub struct RequestTimes {
 pub struct RequestClient {
     /// The connection.
     pub dial: Dial,
-    /// Number of bytes of a request, and of its response.
+    /// Numbers of bytes of a request and of its response.
     sizes: [u64; 2],
     every: Duration,
     count: usize,

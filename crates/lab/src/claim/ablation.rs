@@ -15,13 +15,14 @@ pub struct Ablation {
 }
 
 impl Ablation {
-    /// Returns true if the setting is changed in this variant. Variants of engines outside the simulator have no settings.
+    /// Returns true if the setting is changed in this variant. Variants of engines outside the simulator have
+    /// no settings.
     pub fn changes(&self, variant: &Variant) -> bool {
         variant.name.contains(self.of) && variant.external().is_none()
     }
 
-    /// Returns the experiment with the setting changed. The names of the experiment and its variants and the
-    /// numbers of its points remain, so that the same claims judge the rows.
+    /// Returns the experiment with the setting changed. The names of the experiment and of its variants
+    /// remain, and so do the numbers of its points. So the same claims can judge the rows.
     ///
     /// # Errors
     /// Fails if the setting does not exist or its value is invalid.
@@ -52,7 +53,7 @@ mod tests {
             };
             assert_eq!(names(&before), names(&after));
             assert_ne!(before.variants, after.variants, "{}", ablation.name);
-            // A variant may have the value that the setting gives it.
+            // A changed variant may equal the original, which may already have the new value.
             let pairs = before.variants.iter().zip(&after.variants);
             for (before, after) in pairs.filter(|(before, _)| !ablation.changes(before)) {
                 assert_eq!(before, after, "{}", ablation.name);

@@ -1,8 +1,8 @@
 //! Claims of "The Packet Number Space Debate in Multipath QUIC" (CCR 2022).
 //!
-//! Where the paper gives no number, "close" means that medians differ by at most 5 %, and "slower" or "more"
-//! that they differ by at least 2 %. The simulation is deterministic, so smaller differences can be measured,
-//! but they would not be visible in a figure.
+//! Some statements of the paper have no number. In these, "close" means that medians differ by at most 5 %.
+//! "Slower" or "more" means that they differ by at least 2 %. The simulation is deterministic, so smaller
+//! differences can be measured, but they would not be visible in a figure.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub(super) const PAPER: Paper = Paper {
     further: |_| &[],
 };
 
-/// Settings in which the profiles of 2022 differ from this library, or may differ from the stack of the study. Each is
-/// changed alone.
+/// Settings in which the profiles of 2022 differ from this library's defaults, or may differ from the stack
+/// of the study. Each ablation changes one of them.
 const ABLATIONS: &[Ablation] = &[
     Ablation { name: "skipped-numbers", of: "", set: "skip_packet_numbers = true" },
     Ablation { name: "ack-scope-path", of: "", set: "ack_scope = \"path\"" },
@@ -49,7 +49,7 @@ const HOMOGENEOUS: &str = "ccr22-homogeneous-2path";
 const TWO: &str = "ccr22-heterogeneous-2path";
 const THREE: &str = "ccr22-heterogeneous-3path";
 
-/// Maximum distance from 1 of the median ratio of two variants that count as equally fast.
+/// Maximum deviation from 1 of the median ratio of two variants' times at which both count as equally fast.
 const CLOSE: f64 = 0.05;
 /// Minimum median ratio of two variants' times at which the first one counts as slower.
 const SLOWER: f64 = 1.02;

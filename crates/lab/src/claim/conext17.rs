@@ -18,8 +18,8 @@ pub(super) const PAPER: Paper = Paper {
     further,
 };
 
-/// Settings in which the profiles of 2017 may differ from the stack of the study, and controllers over several paths. Each
-/// is changed alone; runs of Linux stay as they are.
+/// Settings in which the profiles of 2017 may differ from the stack of the study, and controllers that couple
+/// several paths. Each ablation changes one setting. Runs of Linux are never changed.
 const ABLATIONS: &[Ablation] = &[
     Ablation { name: "mpquic-cubic", of: "mpquic", set: "congestion = \"cubic\"" },
     Ablation { name: "mpquic-newreno", of: "mpquic", set: "congestion = \"newreno\"" },
@@ -165,7 +165,7 @@ const Q6: Claim = Claim {
     beyond: Some(TCP_HALF),
 };
 
-/// Returns further runs of a claim, without which its half about TCP is not judged.
+/// Returns the additional runs for the part of the claim that is about TCP.
 fn further(id: &str) -> &'static [Need] {
     match id {
         "Q2" => &[Need { experiment: LOW, variants: TCP }],
@@ -195,7 +195,8 @@ const Q7: Claim = Claim {
         };
         let (late, told) = worst("mpquic")?;
         let (_, untold) = worst("mpquic-no-signal")?;
-        // The paper's figure shows QUIC alone; Multipath TCP stands beside it and decides nothing.
+        // The paper's figure shows only QUIC. The numbers of Multipath TCP are reported, but do not affect
+        // the verdict.
         let tcp = worst(HANDOVER_TCP).map(|(late, worst)| {
             format!("; Multipath TCP: {late} late, the latest after {:.0} ms", worst * 1e3)
         });
@@ -223,7 +224,7 @@ struct Benefit {
 
 impl Benefit {
     /// Computes the benefit. `variants` names the variant on several paths, then the variants on the first
-    /// and the second path alone.
+    /// path alone and on the second path alone.
     fn of(results: &Results, experiment: &str, variants: &[&str]) -> Option<Self> {
         // The benefit is computed from median times, as in the paper.
         let time = |variant: &&str| results.by_point(experiment, variant, |row: &Row| row.transfer_time_s);
@@ -270,8 +271,8 @@ fn benefits(results: &Results, experiment: &str) -> [Option<Benefit>; 2] {
     [QUIC, TCP].map(|variants| Benefit::of(results, experiment, variants))
 }
 
-/// Returns the finding about the benefit of several paths with QUIC. If the benefit with TCP is known, it
-/// must also be positive at fewer points than that with QUIC.
+/// Returns the finding about the benefit of several paths with QUIC. If the benefit with TCP is known, the
+/// claim holds only if QUIC's benefit is also positive at more points than TCP's.
 fn beside_tcp(quic: &Benefit, tcp: Option<&Benefit>, holds: bool) -> Finding {
     match tcp {
         None => Finding { figure: quic.to_string(), values: quic.values(), holds },

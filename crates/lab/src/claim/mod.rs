@@ -90,10 +90,10 @@ pub struct Verdict {
     /// 95 % interval of each number in `figure`, in the same order; empty if there are too few points to
     /// resample.
     pub intervals: Vec<[f64; 2]>,
-    /// Share of the resampled sets of points, 0 to 1, that give the same answer as all points; `None` if there are too few
-    /// points to resample.
+    /// Share of the resampled sets of points, 0 to 1, that give the same answer as all points; `None` if
+    /// there are too few points to resample.
     pub agreement: Option<f64>,
-    /// Reason that the claim cannot be judged, or the part of it that was left out.
+    /// Reason that the claim cannot be judged, or the part of the claim that was not judged, with the reason.
     pub why: Option<String>,
 }
 

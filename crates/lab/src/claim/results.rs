@@ -17,7 +17,8 @@ pub struct Results {
     rows: BTreeMap<(String, String), Points>,
 }
 
-/// Rows of a variant by the number of their point. Resampling gives a point several numbers.
+/// Rows of a variant by the number of their point. A resampled set may contain a point several times, under
+/// different numbers.
 type Points = BTreeMap<u64, Rc<Vec<Row>>>;
 
 impl FromIterator<Row> for Results {
@@ -100,7 +101,8 @@ impl Results {
         self.paired(experiment, over, metric, |one, other| one / other)
     }
 
-    /// Returns `f` of the metric's values for two variants, at each point that both have.
+    /// Applies `f` to the metric's values for two variants at each point that both have. Returns the results
+    /// by point.
     pub fn paired(
         &self,
         experiment: &str,

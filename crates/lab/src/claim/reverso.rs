@@ -54,8 +54,8 @@ const R5: Claim = Claim {
     ..measured("R5", "in the wild", "more than 99.5 % of all packets arrive in order")
 };
 
-/// Output of `anabranch-bench claims --json -`. Ratios are VReverso's time over version 1's. Those of the
-/// reference implementation are missing if it is not built.
+/// Output of `anabranch-bench claims --json -`. Ratios are VReverso's time over version 1's. The ratios of
+/// the reference implementation are missing if it is not built.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measured {
     receive: Vec<Receive>,
@@ -65,8 +65,8 @@ pub struct Measured {
     load: Option<f64>,
 }
 
-/// Result for the receive path with batches of `batch` packets: VReverso's time over version 1's, for this
-/// library and for the reference implementation.
+/// Result for the receive path with batches of `batch` packets: the ratio of VReverso's time to version 1's,
+/// for this library and for the reference implementation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Receive {
     batch: u64,
@@ -93,8 +93,8 @@ struct Download {
     ordered: Option<f64>,
 }
 
-/// Measured numbers as text in one line, and true if they meet the threshold, or the reason that this cannot
-/// be judged.
+/// Measured numbers as text in one line, and the judgment: true if the numbers meet the threshold, or the
+/// reason that the claim cannot be judged.
 type Found = (String, Result<bool, &'static str>);
 
 /// Function that returns the finding about a claim, if it was measured.

@@ -127,8 +127,8 @@ fn pairs_at_far_apart_delays_are_compared_with_the_other_pairs() {
     assert_eq!(judged(9.9, 6.0), Some(false), "the other pairs are as slow");
 }
 
-/// Returns rows of both variants that claim D14 compares. A single number space is slower at `slower` of 40
-/// points.
+/// Returns rows of both variants that claim D14 compares. The variant with a single number space is slower at
+/// `slower` of 40 points.
 fn pairs(slower: usize) -> Results {
     let experiment = "ccr22-heterogeneous-3path";
     let set = |row: &mut Row, time| row.transfer_time_s = Some(time);
@@ -161,7 +161,7 @@ fn the_benefit_is_told_by_which_path_comes_first() {
         let first = rows(experiment, "quic-path-0", vec![5.0, 9.0, 5.0, 9.0], set);
         let second = rows(experiment, "quic-path-1", vec![9.0, 5.0, 9.0, 5.0], set);
         let sum = 1.0 / 5.0 + 1.0 / 9.0;
-        // Transfer time with the benefit `eben`.
+        // Returns the transfer time that has the benefit `eben`.
         let time = |eben: f64| if eben < 0.0 { 5.0 / (1.0 + eben) } else { 1.0 / (0.2 + eben * (sum - 0.2)) };
         let times = [0.8, worst_first, 0.9, worst_first].map(time).to_vec();
         let several = rows(experiment, "mpquic", times, set);
@@ -176,7 +176,7 @@ fn the_benefit_is_told_by_which_path_comes_first() {
 fn linux_decides_the_halves_about_tcp() {
     let experiment = "conext17-low-bdp-losses";
     let set = |row: &mut Row, time| row.transfer_time_s = Some(time);
-    // QUIC is faster on path 0 than on path 1 at every other point.
+    // QUIC is faster on path 0 than on path 1 at every second point.
     let quic = |several: f64| {
         let second = (0..40).map(|point| if point % 2 == 0 { 6.0 } else { 4.9 }).collect();
         let times = [("mpquic", vec![several; 40]), ("quic-path-0", vec![5.0; 40]), ("quic-path-1", second)];
@@ -193,7 +193,7 @@ fn linux_decides_the_halves_about_tcp() {
     assert_eq!(judged(4.0, faster_at(4)), Some(true));
     assert_eq!(judged(4.0, faster_at(12)), Some(false), "QUIC is faster at 28 of 40 points alone");
     assert_eq!(judged(4.6, faster_at(0)), Some(false), "Multipath TCP is faster");
-    // Without runs of Linux, only the half of Q2 about QUIC is judged, and the verdict names the other half.
+    // Without runs of Linux, only the part of Q2 about QUIC is judged, and the verdict names the other part.
     let claim = paper("conext17").unwrap().claims[1];
     let without: Results =
         quic(4.0).concat().into_iter().map(|row| Row { experiment: LOW.into(), ..row }).collect();

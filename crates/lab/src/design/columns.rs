@@ -148,7 +148,8 @@ impl Record<'_> {
         value.map(Some).ok_or_else(|| wrong(self.file, self.record, name, *index, expected))
     }
 
-    /// Returns the error for a cell that is not `expected`, in the first of `columns` that exists.
+    /// Returns the error for a cell that is not `expected`. The error names the first of `columns` that
+    /// exists.
     fn empty(&self, columns: [&Option<Column>; 2], expected: &'static str) -> DesignError {
         let nowhere = (String::new(), 0);
         let (name, index) = columns.into_iter().flatten().next().unwrap_or(&nowhere);

@@ -1,4 +1,5 @@
-//! Points of the unit cube. Generated designs consist of them; factors later give the coordinates a meaning.
+//! Points of the unit cube, of which generated designs consist. Factors map their coordinates to values of
+//! parameters.
 
 use crate::random::{Rng, Seed};
 

@@ -1,4 +1,4 @@
-//! Meaning of a design's coordinate: the value of one parameter.
+//! Factors. A factor maps a coordinate of a design to a value of one parameter.
 
 /// Values of a parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,8 +18,8 @@ impl Factor {
     }
 
     /// Returns the value at coordinate `unit`. In a range it is `lowest + unit · (highest − lowest)`, rounded
-    /// to two decimals as in the published designs, or to more if the range is narrower than theirs. In a
-    /// list each value has an equal share of the coordinate.
+    /// to two decimals as in the published designs. In a range that is narrower than theirs, it is rounded to
+    /// more decimals. In a list each value has an equal share of the coordinate.
     pub fn at(&self, unit: f64) -> f64 {
         match self {
             Self::Constant(value) => *value,

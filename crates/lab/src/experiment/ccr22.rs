@@ -118,7 +118,8 @@ fn path(rate_mbps: f64, owd_ms: f64) -> PathDesign {
     PathDesign { rate_mbps, owd_ms, queue_packets, ..PathDesign::default() }
 }
 
-/// Returns the seeds with which WSP chooses as many points as the study has, each with these points.
+/// Returns the seeds with which WSP chooses as many points as the study has, each with the points that it
+/// chooses.
 fn draws() -> impl Iterator<Item = (Seed, Vec<Coordinates>)> {
     let all = (SEED.0..).map(|seed| (Seed(seed), Wsp::CCR22.points(Seed(seed))));
     all.filter(|(_, points)| points.len() == POINTS)

@@ -1,9 +1,11 @@
-//! Other stacks on the same links: this library, noq and Linux's Multipath TCP over several paths, the latter two
-//! with CUBIC, their default, and with BBR; and quinn, quiche, Linux's TCP and this library on each path alone.
+//! Comparison of this library with other stacks on the same links. Over several paths, noq and Linux's
+//! Multipath TCP are compared, each with CUBIC, their default, and with BBR. On each path alone, quinn,
+//! quiche and Linux's TCP are compared.
 //!
-//! Other QUIC stacks are guests (`docs/guest-protocol.md`), built with `peers/build.sh guests`; Linux is the kernel of
-//! `anabranch lab linux build`, with TLS 1.3. Both ends of a run are the same stack with its defaults, but for what the
-//! variant's name says and the receive windows: they are the library's maximum for all QUIC stacks, and 16 MiB for Linux.
+//! Other QUIC stacks are guests (`docs/guest-protocol.md`), built with `peers/build.sh guests`. Linux is the
+//! kernel of `anabranch lab linux build`, with TLS 1.3. Both ends of a run are the same stack with its
+//! defaults. There are two exceptions: the settings that the variant's name states, and the receive windows.
+//! All QUIC stacks have this library's maximum window, and Linux has 16 MiB.
 
 use core::time::Duration;
 
@@ -48,7 +50,7 @@ pub(super) fn compare(name: &str, source: Source<'_>) -> Result<Experiment, Expe
     })
 }
 
-/// Returns the variants that are run, and those on request.
+/// Returns the variants that run by default, and those that run only on request.
 fn variants(paths: usize) -> Result<(Vec<Variant>, Vec<Variant>), UnknownLayer> {
     let mut usual =
         vec![own("anabranch-multiple", "multiple", &[])?, own("anabranch-single", "single", &[])?];
@@ -76,7 +78,7 @@ fn variants(paths: usize) -> Result<(Vec<Variant>, Vec<Variant>), UnknownLayer> 
     Ok((usual, others))
 }
 
-/// Creates variants of Linux with TLS 1.3: of TCP one for each of `paths` paths.
+/// Creates variants of Linux with TLS 1.3. Stacks of TCP have one variant for each of `paths` paths.
 fn linux(stacks: &[&str], paths: usize) -> Result<Vec<Variant>, UnknownLayer> {
     let names = stacks.iter().flat_map(|stack| {
         (0..paths).map(move |path| match stack.starts_with("mptcp") {
@@ -93,7 +95,7 @@ fn own(name: &str, numbering: &str, congestion: &[&str]) -> Result<Variant, Unkn
     Variant::with(name, &["default", numbering], Settings { congestion, ..Settings::default() })
 }
 
-/// Creates a variant with guests at both ends, on one path alone if it is named.
+/// Creates a variant with guests at both ends. If `path` is given, they use only this path.
 fn guest(name: &str, command: &[&str], path: Option<usize>) -> Variant {
     let settings = Settings {
         guest: Some(Programs::both(command)),

@@ -16,7 +16,7 @@ const SEED: Seed = Seed(2017);
 /// Simulated time after which a run has failed; the slowest path alone needs half an hour for 20 MB.
 const DEADLINE: Duration = Duration::from_secs(7200);
 
-/// Number of runs of each variant at a point, of which the median counts. It is the same with and without
+/// Number of runs of each variant at a point. Their median counts. The number is the same with and without
 /// random losses.
 const REPETITIONS: u32 = 3;
 
@@ -43,7 +43,7 @@ const VARIANTS: [&str; 19] = [
     "linux-tcp-bbr-path-0",
     "linux-tcp-bbr-path-1",
 ];
-/// Number of [`VARIANTS`], from the first on, that the paper compares.
+/// Number of variants at the beginning of [`VARIANTS`] that the paper compares.
 const USUAL: usize = 6;
 
 /// Properties that the name of a class states.

@@ -1,5 +1,5 @@
-//! Experiments on a shared bottleneck: the share that a connection with two paths through it takes beside
-//! connections with one path.
+//! Experiments on a shared bottleneck. They measure the share of its rate that a connection with two paths
+//! takes, compared with connections with one path.
 
 use core::time::Duration;
 
@@ -39,8 +39,8 @@ pub(super) fn coupled_bottleneck(name: &str, source: Source<'_>) -> Result<Exper
     Ok(experiment)
 }
 
-/// Variants of Linux beside the coupled controllers: Multipath TCP with an uncoupled controller on each subflow, and TCP on
-/// one path. The connection beside them is TCP, too.
+/// Variants of Linux that are compared with the coupled controllers: Multipath TCP with an uncoupled
+/// controller on each subflow, and TCP on one path. Their competitor is a TCP connection, too.
 const LINUX: [&str; 3] = ["linux-mptcp-reno", "linux-mptcp", "linux-tcp-reno-path-0"];
 
 /// Creates the experiment in which both paths of a client and three other clients share one link, with every

@@ -73,7 +73,7 @@ fn jobs_are_all_combinations_in_the_order_of_rows() {
 fn no_two_repetitions_share_a_seed() {
     let mut experiment = named("conext17-handover", None).unwrap();
     experiment.points.truncate(4);
-    // The smallest numbers, and the largest.
+    // The points get the two smallest and the two largest numbers.
     for (point, run) in experiment.points.iter_mut().zip([0, 1, MAX_NUMBER - 1, MAX_NUMBER]) {
         point.run = run;
     }
@@ -83,7 +83,7 @@ fn no_two_repetitions_share_a_seed() {
             assert!(seeds.insert(experiment.seed(Job { variant: 0, point, repetition })), "{repetition}");
         }
     }
-    // The seeds of repetitions below 256 are the same as in versions that allowed no more.
+    // The seeds of repetitions below 256 are the same as in earlier versions, which had no more repetitions.
     assert_eq!(experiment.seed(Job { variant: 0, point: 1, repetition: 255 }), 0x1ff);
 }
 

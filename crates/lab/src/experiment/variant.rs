@@ -55,8 +55,8 @@ fn of_linux(name: &str, stack: &str) -> Variant {
     Variant { name: name.to_owned(), settings }
 }
 
-/// Returns a variant of the 2022 study. The behaviour (`original` or `fixed`) is the last part of its name,
-/// but the behaviour's layer lies below the layers of single settings.
+/// Returns a variant of the 2022 study. The behaviour (`original` or `fixed`) is the last part of its name.
+/// Its layer is applied before the layers of single settings, so that these override it.
 fn of_2022(name: &str) -> Result<Variant, UnknownLayer> {
     let (choices, behaviour) = name.rsplit_once('-').unwrap_or(("", name));
     let mut layers = vec!["picoquic", behaviour];

@@ -1,4 +1,4 @@
-//! Kill schedules. One of several paths becomes silent at a random instant; every byte must still arrive, and
+//! Kill schedules. One of several paths becomes silent at a random instant. Every byte must still arrive
 //! within a bounded time.
 //!
 //! Everything follows from a seed, so that each schedule can be repeated individually.
@@ -37,7 +37,7 @@ pub enum Class {
     Upload,
     /// The server sends.
     Download,
-    /// Either end sends; only the direction of the acknowledgments fails.
+    /// One of the ends sends. Only the direction of the acknowledgments fails.
     Acks,
     /// No data; a request follows after the kill.
     Idle,

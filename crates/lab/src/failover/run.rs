@@ -19,7 +19,7 @@ use crate::transfer::{Meter, PathTotals, further_tuple};
 const PATHS_BY: Time = Time::from_millis(10_000);
 /// Maximum time from the kill until all data has arrived.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Time after the kill within which a wait must begin to count as caused by it.
+/// Maximum time from the kill to the beginning of a wait that the kill is taken to have caused.
 const WINDOW: Duration = Duration::from_secs(1);
 /// Timer granularity (kGranularity, RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -31,8 +31,8 @@ pub struct Outcome {
     pub seed: u64,
     /// Time at which the path died.
     pub killed: Time,
-    /// Longest wait for new in-order bytes. The wait begins up to one second after the kill, or the kill
-    /// falls into it.
+    /// Longest wait for new in-order bytes among those that the kill may have caused. Such a wait ends after
+    /// the kill and begins at most one second after it.
     pub gap: Duration,
     /// Time at which that wait began.
     pub gap_began: Time,
@@ -61,9 +61,9 @@ impl Outcome {
         self.pto + self.round_trip
     }
 
-    /// Returns the limit with the sender's own estimate of the other paths' round-trip time, which is zero
-    /// before the first sample. The estimate is too short if acknowledgments return on a shorter path: then
-    /// no response can arrive within the limit.
+    /// Returns the limit with the sender's own estimate of the other paths' round-trip time. The estimate is
+    /// zero before the first sample. It is too short if acknowledgments return on a shorter path: then no
+    /// response can arrive within the limit.
     pub fn limit_as_known(&self) -> Duration {
         self.pto + self.other_rtt
     }
@@ -106,9 +106,9 @@ pub(super) fn run(
     })
 }
 
-/// Returns the longest wait between arrivals that ends after the kill and begins at most [`WINDOW`] after it,
-/// and the beginning of that wait. `began` is the time of the first request after the kill, or the kill
-/// itself. Missing bytes count as awaited until `now`.
+/// Returns the longest wait between arrivals, and the time at which it began. Only waits that end after the
+/// kill and begin at most [`WINDOW`] after it count. `began` is the time of the first request after the kill,
+/// or the kill itself. Missing bytes count as awaited until `now`.
 fn longest_wait(arrivals: &Arrivals, killed: Time, began: Time, now: Time, bytes: u64) -> (Duration, Time) {
     let missing = (arrivals.good < bytes).then_some(now);
     let before = arrivals.times.iter().rfind(|at| **at <= killed).copied().unwrap_or(began);
@@ -192,9 +192,10 @@ impl Stage {
         Ok(self.pair.sim.now())
     }
 
-    /// Returns the terms of the limit at the sender: the dead path's PTO, the lowest smoothed round-trip time
-    /// of the other paths, and the lowest of these times when each is at least that of its empty link. In
-    /// [`Class::Idle`] the request makes the other end a sender, too, so the longer PTO of both ends counts.
+    /// Returns the terms of the limit at the sender: the dead path's PTO, and the lowest smoothed round-trip
+    /// time of the other paths. The last term is the lowest of these times if each is raised to at least the
+    /// round trip over the empty link. In [`Class::Idle`] the request makes the other end a sender, too, so
+    /// the longer PTO of both ends counts.
     fn expectation(
         &self,
         schedule: &KillSchedule,
@@ -262,7 +263,7 @@ mod tests {
             longest_wait(&Arrivals { good, bad: 0, times }, ms(1000), ms(1000), ms(9000), 5)
         };
         let gap = |length, from| (Duration::from_millis(length), ms(from));
-        // Waits before the kill, around it, after it, and more than a second after it.
+        // Waits before the kill do not count, and neither do waits that begin more than a second after it.
         assert_eq!(wait(&[0, 900, 990, 1050, 1060], 5), gap(60, 990));
         assert_eq!(wait(&[990, 1010, 1110, 1120], 5), gap(100, 1010));
         assert_eq!(wait(&[990, 1500, 2001, 4000], 5), gap(510, 990));

@@ -136,7 +136,7 @@ fn mark(label: &str, style: Style, (n, shape): (usize, Shape)) -> Option<Mark> {
     (n > 0).then(|| Mark { label: label.to_owned(), n, style, shape })
 }
 
-/// Returns the number of values and the steps of their empirical distribution function, from 0 to 1.
+/// Returns the number of values, and their empirical distribution function as a line with steps from 0 to 1.
 pub(super) fn distribution(values: &[f64], log: bool) -> (usize, Shape) {
     let shown = |value: &f64| value.is_finite() && (!log || *value > 0.0);
     let sample: Sample = values.iter().copied().filter(shown).collect();

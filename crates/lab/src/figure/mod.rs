@@ -39,7 +39,7 @@ pub struct Figure {
     pub title: &'static str,
     /// Label of the horizontal axis; for boxes, of the vertical one.
     pub axis: &'static str,
-    /// `true` if that axis is logarithmic.
+    /// `true` if the axis of `axis` is logarithmic.
     pub log: bool,
     /// Form in which the figure is drawn.
     pub form: Form,

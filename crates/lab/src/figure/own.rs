@@ -77,8 +77,8 @@ fn over_bound(row: &Row) -> Vec<f64> {
     row.transfer_time_s.zip(row.bound_s).map(|(time, bound)| time / bound).into_iter().collect()
 }
 
-/// Returns the chart of stacks, each with its fastest runs. There is one only if `rows` have 2 to
-/// [`MAX_CURVES`] stacks, all with fluid bounds, and some variant uses one path alone.
+/// Returns the chart of stacks, which shows the fastest runs of each. Returns `None` unless `rows` have 2 to
+/// [`MAX_CURVES`] stacks, all rows have fluid bounds, and some variant uses one path alone.
 fn stacks(experiment: &str, rows: &[Row]) -> Option<(String, Chart)> {
     let mut curves: Vec<(String, Vec<f64>)> = Vec::new();
     for ((name, _, _), row) in stack::best(rows) {

@@ -8,9 +8,10 @@ use super::chart::Axis;
 
 /// Maximum number of ticks of an axis.
 const MAX_TICKS: usize = 10;
-/// Minimum number of ticks of a logarithmic axis. With fewer, ticks are evenly spaced.
+/// Minimum number of ticks of a logarithmic axis. If it has fewer, evenly spaced ticks are used instead.
 const MIN_TICKS: usize = 4;
-/// Maximum share of a logarithmic axis without a tick. Beyond it, ticks are evenly spaced.
+/// Maximum gap between ticks of a logarithmic axis, as a share of its length. If a gap is larger, evenly
+/// spaced ticks are used instead.
 const MAX_BLANK: f64 = 0.4;
 
 /// Linear or logarithmic axis.
@@ -42,8 +43,9 @@ impl Scale {
         longest
     }
 
-    /// Returns the tick values. On a logarithmic axis they are powers of ten, supplemented by 2 and 5 or by
-    /// all digits if they are few. If even these are too few, the ticks are evenly spaced.
+    /// Returns the tick values. On a logarithmic axis they are powers of ten, multiplied by all digits, by 1,
+    /// 2 and 5, or only by 1. The first of these sets is used that has neither too few nor too many ticks and
+    /// no large gap. If there is no such set, the ticks are evenly spaced.
     pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
         let within = |value: &f64| (self.range.start..=self.range.end).contains(value);
         if self.log {

@@ -1,5 +1,5 @@
-//! Picture of all experiments that compare stacks: a panel for each, and in it, for each stack, the range of its times over
-//! the fluid bound, with the median and the worst point.
+//! Picture of all experiments that compare stacks, with a panel for each experiment. A panel shows each
+//! stack's times, divided by the fluid bound: their range over the points, the median and the worst point.
 
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -11,7 +11,8 @@ use super::svg::{Area, Fault, GRID, INK, PALETTE, fault};
 use crate::experiment::COMPARE;
 use crate::stack::{ALONE, Standing};
 
-/// Stacks in the order of the picture, with their labels and their colors in [`PALETTE`]. Other stacks come behind them.
+/// Stacks in the order of the picture, with their labels and their colors in [`PALETTE`]. Other stacks come
+/// behind them.
 const STACKS: &[(&str, &str, usize)] = &[
     ("anabranch-multiple", "anabranch, BBR", 0),
     ("anabranch-single", "anabranch, BBR, one space", 0),
@@ -45,7 +46,8 @@ const HEADING: i32 = 26;
 const AXIS: i32 = 42;
 /// Maximum number of ticks of a panel's axis.
 const MAX_TICKS: usize = 6;
-/// Largest value on the axes. Larger values are shown as arrows with numbers, so that the others can be told apart.
+/// Largest value on the axes. Larger values are shown as arrows with numbers, so that the smaller values
+/// remain distinguishable.
 const MAX_VALUE: f64 = 5.0;
 
 /// Draws the standings of [`COMPARE`]'s experiments as an SVG file; `None` if there are none.
@@ -199,7 +201,7 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// Draws the grid of a panel, its ticks and the bound.
+    /// Draws the grid of a panel, its ticks, and a line at the fluid bound.
     fn axis(&self, area: &Area<'_>, ends: (i32, i32), top: i32) -> Result<(), Fault> {
         let bottom = top + self.body() + 4;
         for tick in self.scale.ticks(MAX_TICKS) {
@@ -212,8 +214,9 @@ impl<'a> Layout<'a> {
         area.draw(&PathElement::new([(ends.0, bottom), (ends.1, bottom)], INK)).map_err(fault)
     }
 
-    /// Draws a stack's line from its best to its worst point, a dot at the median, and a bar at the worst point. In place of
-    /// the bar there is an arrow if the worst point lies beyond the axis or the stack failed at a point.
+    /// Draws a stack's line from its best to its worst point, a dot at the median, and a bar at the worst
+    /// point. In place of the bar there is an arrow if the worst point lies beyond the axis or the stack
+    /// failed at a point.
     fn stack(&self, area: &Area<'_>, ends: (i32, i32), y: i32, of: &Standing) -> Result<(), Fault> {
         let color = PALETTE[described(&of.stack).1];
         let (Some(median), Some((_, worst))) = (of.median(), of.worst()) else { return Ok(()) };
@@ -244,7 +247,7 @@ fn described(stack: &str) -> (&str, usize) {
     known.map_or((stack, OTHER), |(_, label, color)| (*label, *color))
 }
 
-/// Returns the two parts of an experiment's name that say where its panel is.
+/// Returns the two parts of an experiment's name that determine the row and the column of its panel.
 fn place(experiment: &str) -> Option<(&str, &str)> {
     experiment.strip_prefix("compare-")?.split_once('-')
 }

@@ -124,7 +124,7 @@ fn box_body(index: usize, [_, first, _, third, _]: &[Option<f64>; 5]) -> Option<
     Some([(left, (*first)?), (right, (*third)?)])
 }
 
-/// Returns the box's outline, its median and its whiskers. Those with unknown values are omitted.
+/// Returns the box's outline, its median and its whiskers. Lines with unknown values are omitted.
 fn box_lines(index: usize, values: &[Option<f64>; 5]) -> Vec<Vec<(f64, f64)>> {
     let [low, first, middle, third, high] = *values;
     let [left, right, centre] = box_sides(index);

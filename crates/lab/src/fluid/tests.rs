@@ -34,8 +34,8 @@ fn a_longer_path_doubles_until_it_is_full() {
 
 #[test]
 fn another_path_begins_after_the_handshake_and_two_round_trips_of_its_own() {
-    // Path 0 delivers from 4·5 = 20 ms on, path 1 from 2·5 + 4·2 = 18 ms on, both at full rate at once.
-    // By 518 ms they have delivered 498 and 500 packets.
+    // Path 0 delivers from 4·5 = 20 ms on, and path 1 from 2·5 + 4·2 = 18 ms on. Both have the full rate from
+    // their beginning. By 518 ms they have delivered 498 and 500 packets.
     let two = [path(1000.0, 0.005), path(1000.0, 0.002)];
     close(bound(&two, 1400.0 * 998.0), 0.518);
     // With the paths swapped they begin at 4·2 = 8 ms and 2·2 + 4·5 = 24 ms.

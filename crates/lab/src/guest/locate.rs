@@ -39,8 +39,9 @@ impl Programs {
 }
 
 /// Returns the file of a guest's `program`. A name with a slash is the path of the file. Other names are
-/// searched for in the folder that `ANABRANCH_GUESTS` names, then where `peers/build.sh` puts the program
-/// below the working directory, beside the running program, and in `PATH`.
+/// searched for in these folders, in this order: the one that `ANABRANCH_GUESTS` names, the one below the
+/// working directory in which `peers/build.sh` puts the program, that of the running program, and those of
+/// `PATH`.
 pub fn locate(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|file| file.is_file());

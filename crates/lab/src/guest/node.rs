@@ -9,8 +9,8 @@ use super::Guest;
 use crate::network::{HostId, Network};
 use crate::packet::Packet;
 
-/// Maximum number of steps and sent datagrams of a guest within a simulated millisecond. The fastest path that a plan can
-/// have carries 83,000 full datagrams in that time.
+/// Maximum number of steps and sent datagrams of a guest within a simulated millisecond. The fastest path
+/// that a plan can have carries 83,000 full datagrams in that time.
 pub const MAX_PER_MS: usize = 1 << 19;
 
 /// Host that drives a guest and checks all of its answers.
@@ -66,8 +66,8 @@ impl GuestNode {
         self.failure.as_deref()
     }
 
-    /// Passes the packets that arrive to the guest, in steps of at most [`MAX_DATAGRAMS`]. At the guest's
-    /// deadline there are no packets.
+    /// Passes the packets that arrive to the guest, in steps of at most [`MAX_DATAGRAMS`]. `packets` is empty
+    /// if the guest's deadline is reached.
     pub(crate) fn step(&mut self, now: Time, packets: &[Packet], network: &mut Network) {
         let rest = packets.split_at(packets.len().min(MAX_DATAGRAMS)).1;
         let first = &packets[..packets.len() - rest.len()];

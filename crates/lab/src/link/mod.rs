@@ -41,7 +41,7 @@ macro_rules! registry {
         #[allow(missing_docs, reason = "each variant is the element of its name")]
         pub enum Stage { $($name($name)),* }
 
-        /// Positions of the elements in the chain.
+        /// Position of each kind of element in the chain.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         enum Rank { $($name),* }
 
@@ -94,7 +94,7 @@ pub enum Lost {
     Blackout,
     /// The packet exceeded the link's MTU.
     TooLarge,
-    /// The NAT has no mapping for the packet, or no longer has it.
+    /// The NAT has no mapping for the packet, or the mapping is no longer valid.
     Unmapped,
 }
 
@@ -111,7 +111,7 @@ pub struct Counters {
     pub delivered_bytes: u64,
     /// Maximum number of packets that waited in the queue at the same time.
     pub longest_queue: u64,
-    /// Longest run of packets lost by chance without a delivery in between.
+    /// Length of the longest run of packets that were lost by chance without a delivery in between.
     pub longest_bad_luck: u64,
     /// Number of packets lost by chance since the last delivery.
     bad_luck: u64,

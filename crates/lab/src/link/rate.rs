@@ -37,7 +37,7 @@ impl Rate {
     /// bit/s.
     pub fn repeating(steps: impl IntoIterator<Item = (Time, u64)>, period: Duration) -> Self {
         let mut rate = Self::steps(steps);
-        // The last step ends with the period.
+        // The last step lasts until the end of the period.
         rate.period = Some(period.max(Duration::from_nanos(1)));
         rate
     }

@@ -19,7 +19,7 @@ fn packet(len: usize) -> Packet {
     }
 }
 
-/// Sends `sent`, packets with their times, through `chain` and returns their arrivals.
+/// Sends the packets of `sent` at their times through `chain`. Returns their arrivals.
 fn through(chain: &mut Chain, sent: impl IntoIterator<Item = (Time, Packet)>) -> Vec<(Time, Packet)> {
     let mut arrivals = Vec::new();
     for (at, packet) in sent {
@@ -52,8 +52,8 @@ fn a_full_queue_drops_the_tail_and_marks_before() {
     ect.ecn = Some(Ecn::Ect0);
     let sent = (0..6).map(|_| (ms(0), Packet { payload: vec![0], ..ect }));
     let arrivals = through(&mut chain, sent);
-    // One packet is in transmission, three wait, and two are dropped. The second and third waiting packets
-    // are queued behind another.
+    // One packet is in transmission, three wait, and two are dropped. The second and the third waiting packet
+    // find another one in the queue.
     assert_eq!(arrivals.iter().map(|arrival| arrival.0).collect::<Vec<_>>(), [1, 2, 3, 4].map(ms));
     let marks: Vec<_> = arrivals.iter().map(|arrival| arrival.1.ecn == Some(Ecn::Ce)).collect();
     assert_eq!(marks, [false, false, true, true]);

@@ -22,7 +22,7 @@ const LONGEST_DOWN: Duration = Duration::from_secs(8);
 /// Idle timeout. It is long enough for many consecutive PTOs, so that only a fault ends a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Keep-alive interval of the client if a NAT rebinds. A server's packets to the NAT's old mapping are lost
-/// until the client sends a packet, and a client that only reads need not send.
+/// until the client sends a packet. A client that only reads may send nothing for a long time.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 impl Model {

@@ -30,7 +30,7 @@ pub struct Model {
     pub client: TransportConfig,
     /// The server's transport configuration.
     pub server: TransportConfig,
-    /// Lengths of the client's and the server's connection IDs.
+    /// Lengths in bytes of the client's and the server's connection IDs.
     pub cid_len: [usize; 2],
     /// Operations of both ends, sorted by time. Each time counts from the confirmation of the handshake.
     pub operations: Vec<(Duration, Operation)>,
@@ -70,14 +70,14 @@ pub enum Operation {
     Abandon {
         /// End that abandons the path.
         from: Side,
-        /// Position among the end's paths, modulo their number.
+        /// Position of the path among the end's paths, modulo their number.
         nth: u8,
     },
     /// An end changes the status of one of its paths.
     Status {
         /// End that changes the path's status.
         from: Side,
-        /// Position among the end's paths, modulo their number.
+        /// Position of the path among the end's paths, modulo their number.
         nth: u8,
         /// `true` for available, `false` for backup.
         available: bool,

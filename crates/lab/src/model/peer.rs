@@ -284,7 +284,7 @@ impl Peer {
         Pattern(self.salt ^ (number + 1) << 40 ^ u64::from(from.is_client()) << 62)
     }
 
-    /// Checks the invariant that holds at any time: the maximum number of paths.
+    /// Checks the invariant that must hold at any time: the end has no more open paths than its maximum.
     fn check(&mut self, connection: &Connection) {
         let paths = connection.paths().count();
         if paths > self.max_paths + MAX_CLOSING {

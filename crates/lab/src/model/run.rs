@@ -234,9 +234,9 @@ impl Stage {
             Report { seed: model.seed, trace: self.sim.network().trace().hash(), ..Report::default() };
         let peers = self.hosts.map(|host| self.sim.application::<Peer>(host));
         report.without_paths = peers.iter().any(|peer| peer.closed.as_ref().is_some_and(is_without_paths));
-        // Neither end closes while it has a path that neither end has abandoned. So if the connection closed
-        // without a path, each end abandoned one of the last paths before it received the other end's
-        // PATH_ABANDON: its application asked for it, or the path did not respond.
+        // Neither end closes while it has a path that neither end has abandoned. The connection may have
+        // closed without a path. Then each end abandoned one of the last paths before it received the other
+        // end's PATH_ABANDON: its application asked for it, or the path did not respond.
         let [first, second] = peers;
         let to_blame = report.without_paths && !(gave_up(first, second) && gave_up(second, first));
         for peer in peers {

@@ -70,8 +70,7 @@ fn a_wake_up_that_was_superseded_does_not_happen() {
     network.wake(client, ms(10));
     network.wake(server, ms(90));
     assert_eq!(network.next_event(), Some((ms(10), Happening::Wake(client))));
-    // The superseded wake-up at 50 ms is no event. A caller that runs until 60 ms must not reach the next
-    // event.
+    // The superseded wake-up at 50 ms is no event. So a caller that runs until 60 ms finds no event.
     assert_eq!(network.next_time(), Some(ms(90)));
     network.wake(client, ms(50));
     assert_eq!(network.next_event(), Some((ms(50), Happening::Wake(client))));

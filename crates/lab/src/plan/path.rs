@@ -39,7 +39,8 @@ pub(super) struct Text<V = f64> {
 const PARAMETERS: [Bounds; 9] = [RATE, DELAY, PACKETS, PRODUCTS, QUEUING, LOSS, JITTER, REORDER, HELD_BACK];
 
 impl<V> Text<V> {
-    /// Returns the path's parameters with their bounds; those of the direction to the server come last.
+    /// Returns the path's parameters with their bounds. The parameters of the direction to the server come
+    /// last.
     pub(super) fn parameters(&self) -> Vec<(&Spanned<V>, Bounds)> {
         let own = [
             &self.rate_mbps,
@@ -190,7 +191,7 @@ impl Direction {
 }
 
 impl Text<f64> {
-    /// Returns the changes of the other direction, without those of parameters that this direction sets
+    /// Returns `changes`, those of the other direction, without the parameters that this direction sets
     /// itself.
     fn left_of(&self, changes: &[Change]) -> Vec<Change> {
         let own_rate = self.rate_mbps.is_some() || self.mahimahi.is_some();
@@ -219,8 +220,8 @@ fn rate(
     }
 }
 
-/// Returns the length of the queue. The text must contain exactly one length, or none if that of the other
-/// direction applies.
+/// Returns the length of the queue. The text must contain exactly one length, or none if the length of the
+/// other direction is used.
 fn queue(
     source: &Source<'_>,
     text: &Text,
@@ -280,8 +281,8 @@ fn changes(source: &Source<'_>, texts: &Spanned<Vec<ChangeText>>) -> Result<Vec<
     Ok(changes)
 }
 
-/// Returns the error for a fault in a file that the plan names. It states the line of the plan, then the
-/// faulty line of that file, if any.
+/// Returns the error for a fault in a file that the plan names. The error states the line of the plan, then
+/// the faulty line of that file, if any.
 pub(super) fn foreign(source: &Source<'_>, named: &Spanned<String>, fault: &DesignError) -> PlanError {
     source.fault(named.span(), fault.to_string().lines().collect::<Vec<_>>().join(", "))
 }

@@ -199,7 +199,7 @@ fn a_path_may_vary_and_differ_on_the_way_up() {
     assert_eq!((radio.jitter_ms, radio.reorder_percent, radio.reorder_ms), (4.0, 0.5, 12.0));
     assert_eq!(radio.changes[0].owd_ms, Some(80.0));
     let up = radio.up.as_ref().unwrap();
-    // Unset parameters of `up` are those of the other direction. The queue is the same number of
+    // Unset parameters of `up` have the values of the other direction. The queue has the same number of
     // bandwidth-delay products, computed with the rate of `up`.
     assert_eq!((up.rate_mbps, up.owd_ms, up.loss_percent, up.jitter_ms), (2.0, 30.0, 1.0, 4.0));
     assert_eq!((radio.queue_packets, up.queue_packets), (50, 10));
@@ -383,7 +383,8 @@ fn plans_name_controllers_that_a_program_brings_along() {
         let job = experiment.jobs().next().unwrap();
         crate::run::run(&experiment, job, &crate::run::RunOptions::default()).row.last_byte_s.unwrap()
     };
-    // At ten packets per round trip of 100 ms the transfer takes 14 round trips; slow start takes four.
+    // At ten packets per round trip of 100 ms the transfer takes 14 round trips. With slow start it takes
+    // four.
     assert!(seconds("constant") > 2.0 * seconds("newreno"));
 }
 

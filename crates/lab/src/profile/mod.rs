@@ -80,7 +80,7 @@ pub fn layer(name: &str) -> Result<Settings, UnknownLayer> {
     Settings::parse(&format!("profiles/{name}.toml"), text).map_err(|fault| UnknownLayer(fault.to_string()))
 }
 
-/// Error for an unknown layer. Its message lists the known ones in one line.
+/// Error for an unknown layer. Its message lists the known layers in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnknownLayer(String);

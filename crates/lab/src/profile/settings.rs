@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::{External, Wire, field};
 use crate::guest::Programs;
 
-/// Declares the settings once: all are optional, and one layer's settings can be put over another's.
+/// Declares the settings, each in one place. All are optional. The settings of one layer can override those
+/// of another.
 macro_rules! settings {
     ($(#[$about:meta])* pub struct $type:ident { $($(#[$meta:meta])* pub $field:ident: Option<$value:ty>,)+ }) => {
         $(#[$about])*
@@ -59,7 +60,7 @@ pub struct Settings {
     /// Congestion controller.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub congestion: Option<Congestion>,
-    /// Congestion controller of the other connections of a competition, if it differs.
+    /// Congestion controller of the competing connections in a competition, if it differs.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub others_congestion: Option<Congestion>,
 
@@ -84,7 +85,8 @@ pub struct Settings {
     /// Paths whose packets are acknowledged when an ACK is sent.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub ack_scope: Option<AckScope>,
-    /// `true` if a path has a single round-trip estimate, regardless of the path on which its ACKs return.
+    /// `true` if a path has a single round-trip estimate for all ACKs, regardless of the path on which they
+    /// return.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixed_round_trips: Option<bool>,
     /// Strategy that decides when an ACK is sent.
@@ -103,7 +105,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub ack_frequency_rule: Option<FrequencyRule>,
 
-    /// Extent of the search for lost packets in the single number space.
+    /// Rule that limits the search for lost packets in the single number space.
     #[serde(skip_serializing_if = "Option::is_none", with = "field::named")]
     pub loss_scan: Option<LossScan>,
     /// `true` if an end reports failing paths to the peer.

@@ -50,7 +50,7 @@ impl fmt::Display for Wire {
     }
 }
 
-/// Error for an unknown wire image. Its message lists the known ones in one line.
+/// Error for an unknown wire image. Its message lists the known wire images in one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown wire: use one of {}", Wire::NAMES.join(", "))]
 pub struct UnknownWire;

@@ -42,7 +42,7 @@ pub struct Row {
     pub bound_s: Option<f64>,
     /// Time at which the handshake completed at the client.
     pub handshake_s: Option<f64>,
-    /// STREAM bytes that the server sent again, in percent of the download.
+    /// STREAM bytes that the server retransmitted, in percent of the download.
     pub retransmitted_percent: Option<f64>,
     /// Maximum number of times that any byte was sent.
     pub max_times_sent: Option<u64>,
@@ -60,15 +60,17 @@ pub struct Row {
     pub lost_packets: Option<u64>,
     /// Number of the server's packets that were declared lost, but acknowledged later.
     pub spurious_losses: Option<u64>,
-    /// Time for which the client had received data but not the next byte in order.
+    /// Time during which the client had received data beyond a gap in the stream, and waited for the next
+    /// byte in order.
     pub blocked_s: Option<f64>,
-    /// Share (0 to 1) of the packets that the client received in the order of their numbers, by path.
+    /// Share (0 to 1) of the client's received packets that arrived in the order of their numbers, path by
+    /// path.
     pub ordered_ratio: Option<f64>,
     /// Largest distance by which a packet had been overtaken when the client received it: the largest packet
-    /// number received before, less its own.
+    /// number received before, minus the packet's own number.
     pub reordering_packets: Option<u64>,
-    /// Longest time from the arrival of the first packet that had overtaken another to the arrival of the
-    /// overtaken one.
+    /// Longest delay of an overtaken packet: the time from the arrival of the first packet that had overtaken
+    /// it to its own arrival.
     pub reordering_s: Option<f64>,
     /// Stream bytes that the client decrypted directly into the reader's buffer.
     pub placed_bytes: Option<u64>,
@@ -104,7 +106,7 @@ pub struct Timeline {
     pub bin_s: f64,
     /// Timelines of the paths.
     pub paths: Vec<PathTimeline>,
-    /// Bytes that the client had received beyond the next one in order, at the end of each bin.
+    /// Bytes beyond a gap in the stream that the client held at the end of each bin.
     pub reordering: Vec<u64>,
 }
 
@@ -122,8 +124,8 @@ pub struct PathTimeline {
     pub rtt_us: Vec<u64>,
     /// Number of packets declared lost.
     pub lost: Vec<u64>,
-    /// Reason why the path sent nothing more at the end of the bin, by the names of
-    /// [`IdleReason`](anabranch_transport::IdleReason). It is empty if the path could carry data or is the
-    /// only one.
+    /// Reason that the path sent no more data at the end of the bin, by the names of
+    /// [`IdleReason`](anabranch_transport::IdleReason). It is empty if the path could carry data, or if the
+    /// connection has no other path.
     pub idle: Vec<String>,
 }

@@ -110,8 +110,8 @@ impl Relay {
         self.address
     }
 
-    /// Drops all packets in both directions during `window`, counted from now. This replaces the outages of
-    /// the link's description.
+    /// Drops all packets in both directions during `window`, counted from now. The window replaces the
+    /// outages of the link's description.
     pub fn blackout(&self, window: Range<Duration>) {
         // If the engine has ended, all packets are dropped anyway.
         let _ = self.inbox.send(Input::Blackout(window));
@@ -134,9 +134,9 @@ impl Drop for Relay {
 }
 
 enum Input {
-    /// Datagrams from a client.
+    /// Datagrams that arrived from a client.
     FromClients(Arrived),
-    /// Datagrams for the client, which should be from the server.
+    /// Datagrams that arrived at a client's socket towards the server. Their source should be the server.
     ToClient(SocketAddr, Arrived),
     /// Outage, counted from now.
     Blackout(Range<Duration>),
@@ -214,7 +214,7 @@ impl Engine {
         }
     }
 
-    /// Handles datagrams or requests from outside.
+    /// Handles an input: received datagrams or an outage.
     fn enter(&mut self, input: Input) {
         match input {
             Input::FromClients(arrived) => {
@@ -231,7 +231,7 @@ impl Engine {
                     }
                 }
             }
-            // Datagrams from another source than the server are dropped.
+            // Datagrams whose source is not the server are dropped.
             Input::ToClient(..) => {}
             Input::Blackout(window) => {
                 let now = self.clock.now();

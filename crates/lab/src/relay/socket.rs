@@ -56,7 +56,7 @@ impl Socket {
     /// Waits for datagrams. `buffer` is scratch memory for the duration of the call.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrived> {
         let mut meta = [RecvMeta::default()];
-        // Only one buffer: with several, the call would wait until all are full.
+        // A single buffer is passed, because a call with several buffers would wait until all are full.
         self.state.recv(UdpSockRef::from(&self.io), &mut [IoSliceMut::new(buffer)], &mut meta)?;
         let [RecvMeta { addr, len, stride, ecn, .. }] = meta;
         let ecn = ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
@@ -99,7 +99,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Adds a packet. First sends the queued packets if they cannot be sent together with it.
+    /// Adds a packet. Sends the queued packets before if one system call cannot send them together with this
+    /// packet.
     pub(super) fn add(&mut self, socket: &Socket, packet: &Packet) {
         let len = packet.payload.len();
         let target = (packet.destination, packet.ecn);

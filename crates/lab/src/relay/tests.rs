@@ -136,8 +136,8 @@ fn a_rate_is_kept() {
     let client = socket();
     let mut clock = Clock { read: real_time, started: None };
     let start = clock.now();
-    // Sockets drop what does not fit their buffers: on a busy machine the relay reads late, so that the client waits for it
-    // after every few datagrams, and the server reads at the same time.
+    // Sockets drop datagrams that do not fit into their buffers, and on a busy machine the relay reads late.
+    // So the client waits for the relay after every few datagrams, and the server reads at the same time.
     let receiving = thread::spawn(move || {
         let mut buffer = [0; 2048];
         (0..500).for_each(|_| assert_eq!(server.recv(&mut buffer).unwrap(), 1200));

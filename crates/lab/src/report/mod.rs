@@ -116,8 +116,8 @@ fn embedded(data: &serde_json::Value) -> String {
     data.to_string().replace('<', "\\u003c")
 }
 
-/// Returns the plotting library's `script` element, without the formula library that the crate appends, which
-/// is not used here.
+/// Returns the plotting library's `script` element. The crate appends a formula library, which is left out
+/// because the page does not use it.
 fn library() -> &'static str {
     static SOURCES: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
         let sources = plotly::Plot::offline_js_sources();

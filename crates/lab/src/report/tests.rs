@@ -73,7 +73,8 @@ fn node(script: &str) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// A document and a plotting library that keep what the page's script gives them, by the element's name.
+/// Stand-ins for the document and the plotting library. They store the values that the page's script passes
+/// to them, by the element's name.
 const STAND_IN: &str = r#"
 const element = () => ({
   add(option) { this.value ??= option.value; },

@@ -20,8 +20,9 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// Returns the name by which variants select the engine.
     fn name(&self) -> &str;
 
-    /// Returns a word that identifies everything besides this program on which the results depend. Rows
-    /// contain it after the commit. The journal of a sweep contains it, too, and refuses runs of another version.
+    /// Returns a word that identifies everything outside this program on which the results depend. Rows
+    /// contain the word after the commit. A sweep's journal contains it, too, and refuses runs with another
+    /// word.
     fn version(&self) -> &str;
 
     /// Checks once, before many runs, whether the engine works at all.
@@ -49,7 +50,8 @@ pub struct Order<'a> {
     pub paths: Vec<&'a PathDesign>,
     /// Work of the applications.
     pub workload: &'a Workload,
-    /// Congestion controller of connections that compete with this one; its own if `None`.
+    /// Congestion controller of the connections that compete with this one. If it is `None`, they use this
+    /// connection's controller.
     pub others_congestion: Option<Congestion>,
     /// Simulated time after which the run has failed.
     pub deadline: Duration,

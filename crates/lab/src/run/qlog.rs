@@ -72,7 +72,7 @@ impl Observer for Trace {
 }
 
 impl Drop for Trace {
-    /// Flushes the trace, because a run usually ends, with its results, before its connection does.
+    /// Flushes the trace. A run usually ends before its connection does, so the connection does not flush it.
     fn drop(&mut self) {
         self.qlog.iter_mut().for_each(Qlog::flush);
     }

@@ -72,8 +72,8 @@ impl Scene<'_> {
         Time::ZERO + self.experiment.deadline
     }
 
-    /// Creates both hosts with the links of the paths in use, and observes them. `client` creates the
-    /// client's application; it receives the connection, which opens the further paths.
+    /// Creates both hosts with the links of the paths in use, and observes them. `client` gets the
+    /// connection, which opens the further paths, and creates the client's application.
     pub(super) fn pair<C: Application>(
         &self,
         client: impl FnOnce(Dial) -> C,
@@ -137,8 +137,8 @@ impl Scene<'_> {
         matches!(self.experiment.workload, Workload::Upload { .. })
     }
 
-    /// Returns the role in which an end is counted. Rows describe a server that sends and a client that
-    /// receives, so an upload swaps the roles.
+    /// Returns the role in which the end `side` is counted. Rows describe a server that sends and a client
+    /// that receives, so the roles are swapped in an upload.
     fn role(&self, side: Side) -> Side {
         match side {
             Side::Client if self.is_upload() => Side::Server,
@@ -147,7 +147,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Returns the end that receives the data. Links are counted in the direction to it.
+    /// Returns the end that receives the data. The counts of links are those of the direction towards this
+    /// end.
     pub(super) fn receiver(&self) -> Side {
         self.role(Side::Client)
     }

@@ -78,8 +78,8 @@ fn a_download_measures_what_a_transfer_does() {
     }
 }
 
-/// The paths have delays of 10 and 40 ms. When a packet is decrypted in place, its other frames mostly
-/// overwrite bytes that have not arrived yet, so hardly any bytes must be restored.
+/// The paths have delays of 10 and 40 ms. Decryption of a packet in place overwrites bytes beside the
+/// packet's stream data. Most of these bytes have not arrived yet, so hardly any must be restored.
 #[test]
 fn hardly_anything_is_put_back_over_paths_of_different_delay() {
     let mut experiment = download(20_000_000).over_wire(Wire::Reverso);
@@ -254,8 +254,8 @@ fn traces_are_written_on_demand() {
     }
 }
 
-/// An upload is limited by the rate to the server. Its row describes the sender and the receiver, whichever
-/// ends they are.
+/// An upload is limited by the rate to the server. Its row describes the sender and the receiver, although
+/// the client is the sender.
 #[test]
 fn uploads_go_the_other_way() {
     let up = PathDesign { rate_mbps: 4.0, jitter_ms: 2.0, ..path(0.0, 10.0, 60) };
@@ -283,7 +283,7 @@ fn uploads_go_the_other_way() {
 /// The rate of a trace applies, and the trace repeats.
 #[test]
 fn a_trace_limits_a_download() {
-    // One packet of 1500 bytes every 2 ms, but none in a quarter of the time: 4.5 Mbit/s.
+    // One packet of 1500 bytes leaves every 2 ms, but none in a quarter of the time: 4.5 Mbit/s.
     let lines: String =
         (1..=200).filter(|ms| ms % 2 == 0 && !(51..100).contains(ms)).map(|ms| format!("{ms}\n")).collect();
     let trace = RateTrace::parse("t", &lines).unwrap();

@@ -49,8 +49,8 @@ impl Scenario {
         let disturbances = if clean { Vec::new() } else { disturbances(rng) };
         let mut client = transport(rng);
         if disturbances.iter().any(|(_, what)| what.is_rebinding()) {
-            // A server's packets to an old mapping are lost until the client sends a packet, and a client
-            // that only reads need not send.
+            // A server's packets to an old mapping are lost until the client sends a packet. A client that
+            // only reads may send nothing for a long time.
             let usual = client.keep_alive();
             client = client.with_keep_alive(usual.unwrap_or(Duration::from_secs(10)));
         }

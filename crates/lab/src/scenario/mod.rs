@@ -26,7 +26,7 @@ pub struct Scenario {
     pub client: TransportConfig,
     /// The server's transport configuration.
     pub server: TransportConfig,
-    /// Lengths of the client's and the server's connection IDs.
+    /// Lengths in bytes of the client's and the server's connection IDs.
     pub cid_len: [usize; 2],
     /// Version of the client's first flight.
     pub initial_version: Version,
@@ -59,7 +59,8 @@ pub enum Disturbance {
 }
 
 impl Disturbance {
-    /// Returns whether the disturbance is a change of a NAT's mapping, which neither end is informed about.
+    /// Returns true if the disturbance is a change of a NAT's mapping. Neither end is informed of such a
+    /// change.
     fn is_rebinding(self) -> bool {
         matches!(self, Self::RebindPort | Self::RebindAddress)
     }

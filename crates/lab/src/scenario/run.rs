@@ -22,7 +22,8 @@ use crate::tls::{SERVER_NAME, pair};
 const DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
 /// Minimum number of consecutive packets lost by chance in one direction that excuses a timeout of the
-/// connection. Each PTO is twice the one before, so no more than a dozen fit into the idle timeout.
+/// connection. Each PTO is twice as long as the previous one, so no more than a dozen fit into the idle
+/// timeout.
 const BAD_LUCK: u64 = 10;
 
 /// Message with which the client reports a timeout.
@@ -128,8 +129,8 @@ impl Stage {
             }
             seen = confirmed(&self.sim);
             let Some((handle, since)) = seen else { return outcome };
-            // A migration is not allowed during a handshake (RFC 9000 §9). So disturbances that remain when
-            // the connection ends are skipped.
+            // A migration is not allowed during a handshake (RFC 9000 §9). So when a connection ends, its
+            // remaining disturbances are skipped instead of being applied to the next connection.
             for &(after, disturbance) in &scenario.disturbances {
                 let outcome = self.sim.run((since + after).min(deadline), |sim| confirmed(sim) != seen);
                 if matches!(outcome, Outcome::Done | Outcome::Spinning(_)) {

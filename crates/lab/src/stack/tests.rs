@@ -56,7 +56,7 @@ fn each_stack_stands_somewhere_in_each_experiment() {
         row("large", "quinn-path-1", 0, 4.0, bound),
         row("lossy", "noq", 0, 9.0, None),
         Row { failure: "gave up".to_owned(), ..row("large", "noq", 3, 1.0, bound) },
-        // Another path is good enough.
+        // The stack has a successful run on another path.
         Row { failure: "gave up".to_owned(), ..row("large", "quinn-path-2", 0, 1.0, bound) },
         Row { failure: "gave up".to_owned(), ..row("small", "quiche-path-2", 0, 1.0, bound) },
     ];

@@ -71,9 +71,9 @@ fn schema() -> String {
 #[derive(Default)]
 struct Levels {
     values: Values,
-    /// Definition level of each position: 1 if a value is present.
+    /// Definition level of each position: 1 if the position has a value.
     definition: Vec<i16>,
-    /// Repetition level of each position: 1 if it continues the current list.
+    /// Repetition level of each position: 1 if the position continues the current list.
     repetition: Vec<i16>,
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::journal::Done;
 use crate::profile::Wire;
 
-/// Sets the benefit of each multipath run whose point was also run on each of its paths alone, in the same
-/// repetition and, for external stacks, with the same engine and setup. If several variants ran a path alone,
-/// the first one counts. `done` must be in the order of jobs.
+/// Sets the benefit of each multipath run for which each of its paths was also run alone, at the same point
+/// and in the same repetition. For external stacks, the engine and the setup must be the same, too. If
+/// several variants ran a path alone, the first one counts. `done` must be in the order of jobs.
 pub(super) fn fill(done: &mut [Done]) {
     let mut alone = BTreeMap::new();
     for run in done.iter() {
@@ -24,8 +24,8 @@ pub(super) fn fill(done: &mut [Done]) {
     }
 }
 
-/// Returns the name of the stacks with which a run can be compared: empty for this library with any wire
-/// image, otherwise the engine with its setup.
+/// Returns the family of a run. Only runs of one family can be compared. The family is empty for this library
+/// with any wire image. Otherwise it is the engine with its setup.
 fn family(run: &Done) -> String {
     let wire = &run.row.wire;
     if wire.parse::<Wire>().is_ok() { String::new() } else { wire.clone() }

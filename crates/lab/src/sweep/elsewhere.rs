@@ -14,8 +14,8 @@ const MAX_DEPTH: usize = 3;
 /// Maximum number of directories that a search looks into.
 const MAX_LOOKED_AT: usize = 2000;
 
-/// Returns the directories below `roots` that have runs of this experiment (its points, variants, workload and deadline),
-/// made by this version of the program and of its engines.
+/// Returns the directories below `roots` that have runs of this experiment, with the same points, variants,
+/// workload and deadline. The runs must have been made by this version of the program and of its engines.
 pub fn find(roots: &[PathBuf], experiment: &Experiment, run: &RunOptions) -> Vec<PathBuf> {
     let all: Vec<usize> = (0..experiment.variants.len()).collect();
     let header = Header::of(experiment, run, &all);

@@ -1,6 +1,6 @@
-//! Journal of a sweep. The first line is a header. Then there is a line for each finished run, in order of
-//! completion, a line for each different set of requested runs, and a line for each further version of the
-//! program that added runs.
+//! Journal of a sweep. The first line is a header. The other lines are of three kinds. There is one for each
+//! finished run, in order of completion, one for each different set of requested runs, and one for each
+//! further version of the program that added runs.
 
 use core::fmt::Debug;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(super) struct Header {
     workload: String,
     /// Deadline of a run in simulated milliseconds.
     deadline_ms: u64,
-    /// Fingerprint of the points.
+    /// Fingerprint of the points of the experiment.
     points: String,
     /// Fingerprint of the variants.
     variants: String,
@@ -40,16 +40,16 @@ pub(super) struct Header {
     version: Version,
 }
 
-/// Version of the program and of the engines outside it. Runs of different versions are combined only on explicit
-/// request.
+/// Version of the program and of the engines outside it. Runs of different versions are combined only on
+/// explicit request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Version {
     commit: String,
     /// Hash of the sources; old journals have none.
     #[serde(default)]
     sources: String,
-    /// Version of each engine whose stacks are among the requested variants. A journal without such variants does not
-    /// name any engine.
+    /// Version of each engine whose stacks are among the requested variants. A journal without such variants
+    /// does not name any engine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     engines: BTreeMap<String, String>,
 }
@@ -60,7 +60,7 @@ struct Mixed<V> {
     version: V,
 }
 
-/// Start of such a line.
+/// Start of a line that states another version.
 const MIXED: &[u8] = b"{\"version\":";
 
 /// Line that states the requested runs.
@@ -69,7 +69,7 @@ struct Ask<A> {
     asked: A,
 }
 
-/// Start of such a line.
+/// Start of a line that states the requested runs.
 const ASK: &[u8] = b"{\"asked\":";
 
 /// Line of a finished run.
@@ -140,7 +140,8 @@ impl Header {
     }
 }
 
-/// Returns the versions of the engines that run these variants, as far as they are ready.
+/// Returns the versions of the engines that run these variants. Engines that the options do not contain are
+/// left out.
 fn engines(experiment: &Experiment, options: &RunOptions, variants: &[usize]) -> BTreeMap<String, String> {
     let externals = variants.iter().filter_map(|index| experiment.variants.get(*index)?.external());
     let ready = externals.filter_map(|external| options.engine(&external.engine));
@@ -148,14 +149,15 @@ fn engines(experiment: &Experiment, options: &RunOptions, variants: &[usize]) ->
 }
 
 impl Version {
-    /// Returns whether this is the program of `other`, with all of its engines.
+    /// Returns true if the program and all engines of `other` are those of this version.
     fn includes(&self, other: &Self) -> bool {
         let is_known = |(name, version): (&String, &String)| self.engines.get(name) == Some(version);
         self.commit == other.commit && self.sources == other.sources && other.engines.iter().all(is_known)
     }
 
-    /// Describes for a human reader how the version differs from `wanted`; `None` if it does not. An engine that
-    /// is named in only one of the two versions makes no difference, because the other has no runs of it.
+    /// Describes for a human reader how the version differs from `wanted`; `None` if it does not. An engine
+    /// that only one of the two versions names makes no difference, because the other version has no runs of
+    /// this engine.
     fn difference(&self, wanted: &Self) -> Option<String> {
         let (what, found, wanted) = if self.commit != wanted.commit {
             ("commit", &self.commit, &wanted.commit)
@@ -305,7 +307,7 @@ impl Found {
                 differences: self.header.differences(wanted),
             });
         }
-        // Engines that `wanted` does not name must be of the same version among each other.
+        // All runs of an engine must be of the same version, even if `wanted` does not name this engine.
         let mut known = wanted.clone();
         for version in self.versions().filter(|_| !force) {
             if let Some(differences) = version.difference(&known.version) {

@@ -1,4 +1,5 @@
-//! Results of a directory as they are: read without a sweep, whatever version of the program made them.
+//! Reading of the results in a directory, without running a sweep. The version of the program that made them
+//! does not matter.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +12,18 @@ use crate::record::Row;
 /// Runs of an experiment that a directory has.
 #[derive(Clone, Debug, Default)]
 pub struct Present {
-    /// Rows of all its runs, in the order of jobs.
+    /// Rows of all runs that the directory has, in the order of jobs.
     pub rows: Vec<Row>,
-    /// Number of requested runs that it does not have.
+    /// Number of requested runs that the directory does not have.
     pub missing: usize,
 }
 
-/// Reads the runs in the directory of `options` and counts the requested ones that are missing there. Nothing is
-/// written, and runs of any version count.
+/// Reads the runs in the directory of `options` and counts the requested ones that are missing there. Nothing
+/// is written, and runs of any version count.
 ///
 /// # Errors
-/// Fails if the options are invalid, or if the directory has a journal of another experiment or one that cannot be read.
+/// Fails if the options are invalid, or if the directory has a journal of another experiment or one that
+/// cannot be read.
 pub fn look(experiment: &Experiment, options: &SweepOptions) -> Result<Present, SweepError> {
     let asked = Manifest::of(experiment, options)?;
     let mut done: Vec<Done> = Vec::new();

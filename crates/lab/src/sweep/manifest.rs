@@ -1,4 +1,4 @@
-//! Requested runs of a sweep, and the missing ones of them when sweeps are merged.
+//! Requested runs of a sweep. When sweeps are merged, the missing runs follow from them.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ pub(super) struct Manifest {
     points: Vec<usize>,
     repetitions: u32,
     shard: Shard,
-    /// Indices of those of the variants that this machine cannot run, in ascending order. They count in the division into
-    /// shards, so that all machines divide the runs in the same way.
+    /// Indices of the requested variants that this machine cannot run, in ascending order. They count in the
+    /// division into shards, so that all machines divide the runs in the same way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<usize>,
 }
@@ -82,7 +82,7 @@ impl Manifest {
         shard.filter(|job| !self.left_out.contains(&job.variant))
     }
 
-    /// Returns the runs of all shards, in their order, with those that this machine cannot run.
+    /// Returns the runs of all shards, in their order, including those that this machine cannot run.
     fn whole(&self) -> impl Iterator<Item = Job> {
         self.variants.iter().flat_map(move |&variant| {
             self.points.iter().flat_map(move |&point| {
@@ -93,8 +93,9 @@ impl Manifest {
 }
 
 impl Missing {
-    /// Returns the runs that were `asked` for but are not `there`. The request for one shard implies the other shards. Runs
-    /// of variants that all machines left out are not missing. `name` returns the name of a variant.
+    /// Returns the runs that were `asked` for but are not `there`. The request for one shard implies the
+    /// other shards. Runs of variants that all machines left out are not missing. `name` returns the name of
+    /// a variant.
     pub(super) fn of<'a>(
         asked: impl Iterator<Item = &'a Manifest> + Clone,
         there: &BTreeSet<Job>,

@@ -19,8 +19,9 @@ pub struct Merged {
 }
 
 /// Adds the runs of `dirs` to those in `out` and writes the results. All must belong to the same experiment
-/// and, unless `force` is set, to the same version. A run that occurs twice is used once, because both are
-/// equal. Requested runs of the directories, or of other shards, may be missing only if `partial` is set.
+/// and, unless `force` is set, to the same version. If two directories contain a run, it is used once,
+/// because both copies are equal. Requested runs, including those of shards that are in none of the
+/// directories, may be missing only if `partial` is set.
 ///
 /// # Errors
 /// Fails if a directory has no journal or one of another experiment, if runs are missing, or if a file cannot
@@ -31,8 +32,8 @@ pub fn merge(dirs: &[PathBuf], out: &Path, partial: bool, force: bool) -> Result
         return Ok(Merged { rows: Vec::new(), missing: Missing::default() });
     };
     let before = if Journal::is_in(out) { Some(Journal::look(out)?.1) } else { None };
-    // If the first directory has no runs of an engine, the engine's version is that of the first directory
-    // that has some.
+    // If the first directory has no runs of an engine, the header gets the engine's version from the first
+    // directory that has some.
     let mut header = first.header.clone();
     let places = parts.iter().map(|(_, part)| part).zip(dirs.iter().map(PathBuf::as_path));
     for (part, dir) in places.chain(before.as_ref().map(|before| (before, out))) {
@@ -76,7 +77,7 @@ fn missing<'a>(parts: impl Iterator<Item = &'a Found> + Clone) -> Missing {
     let done = parts.clone().flat_map(|part| &part.done);
     let there = done.clone().map(|run| run.job).collect();
     let names: BTreeMap<usize, &str> = done.map(|run| (run.job.variant, run.row.variant.as_str())).collect();
-    // Without any run of a variant its name is unknown.
+    // The name of a variant is known only from its runs.
     let name =
         |variant| names.get(&variant).map_or_else(|| format!("variant {variant}"), |&name| name.to_owned());
     Missing::of(parts.flat_map(|part| &part.asked), &there, name)

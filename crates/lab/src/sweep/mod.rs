@@ -54,12 +54,13 @@ pub struct SweepOptions {
     pub shard: Shard,
     /// Names of the variants to run; `None` for the usual ones.
     pub variants: Option<Vec<String>>,
-    /// Names of the requested variants that this machine cannot run. Their runs are neither made nor missed, but count in the
-    /// division into shards.
+    /// Names of the requested variants that this machine cannot run. Their runs are not made and do not count
+    /// as missing here, but they count in the division into shards.
     pub left_out: Vec<String>,
     /// Numbers of the points to run; `None` for all.
     pub points: Option<Vec<u64>>,
-    /// Other directories, from which runs of the same experiment and version are copied instead of being repeated.
+    /// Other directories, from which runs of the same experiment and version are copied instead of being
+    /// repeated.
     pub also: Vec<PathBuf>,
 }
 
@@ -107,7 +108,7 @@ pub enum SweepError {
     Other {
         /// Path of the directory.
         dir: PathBuf,
-        /// Differences between its journal and the requested runs.
+        /// Differences between the directory's journal and the requested runs.
         differences: String,
     },
     /// The directory has results of another version of the program or of an engine.
@@ -199,7 +200,7 @@ pub fn sweep(
     match ended {
         Ok(()) => finish(&options.dir, &journal, done),
         Err(Ended::Failed(error)) => Err(error),
-        // Runs that were active on other threads have ended, too.
+        // The runs that were active on other threads have ended by now, too.
         Err(Ended::Told) => {
             let there: BTreeSet<Job> = done.iter().map(|run| run.job).collect();
             let done = jobs.iter().filter(|job| there.contains(*job)).count();
@@ -240,7 +241,7 @@ fn lock(dir: &Path) -> Result<File, SweepError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(SweepError::InUse(dir.to_owned())),
-        // Some network file systems have no locks. There the user must prevent concurrent sweeps.
+        // Some network file systems have no locks. On these the user must prevent concurrent sweeps.
         Err(TryLockError::Error(_)) => Ok(file),
     }
 }

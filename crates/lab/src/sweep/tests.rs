@@ -277,7 +277,7 @@ fn runs_of_another_version_of_an_engine_are_refused() {
     assert_eq!(sweep(&experiment, &on_kernel(&dir("two"), "2", "tcp"), &()).unwrap().len(), 4);
     assert_eq!(refused(&on_kernel(&dir("two"), "1", "tcp")), "engine version 2 instead of 1");
 
-    // Runs are taken over from the directory of the same kernel alone.
+    // Runs are taken over only from the directory with the same version of the kernel.
     let (third, runs) = (on_kernel(&dir("three"), "2", "tcp"), StopAfter::new(1));
     let found = find(&[root.path().to_owned()], &experiment, &third.run);
     assert_eq!(found, [dir("two")]);
@@ -297,7 +297,8 @@ fn runs_of_another_version_of_an_engine_are_refused() {
     assert_eq!(refused(&on_kernel(&dir("one"), "2", "path-0")), "engine version 2 instead of 1");
 }
 
-/// Programs without the engine continue the results of one that has it, and do not become a version of their own.
+/// Programs without the engine continue the results of a program that has it. They add no version of their
+/// own.
 #[test]
 fn looking_at_results_and_continuing_them_without_the_engine_adds_no_version() {
     let (experiment, _) = with_kernel();
@@ -325,8 +326,9 @@ fn looking_at_results_and_continuing_them_without_the_engine_adds_no_version() {
     assert!(matches!(look(&small, &own), Err(SweepError::Other { .. })), "of another size");
 }
 
-/// Two of three machines lack the kernel. They divide the runs like the first one, whose runs they would otherwise repeat in
-/// part, and their shares of the kernel's runs are missing until they are run elsewhere.
+/// Two of three machines lack the kernel. They divide the runs like the first machine, since they would
+/// otherwise repeat a part of its runs. Their shares of the kernel's runs are missing until another machine
+/// makes them.
 #[test]
 fn shards_of_machines_without_the_engine_are_not_taken_for_whole() {
     let (mut experiment, tcp) = with_kernel();
@@ -358,7 +360,7 @@ fn shards_of_machines_without_the_engine_are_not_taken_for_whole() {
     let said = "1 of 6 runs are missing: 1 of shard 2/3; left out for want of their program or kernel: tcp";
     assert_eq!(merge(&["1", "2", "0"], "merged").unwrap_err().to_string(), said);
     assert!(!dir("merged").exists(), "nothing is written");
-    // Without the machine with the kernel, no run of the kernel counts as missing.
+    // Without the results of the machine with the kernel, no run of the kernel counts as missing.
     let own = sweep(&experiment, &options("own", 0, 3, false), &()).unwrap();
     assert_eq!(own.len(), 1);
     let merged = merge(&["own", "1", "2"], "ours").unwrap();
@@ -369,8 +371,8 @@ fn shards_of_machines_without_the_engine_are_not_taken_for_whole() {
     assert_eq!(results(&dir("merged")), results(&dir("whole")));
 }
 
-/// A journal without runs of engines names no engine, like journals from before engines had versions. Runs of engines
-/// can be added to it.
+/// A journal without runs of engines names no engine, like journals from before engines had versions. Runs of
+/// engines can be added to it.
 #[test]
 fn a_journal_names_engines_only_if_it_has_runs_of_them() {
     let (experiment, tcp) = with_kernel();
@@ -395,7 +397,7 @@ fn results_that_are_not_whole_must_be_asked_for() {
         ..options(&dir(place), 1)
     };
     sweep(&experiment, &shard(0, 0), &()).unwrap();
-    // No run of this shard is done, but the journal states the requested ones.
+    // No run of this shard is done, but the journal states the requested runs.
     fs::write(dir(1).join(journal::NAME), "").unwrap();
     Journal::open(&dir(1), &Header::of(&experiment, &options(&dir(1), 1).run, &[]), false)
         .unwrap()

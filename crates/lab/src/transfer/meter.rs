@@ -70,7 +70,7 @@ pub struct RoundTrip {
 /// Measurement of the largest factor by which a congestion window grows within a round-trip time.
 #[derive(Clone, Debug, Default)]
 pub struct Growth {
-    /// Windows of the last round-trip time, each with the time at which it was set.
+    /// Windows that applied during the last round-trip time, each with the time at which it was set.
     windows: VecDeque<(Time, u64)>,
     round_trip: Option<Duration>,
     largest: f64,
@@ -90,12 +90,14 @@ impl Growth {
             self.round_trip = Some(self.round_trip.map_or(latest, |least| least.min(latest)));
         }
         let Some(round_trip) = self.round_trip else {
-            // Before the first round-trip sample only the current window is kept, as the initial one.
+            // Until the first round-trip sample, only the current window is kept. It then counts as the
+            // initial window.
             self.windows.clear();
             self.windows.push_back((now, window));
             return;
         };
-        // The window that applied one round-trip time ago remains.
+        // Windows that were replaced at least one round-trip time ago are removed. The first remaining window
+        // is the one that applied then.
         while self.windows.get(1).is_some_and(|(since, _)| *since + round_trip <= now) {
             self.windows.pop_front();
         }
@@ -214,10 +216,11 @@ mod tests {
         growth.tell(ms(20), 12_000, Duration::from_millis(20));
         growth.tell(ms(30), 15_000, Duration::from_millis(25));
         assert_eq!(growth.largest(), 1.5);
-        // The window of 20 ms before is 12,000 bytes, and 30,000 bytes are two and a half times as much.
+        // The window that applied 20 ms ago is 12,000 bytes, and 30,000 bytes are two and a half times as
+        // much.
         growth.tell(ms(40), 30_000, Duration::from_millis(20));
         assert_eq!(growth.largest(), 2.5);
-        // The window of 20 ms before is 30,000 bytes.
+        // The window that applied 20 ms ago is 30,000 bytes.
         growth.tell(ms(60), 45_000, Duration::from_millis(20));
         assert_eq!(growth.largest(), 2.5);
         for step in 0..2 * MAX_WINDOWS as u64 {

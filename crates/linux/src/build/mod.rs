@@ -20,7 +20,7 @@ pub use source::{Source, SourceError};
 /// Our configuration and patch of the kernel, GPL-2.0 (`kernel/README.md`).
 const CONFIG: &str = include_str!("../../kernel/lab.config");
 const PATCH: &str = include_str!("../../kernel/lab.patch");
-/// Kernel series for which the patch is made. Results are comparable only within it.
+/// Kernel series for which the patch is made. Only results of one series are comparable.
 const SERIES: &str = "6.12";
 /// Debian's package with the kernel's source.
 const PACKAGE: &str = "linux-source-6.12";
@@ -56,7 +56,7 @@ pub enum BuildError {
     Tools {
         /// Names of the programs.
         missing: String,
-        /// Names of their packages in Debian.
+        /// Names of the Debian packages that contain the missing programs.
         packages: String,
     },
     /// The source does not exist, is invalid or has another version.

@@ -16,7 +16,7 @@ pub(super) const VERSION: &str = "version";
 const TREE: &str = "tree";
 /// Approximate number of files that are compiled.
 const COMPILED: usize = 1300;
-/// Maximum number of characters of a step's output that an error quotes.
+/// Maximum length in characters of the line from a step's output that an error quotes.
 const MAX_LAST: usize = 200;
 
 /// Performs the steps that are not complete yet, in the folder `dir`.

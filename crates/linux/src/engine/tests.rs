@@ -8,7 +8,7 @@ fn converted(external: &str, paths: &[PathDesign], workload: &Workload) -> Resul
     beside(None, external, paths, workload)
 }
 
-/// Converts a run beside other connections with the congestion controller `others`.
+/// Converts a run that competes with other connections. Their congestion controller is `others`.
 fn beside(
     others: Option<&str>,
     external: &str,

@@ -1,4 +1,5 @@
-//! Several connections that send for the same time, the first one with the order's stack and the others with TCP.
+//! Several connections that send for the same time, the first one with the order's stack and the others with
+//! TCP.
 
 use core::time::Duration;
 use std::io::{self, Read, Write};
@@ -65,7 +66,7 @@ pub(super) fn run(order: &Order, topology: &mut Topology, plan: Plan) -> io::Res
         thread::sleep(end.saturating_duration_since(Instant::now()));
         drop::<mpsc::Sender<()>>(stop);
     });
-    // This returns at the end at the latest.
+    // `vary` returns at `end` at the latest.
     let varied = topology.vary(order, begin, &stopped);
     thread::sleep(end.saturating_duration_since(Instant::now()));
     let flows = received.iter().map(|count| count.load(Ordering::Relaxed)).collect();
@@ -91,8 +92,9 @@ pub(super) fn run(order: &Order, topology: &mut Topology, plan: Plan) -> io::Res
     Ok(report)
 }
 
-/// Starts a thread in this thread's namespace that accepts connections and sends on each of them without end. The socket
-/// stays open for further subflows. `control` replaces the namespace's congestion control.
+/// Starts a thread in this thread's namespace that accepts connections and sends on each of them without end.
+/// The listening socket stays open for further subflows. `control` replaces the namespace's congestion
+/// control.
 fn serve(order: &Order, listener: TcpListener, control: Option<Control>, told: &mpsc::Sender<Told>) {
     let (order, told) = (order.clone(), told.clone());
     thread::spawn(move || {
@@ -116,8 +118,8 @@ fn feed(order: &Order, connection: TcpStream, control: Option<Control>) -> io::R
     send(&mut stream, ENDLESS, &vec![0; CHUNK])
 }
 
-/// Starts a thread in this thread's namespace that connects from `address` to the server's `port` and counts what it
-/// receives.
+/// Starts a thread in this thread's namespace that connects from `address` to the server's `port` and counts
+/// the bytes that it receives.
 fn ask(
     order: &Order,
     (index, address, port): (usize, Ipv4Addr, u16),

@@ -8,7 +8,7 @@ use netlink_sys::protocols::NETLINK_GENERIC;
 
 use super::netlink::{Message, Netlink, attribute, bytes, nested, text};
 
-/// Type of messages to the controller, which knows the types of all families.
+/// Type of messages to the generic netlink controller, which assigns the types of all other families.
 const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -39,7 +39,7 @@ mod ethtool {
     pub(super) const BIT_NAME: u16 = 2;
 }
 
-/// Names of the offloads, with which several segments pass a device as one.
+/// Names of the offloads with which several segments pass through a device as one packet.
 const OFFLOADS: [&str; 5] = [
     "tx-tcp-segmentation",
     "tx-tcp-ecn-segmentation",
@@ -89,7 +89,7 @@ impl Family {
         Self::open("ethtool")
     }
 
-    /// Disables the offloads of the device `name`, so that each segment passes it separately.
+    /// Disables the offloads of the device `name`, so that each segment passes through it separately.
     pub(super) fn segment(&mut self, name: &str) -> io::Result<()> {
         let off = |feature: &&str| nested(ethtool::BIT, &[attribute(ethtool::BIT_NAME, text(feature))]);
         let bits: Vec<DefaultNla> = OFFLOADS.iter().map(off).collect();

@@ -30,7 +30,7 @@ use self::topology::Topology;
 use crate::order::{MARK, Order, Report, Work};
 use crate::stack::Transport;
 
-/// Time between the setup and the first SYN, in which the links and hosts come to rest.
+/// Time between the setup and the first SYN, for which links and hosts are left idle.
 const REST: Duration = Duration::from_secs(1);
 
 /// Carries out the order in the file `order`, prints the report and switches the machine off; returns only if
@@ -45,8 +45,8 @@ pub fn run(order: &Path) -> io::Result<()> {
             "this is for the first process of a guest, which `lab` starts by itself",
         ));
     }
-    // The path of the order leads through the host's `/proc`, so it is read before the guest's own is
-    // mounted.
+    // The path of the order leads through the host's `/proc`. So the order is read before the guest's own
+    // `/proc` is mounted.
     let order = read(order);
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>)?;
     let mut report = order

@@ -151,8 +151,8 @@ fn absent(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// Returns the hardware address of the device with this IP address. It is locally administered, and no host
-/// needs ARP to find it.
+/// Returns the hardware address of the device with this IP address. The address is locally administered and
+/// follows from the IP address, so no host needs ARP to find it.
 fn hardware(address: Ipv4Addr) -> Vec<u8> {
     [&[2, 0][..], &address.octets()].concat()
 }

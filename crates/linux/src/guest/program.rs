@@ -9,7 +9,7 @@ use super::REST;
 use super::topology::{PORT, SERVER, Topology, client_address};
 use crate::order::{Order, Report, Work};
 
-/// Maximum number of bytes that are read of a program's error output.
+/// Maximum number of bytes of a program's error output that are read.
 const MAX_QUOTE: u64 = 300;
 
 /// Downloads the order's bytes and reports the time from the client's start to the last byte. In virtual time
@@ -53,7 +53,7 @@ fn perf(command: &str) -> io::Result<Command> {
     Ok(program)
 }
 
-/// Returns the last line of a program's error output, of which at most [`MAX_QUOTE`] bytes are read.
+/// Returns the last line of the first [`MAX_QUOTE`] bytes of a program's error output.
 fn complaint(program: &mut Child) -> io::Result<String> {
     use std::io::Read;
     let mut text = String::new();

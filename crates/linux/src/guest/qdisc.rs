@@ -1,6 +1,6 @@
 //! One direction of a link as queueing disciplines of one device: three nested netem disciplines.
 //!
-//! The outermost one delays packets, the middle one is the transmitter with its drop-tail queue, and the
+//! The outermost discipline delays packets. The middle one is the transmitter with its drop-tail queue. The
 //! innermost one loses packets after their transmission. A constant delay gives the same arrivals before and
 //! after the transmitter. The delay is before it, so that delayed packets do not count towards the queue.
 
@@ -23,7 +23,7 @@ const TCA_STATS2: u16 = 7;
 const TCA_STATS_QUEUE: u16 = 3;
 /// Number of bytes of an Ethernet header, which do not count on the lab's links.
 const ETHERNET: i32 = 14;
-/// Limit in packets of a discipline that must not drop any.
+/// Limit in packets for a discipline that must not drop any packet because of its limit.
 const ENDLESS: u32 = 1_000_000;
 
 /// Handles of the three disciplines.
@@ -43,7 +43,7 @@ pub(super) fn create(netlink: &mut Netlink, index: i32, way: &Way, seed: u64) ->
 }
 
 /// Changes the disciplines from `before` to `now`. Packets that already wait are not affected. `seed` is the
-/// seed of the losses from now on.
+/// seed of the losses after the change.
 pub(super) fn change(
     netlink: &mut Netlink,
     index: i32,

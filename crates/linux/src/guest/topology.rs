@@ -1,11 +1,13 @@
-//! The hosts and links of an [`Order`], which is one experiment of the guest: a server, a client, and a router for each path between them.
+//! The hosts and links of an [`Order`], the description of one experiment: a server, a client, and a router
+//! for each path between them.
 //!
 //! ```text
 //! server ── veth ── router ── veth ── client
 //!                     │ its devices hold the queueing disciplines of both directions
 //! ```
 //!
-//! The bottleneck is on the router, because TCP on a sending host would see its own packets wait.
+//! The bottleneck is on the router. If it were on the sending host, TCP would see the packets that wait
+//! there.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,8 +28,8 @@ pub(super) const PORT: u16 = 443;
 /// Port of the client's first connection.
 pub(super) const CLIENT_PORT: u16 = 40_000;
 
-/// Smallest last bytes of the client's addresses: for paths on another path's link, and for the other connections of a
-/// competition.
+/// Smallest values of the last byte of the client's addresses: for paths that share another path's link, and
+/// for the other connections of a competition.
 const SHARED_FROM: u8 = 10;
 const OTHERS_FROM: u8 = 100;
 
@@ -42,7 +44,8 @@ pub(super) struct Topology {
     routers: Vec<Namespace>,
 }
 
-/// Returns the address of the client on a path. A path on another path's link has an address of its own there.
+/// Returns the address of the client on a path. A path that shares another path's link has its own address on
+/// that link.
 pub(super) fn client_address(order: &Order, path: usize) -> Ipv4Addr {
     match order.link_of(path) {
         link if link == path => address(path, 2, 1),
@@ -100,7 +103,7 @@ impl Topology {
         Ok(Self { server, client, routers })
     }
 
-    /// Carries out the changes of the links until `end` receives a message or its sender is dropped.
+    /// Changes the links as the order states, until `end` receives a message or its sender is dropped.
     pub(super) fn vary(&mut self, order: &Order, begin: Instant, end: &Receiver<()>) -> io::Result<()> {
         let mut changes = Vec::new();
         for path in 0..order.links() {
@@ -134,7 +137,7 @@ impl Topology {
     }
 }
 
-/// Returns the addresses that the client has on the first link besides that of the first path.
+/// Returns the addresses that the client has on the first link in addition to the first path's address.
 fn further_addresses(order: &Order) -> impl Iterator<Item = Ipv4Addr> {
     let others = match order.work {
         Work::Competition { others, .. } => others,
@@ -175,8 +178,8 @@ fn join(path: usize, [server, client]: [&mut Namespace; 2], router: &mut Namespa
     client.add_route((SERVER, 32), near_client, index, path as u32 + 1)
 }
 
-/// Receive buffer with which the largest window that a socket advertises is about 256 KiB. The kernel counts the
-/// memory of packets, of which payload is a part.
+/// Receive buffer sizes with which a socket advertises a window of at most about 256 KiB. The kernel counts
+/// the memory of whole packets, of which the payload is a part.
 const LIMITED_RECEIVE: &str = "4096 131072 415000";
 
 /// Writes the settings of TCP for this thread's namespace.

@@ -18,11 +18,11 @@ use anabranch_linux::host::{Host, MAX_WALL};
 use anabranch_linux::train::{Car, HEADERS, train};
 use anabranch_linux::{Control, Link, Linux, Order, Properties, Report, Way, Work};
 
-/// Maximum virtual time that reading the guest's clock and its system calls take for one datagram.
+/// Maximum virtual time that the guest spends for one datagram on reading its clock and on system calls.
 const CLOCK: Duration = Duration::from_micros(25);
 
 /// Maximum time in nanoseconds between the arrival of a datagram at a full queue and the moment at which a
-/// place becomes free, for the two to count as simultaneous.
+/// place becomes free. Up to this time, the two count as simultaneous.
 const TIE_NS: u64 = 5_000;
 /// Number of datagrams of a train.
 const PACKETS: u32 = 1000;
@@ -87,10 +87,10 @@ fn succeeded(host: &Host, order: &Order) -> Report {
     report
 }
 
-/// Checks that the same train loses the same datagrams on the guest's link and on the lab's, and that the
-/// other datagrams arrive at the same time, up to [`CLOCK`]. If a datagram reaches a full queue at the moment
-/// at which a place becomes free, the guest's clock decides on its loss. Such a datagram must have the same
-/// result in the lab if it is sent [`TIE_NS`] earlier or later.
+/// Sends the same train over the guest's link and over the lab's. Checks that both lose the same datagrams,
+/// and that the other datagrams arrive at the same time, up to [`CLOCK`]. If a datagram reaches a full queue
+/// at the moment at which a place becomes free, its loss depends on the guest's clock. Such a datagram must
+/// have the same result in the lab if it is sent [`TIE_NS`] earlier or later.
 fn links_are_those_of_the_lab_packet_by_packet(host: &Host) {
     let (mut packets, mut dropped, mut ties, mut worst) = (0, 0, 0, Duration::ZERO);
     for (seed, rate_bps, delay_ns, queue) in [
@@ -246,8 +246,8 @@ fn a_transfer_that_cannot_end_fails_at_its_deadline(host: &Host) {
     );
 }
 
-/// With `-buffers-256k`, the peer's window is that of the lab's plans, over TCP and over two subflows together. No more
-/// than the window is in flight, so that a long path cannot be filled.
+/// With `-buffers-256k`, the peer's window is that of the lab's plans, both over TCP and over two subflows
+/// together. No more than the window is in flight, so that a long path cannot be filled.
 fn limited_buffers_limit_the_window(host: &Host) {
     let long = way(100_000_000, 100_000_000, 2000, 0.0);
     for (name, paths) in [("tcp-cubic-buffers-256k", 1), ("mptcp-buffers-256k", 2)] {
@@ -256,13 +256,15 @@ fn limited_buffers_limit_the_window(host: &Host) {
         let windows: Vec<u64> = report.paths.iter().map(|path| path.window).collect();
         println!("{name}: windows {windows:?}, {:?} s", report.last_byte_ns.map(|ns| ns as f64 / 1e9));
         assert!(windows.iter().all(|window| (240_000..290_000).contains(window)), "{name}: {windows:?}");
-        // A window for each round trip of 200 ms: 38 round trips and the growth at the start.
+        // One window is transferred in each round trip of 200 ms. The transfer takes 38 round trips and the
+        // growth at the start.
         let seconds = report.last_byte_ns.unwrap() as f64 / 1e9;
         assert!((6.5..10.5).contains(&seconds), "{name}: {seconds} s");
     }
 }
 
-/// Connections over one link share its rate: three of TCP equally, and Multipath TCP uses both of its subflows there.
+/// Connections over one link share its rate. Three connections of TCP share it equally. Multipath TCP uses
+/// both of its subflows on this link.
 fn connections_compete_for_one_link(host: &Host) {
     let link = way(10_000_000, 20_000_000, 50, 0.0);
     let compete = |stack: &str, paths: usize, others: u32| {
@@ -279,7 +281,7 @@ fn connections_compete_for_one_link(host: &Host) {
     assert!(equal.iter().all(|bytes| (18_000_000..30_000_000).contains(bytes)), "{equal:?}");
     let paths = compete("mptcp-reno", 2, 1).paths;
     assert!(paths.iter().all(|path| path.sent_bytes > 8_000_000), "{paths:?}");
-    // Each path on a link of its own, with two others on the first one.
+    // Each path has a link of its own, and two other connections use the first link.
     let work =
         Work::Competition { others: 2, control: Control::Cubic, length_ns: 30_000_000_000, one_link: false };
     let report = succeeded(host, &order("mptcp-tls13", &[link.clone(), link], work));

@@ -9,8 +9,8 @@ use anabranch_wire::Time;
 use super::{Acked, Congested, Controller, MIN_WINDOW_PACKETS, Sibling, Start, State};
 use crate::rate::per_second;
 
-/// Unit of the fractions in this module: one packet for each window acknowledged, or the connection's total
-/// rate.
+/// Fixed-point 1 of the fractions in this module. It stands for one packet for each window acknowledged, or
+/// for the connection's total rate.
 pub(super) const ONE: u64 = 1 << 30;
 
 /// Rule for a controller's increase in congestion avoidance and its decrease on congestion.

@@ -118,7 +118,7 @@ struct Epoch {
     origin: u64,
     /// Window that Reno would have, W_est, in bytes.
     reno: u64,
-    /// Fractions of a byte by which the window and W_est have yet to grow, multiplied by the window.
+    /// Remainders of the growth of the window and of W_est that are less than a byte, multiplied by the window.
     credit: u64,
     reno_credit: u64,
 }

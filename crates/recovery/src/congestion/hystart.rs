@@ -11,8 +11,8 @@ use crate::rate::bytes_in;
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 /// Upper bound of the rise of the round-trip time that starts Conservative Slow Start (RFC 9406 §4.3).
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
-/// Divisor of the last round's minimum round-trip time that gives this rise between the two bounds (RFC 9406
-/// §4.3).
+/// Divisor of the last round's minimum round-trip time. The quotient, limited to the two bounds above, is the
+/// rise that starts Conservative Slow Start (RFC 9406 §4.3).
 const MIN_RTT_DIVISOR: u32 = 8;
 /// Number of samples that a round needs for a comparison (RFC 9406 §4.3).
 const N_RTT_SAMPLE: u32 = 8;

@@ -238,7 +238,7 @@ pub trait Controller: fmt::Debug + Send {
     fn state(&self) -> State;
 }
 
-/// Lists each controller once, and generates its variant, its name and its static dispatch.
+/// Generates from a list of controllers their variants, their names and the static dispatch.
 macro_rules! declare {
     (@module [$($attribute:tt)*]) => {};
     (@module [$($attribute:tt)*] $module:ident) => {

@@ -21,8 +21,8 @@ const SHORT: Duration = Duration::from_millis(100);
 /// Round-trip time above which `window_after` uses this value instead of [`SHORT`].
 const LONG: Duration = Duration::from_millis(610);
 
-/// Filter of round-trip time samples. The maximum of the latest samples is a time that the path repeatedly
-/// reaches; their minimum is one that it currently does not go below.
+/// Filter of round-trip time samples. The round-trip time has risen if even the minimum of the latest samples
+/// is more than a quarter above the smallest maximum that `SCOPE` consecutive samples have had.
 #[derive(Clone, Debug, Default)]
 pub struct RttRise {
     /// Latest samples, in a ring.

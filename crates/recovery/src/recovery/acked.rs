@@ -91,8 +91,8 @@ impl<T: Clone> Recovery<T> {
     }
 
     /// Returns the bytes to add to the window in slow start because the packet size grew (RFC 9002 §7.2: the
-    /// initial window is calculated anew). The window, including the growth due to data in flight, becomes as
-    /// large as if packets had had this size from the start.
+    /// initial window is calculated anew). The window becomes as large as if packets had had this size from
+    /// the start. Growth that the bytes in flight will cause is scaled in advance.
     fn larger_start(&self, before: u16) -> u64 {
         if self.epoch.id != 0 || self.congestion.state() != State::SlowStart {
             return 0;

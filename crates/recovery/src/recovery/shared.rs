@@ -32,8 +32,8 @@ impl<T: Clone> Recovery<T> {
 
     /// Raises the round-trip time estimate if a packet, sent at `sent` and acknowledged only on another path,
     /// took longer than a probe timeout. Either the peer's ACK on this path would arrive even later, or the
-    /// peer sends all ACKs on another path. Without this, such ACKs would never raise the estimate, and each
-    /// packet would trigger probes.
+    /// peer sends all ACKs on another path. Otherwise ACKs on other paths would never raise the estimate, and
+    /// each packet would trigger probes.
     pub fn on_late(&mut self, now: Time, sent: Time) {
         let latest = now.saturating_since(sent);
         if latest > self.timer.pto(&self.rtt, SpaceId::Data) {

@@ -102,7 +102,7 @@ fn packets_without_an_answer_are_remembered_sparsely() {
     (100_001..100_100).for_each(|order| quiet(&mut list, order));
     assert_eq!(take(&mut list, 50_000, 100_050).0, [100_000]);
     assert_eq!(take(&mut list, 1, 100_050).0.len(), MAX_QUIET_TRACKED);
-    // There is room again.
+    // The packets above were removed, so a further packet is tracked.
     quiet(&mut list, 100_101);
     assert_eq!(take(&mut list, 100_051, 100_101).0, [100_101]);
     assert_eq!(take(&mut list, 0, 100_101).0, [0]);

@@ -9,11 +9,11 @@ fn overtaken_by_three_is_lost() {
     (0..5).for_each(|_| {
         path.send(at(0));
     });
-    // RFC 9002 §6.1.1: packet 0 is lost when 3 is acknowledged, 1 and 2 are not.
+    // RFC 9002 §6.1.1: packet 0 is lost when packet 3 is acknowledged; packets 1 and 2 are not.
     assert_eq!(path.ack(at(50), &[3..=3]), [3]);
     assert_eq!(path.lost(), [0]);
     assert_eq!(path.recovery.bytes_in_flight(), 3 * 1200);
-    // RFC 9002 §6.1.2: the others are lost 9/8 of the round-trip time after they were sent.
+    // RFC 9002 §6.1.2: packets 1 and 2 are lost 9/8 of the round-trip time after they were sent.
     let due = Time::from_micros(56_250);
     assert_eq!(path.recovery.poll_timeout(), Some(due));
     assert_eq!(path.timeout(due - Duration::from_nanos(1)), None);

@@ -15,7 +15,7 @@ pub(super) struct Link {
     pub(super) rtt: Duration,
     /// Capacity of the queue in bytes.
     pub(super) queue: u64,
-    /// One packet in `loss` is lost at random; 0 for none.
+    /// Number of packets of which one is lost at random; 0 for no losses.
     pub(super) loss: u64,
     /// Delay of every twentieth packet after the first hundred.
     pub(super) reorder: Duration,

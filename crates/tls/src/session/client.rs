@@ -21,8 +21,8 @@ pub(super) const DEFAULT_REMEMBERED_SERVERS: usize = 256;
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     pub(super) inner: Arc<rustls::ClientConfig>,
-    /// `None` if the wrapped rustls configuration has its own store, which does not distinguish QUIC
-    /// versions.
+    /// Ticket store. `None` if resumption is disabled, or if the wrapped rustls configuration has its own
+    /// store, which does not distinguish QUIC versions.
     tickets: Option<Arc<ClientTickets>>,
     version: Version,
 }

@@ -164,8 +164,8 @@ impl Session {
         })
     }
 
-    /// Returns the secret of 0-RTT packets, only once. A client has it after creation if it may send 0-RTT. A
-    /// server has it after it has read the ClientHello, if it accepts 0-RTT.
+    /// Returns the secret of 0-RTT packets on the first call, and `None` afterwards. A client has it after
+    /// creation if it may send 0-RTT. A server has it after it has read the ClientHello, if it accepts 0-RTT.
     pub fn early_secret(&mut self) -> Option<EarlySecret> {
         self.early.take()
     }

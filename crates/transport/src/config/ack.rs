@@ -33,10 +33,10 @@ configuration! {
         /// is set to [`RangeOrder::NewestFirst`] or [`RangeOrder::LeastSentFirst`]; the other orders, and the
         /// default ones, limit repetition by rules of their own.
         copy max_repeats, with_max_repeats: u32 = u32::MAX;
-        /// Old packet numbers that this end no longer tracks: packets with these numbers are neither
+        /// Rule for old packet numbers that this end no longer tracks: packets with these numbers are neither
         /// acknowledged nor accepted.
         copy horizon, with_horizon: Horizon = Horizon::None;
-        /// Path on which an ACK is sent when the connection has several.
+        /// Path on which an ACK is sent when the connection has several paths.
         copy path, with_path: AckPath = AckPath::Soonest;
         /// Paths whose packets an outgoing ACK acknowledges when the connection has several paths.
         copy scope, with_scope: AckScope = AckScope::Path;
@@ -75,14 +75,14 @@ named! {
 }
 
 named! {
-    /// Path on which an acknowledgment is sent when the connection has several.
+    /// Path on which an acknowledgment is sent when the connection has several paths.
     AckPath, "path of acknowledgments" {
         /// Path whose packets are acknowledged, unless it fails or is abandoned.
         Same = "same";
         /// Working path on which the acknowledgment arrives clearly sooner than on the path of the
-        /// acknowledged packets. The acknowledgment is then sent on the packets' own path as well, so that
-        /// none depends on the faster path alone. If no such path exists, the packets' own path is used. The
-        /// default.
+        /// acknowledged packets. The acknowledgment is then sent on the packets' own path as well, so that it
+        /// does not depend on the faster path alone. If no such path exists, only the packets' own path is
+        /// used. This is the default.
         Soonest = "soonest";
         /// Working path with the lowest smoothed round-trip time.
         Fastest = "fastest";
@@ -91,7 +91,7 @@ named! {
         All = "all";
         /// Each working path in turn, as when the `least-recent` scheduler chooses the path of every packet.
         InTurn = "in-turn";
-        /// Working path with the lowest smoothed round-trip time, and at once every other path as well.
+        /// Working path with the lowest smoothed round-trip time, and at the same time every other path.
         FastestAndAll = "fastest-and-all";
         /// Working path with the lowest smoothed round-trip time. On each other path, the next packet that is
         /// sent for another reason carries the acknowledgment as well.
@@ -146,7 +146,7 @@ impl FrequencyRule {
 }
 
 /// Received packet numbers that this end no longer tracks, in addition to those that it drops to bound
-/// memory. A packet that arrives later with such a number, or a lower one, is dropped as a duplicate.
+/// memory. A packet with such a number, or a lower one, that arrives later is dropped as a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Horizon {

@@ -40,14 +40,15 @@ configuration! {
         lend streams, with_streams: StreamsConfig = StreamsConfig::default();
         /// Loss recovery, congestion controller, pacing, ECN, MTU discovery.
         lend recovery, with_recovery: recovery::Config = recovery::Config::default();
-        /// Rules for when acknowledgments are sent.
+        /// Timing, content and path of acknowledgments.
         lend ack, with_ack: AckConfig = AckConfig::default();
         /// Idle timeout, after which the connection is closed silently (RFC 9000 §10.1); `None` disables it.
         into max_idle_timeout, with_max_idle_timeout: Option<Duration> = Some(Duration::from_secs(30));
         /// Maximum duration of the handshake, regardless of received packets. After this time the connection
         /// is closed.
         copy handshake_timeout, with_handshake_timeout: Duration = Duration::from_secs(30);
-        /// Time without sent or received packets after which a PING is sent; `None` disables it.
+        /// Time after which a PING is sent if no packet was received and no ack-eliciting packet was sent;
+        /// `None` disables these PINGs.
         into keep_alive, with_keep_alive: Option<Duration> = None;
         /// Maximum number of bytes of received DATAGRAM frames kept for the application. The oldest are
         /// dropped first. 0 disables datagrams (RFC 9221).
@@ -98,17 +99,19 @@ pub struct CidRotation {
 }
 
 impl CidRotation {
-    /// Creates the rule that connection IDs are old at age `max_age` or after `max_packets` packets.
+    /// Creates the rule that connection IDs are replaced at age `max_age` or after `max_packets` packets.
     pub const fn new(max_age: Duration, max_packets: u64) -> Self {
         Self { max_age, max_packets }
     }
 
-    /// Returns the age at which connection IDs are old. The age is checked when the next packet is received.
+    /// Returns the age at which connection IDs are replaced. The age is checked only when a packet is
+    /// received.
     pub const fn max_age(&self) -> Duration {
         self.max_age
     }
 
-    /// Returns the number of 1-RTT packets received on a path after which the path's connection IDs are old.
+    /// Returns the number of 1-RTT packets received on a path after which the path's connection IDs are
+    /// replaced.
     pub const fn max_packets(&self) -> u64 {
         self.max_packets
     }
@@ -143,8 +146,8 @@ configuration! {
         /// without traffic is probed after the same time while the connection is in use, so a dead path is
         /// detected.
         into path_idle_timeout, with_path_idle_timeout: Option<Duration> = Some(Duration::from_secs(30));
-        /// Silence after which a PING is sent on a path, so that middleboxes keep its state; `None` disables
-        /// it. These PINGs keep the whole connection alive as well.
+        /// Silence after which a PING is sent on a path, so that middleboxes keep their state for it; `None`
+        /// disables these PINGs. They keep the whole connection alive as well.
         into path_keep_alive, with_path_keep_alive: Option<Duration> = None;
         /// Numbering of the packets of several paths. If one end uses zero-length connection IDs, only the
         /// single number space is possible.
@@ -195,8 +198,9 @@ configuration! {
         /// Maximum number of connections, open or in their handshakes, at the same time. Further ones are
         /// refused.
         copy max_connections, with_max_connections: usize = 65_536;
-        /// Maximum number of handshakes that the application has not accepted yet. Further clients get a
-        /// Retry, and are then refused.
+        /// Maximum number of clients whose handshake is not complete, accepted by the application or not. At
+        /// this limit, a further client gets a Retry unless the policy is [`RetryPolicy::Never`]. A client
+        /// that needs no Retry, or has followed one, is refused.
         copy max_incoming, with_max_incoming: usize = 1_024;
         /// Number of tokens for later connections that are sent after the handshake (NEW_TOKEN).
         copy new_tokens, with_new_tokens: u64 = 1;
@@ -213,7 +217,7 @@ configuration! {
 pub enum RetryPolicy {
     /// No Retry at all.
     Never,
-    /// Retry while more than half of `max_incoming` handshakes wait for the application.
+    /// Retry while more than half of `max_incoming` handshakes are not complete.
     UnderLoad,
     /// Retry for every client without a valid token.
     Always,

@@ -12,13 +12,14 @@ use crate::path::Path;
 /// Exclusive maximum of a requested acknowledgment delay (RFC 9000 §18.2).
 const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
-/// Minimum acknowledgment delay that probe timeouts allow for, unless the peer's `max_ack_delay` is shorter.
-/// If round trips are short, the delay of a busy host exceeds the requested one.
+/// Minimum acknowledgment delay for which probe timeouts allow, unless the peer's `max_ack_delay` is shorter.
+/// If round trips are short, the requested delay is short too, and a busy peer may exceed it.
 const MIN_COUNTED_DELAY: Duration = Duration::from_millis(5);
 
 impl Connection {
     /// Requests less frequent acknowledgments as the congestion window of the main path grows, if the peer
-    /// supports it. The peer counts packets and time for each path, but one request applies to all paths.
+    /// supports ACK_FREQUENCY. One request applies to all paths, but the peer counts packets and measures the
+    /// delay on each path separately.
     pub(super) fn review_ack_frequency(&mut self) {
         if !self.config.ack.frequency || !self.handshake.progress.confirmed {
             return;
@@ -33,7 +34,8 @@ impl Connection {
             return;
         }
         let mut request = AckRequest::of(&main.recovery, self.config.ack.frequency_rule);
-        // Only some rules may request more than the peer's `max_ack_delay`; probe timeouts are then longer.
+        // Only `FrequencyRule::Study2022` may request a delay above the peer's `max_ack_delay`. Probe
+        // timeouts then allow for the longer delay.
         let max = match self.config.ack.frequency_rule {
             FrequencyRule::Adaptive => max,
             #[cfg(feature = "research")]
@@ -51,10 +53,10 @@ impl Connection {
     }
 
     /// Returns the maximum deliberate delay of the peer's ACKs for which probe timeouts allow; `None` until
-    /// the peer's transport parameters are known. Until a request is acknowledged, this is the longer of the
-    /// requested delay and the peer's `max_ack_delay` (draft-ietf-quic-ack-frequency, “Computation of Probe
-    /// Timeout Period”). Afterwards it is the requested delay, but at least [`MIN_COUNTED_DELAY`], if the
-    /// rule shortens probe timeouts.
+    /// the peer's transport parameters are known. It is the longer of the requested delay and the peer's
+    /// `max_ack_delay` (draft-ietf-quic-ack-frequency, “Computation of Probe Timeout Period”). Once the
+    /// request is acknowledged, and if the rule shortens probe timeouts, it is the requested delay, but at
+    /// least [`MIN_COUNTED_DELAY`].
     pub(super) fn peer_ack_delay(&self) -> Option<Duration> {
         let max = Duration::from_millis(self.handshake.peer_parameters.as_ref()?.max_ack_delay);
         let Some(request) = self.pending.ack_requested else { return Some(max) };
@@ -64,8 +66,8 @@ impl Connection {
         Some(if follows { requested.max(MIN_COUNTED_DELAY.min(max)) } else { requested.max(max) })
     }
 
-    /// Handles the acknowledgment of an ACK_FREQUENCY frame. If it was the newest one, probe timeouts no
-    /// longer allow for more than the requested delay.
+    /// Handles the acknowledgment of an ACK_FREQUENCY frame. If the frame was the newest one, updates the
+    /// delay for which probe timeouts allow ([`Self::peer_ack_delay`]).
     pub(super) fn on_ack_frequency_acked(&mut self, sequence: u64) {
         if sequence != self.pending.ack_frequency_sequence {
             return;

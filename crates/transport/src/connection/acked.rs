@@ -19,7 +19,7 @@ const PROBED_PACKETS: usize = 2;
 /// Fate of a sent frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Acknowledgment of the frame's packet, with its time.
+    /// Acknowledgment of the frame's packet, at this time.
     Acked(Time),
     /// Loss of the frame's packet, or a decision to send the frame's content again as if the packet had been
     /// lost.
@@ -101,7 +101,8 @@ impl Connection {
         Duration::from_micros(raw.checked_shl(exponent as u32).unwrap_or(u64::MAX).min(1 << 40))
     }
 
-    /// Notifies the owners of the frames in `outcome`, and clears `outcome`.
+    /// Notifies the owners of the acknowledged and the lost frames in `outcome`, and removes the packets of
+    /// these frames from `outcome`.
     pub(super) fn apply_outcome(
         &mut self,
         now: Time,
@@ -184,8 +185,8 @@ impl Connection {
         }
     }
 
-    /// Notifies the owner of a frame of its fate. The owner of a lost frame queues it again if it is still
-    /// relevant.
+    /// Notifies the owner of a frame that the frame was acknowledged or lost. The owner queues a lost frame
+    /// again if the frame is still relevant.
     pub(super) fn on_token(&mut self, token: &Token, fate: Fate) {
         let is_lost = fate == Fate::Lost;
         match *token {
@@ -237,8 +238,9 @@ impl Connection {
         }
     }
 
-    /// Prepares the probes after a PTO: they repeat the oldest unacknowledged frames (RFC 9002 §6.2.4), which
-    /// are not declared lost. All spaces for which a probe is due take part, since they share the datagram.
+    /// Prepares the probes after a PTO, in all spaces for which a probe is due, because their packets share a
+    /// datagram. Probes repeat the oldest unacknowledged frames (RFC 9002 §6.2.4). The packets of these
+    /// frames are not declared lost.
     pub(super) fn probe_all_spaces(&mut self, id: PathId) {
         for space in SpaceId::ALL {
             if self.paths.list.get(id).is_some_and(|path| path.recovery.probes(space) > 0) {

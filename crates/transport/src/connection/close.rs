@@ -44,9 +44,9 @@ impl Connection {
         self.report_end(now, error);
     }
 
-    /// Closes the connection with a CONNECTION_CLOSE to the addresses `tuple` of the packet that caused the
-    /// error: an invalid packet, or the peer's PATH_ABANDON of the last path. This endpoint may have no
-    /// better path.
+    /// Closes the connection with `error`. CONNECTION_CLOSE is sent to the addresses `tuple` of the packet
+    /// that caused the error, because this endpoint may have no better path. The packet was invalid, or it
+    /// contained the peer's PATH_ABANDON of the last path.
     pub(super) fn fail_towards(&mut self, now: Time, error: TransportError, tuple: &FourTuple) {
         self.fail(now, error);
         if let State::Closing(closing) = &mut self.state {
@@ -77,8 +77,8 @@ impl Connection {
     fn drain(&mut self, now: Time, answer: Option<PathId>, error: ConnectionError) {
         match self.state {
             State::Active => {
-                // Before the handshake is complete, the peer may have kept no state for this connection. It
-                // could then take the CONNECTION_CLOSE in response for a packet of another connection.
+                // No response is sent before the handshake is complete. The peer may have kept no state for
+                // this connection, and could take the response for a packet of another connection.
                 let answer = answer.filter(|_| self.handshake.progress.complete);
                 self.state = State::Draining { until: now + self.paths.close_period(), answer };
                 self.report_end(now, error);
@@ -113,7 +113,7 @@ impl Connection {
         self.output.events.push_back(Event::Closed(error));
     }
 
-    /// Returns the CONNECTION_CLOSE that is due, and the path on which to send it if that is known.
+    /// Returns the CONNECTION_CLOSE to send now, and its path if one is known.
     pub(super) fn take_close(&mut self) -> Option<(CloseFrame, Option<PathId>)> {
         match &mut self.state {
             State::Closing(closing) => {
@@ -125,8 +125,8 @@ impl Connection {
         }
     }
 
-    /// Repeats CONNECTION_CLOSE in response to datagrams that arrive while closing, at a decreasing rate (RFC
-    /// 9000 §10.2.1).
+    /// Handles a datagram that arrives while closing. Makes another CONNECTION_CLOSE due after the first
+    /// datagram, and then each time after twice as many datagrams as before (RFC 9000 §10.2.1).
     pub(super) fn on_datagram_while_closing(&mut self, path: Option<PathId>) {
         if let State::Closing(closing) = &mut self.state {
             closing.heard_on = path.or(closing.heard_on);
@@ -153,8 +153,7 @@ impl Connection {
         .filter(move |(space, _)| *space == SpaceId::Data || !confirmed)
     }
 
-    /// Returns whether a CONNECTION_CLOSE is due: the first one, or a response to a datagram that arrived
-    /// since.
+    /// Returns whether a CONNECTION_CLOSE is due: the first one, or one in response to a later datagram.
     pub fn owes_close(&self) -> bool {
         match &self.state {
             State::Closing(closing) => closing.owed,

@@ -67,7 +67,7 @@ impl<'a> ConnectTarget<'a> {
 
 /// A QUIC connection without sockets, clocks or threads.
 ///
-/// After each call that changes it (a batch, a timeout, a write), drain [`Self::poll_transmit`],
+/// After each call that changes the connection (a batch, a timeout, a write), drain [`Self::poll_transmit`],
 /// [`Self::poll_event`] and [`Self::poll_endpoint_event`], then call [`Self::poll_timeout`] once.
 pub struct Connection {
     pub(super) side: Side,
@@ -201,12 +201,14 @@ impl Connection {
         }
     }
 
-    /// Returns the streams, for the application. After each use, drain the connection.
+    /// Returns the streams, for the application. After each use, poll the connection as described at
+    /// [`Connection`].
     pub fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
 
-    /// Returns the DATAGRAM queues (RFC 9221), for the application. After each use, drain the connection.
+    /// Returns the DATAGRAM queues (RFC 9221), for the application. After each use, poll the connection as
+    /// described at [`Connection`].
     pub fn datagrams(&mut self) -> &mut Datagrams {
         let room = self.datagram_room();
         self.datagrams.set_packet_room(room);
@@ -244,7 +246,8 @@ impl Connection {
         }
     }
 
-    /// Returns the next event. Events are in the order in which they happened.
+    /// Returns the next event. Stream and DATAGRAM events follow all others, but no event follows
+    /// [`Event::Closed`].
     pub fn poll_event(&mut self) -> Option<Event> {
         // Stream events are reported before the close: their data is still useful, even if it arrived in the
         // same datagram as the close.

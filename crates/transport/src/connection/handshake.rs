@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// Counts the memory of an incomplete ClientHello against the limit for all clients together, while the
-    /// client's address is not validated.
+    /// client's address is not validated. Fails if the limit is exceeded.
     fn count_hello(&mut self, is_unvalidated: bool) -> Result<(), TransportError> {
         if !is_unvalidated || self.handshake.session.is_some() {
             self.handshake.waiting = None;
@@ -170,8 +170,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Collects the ClientHello. Once it is complete, chooses version and parameters, creates the session and
-    /// passes it the ClientHello. Returns `false` while data is missing.
+    /// Collects the ClientHello. Once it is complete, chooses the version and the parameters, creates the
+    /// session and passes the ClientHello to it. Returns `false` while data is missing.
     fn read_client_hello(&mut self, now: Time) -> Result<bool, TransportError> {
         let crypto = &mut self.levels[0].crypto;
         loop {
@@ -234,7 +234,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes handshake data and keys from TLS until it has no more.
+    /// Takes handshake data and keys from TLS until TLS has no more.
     fn write_tls(&mut self, now: Time) {
         let mut bytes = Vec::new();
         loop {
@@ -275,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// Updates the connection to the new state of TLS.
+    /// Applies the effects of TLS progress: reports ALPN, checks for unread data, completes the handshake.
     fn after_tls(&mut self, now: Time) -> Result<(), TransportError> {
         let Some(session) = &self.handshake.session else { return Ok(()) };
         let alpn = session.alpn().map(Bytes::copy_from_slice);

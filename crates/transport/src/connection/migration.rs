@@ -12,16 +12,16 @@ use crate::event::Event;
 use crate::path::{MigrateError, Path, Phase, Previous, Purpose, may_follow};
 use crate::trace::TraceEvent;
 
-/// The peer's move to other addresses.
+/// Move of the peer to other addresses.
 pub(super) struct Moved {
     /// `true` if the peer also sends to another connection ID.
     changed_cid: bool,
 }
 
 impl Connection {
-    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server responds there
-    /// (RFC 9000 §9.2). [`Event::PathChanged`] reports the move. A path that already runs there is not
-    /// changed.
+    /// Moves the main path (path 0, or the oldest one in use) to `local` as soon as the server has responded
+    /// there (RFC 9000 §9.2). [`Event::PathChanged`] reports the move. Has no effect if the path already uses
+    /// `local`.
     ///
     /// # Errors
     /// Fails if migration is forbidden, or impossible at present. The connection then continues unchanged.
@@ -81,8 +81,8 @@ impl Connection {
 
     /// Counts a 1-RTT packet on the path. Returns the peer's move if the packet arrived between other
     /// addresses than the path's, and is the newest one with non-probing frames (RFC 9000 §9.3). Probing
-    /// packets do not move the path: responses to challenges are also sent from addresses that the peer has
-    /// left, and may arrive sooner.
+    /// packets do not move the path, because the peer may also send a PATH_RESPONSE from an address that it
+    /// has left.
     #[inline]
     pub(super) fn note_data_packet(
         now: Time,
@@ -148,8 +148,8 @@ impl Connection {
             self.paths.validate(now, context.path, *context.tuple, dcid, Purpose::Confirm);
             if let Some((tuple, previous_dcid)) = previous {
                 // RFC 9000 §9.3.3: an attacker may have forwarded packets to simulate a move, so the previous
-                // address is validated again. The challenge is sent only to an address that was validated;
-                // otherwise it would be an attack itself.
+                // address is validated again. It receives a challenge only if it was validated; otherwise the
+                // challenges themselves could be abused for an attack.
                 self.paths.validate(
                     now,
                     context.path,
@@ -166,8 +166,8 @@ impl Connection {
         }
     }
 
-    /// Validates the addresses to which the challenge of a PATH_RESPONSE was sent, regardless of the path on
-    /// which the response arrived (RFC 9000 §8.2.3).
+    /// Handles a PATH_RESPONSE: validates the addresses to which its PATH_CHALLENGE was sent, regardless of
+    /// the path on which the response arrived (RFC 9000 §8.2.3).
     pub(super) fn on_path_response(&mut self, now: Time, via: PathId, data: [u8; 8]) {
         let found = self.paths.list.iter().find_map(|path| {
             let mut validations = path.address.validations.iter().enumerate();
@@ -178,8 +178,8 @@ impl Connection {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         let validation = path.address.validations.remove(at);
         if validation.tuple == path.tuple {
-            // The response also measures the round-trip time, if it is the first sample, or if
-            // acknowledgments return on other paths.
+            // The response is also an RTT sample, if the path has none yet, or if the path is failing,
+            // because its acknowledgments then return on other paths.
             let unmeasured = !path.recovery.rtt().has_sample() || validation.purpose == Purpose::Life;
             if via == id && unmeasured {
                 path.recovery.on_round_trip(now, now - asked);
@@ -209,14 +209,14 @@ impl Connection {
                 path.address.previous = Some(Box::new(Previous { tuple: path.tuple, dcid_sequence: old }));
                 path.tuple = validation.tuple;
                 path.address.chose_local = true;
-                // The server follows the first packet with a non-probing frame (RFC 9000 §9.3).
+                // The server moves the path when a packet with a non-probing frame arrives (RFC 9000 §9.3).
                 path.ping = true;
                 if path.remote_cids.activate(sequence) && sequence != old {
                     path.remote_cids.retire(old);
                 }
                 path.set_validated();
-                // Validations of the old addresses have become pointless, even if the path was being opened
-                // between them.
+                // Validations of the old addresses are no longer needed, even if the path was being opened
+                // there.
                 path.address
                     .validations
                     .retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
@@ -240,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// Handles validations that have failed because their time is over.
+    /// Handles validations that have timed out.
     pub(super) fn expire_validations(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         let Some(at) = path.address.validations.iter().position(|validation| validation.has_failed(now))
@@ -256,8 +256,9 @@ impl Connection {
         self.expire_validations(now, id);
     }
 
-    /// Returns to the previous address because the new one does not respond (RFC 9000 §9.3.2). Without a
-    /// previous address the challenges continue until the idle timeout.
+    /// Moves the path back to its previous address because the new one does not respond (RFC 9000 §9.3.2).
+    /// Without a previous address, the challenges continue until the idle timeout. A path that is being
+    /// opened is handled by [`Self::on_opening_failed`].
     fn return_or_retry(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         if path.phase == Phase::Opening {

@@ -18,8 +18,8 @@ fn negotiation_error(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::VERSION_NEGOTIATION_ERROR, reason)
 }
 
-/// Returns whether a first flight in version `from` can be answered in version `to` (RFC 9369 §4.1: v1 and v2
-/// are compatible).
+/// Returns whether a server can answer a first flight in version `from` with version `to`. All versions with
+/// a known format are compatible (for v1 and v2: RFC 9369 §4.1).
 fn compatible(from: Version, to: Version) -> bool {
     from.format().is_some() && to.format().is_some()
 }
@@ -52,14 +52,14 @@ impl Connection {
     }
 
     /// Returns whether the server may select a version that uses other stream IDs than the version of the
-    /// first flight. Data sent before such a change could not be sent again unchanged.
+    /// first flight. A client then sends no early data, because it could not send the data again unchanged.
     pub(super) fn may_change_naming(&self) -> bool {
         let names = |version: &Version| version.format().map(|format| format.names_stream);
         self.config.versions.iter().filter_map(names).any(|names| names != self.format.names_stream)
     }
 
-    /// Returns whether an Initial of another version may show that the server has changed to that version.
-    /// Derives the keys to decrypt it. No other state changes until the packet is authenticated
+    /// Returns whether an Initial of another version may show that the server has changed to that version. If
+    /// so, derives the keys to decrypt the Initial. No other state changes until the packet is authenticated
     /// ([`Self::follow_version`]).
     pub(super) fn may_follow_version(&mut self, version: Version) -> bool {
         let allowed = self.side.is_client()
@@ -106,7 +106,8 @@ impl Connection {
             return Err(negotiation_error("the server chose another version than the one in use"));
         }
         if self.handshake.progress.negotiated {
-            // Would the authenticated list have resulted in the same choice?
+            // The client must have made the best choice, in its own order of preference, from the
+            // authenticated list of versions.
             let best = self.config.versions.iter().find(|version| offered.available.contains(version));
             if best != Some(&self.origin.version) && best != Some(&chosen) {
                 return Err(negotiation_error("version negotiation was tampered with"));
@@ -208,10 +209,11 @@ impl Connection {
         expected == tag
     }
 
-    /// Discards the first flight before a second one: none of its data stays in flight or queued.
+    /// Discards the packets and the CRYPTO data of the first flight before a second one. Early data is queued
+    /// again.
     fn forget_first_flight(&mut self) {
-        // TLS starts again, and early data is discarded with its keys. Late acknowledgments therefore have no
-        // meaning.
+        // TLS starts again and the 0-RTT keys are discarded, so late acknowledgments of the first flight have
+        // no meaning.
         for space in [SpaceId::Initial, SpaceId::Data] {
             self.paths.list.main_mut().recovery.discard_space(space);
         }

@@ -26,7 +26,7 @@ impl Connection {
         self.handshake.progress.complete && multipath.is_some_and(Multipath::has_cid_for_path)
     }
 
-    /// Returns how packets of several paths are numbered; `None` if only one path can exist.
+    /// Returns the numbering of the packets of several paths; `None` if only one path can exist.
     pub fn numbering(&self) -> Option<Numbering> {
         self.paths.numbering()
     }
@@ -54,8 +54,8 @@ impl Connection {
         self.paths.server_addresses()
     }
 
-    /// Returns whether a path carries data: `false` until the peer has responded on it, `None` once it is
-    /// abandoned.
+    /// Returns whether a path may carry data: `false` until the peer has responded on it, `None` if it is
+    /// abandoned or unknown.
     pub fn is_path_open(&self, id: PathId) -> Option<bool> {
         self.paths.is_path_open(id)
     }
@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// Sets whether a path is used normally, or as a backup if no other path works. A PATH_STATUS frame
-    /// reports it to the peer, which decides itself on which paths it sends.
+    /// reports this status to the peer, which chooses the paths for its own packets itself.
     ///
     /// # Errors
     /// Fails if the path does not exist, or if only one path can exist.

@@ -19,21 +19,21 @@ use crate::trace::TraceEvent;
 
 /// Maximum interval between two challenges on addresses that are to replace those of a silent path.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of other addresses that are probed at the same time for a silent path. The remaining
-/// validation is for the path's own addresses.
+/// Maximum number of other addresses that are probed at the same time for a silent path. One of
+/// [`MAX_VALIDATIONS`] remains for the path's own addresses.
 pub(crate) const MAX_RESCUES: usize = MAX_VALIDATIONS - 1;
 
 impl Connection {
-    /// Client: enables [`Event::PathSilent`] events when the main path falls silent. An endpoint that only
-    /// receives notices the silence because it sends one probe, a probe timeout after data has stopped
-    /// arriving.
+    /// Client: enables [`Event::PathSilent`] events when the main path falls silent. If data stops arriving,
+    /// the client sends one probe after a probe timeout. Even an endpoint that only receives thus notices the
+    /// silence.
     pub fn watch_silence(&mut self, watches: bool) {
         self.roaming.watches = watches && self.side.is_client();
     }
 
-    /// Client: moves the main path to `local` at once. For use if the old local address is gone, or if
-    /// packets can no longer be sent from it. RFC 9000 §9.2 allows this because the server's address does not
-    /// change. Data in flight is sent again. The new addresses are validated meanwhile.
+    /// Client: moves the main path to `local` at once. This is intended for an old local address that is
+    /// gone, or from which packets can no longer be sent. RFC 9000 §9.2 allows this because the server's
+    /// address does not change. Data in flight is sent again. The new addresses are validated meanwhile.
     ///
     /// # Errors
     /// Fails if migration is forbidden, or impossible at present. The connection then continues unchanged.
@@ -58,7 +58,7 @@ impl Connection {
         path.address.validations.retain(|one| one.taken().is_some());
         path.tuple = tuple;
         path.address.chose_local = true;
-        // The server follows the first packet with a non-probing frame (RFC 9000 §9.3).
+        // The server moves the path when a packet with a non-probing frame arrives (RFC 9000 §9.3).
         path.ping = true;
         path.recovery.migrate(now);
         self.collect_reset_tokens();
@@ -69,9 +69,9 @@ impl Connection {
 
     /// Client: sends challenges on `tuple` for the main path. If the server responds there while nothing
     /// arrives between the path's own addresses, the path moves ([`Event::PathChanged`]). The challenges are
-    /// repeated until a packet arrives between the path's own addresses, or a response between others. The
-    /// remote address must be known to belong to the server. Has no effect if `tuple` is already being
-    /// validated, or if too many addresses are.
+    /// repeated until a packet arrives between the path's own addresses, or the path has moved. The remote
+    /// address must be known to belong to the server. Has no effect if `tuple` is already being validated, or
+    /// if too many other addresses are.
     ///
     /// # Errors
     /// Fails if migration is forbidden, or impossible at present. The connection then continues unchanged.
@@ -113,8 +113,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends unacknowledged packets again at once, without waiting for the backoff, because the network may
-    /// have returned. Has no effect if no probe timeout has occurred.
+    /// Sends unacknowledged packets again at once, without waiting for the backed-off probe timeout, because
+    /// the network may have returned. Has no effect if no probe timeout has occurred.
     pub fn try_again(&mut self, now: Time) {
         if self.paths.list.main().recovery.pto_count() > 0 {
             self.ask_again(now);
@@ -128,10 +128,10 @@ impl Connection {
         path.address.validations.iter_mut().for_each(|one| one.hurry(now));
     }
 
-    /// Client: ends the connection if no packet of the server has ever arrived. For use if the host cannot
-    /// send to the server, or the server's host refuses packets. A connection on which packets have arrived
-    /// continues, because messages about such errors can be forged (RFC 9000 §21.6). Returns whether the
-    /// connection ended.
+    /// Client: ends the connection if no packet of the server has ever arrived. This is intended for a host
+    /// that cannot send to the server, and for a server's host that refuses packets. A connection on which
+    /// packets have arrived continues, because messages about such errors can be forged (RFC 9000 §21.6).
+    /// Returns whether the connection ended.
     pub fn refuse(&mut self, now: Time, obstacle: Obstacle) -> bool {
         let never = self.side.is_client() && !self.handshake.progress.complete && self.idle.heard().is_none();
         if never && self.state.is_active() {
@@ -202,9 +202,9 @@ impl Connection {
         }
     }
 
-    /// Handles a probe timeout of the path. The timeout alone does not mean silence: if a queue fills up, the
-    /// round-trip time exceeds any earlier estimate although packets still arrive. If no other path works,
-    /// the driver is notified, because it may know another address.
+    /// Handles a probe timeout of the path. If nothing has arrived for long enough and no other path works,
+    /// notifies the driver, because it may know another address. The timeout alone does not mean silence: if
+    /// a queue fills up, the round-trip time exceeds any earlier estimate although packets still arrive.
     pub(super) fn report_silence(&mut self, now: Time, space: SpaceId, id: PathId) {
         if !self.roaming.watches || space != SpaceId::Data || self.paths.list.main().id != id {
             return;

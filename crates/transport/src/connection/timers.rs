@@ -72,7 +72,7 @@ impl Connection {
         self.report_states(now);
     }
 
-    /// Returns how long the peer has been silent, and during how much of that time this endpoint was asleep.
+    /// Returns how long the peer has been silent, and how much of that time this endpoint was asleep.
     pub fn silence(&self, now: Time) -> Silence {
         self.idle.silence(now)
     }
@@ -102,7 +102,7 @@ impl Connection {
                     &TraceEvent::TimerExpired { path: id, kind: TimerKind::Loss, space: SpaceId::Data },
                 );
                 // The lost packets may belong to another space. Each token contains the space of its frame,
-                // so that only the trace is inexact.
+                // so only the traced space may be wrong.
                 self.apply_outcome(now, SpaceId::Data, id, &mut outcome);
                 self.scan_for_losses(now);
             }

@@ -155,7 +155,8 @@ impl Checker {
         Self { used: Used::new(hash) }
     }
 
-    /// Returns what `token`, received in an Initial to `dcid`, proves about the client at `remote`.
+    /// Returns the facts that `token`, received in an Initial to `dcid`, proves about the client at `remote`.
+    /// A valid NEW_TOKEN token is then marked as used.
     pub(super) fn check(
         &mut self,
         key: &TokenKey,

@@ -20,7 +20,8 @@ pub const MAX_BUFFERED_UNVALIDATED: usize = 4_608;
 pub const MAX_BUFFERED_VALIDATED: usize = 16_384;
 
 /// A client's first Initial, authenticated as far as an Initial can be. It counts against `max_incoming`
-/// until it is passed back to the router with `accept`, `refuse`, `retry` or `ignore`.
+/// until it is passed back to the router with `refuse`, `retry` or `ignore`. After `accept`, the connection
+/// counts until its handshake is complete.
 #[derive(Debug)]
 #[must_use = "an incoming connection must be accepted, refused, retried or ignored"]
 pub struct Incoming {
@@ -134,7 +135,7 @@ impl StoredDatagram {
     }
 }
 
-/// Further datagrams of a client whose connection is not accepted yet, mostly 0-RTT packets.
+/// Further datagrams of a client whose connection is not accepted yet; most contain 0-RTT packets.
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) tuple: FourTuple,

@@ -45,8 +45,8 @@ struct Slot {
     connection: Box<Connection>,
     /// Deadline under which the connection is listed in `Endpoint::timers`.
     timer: Option<Time>,
-    /// `true` while the connection is in `Endpoint::to_transmit`. `in_ask` is the same for
-    /// `Endpoint::to_ask`.
+    /// `in_transmit` is `true` while the connection is in `Endpoint::to_transmit`, and `in_ask` while it is
+    /// in `Endpoint::to_ask`.
     in_transmit: bool,
     in_ask: bool,
     /// `true` if the connection has drained; it is dropped once its events have been read.
@@ -55,7 +55,7 @@ struct Slot {
 
 /// Connections of one or several sockets, without any I/O.
 ///
-/// After each call that changes something, drain [`Self::poll_transmit`], [`Self::poll_event`] and
+/// After each call that changes the endpoint, drain [`Self::poll_transmit`], [`Self::poll_event`] and
 /// [`Self::poll_incoming`], then call [`Self::poll_timeout`] once.
 pub struct Endpoint {
     router: Router,
@@ -196,7 +196,7 @@ impl Endpoint {
     }
 
     /// Returns a connection, for instance to write, read or close. The next call of [`Self::poll_transmit`]
-    /// includes it.
+    /// also sends the data of this connection.
     pub fn connection(&mut self, handle: Handle) -> Option<&mut Connection> {
         self.touch(handle);
         self.slot(handle).map(|slot| &mut *slot.connection)
@@ -311,7 +311,7 @@ impl Endpoint {
     /// Returns the time at which [`Self::handle_timeout`] must be called; `None` if no timer is set.
     pub fn poll_timeout(&self) -> Option<Time> {
         let timer = self.timers.first().map(|&(at, _)| at);
-        // Connections that were changed but not drained have not updated their timers yet.
+        // Connections that were changed, but not polled for packets since, have not updated their timers yet.
         let touched = self.to_transmit.iter().filter_map(|handle| self.slots.get(handle.0)?.as_ref());
         touched.filter_map(|slot| slot.connection.poll_timeout()).chain(timer).min()
     }

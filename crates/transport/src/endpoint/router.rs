@@ -176,8 +176,8 @@ impl Router {
             Err(_) => return RouterAction::Drop(DropReason::Malformed),
         };
         if header.dcid.is_empty() {
-            // A lookup by addresses would find a connection for every such datagram, so stateless resets are
-            // checked first.
+            // Stateless resets are checked first, because a lookup by addresses would assign every reset to a
+            // connection as an ordinary datagram.
             let by_tuple = self.tuples.get(&tuple_key(&datagram.tuple)).copied();
             let found = self.reset_target(datagram.payload).map(RouterAction::Reset);
             if let Some(route) = found.or(by_tuple.map(RouterAction::Connection)) {

@@ -72,8 +72,8 @@ impl Waiting {
         Self { shared, bytes: 0 }
     }
 
-    /// Sets the memory for the client's handshake to `bytes`. Returns whether the total stays within the
-    /// limit.
+    /// Records that the client's handshake uses `bytes` bytes of memory. Returns whether the total of all
+    /// clients stays within the limit.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let total = &self.shared.unvalidated;
         total.fetch_sub(self.bytes, Ordering::Relaxed);

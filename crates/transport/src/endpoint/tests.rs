@@ -54,7 +54,7 @@ impl Many {
         }
     }
 
-    /// Advances to the next deadline unless it lies after `end`. Returns whether there was one.
+    /// Advances to the next deadline unless it lies after `end`. Returns whether the time was advanced.
     fn advance(&mut self, end: Time) -> bool {
         let next = self.client.poll_timeout().into_iter().chain(self.server.poll_timeout()).min();
         let Some(next) = next.filter(|next| *next <= end) else { return false };

@@ -54,8 +54,8 @@ impl PathCounters {
 pub(crate) struct PathNumbers {
     /// Largest 1-RTT packet number received.
     pub(crate) largest: Option<u64>,
-    /// Largest number of a non-probing packet, which decides whether an address change is newer (RFC 9000
-    /// §9.3).
+    /// Largest number of a non-probing packet received. Only a non-probing packet with a larger number
+    /// changes the path's address (RFC 9000 §9.3).
     pub(crate) largest_moving: Option<u64>,
     /// Order of the first packet that was sent in the current key phase.
     pub(crate) phase_start: u64,

@@ -1,10 +1,10 @@
 //! Health of a path: the evidence of whether it works.
 //!
 //! A path works if its ack-eliciting packets are acknowledged. Other packets that arrive on it do not count,
-//! because they prove nothing about the direction to the peer. A path is silent if an acknowledgment is
-//! overdue for a probe timeout (RFC 9002 §6.2.1). Here the timeout runs from the *oldest* unacknowledged
-//! packet. A timer that runs from the newest packet would be postponed again and again while the sender keeps
-//! sending. A timer that runs from the last acknowledgment would allow the path one round trip too many.
+//! because they prove nothing about the direction to the peer. A path is silent if its oldest unacknowledged
+//! packet was sent a probe timeout ago (RFC 9002 §6.2.1). If the timeout ran from the newest packet, it would
+//! be postponed again and again while the sender keeps sending. If it ran from the last acknowledgment, it
+//! would allow the path one round trip too many.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const QUIET_PART: u32 = 4;
 /// Minimum time without packets that counts as quiet. Links that deliver in bursts, such as Wi-Fi, pause
 /// between the bursts.
 const MIN_QUIET: Duration = Duration::from_millis(10);
-/// Limit on how long arriving packets may postpone an overdue path's deadline, unless the PTO is longer. The
-/// queueing delay may grow by this much between two RTT samples.
+/// Maximum time by which arriving packets postpone the deadline of a path with an overdue acknowledgment; the
+/// PTO if that is longer. The queueing delay may grow by this much between two RTT samples.
 const PATIENCE: Duration = Duration::from_millis(120);
 
 /// Health of one path. Only connections with several paths keep it.
@@ -42,15 +42,14 @@ pub(crate) struct Health {
     pub(crate) failing_since: Time,
     /// Value of `asked` when the path began to fail.
     silent_since: Option<Time>,
-    /// Packets whose order is below this value have been sent again on other paths. Their loss no longer
-    /// matters.
+    /// Order below which all packets have been sent again on other paths. Their loss no longer matters.
     pub(crate) moved: u64,
     /// `true` if the application wants the path to be available, not a backup. While the path fails, this end
     /// may still announce it as a backup.
     pub(crate) wanted: bool,
     /// State that was last reported to the application.
     pub(crate) reported: PathState,
-    /// Time of the last probe for lack of traffic.
+    /// Time of the last probe that was due because the path had no traffic.
     looked_after: Time,
     /// The connection's traffic counter at the time of that probe.
     traffic: u64,
@@ -97,7 +96,7 @@ impl Health {
     }
 
     /// Records that the peer has responded on addresses under validation. Unacknowledged packets count as
-    /// sent now, because they may have been sent while nothing could arrive.
+    /// sent now, because the addresses may not have worked before.
     pub(crate) fn on_validated(&mut self, now: Time) {
         (self.heard, self.lived, self.works_since) = (now, now, now);
         self.asked = self.asked.map(|_| now);
@@ -130,32 +129,34 @@ impl Health {
         self.asked
     }
 
-    /// Returns the time at which the path counts as silent, because an acknowledgment is overdue by `pto`.
-    /// Ack-eliciting packets that arrive on the path postpone it, by at most another `pto` or [`PATIENCE`],
-    /// whichever is longer. The postponement is needed because an end that mostly receives takes few RTT
-    /// samples, and notices late how a queue has grown. It is bounded because arriving packets do not show
-    /// that the peer receives anything on the path.
+    /// Returns the time at which the path counts as silent: `pto` after its oldest unacknowledged packet was
+    /// sent. Ack-eliciting packets that arrive on the path postpone this time, by at most another `pto` or
+    /// [`PATIENCE`], whichever is longer. The postponement is needed because an end that mostly receives
+    /// takes few RTT samples, and notices late how a queue has grown. It is bounded because arriving packets
+    /// do not show that the peer receives anything on the path.
     pub(crate) fn silent_at(&self, pto: Duration) -> Option<Time> {
         let due = self.asked? + pto;
         Some(due.max(self.lived + (pto / QUIET_PART).max(MIN_QUIET)).min(due + pto.max(PATIENCE)))
     }
 
-    /// Returns whether the path is more trustworthy than one whose oldest unacknowledged packet was sent at
-    /// `asked` and that counts as silent at `deadline`. It is if none of its own packets is unacknowledged,
-    /// if it showed a sign of life since `asked`, or if its oldest unacknowledged packet was sent less than a
-    /// round trip (`rtt`) before the deadline. If both paths are equally silent, the cause is the peer or the
-    /// network behind both, and moving data between them would not help.
+    /// Returns whether the path is more likely to work than another one, whose oldest unacknowledged packet
+    /// was sent at `asked` and which counts as silent at `deadline`. One of three conditions suffices: none
+    /// of the path's own packets is unacknowledged; the path showed a sign of life since `asked`; or its
+    /// oldest unacknowledged packet was sent less than a round trip (`rtt`) before the deadline. If both
+    /// paths are equally silent, the cause is the peer or the network behind both, and moving data between
+    /// them would not help.
     pub(crate) fn outlives(&self, asked: Time, deadline: Time, rtt: Duration) -> bool {
         self.asked.is_none_or(|own| self.lived >= asked || deadline < own + rtt)
     }
 
-    /// Returns the time at which to probe the path if it stays without traffic for `timeout`.
+    /// Returns the time at which to probe the path if nothing arrives on it for `timeout`.
     pub(crate) fn look_after(&self, timeout: Duration) -> Time {
         self.heard.max(self.looked_after) + timeout
     }
 
-    /// Records a probe for lack of traffic. Returns whether the connection's `traffic` counter has changed
-    /// since the last probe. If not, no probe is sent, so that probes do not keep an idle connection alive.
+    /// Records that a probe for lack of traffic is due. Returns whether the connection's `traffic` counter
+    /// has changed since the last one. If not, no probe is sent, so that probes do not keep an idle
+    /// connection alive.
     pub(crate) fn on_looked_after(&mut self, now: Time, traffic: u64) -> bool {
         self.looked_after = now;
         std::mem::replace(&mut self.traffic, traffic) != traffic

@@ -92,7 +92,7 @@ const FULL_CHALLENGE: u64 = 1200;
 /// not allow 1200 bytes.
 const SHORT_CHALLENGE: u64 = 120;
 
-/// Bytes of the amplification limit that data leaves for challenges to the path's own address. Without this
+/// Bytes of the amplification limit that are reserved for challenges to the path's own address. Without this
 /// reserve, data could use up the limit. A peer that only receives, and whose responses were lost, would then
 /// never be challenged again.
 const CHALLENGE_RESERVE: u64 = 4 * SHORT_CHALLENGE;
@@ -306,7 +306,7 @@ impl Path {
         self.address.responses.iter().any(|response| !has(&response.tuple))
     }
 
-    /// Activates the connection ID that was reserved for `tuple` when the path migrates there, or else an
+    /// Activates the connection ID for `tuple`, to which the path migrates: the reserved one, or else an
     /// unused one.
     pub(crate) fn switch_cid_for(&mut self, tuple: &FourTuple) {
         match self.address.side.take() {
@@ -320,7 +320,7 @@ impl Path {
         }
     }
 
-    /// Returns the next time at which a validation needs attention.
+    /// Returns the next time at which a challenge is due or a validation fails.
     pub(crate) fn validation_timeout(&self) -> Option<Time> {
         // A challenge blocked by the amplification limit waits for a datagram, not for a time.
         let blocked = self.amplification_budget() < MIN_VALIDATION_ROOM;

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn distance_and_delay_count_from_the_packet_that_overtook_first() {
         let mut reordering = Reordering::default();
-        // 5 and 6 are missing when 7 arrives, 9 when 10 does.
+        // Packets 5 and 6 are missing when packet 7 arrives; packet 9 is missing when packet 10 arrives.
         reordering.on_gap(at(10), 5, 7);
         reordering.on_gap(at(12), 9, 10);
         reordering.on_overtaken(at(13), 6, 10);
@@ -146,10 +146,10 @@ mod tests {
             (stats.max_delay, stats.total_delay),
             (Duration::from_millis(3), Duration::from_millis(5))
         );
-        // 2 ms are in the class up to 2 ms, 3 ms in that up to 5 ms.
+        // A delay of 2 ms is in the class up to 2 ms, and one of 3 ms in the class up to 5 ms.
         assert_eq!(stats.delays[4..6], [1, 1]);
         assert_eq!(stats.untimed, 0);
-        // 5 is still missing, 9 no longer.
+        // Packet 5 is still missing; packets 6 and 9 have arrived.
         assert_eq!(reordering.gaps.iter().map(|gap| (gap.first, gap.missing)).collect::<Vec<_>>(), [(5, 1)]);
     }
 

@@ -69,8 +69,8 @@ pub(crate) struct Validation {
 
 impl Validation {
     /// Creates a validation that begins now. The interval between challenges is initially `pto` and doubles
-    /// each time. The validation fails after three times `pto` or `unknown_pto`, the PTO of unknown paths,
-    /// whichever is longer (RFC 9000 §8.2.4).
+    /// each time. The validation fails after three times the longer of `pto` and `unknown_pto`, the PTO of an
+    /// unknown path (RFC 9000 §8.2.4).
     pub(crate) fn new(
         now: Time,
         tuple: FourTuple,

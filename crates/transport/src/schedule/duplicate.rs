@@ -5,8 +5,8 @@ use anabranch_wire::Time;
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
 /// Scheduler that prefers the lowest round-trip time. A new path is used at once. Until its round-trip time
-/// is known, its data is repeated on another path, so that a path worse than expected delays nothing. Control
-/// frames are sent on all paths.
+/// is known, its data is repeated on another path, so that a path worse than expected delays nothing.
+/// MAX_DATA and MAX_STREAM_DATA frames are sent on all paths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MinRttDuplicate;
 

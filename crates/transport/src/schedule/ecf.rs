@@ -4,8 +4,8 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
-/// Hysteresis, in quarters of the time on the slower path: once waiting has begun, it may take this much
-/// longer (the paper's β is 0.25).
+/// Time by which waiting may take longer once it has begun, in quarters of the slower path's time: the
+/// paper's hysteresis β of 0.25.
 const BETA: u128 = 1;
 
 /// Scheduler that waits for the fastest path if all queued data arrives sooner that way than with a packet on

@@ -164,7 +164,7 @@ impl Work {
 pub struct Pick {
     /// Path to send on; `None` waits until something changes.
     pub path: Option<PathId>,
-    /// Paths that send a copy as soon as they have room.
+    /// Paths that repeat the stream data and the flow control limits of the packet as soon as they have room.
     pub also: SmallVec<[PathId; 2]>,
     /// Maximum number of packets to send before the scheduler is asked again; 0 for a whole batch.
     pub packets: usize,

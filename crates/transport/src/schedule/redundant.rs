@@ -5,7 +5,7 @@ use anabranch_wire::Time;
 use super::{PathView, Pick, Scheduler, Work, fastest};
 
 /// Scheduler that sends on the fastest path with room, and copies of the same stream data on all others.
-/// Datagrams and control frames are sent once.
+/// Datagrams are sent once, and so are control frames other than MAX_DATA and MAX_STREAM_DATA.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redundant;
 

@@ -110,8 +110,8 @@ fn copies_go_where_the_scheduler_says() {
 
 #[test]
 fn blocking_estimation_leaves_a_slow_path_alone_when_credit_is_short() {
-    // In 100 ms the fast path sends ten windows of 20 kB, 200 kB, and the growth of its window makes that 240
-    // kB. The slow path has 15 kB in flight and would add a packet of 1 kB.
+    // In 100 ms the fast path sends ten windows of 20 kB, together 200 kB. The growth of its window raises
+    // this to 240 kB. The slow path has 15 kB in flight and would add a packet of 1 kB.
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let limited = |send_window| Work { new: 10_000, credit: 5_000, send_window, continues: true, ..work() };
     let mut scheduler = AnyScheduler::new(Algorithm::Blest);
@@ -144,8 +144,8 @@ fn blocking_estimation_is_corrected_once_in_a_round_trip() {
 fn earliest_completion_waits_if_little_is_left() {
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
-    // One round for room and two for the data end before the slow path's 100 ms, even if flow control holds
-    // back more data.
+    // The fast path needs one round trip for room and two for the data. It finishes before the slow path's
+    // 100 ms, even if flow control holds back more data.
     for continues in [false, true] {
         let short = Work { new: 30_000, repeated: 10_000, continues, ..work() };
         assert_eq!(ask(&mut scheduler, &short, &paths), None);
@@ -155,12 +155,13 @@ fn earliest_completion_waits_if_little_is_left() {
 
 #[test]
 fn earliest_completion_does_not_wait_for_two_rounds_of_a_path_hardly_faster() {
-    // 60 ms for room and one round for the queue would end later than the slow path's 80 ms.
+    // The fast path needs 60 ms for room and one round trip for the queue. It would finish after the slow
+    // path's 80 ms.
     let mut scheduler = AnyScheduler::new(Algorithm::Ecf);
     let short = Work { new: 10_000, ..work() };
     assert_eq!(ask(&mut scheduler, &short, &[view(0, 60, 0), view(1, 80, 5_000)]), Some(1));
-    // Here the first rule would wait, because waiting ends sooner. The second does not: one round of 110 ms
-    // is less than two of 50 ms plus the RTT variation.
+    // Here ECF's first condition would wait, because waiting ends sooner. The second condition does not: one
+    // round trip of 110 ms on the slow path is less than two of 50 ms plus the RTT variation.
     let mut paths = [view(0, 50, 0), view(1, 110, 5_000)];
     paths[1].rtt_variation = Duration::from_millis(20);
     assert_eq!(ask(&mut scheduler, &short, &paths), Some(1));
@@ -201,7 +202,8 @@ fn lost_data_and_acknowledgments_keep_to_the_fastest_path() {
 
 #[test]
 fn a_slow_path_is_left_out_of_the_end_of_a_transfer() {
-    // The fast path delivers 20 kB per 10 ms, and its packets arrive 45 ms sooner: 90 kB.
+    // The fast path delivers 20 kB per 10 ms, and its packets arrive 45 ms sooner, so it delivers 90 kB
+    // first.
     let paths = [view(0, 10, 0), view(1, 100, 5_000)];
     let mut scheduler = AnyScheduler::new(Algorithm::Confluence);
     assert_eq!(ask(&mut scheduler, &Work { new: 80_000, repeated: 9_000, ..work() }, &paths), None);

@@ -4,9 +4,9 @@ use anabranch_wire::Time;
 
 use super::{PathView, Pick, Scheduler, Work};
 
-/// Scheduler that chooses the path whose sent bytes are furthest behind its weight. No path waits for its
-/// share: when the windows of the others are full, a path may get more. A path of weight 0 carries data only
-/// when no other path has room.
+/// Scheduler that chooses the path that has sent the fewest bytes in proportion to its weight. No path waits
+/// for its share: when the windows of the others are full, a path may get more. A path of weight 0 carries
+/// data only when no other path has room.
 ///
 /// Shares are balanced by whole batches, because packets sent in one system call cost the host little. With a
 /// system call for each packet, two paths cost the host nearly four times as much as one path, and with

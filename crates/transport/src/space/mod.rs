@@ -75,8 +75,8 @@ impl Numbering {
         Self::PerPath(PerPath::default())
     }
 
-    /// Extends the numbers of path 0 to all paths. `marked` of its packets were sent with ECT(0). No other
-    /// path may exist yet, and nothing may have been received.
+    /// Lets all paths share the number sequence of path 0, which has sent `marked` packets with ECT(0). No
+    /// other path may exist yet, and nothing may have been received.
     pub(crate) fn share(&mut self, config: &AckConfig, marked: u64) {
         if let Self::PerPath(inner) = self {
             let before = std::mem::take(inner);
@@ -168,7 +168,7 @@ impl Numbering {
         }
     }
 
-    /// Returns one of these numbers that was never sent, if the numbering knows of one. With separate number
+    /// Returns a number in `news` that was never sent, if the numbering knows of one. With separate number
     /// spaces, the path's `Recovery` checks this instead.
     pub(crate) fn unsent(&self, news: &[RangeInclusive<u64>]) -> Option<u64> {
         match self {
@@ -177,7 +177,7 @@ impl Numbering {
         }
     }
 
-    /// Returns the orders of those packets of `path` that have these numbers, in descending ranges.
+    /// Returns the orders of those packets of `path` whose numbers are in `news`, in descending ranges.
     pub(crate) fn orders<'a>(&'a self, path: PathId, news: &'a [RangeInclusive<u64>]) -> OrderRanges<'a> {
         let news = news.iter().cloned();
         match self {
@@ -260,7 +260,7 @@ impl Numbering {
         }
     }
 
-    /// Returns whether no path may mark packets because the ECN counts for all of them failed validation.
+    /// Returns whether the shared ECN counts failed validation. If they did, no path may mark packets.
     pub(crate) fn has_ecn_failed(&self) -> bool {
         matches!(self, Self::Single(inner) if SharedEcn::has_failed(&inner.ecn))
     }

@@ -28,8 +28,8 @@ impl Streams {
         self.table.accept(dir)
     }
 
-    /// Copies as much of `data` as there is room for, at least one byte unless `data` is empty. If not all of
-    /// it was copied, [`StreamEvent::Writable`] reports when more can be written.
+    /// Copies as much of `data` as there is room for. Fails with [`WriteError::Blocked`] if not even one byte
+    /// fits. If not all of `data` was copied, [`StreamEvent::Writable`] reports when more can be written.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         self.write_with(id, data.len(), |buffer, n| buffer.write(&data[..n]))
     }
@@ -75,8 +75,8 @@ impl Streams {
         Ok(n as usize)
     }
 
-    /// Records that the application wants to write more. It is notified when it can, and the peer is informed
-    /// of the limit that blocks it.
+    /// Records that the application wants to write more. The application is notified when it can, and the
+    /// peer is informed if one of its limits blocks the stream.
     fn want_room(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let Some(send) = &mut stream.send else {
@@ -167,8 +167,8 @@ impl Streams {
         self.send_half(id).map(|send| send.priority)
     }
 
-    /// Returns the next readable bytes. They are never empty, but may be only a part of all readable bytes,
-    /// because they are borrowed from the receive buffer. They stay readable until [`Self::consume`] or
+    /// Returns the next readable bytes, at least one. They may be only a part of all readable bytes, because
+    /// they are borrowed from one chunk of the receive buffer. They stay readable until [`Self::consume`] or
     /// [`Self::take`].
     ///
     /// They are borrowed from the connection, so no packet can be handled while they are borrowed:
@@ -211,7 +211,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes up to `max` readable bytes. They are not empty unless `max` is 0.
+    /// Takes up to `max` readable bytes: at least one, unless `max` is 0.
     ///
     /// The bytes are not copied. As long as any of them is held, memory of the connection is held as well, up
     /// to 64 KiB for a single byte. It counts against the connection's [budget](super::MAX_RECEIVE_SLACK).

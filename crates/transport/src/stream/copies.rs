@@ -85,14 +85,14 @@ impl Streams {
     }
 
     /// Returns whether the application would write more to the stream if the peer's limits or the send buffer
-    /// permitted it. The stream is then blocked by its oldest data, not its newest.
+    /// permitted it. In that case, the acknowledgment of the oldest data lets the stream continue.
     pub(crate) fn is_held_back(&mut self, id: StreamId) -> bool {
         let Some(key) = self.table.find(id, self.now) else { return false };
         let send = self.table.stream(key).send.as_ref();
         send.is_some_and(|send| send.is_open() && (send.wants_room || send.credit.available() == 0))
     }
 
-    /// Returns whether the next stream in turn has more data to come than waits to be sent now.
+    /// Returns whether the application would write more to the next stream in turn ([`Self::is_held_back`]).
     pub(crate) fn has_more_to_come(&mut self) -> bool {
         self.ready.next(None).is_some_and(|place| self.is_held_back(place.id()))
     }

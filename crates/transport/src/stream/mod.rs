@@ -51,16 +51,16 @@ use self::waiting::Waiting;
 use crate::error::TransportError;
 use crate::flow::{ReceiveCredit, SendCredit};
 
-/// Minimum free space in the send buffer, in bytes, before writers are woken. Without it, every
-/// acknowledgment would wake them.
+/// Minimum free space in the send buffer, in bytes, before writers are woken; an eighth of the buffer if that
+/// is less. Without this minimum, every acknowledgment would wake the writers.
 const WAKE_ROOM: u64 = 64 * 1024;
 
 /// Minimum room, in bytes, that is reserved for each stream whose writer waits for room and that has little
 /// left to send.
 const MIN_SHARE: u64 = 16 * 1024;
 
-/// Maximum number of times that other writers are notified of room before a notified writer that has not
-/// written since loses its share. Many acknowledgments may arrive before a busy machine lets a writer run.
+/// Maximum number of notifications of other writers before a notified writer that has not written loses its
+/// reserved room. Many acknowledgments may arrive before a busy machine lets a writer run.
 const MAX_IDLE_TURNS: u32 = 64;
 
 /// All streams of a connection.
@@ -122,8 +122,8 @@ impl PerDir {
 }
 
 impl Streams {
-    /// Creates an empty set of streams without credit to send until [`Self::set_peer_parameters`].
-    /// `hash_seed` should be secret and random.
+    /// Creates an empty set of streams. They have no credit to send until [`Self::set_peer_parameters`] is
+    /// called. `hash_seed` should be secret and random.
     pub(crate) fn new(side: Side, config: &StreamsConfig, hash_seed: u64) -> Self {
         let mut pool = Pool::default();
         pool.set_window(config.connection_window);
@@ -278,7 +278,8 @@ impl Streams {
         self.flow.buffered
     }
 
-    /// Adds the stream to the queue of streams with data to send, or removes it from there.
+    /// Adds the stream to the queue of streams with data to send if it has any, and removes it from the queue
+    /// otherwise.
     fn requeue(&mut self, key: usize) {
         let stream = self.table.stream(key);
         let Some(send) = &mut stream.send else {
@@ -448,8 +449,8 @@ impl Streams {
         }
     }
 
-    /// Removes the reservations of writers that were notified of room but do not write, so that room is not
-    /// kept for them forever.
+    /// Counts a turn for each writer that was notified of room but has not written. Removes its reservation
+    /// after [`MAX_IDLE_TURNS`] turns, so that room is not kept for it forever.
     fn forget_idle_writers(&mut self) {
         for (id, turns) in std::mem::take(&mut self.waiting.notified) {
             let Some(key) = self.table.find(id, self.now) else { continue };

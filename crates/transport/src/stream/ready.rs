@@ -40,8 +40,8 @@ impl Rank {
 pub(crate) struct ReadyQueue {
     places: BTreeSet<Rank>,
     turn: u64,
-    /// Number of packets that began with a non-incremental stream while others of its level waited behind it,
-    /// since the last packet reserved for those.
+    /// Number of packets since the last reserved one that began with a non-incremental stream while other
+    /// streams of its level waited.
     in_a_row: u32,
     /// Place of the stream that the last reserved packet began with.
     spared: Option<Rank>,
@@ -60,8 +60,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Returns the stream that a new packet must begin with although others come before it. This is the case
-    /// if the packet is reserved for the streams behind a non-incremental one of their own level.
+    /// Returns the stream that a new packet must begin with, if the packet is reserved for the streams behind
+    /// a non-incremental one of their level; otherwise `None`.
     pub(crate) fn spare(&mut self) -> Option<Rank> {
         let first = self.places.first().copied().filter(|first| !first.incremental)?;
         let waits = |place: &Rank| place.level == first.level && *place != first;

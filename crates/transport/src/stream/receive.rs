@@ -11,8 +11,9 @@ use super::types::ReadError;
 use crate::error::TransportError;
 use crate::flow::ReceiveCredit;
 
-/// Number of window bytes for each separate range that a stream may keep. At least [`MIN_FRAGMENTS`] ranges
-/// are allowed. The budget of the [`Pool`] bounds the ranges of all streams together.
+/// Number of bytes of the window for each separate range that a stream may keep, so that a larger window
+/// allows more ranges. At least [`MIN_FRAGMENTS`] ranges are allowed. The budget of the [`Pool`] bounds the
+/// ranges of all streams together.
 const BYTES_PER_FRAGMENT: u64 = 256;
 
 /// Divisor of the window: the application keeps up with the data if fewer bytes than this part of the window

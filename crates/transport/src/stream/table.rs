@@ -123,7 +123,7 @@ pub(crate) struct Table {
     side: Side,
     streams: Slab<Stream>,
     keys: HashMap<StreamId, usize, Seeded>,
-    /// Last stream looked up. Most packets carry data of the same one.
+    /// Last stream looked up, which is often the stream of the next packet too.
     last: Option<(StreamId, usize)>,
     local: [Local; 2],
     remote: [Remote; 2],

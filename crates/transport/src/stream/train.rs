@@ -148,7 +148,7 @@ impl Streams {
 }
 
 /// Returns INTERNAL_ERROR for a train's data that this end failed to store or to count. Without the error,
-/// its packets would be acknowledged all the same.
+/// its packets would be acknowledged although the data is lost.
 #[cold]
 fn lost(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)

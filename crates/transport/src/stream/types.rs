@@ -67,8 +67,8 @@ impl Default for Priority {
 pub enum StreamEvent {
     /// The peer opened streams. Call [`accept`](super::Streams::accept) until it returns `None`.
     Opened(Dir),
-    /// Data, the end or a reset can be read. The event is not repeated until reading returned
-    /// [`Blocked`](ReadError::Blocked), except for a reset.
+    /// Data, the end or a reset can be read. For data, the event is not repeated until reading has returned
+    /// [`Blocked`](ReadError::Blocked).
     Readable(StreamId),
     /// More can be written, after a write that did not accept all its data.
     Writable(StreamId),
@@ -132,8 +132,8 @@ pub enum ReadError {
     /// The stream was stopped, was already read to its end, is send-only, or never existed.
     #[error("the stream is closed for reading")]
     Closed,
-    /// The stream has been read [out of order](super::Streams::take_unordered), and can only be read so from
-    /// then on.
+    /// The stream has been read [out of order](super::Streams::take_unordered), and can only be read in this
+    /// way from then on.
     #[error("the stream is read in any order")]
     Unordered,
 }

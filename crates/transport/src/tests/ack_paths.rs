@@ -255,7 +255,7 @@ fn opportunistic_copies_wait_for_a_packet_that_is_sent_anyway() {
 #[test]
 fn whichever_path_sends_takes_the_acknowledgments_of_all_along() {
     let (_, watch) = download_with(|transport| transport.ack.scope = AckScope::Connection);
-    // Acknowledgments are sent more often on the short path, and each time also for the other path.
+    // Acknowledgments are sent more often on the short path, and each of them also covers the other path.
     assert!(watch.acks(SLOW, FAST) > 10, "{:?}", watch.0.lock().unwrap().acks);
 }
 
@@ -314,7 +314,7 @@ fn row_m13_a_forged_delay_on_another_path_neither_shortens_the_round_trip_nor_op
     assert!(after[1].window <= before[1].window + 1_500 && after[0].window == before[0].window);
 }
 
-/// Strategy that requests an ACK after this many packets, within an hour, and ignores reordering.
+/// Strategy that requests an ACK after this many packets or after an hour, and ignores reordering.
 #[derive(Clone, Copy, Debug)]
 struct After(u64);
 

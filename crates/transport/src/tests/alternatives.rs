@@ -45,7 +45,7 @@ fn a_client_learns_an_address_and_opens_a_path_there() {
     let data = pattern(500_000);
     assert!(pair.transfer(Side::Server, &data) == data);
     pair.server().withdraw_address(other()).unwrap();
-    pair.server().withdraw_address(other()).unwrap_err(); // no longer there
+    pair.server().withdraw_address(other()).unwrap_err(); // already withdrawn
     pair.run_until_quiet();
     assert_eq!(known(&mut pair), []);
 }

@@ -102,7 +102,7 @@ fn row_2_a_packet_full_of_retirements_makes_no_more_ids_than_there_were() {
         flood(&mut pair, victim, 1, |_| encode(&all));
         assert_eq!(pair.closed(victim), None);
         assert_eq!(pair.end(victim).held().local_cids as u64, issued, "replaced");
-        // The packet that caused new connection IDs to be issued cannot retire them.
+        // This packet also retires connection IDs that are issued only in response to it.
         let all: Vec<Frame<'_>> = (issued..500).map(retire).collect();
         flood(&mut pair, victim, 1, |_| encode(&all));
         let Some(ConnectionError::Transport(error)) = pair.closed(victim) else { panic!("an error") };
@@ -216,7 +216,7 @@ fn row_8_a_client_hello_without_end() {
     assert_eq!((error.code, offset), (Code(0x132), 1_000));
 }
 
-/// Returns whether the peer's TLS has finished the level that [`Pair::advance_to`] has reached. It then
+/// Returns whether the peer's TLS has finished the level that [`Pair::advance_to`] has reached. TLS then
 /// accepts no new data of that level (RFC 9001 §4.1.3).
 pub(super) fn level_is_over(kind: PacketKind, from: Side) -> bool {
     matches!((kind, from), (PacketKind::Initial, Side::Client) | (PacketKind::Handshake, Side::Server))

@@ -14,7 +14,7 @@ use super::paths::{SECOND, SIDES, address, address_of_client, ids, open, open_an
 use crate::connection::Forged;
 use crate::{ConnectionError, Event, FourTuple, MultipathConfig, Numbering};
 
-/// Length of a datagram that validates a path; no other datagram here has it.
+/// Length of a datagram that validates a path; no other datagram here has this length.
 const VALIDATION: usize = 1200;
 
 fn connected(numbering: Numbering) -> Pair {
@@ -92,7 +92,8 @@ fn the_name_of_a_path_goes_before_an_answer() {
     let rebound: SocketAddr = (client_addr().ip(), 60_000).into();
     pair.network = Some(Box::new(move |from, flying: Flying| {
         let client = address_of_client(from, &flying);
-        // At first, neither the client's new path nor the server's challenge at its new address gets through.
+        // At first, all datagrams on the client's new path are lost, and so are all datagrams of the server,
+        // including its challenge at the client's new address.
         let lost = is_cut.get() && (client == home || from.is_server());
         if lost { Vec::new() } else { vec![flying] }
     }));
@@ -157,7 +158,7 @@ fn ends_that_give_up_paths_crosswise_find_out() {
 }
 
 /// The client's PATH_RESPONSE on a new path arrives, but the server's packets there are lost. The server may
-/// then abandon the client's only other path, because its own validation succeeded.
+/// then abandon the client's only other path, because the server has validated the new one.
 #[test]
 fn a_path_that_the_peer_uses_already_is_not_given_up() {
     for numbering in [Numbering::Multiple, Numbering::Single] {

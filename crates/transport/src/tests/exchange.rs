@@ -118,7 +118,7 @@ fn a_stream_of_higher_priority_overtakes() {
         pair.read(Side::Client, high, &mut from_high)
     });
     assert!(from_high == pattern(500_000));
-    // These bytes are the rest of the last batch, which was filled up from the other stream.
+    // The stream of lower priority only filled up the last batch.
     assert!(from_low.len() < 15_000, "{} bytes came before", from_low.len());
     pair.run_until(Duration::from_secs(10), |pair| pair.read(Side::Client, low, &mut from_low));
     assert!(from_low == pattern(500_000));

@@ -266,7 +266,8 @@ fn the_peer_is_told_in_the_packet_that_repeats_the_data_and_again_on_recovery() 
         let stream = told.1.iter().position(|said| *said == Said::Stream);
         assert!(told.0 == 1 && status < stream && stream.is_some(), "{told:?}");
         for side in SIDES {
-            // The other endpoint may have no data in flight on the path, and only know the peer's status.
+            // The other endpoint may have no data in flight on the path, and then only knows the peer's
+            // status.
             let state = state(&mut pair, side, 0);
             let told = side != from && state == PathState::Backup;
             assert!(told || state == PathState::Failing, "{from:?} {side:?}: {state}");
@@ -274,7 +275,8 @@ fn the_peer_is_told_in_the_packet_that_repeats_the_data_and_again_on_recovery() 
         wires.cut(0, [false; 2]);
         let healed = pair.now;
         pair.run_until(SECOND, |pair| SIDES.iter().all(|side| state(pair, *side, 0) == PathState::Open));
-        // The recovery takes a challenge and its response on one path, and then the status on the other path.
+        // Both endpoints use the path again after a challenge and its response on that path, and a status on
+        // the other.
         let longest = crate::path::MAX_PROBE_INTERVAL + MS * 60;
         assert!(pair.now - healed <= longest, "{:?}", pair.now - healed);
         let events = if from.is_client() { &pair.client_events } else { &pair.server_events };

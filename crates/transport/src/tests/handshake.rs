@@ -436,7 +436,7 @@ fn a_second_retry_and_one_after_the_answer_are_ignored() {
     assert_eq!(pair.closed(Side::Client), None);
 }
 
-/// Log of packets: the ack-eliciting ones sent, with whether they contain CRYPTO; the received ones; the
+/// Log of packets: the ack-eliciting ones sent, each with a flag for CRYPTO frames; the received ones; the
 /// dropped ones.
 #[derive(Default)]
 struct Packets {
@@ -482,7 +482,7 @@ fn probes_of_the_handshake_carry_crypto_as_long_as_there_is_any() {
         }
         let packets = observed(&mut pair, side);
         pair.network = Some(Box::new(|from, flying| {
-            // The server's anti-amplification limit must not block it.
+            // The client's datagrams arrive, so that the anti-amplification limit does not block the server.
             if from.is_client() { vec![flying] } else { Vec::new() }
         }));
         pair.run_for(Duration::from_secs(20));

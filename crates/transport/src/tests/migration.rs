@@ -202,7 +202,7 @@ fn a_challenge_that_takes_the_whole_budget_carries_the_acknowledgment() {
     pair.client().ping(PathId::ZERO);
     pair.drain();
     assert!(under_way(&mut pair) > 0);
-    // The server receives nothing but that PING, to which it may respond with three times its size.
+    // The server receives only the client's PING, to which it may respond with three times its size.
     pair.network = Some(Box::new(|from, flying| if from.is_client() { Vec::new() } else { vec![flying] }));
     let acked = |pair: &mut Pair| pair.client().paths().next().unwrap().recovery.acked_packets;
     let before = acked(&mut pair);
@@ -390,8 +390,8 @@ fn connection_ids_rotate_and_are_retired() {
     }
 }
 
-/// Connection IDs are replaced automatically: by age at both endpoints, by packet count at the one that
-/// receives them, and not before.
+/// Connection IDs are replaced automatically: by age at both endpoints, by packet count at the endpoint that
+/// receives the packets, and not before.
 #[test]
 fn old_connection_ids_are_changed() {
     let rules = [

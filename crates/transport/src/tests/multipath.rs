@@ -183,8 +183,8 @@ fn the_status_of_a_path_is_said_again_once_the_peer_knows_it() {
     assert_eq!(state(&mut pair, Side::Server), PathState::Backup);
 }
 
-/// A newly opened path must count only packets sent since then. Here the PATH_RESPONSE was late, and no
-/// acknowledgment arrived with it.
+/// The health of a newly opened path must depend only on packets sent after its opening. Here the
+/// PATH_RESPONSE was late, and no acknowledgment arrived with it.
 #[test]
 fn a_path_does_not_fail_right_after_it_was_opened() {
     let mut pair = multipath();

@@ -417,7 +417,8 @@ fn a_path_that_comes_before_its_connection_ids_waits_for_them() {
     pair.connect();
     pair.run_until_quiet();
     assert_eq!(open(&mut pair, second_addr()), Err(OpenPathError::NoPathId));
-    // Now the server permits paths, but the client's frames about that, on path 0, are lost for a while.
+    // Now the server permits paths, but the client's PATH_NEW_CONNECTION_ID frames, sent on path 0, are lost
+    // at first.
     let lossy = Rc::new(Cell::new(true));
     let lost = Rc::clone(&lossy);
     pair.network = Some(Box::new(move |from, flying| {

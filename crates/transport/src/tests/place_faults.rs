@@ -120,8 +120,8 @@ fn copies_of_a_packet_out_of_order_with_any_bit_flipped() {
     });
 }
 
-/// Forged packets do not keep the memory that is prepared for the next chunk: the first authentic packet that
-/// needs it gets it.
+/// Forged packets do not keep the memory that is prepared for the next chunk. The first authentic packet that
+/// needs this memory gets it.
 #[test]
 fn forgeries_all_over_the_window_keep_no_memory() {
     over(Version::REVERSO, || {
@@ -192,7 +192,8 @@ fn an_offset_that_was_cut_too_short_leads_nowhere_else() {
     over(Version::REVERSO, || {
         let mut download = download();
         let short = |id, offset| Some(Announced { stream: id, offset, distance: 0 });
-        // Relative to 100, 70,000 looks like 4,464, and part of the data there has been received.
+        // If offset 100 is expected, the truncated offset of 70,000 is decoded as 4,464. Part of the data
+        // there has been received.
         download.bring(4_400..4_500, &[]);
         let before = download.received();
         let announced = short(download.id, 70_000);
@@ -204,7 +205,8 @@ fn an_offset_that_was_cut_too_short_leads_nowhere_else() {
             download.bring(start..(start + 1_000).min(70_000), &[]);
         }
         download.check(71_000);
-        // Relative to the present end, 36,000 looks like 101,536: a retransmission whose ACK was lost.
+        // If offset 71,000 is expected, the truncated offset of 36,000 is decoded as 101,536, as in a
+        // retransmission of data whose ACK was lost.
         download.bring(101_500..101_600, &[]);
         let before = download.received();
         let announced = short(download.id, 36_000);

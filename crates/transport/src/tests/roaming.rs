@@ -119,7 +119,7 @@ fn a_client_that_lost_its_address_goes_on_within_two_round_trips() {
     }
 }
 
-/// RFC 9000 §9.5
+/// Checks that a client uses a new connection ID at each new address (RFC 9000 §9.5).
 #[test]
 fn another_address_is_never_left_with_a_connection_id_of_before() {
     let (mut pair, _) = connected();
@@ -168,7 +168,7 @@ fn a_path_that_falls_silent_is_told_of_even_by_an_end_that_only_receives() {
         let lost = pair.now;
         pair.run_until(SECOND, |pair| pair.client_events.contains(&Event::PathSilent(PathId(0))));
         assert!(pair.now - lost < MS * 160, "{from:?}: {:?}", pair.now - lost);
-        // Another network responds, and this one does not.
+        // The other network works, while the present one stays silent.
         let tuple = FourTuple { local: elsewhere(1), remote: server_addr() };
         let now = pair.now;
         pair.client().rescue(now, tuple).unwrap();

@@ -68,7 +68,7 @@ fn weights_decide_the_shares() {
     let mut pair = two_paths(Algorithm::Weighted, Duration::ZERO);
     pair.server().set_path_weight(PathId(0), 1).unwrap();
     pair.server().set_path_weight(PathId(1), 4).unwrap();
-    pair.server().set_path_weight(PathId(7), 4).unwrap_err(); // there is no such path
+    pair.server().set_path_weight(PathId(7), 4).unwrap_err(); // path 7 does not exist
     let before = sent(&mut pair, Side::Server);
     for _ in 0..40 {
         let data = pattern(5_000);

@@ -60,7 +60,8 @@ impl Iterator for AckRanges<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let range = self.next.take()?;
         if let (Ok(gap), Ok(len)) = (self.rest.varint(), self.rest.varint()) {
-            // The whole frame was checked before, so this never saturates; it only avoids a panic path.
+            // The whole frame was checked before, so the subtraction never saturates. It only avoids a panic
+            // path.
             let end = range.start().saturating_sub(gap + 2);
             self.next = Some(end.saturating_sub(len)..=end);
         }

@@ -14,8 +14,8 @@ pub(super) trait Field<'a>: Copy {
     fn write(self, region: &mut Region<'_>);
 }
 
-/// Returns the size of a byte string's length field. It is two bytes even if one would suffice, so that a
-/// writer can fill in the length after the data.
+/// Returns the size of a byte string's length field. It is at least two bytes, so that a writer can fill in
+/// the length after the data.
 #[inline]
 pub(super) const fn length_len(len: usize) -> usize {
     if len <= MAX_SHORT_LEN { 2 } else { 4 }

@@ -23,7 +23,7 @@ pub struct Stream<'a> {
     pub data: &'a [u8],
 }
 
-/// First type of STREAM frames, and the bits of a type.
+/// First type of STREAM frames. The bits below are added to it.
 pub(super) const FIRST: u64 = 0x08;
 const OFF: u64 = 0x04;
 const LEN: u64 = 0x02;

@@ -447,7 +447,7 @@ fn the_range_count_grows_with_the_ranges() {
     }
 }
 
-/// Checks that two more bytes of room permit no more data where the length grows to four bytes.
+/// Checks that two more bytes of room permit no more data where the length field grows to four bytes.
 #[test]
 fn data_fills_the_room_where_the_length_grows() {
     let short = 1 + 2 + 0x3fff;

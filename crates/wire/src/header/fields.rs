@@ -73,7 +73,7 @@ pub struct Unmasked {
     pub header_len: usize,
     /// Key phase bit of a short header.
     pub key_phase: bool,
-    /// `true` if the reserved bits are 0. If they are not and the packet decrypts, this is a
+    /// `true` if the reserved bits are 0. A packet that decrypts but has other reserved bits is a
     /// PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
     pub reserved_ok: bool,
     /// Spin bit of a short header.

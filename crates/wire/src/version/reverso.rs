@@ -43,8 +43,8 @@ const STREAM_ID_END: u64 = 1 << 30;
 fn unmask(front: Front, field: &mut [u8], mask: &[u8; 16]) -> Unmasked {
     let pn_len = front.pn_len();
     let (Some(field), Some((_, mask))) = (field.first_chunk_mut(), mask.split_first_chunk::<1>()) else {
-        // Cannot happen, because the packet has a sample after the longest field. Otherwise the returned
-        // header length would exceed the packet.
+        // This cannot happen, because the packet has a sample after the longest field. If it did, the
+        // returned header length would exceed the packet.
         return front.unmasked(MAX_FIELD, 0, value_bits(pn_len), None);
     };
     let (masked, mask) = (Wide::of(field), Wide::of(mask.first_chunk().unwrap_or(&[0; MAX_FIELD])));

@@ -52,7 +52,7 @@ enum Field {
     Bytes(Vec<u8>),
 }
 
-/// Source of bytes, followed by zeros.
+/// Source of the input's bytes, and of zeros after them.
 struct Source<'a>(&'a [u8]);
 
 impl Source<'_> {

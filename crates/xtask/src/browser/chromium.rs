@@ -101,7 +101,8 @@ impl Chromium {
         text(&version, "product")
     }
 
-    /// Opens a page without a cache, and waits for the promise `report` of its script.
+    /// Opens a page with the cache disabled, and waits until the promise `report` of the page's script is
+    /// resolved.
     pub(super) fn visit(&mut self, url: &str) -> Result<(Page, Value), String> {
         let created = self.devtools.call(None, "Target.createTarget", &json!({ "url": "about:blank" }))?;
         let target = text(&created, "targetId")?;

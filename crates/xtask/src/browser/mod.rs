@@ -50,8 +50,8 @@ enum Case {
     Discovered,
 }
 
-/// Runs both cases, and prints the requests and the faults. Returns whether all checks passed; if Chromium is
-/// missing, whether `--allow-missing` permits that.
+/// Runs both cases, and prints the requests and the faults. Returns true if all checks passed, or if Chromium
+/// is missing and `--allow-missing` is set.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     let Some(chromium) = arguments.chromium.clone().or_else(chromium::find) else {
         println!("skipped: chromium (not installed)");

@@ -1,4 +1,4 @@
-//! Pictures: one is drawn for the page, and screenshots are searched for it.
+//! Pictures. One is drawn for the page, and screenshots are checked to contain it.
 
 use std::io::Cursor;
 

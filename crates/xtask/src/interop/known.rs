@@ -227,7 +227,8 @@ mod tests {
         assert!(!explained("quinn", "rebind-port", &seen, "client took longer than 60 s"));
         assert!(explained("noq", "http3", &seen, "alert 120: peer doesn't support any known protocol"));
         assert!(!explained("noq", "http3", &seen, "file differs"));
-        // A stalled connection has such errors, too, and could be this project's fault.
+        // A stalled connection also causes these errors. It could be this project's fault, so they are not
+        // explained.
         for case in ["download-reordering", "download-both", "upload-reordering", "upload-both"] {
             for said in ["the connection timed out", "closed by the peer: 0xa", "panicked at src/stream.rs"] {
                 assert!(explain("quiceh", OURS, case, &seen, said).is_none());

@@ -71,7 +71,7 @@ enum Role {
     Both,
 }
 
-/// Runs the selected cases and prints the matrix. Returns whether none failed. A complete run writes
+/// Runs the selected cases and prints the matrix. Returns true if none failed. A complete run writes
 /// `docs/interop.md`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     if arguments.netns {

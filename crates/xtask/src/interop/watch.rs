@@ -30,8 +30,8 @@ pub(super) struct PacketFilter {
     /// Datagrams from the client, counted from 1, that are dropped.
     drop: Option<RangeInclusive<u64>>,
     /// `true` if Version Negotiation packets are dropped. A corrupted version provokes such a packet, and a
-    /// corrupted list of versions makes the client close the connection, as it must. Neither is
-    /// authenticated, so a client cannot prevent it.
+    /// corrupted list of versions makes the client close the connection, as it must. Neither the version nor
+    /// the list is authenticated, so a client cannot detect the corruption.
     no_negotiation: bool,
     from_clients: u64,
     parties: Vec<Party>,

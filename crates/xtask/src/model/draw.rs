@@ -48,8 +48,8 @@ impl Class {
     }
 }
 
-/// Draws a path as in the heterogeneous designs of ccr22. Rates have two decimals in Mbit/s, delays two decimals
-/// in ms, and the queue is in packets. Packets are full packets and acknowledgments.
+/// Draws a path as in the heterogeneous designs of ccr22. Rates have two decimals in Mbit/s, delays two
+/// decimals in ms, and the queue is in packets. The train has full packets and acknowledgments.
 fn ccr22(rng: &mut Rng) -> Train {
     let rate = rng.between(250, 10_000) * 10_000;
     let delay = rng.between(250, 10_000) * 10_000;

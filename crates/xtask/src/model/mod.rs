@@ -104,8 +104,8 @@ fn differences(one: &[Arrival], other: &[Arrival]) -> usize {
     one.iter().zip(other).filter(|(one, other)| one != other).count() + one.len().abs_diff(other.len())
 }
 
-/// Judges a class. Without a rule, the results of all packets must be equal. With a rule, some must differ,
-/// because the class would otherwise show nothing, and the rule must explain all differences.
+/// Judges a class. Without a rule, the results of all packets must be equal. With a rule, some results must
+/// differ, because the class would otherwise show nothing. The rule must explain all differences.
 fn judge(class: &Class, tally: &Tally, compared: bool) -> (bool, String) {
     let differ = tally.packets - tally.equal;
     if tally.lab_wrong > 0 {

@@ -14,14 +14,15 @@ pub(super) struct Rules {
     pub(super) framing: u32,
     /// `true` if serialization times are computed in seconds with 64 binary fraction digits, truncated.
     pub(super) fixed_point: bool,
-    /// `true` if a packet sent at the instant at which a transmission ends finds the queue as before the end.
+    /// `true` if a packet that is sent at the instant at which a transmission ends finds the queue as it was
+    /// before that end.
     pub(super) sends_first: bool,
     /// `true` if a packet that finds an idle transmitter passes through the queue as well, and is dropped if
     /// it does not fit.
     pub(super) through_queue: bool,
 }
 
-/// Rule in which ns-3 differs from the lab.
+/// Rule in which ns-3's link differs from the lab's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Framing,

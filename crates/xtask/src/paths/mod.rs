@@ -1,6 +1,6 @@
 //! `cargo xtask paths`: `anabranch get` fetches from `anabranch serve` over two interfaces that go down, come
-//! back and change their addresses, and over one path that follows the routing table. It runs in its own
-//! namespaces, without root where users may create namespaces (user_namespaces(7)).
+//! back and change their addresses, and over one path that follows the routing table. The task runs in
+//! namespaces of its own, without root where users may create namespaces (user_namespaces(7)).
 
 mod follow;
 mod network;

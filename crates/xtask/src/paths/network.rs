@@ -96,8 +96,8 @@ impl Link {
         self.route()
     }
 
-    /// Makes the link lose all packets in both directions. Neither host notices: the destination address of
-    /// the frames does not exist.
+    /// Makes the link lose all packets in both directions, without an error at either host: the frames get a
+    /// hardware address that does not exist.
     pub(super) fn silence(self) -> Result<(), String> {
         const NOBODY: &str = "02:00:00:00:00:99";
         let (name, gateway) = (self.name(), self.address(254, false));

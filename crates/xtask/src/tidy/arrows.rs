@@ -45,8 +45,8 @@ pub(super) fn metadata(root: &Path) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Reports crates and dependencies that are missing from the table, rows and dependencies of the table that
-/// do not exist, and dependencies on a crate that is not on a lower floor.
+/// Reports crates and dependencies that are missing from the table. Also reports rows and dependencies of the
+/// table that do not exist, and dependencies on a crate that is not on a lower floor.
 pub(super) fn check(sources: &[Source], metadata: &Value) -> Vec<Fault> {
     let Some(source) = sources.iter().find(|source| source.path == FILE) else { return Vec::new() };
     let table = table(&source.text);

@@ -1,5 +1,5 @@
-//! Arrows in the diagrams of `ARCHITECTURE.md`: `a.rs ─> b.rs` means that `a.rs` calls a function that `b.rs` defines. `┄>`
-//! shows data that reach a file through others, which is not checked.
+//! Arrows in the diagrams of `ARCHITECTURE.md`. `a.rs ─> b.rs` means that `a.rs` calls a function that `b.rs`
+//! defines. `┄>` shows data that reach a file through other files, which is not checked.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const BRANCHES: [char; 2] = ['├', '└'];
 /// Names that too many types have: a call of one of them does not show which file it leads to.
 const COMMON: [&str; 6] = ["new", "default", "fmt", "from", "len", "is_empty"];
 
-/// Reports arrows between files of which the first calls no function of the second.
+/// Reports each arrow from a file to another one if the first file calls no function of the second.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let texts: BTreeMap<&str, &str> =
         sources.iter().map(|source| (source.path.as_str(), source.text.as_str())).collect();

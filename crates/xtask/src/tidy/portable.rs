@@ -2,7 +2,8 @@
 
 use super::{Fault, Source};
 
-/// Folders of a particular machine, split in two so that this file contains none.
+/// Folders of a particular machine. Each name is split in two, so that this check does not find it in this
+/// file.
 const PLACES: &[(&str, &str)] =
     &[("/ro", "ot/"), ("/ho", "me/"), ("/Us", "ers/"), ("/wo", "rk/"), ("C:\\", "Users"), ("file:", "///")];
 
@@ -18,8 +19,8 @@ const SETTINGS: &[(&str, &str)] = &[
 /// Registry in Cargo's lock files.
 const CRATES_IO: &str = "https://github.com/rust-lang/crates.io-index";
 
-/// Reports paths and settings of one machine in all text files, and registries other than crates.io in Cargo's
-/// lock files.
+/// Reports paths and settings of one machine in all text files, and registries other than crates.io in
+/// Cargo's lock files.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {
     let join = |table: &[(&str, &str)]| -> Vec<String> {
         table.iter().map(|(head, tail)| format!("{head}{tail}")).collect()

@@ -4,7 +4,7 @@ use super::{Fault, Source};
 
 /// First line of a registry.
 const BEGIN: &str = "registry! {";
-/// Prefixes of re-exports, which are allowed for items of a registered file with other uses.
+/// Prefixes of re-exports. They are allowed, because other code may use items of a registered file.
 const EXPORTS: [&str; 2] = ["pub use ", "pub(crate) use "];
 
 /// Returns a fault for each line outside of a registry, in the same file, that declares or names a module of

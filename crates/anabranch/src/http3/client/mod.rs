@@ -248,8 +248,8 @@ fn add_length<B: http_body::Body>(parts: &mut Parts, upload: &Upload<B>) {
     }
 }
 
-/// Returns whether the request may be sent again. It may if the server did not process it. It also may if its
-/// method is idempotent and a reused connection was lost, since that connection may have been dead before.
+/// Returns true if the request may be sent again: if the server did not process it, or if its method is
+/// idempotent and a reused connection was lost. A reused connection may have been dead before.
 fn may_retry(error: &Error, method: &Method, reused: bool) -> bool {
     let stale = reused && method.is_idempotent() && matches!(error, Error::ConnectionLost(_));
     error.is_unprocessed() || stale

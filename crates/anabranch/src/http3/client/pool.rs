@@ -104,7 +104,7 @@ impl PooledHost {
     }
 
     fn is_connected(&self) -> bool {
-        // If it is locked, a connection is being opened.
+        // If the lock is held, a connection is being opened.
         self.kept.try_lock().map_or(true, |kept| kept.connection.as_ref().is_some_and(Connection::is_usable))
     }
 }

@@ -363,7 +363,7 @@ impl Answered {
         let (session, streams) = (&mut *access.session, access.core.streams());
         let sent = self.response.as_ref().is_some_and(|(parts, body)| {
             let sent = session.respond_whole(streams, self.id, parts, body);
-            // A client that has stopped the stream or is gone does not count as a failure.
+            // If the client has stopped the stream or is gone, the response does not count as failed.
             !matches!(sent, Err(WriteError::Invalid(_)))
         });
         if !sent {

@@ -30,8 +30,7 @@ pub(super) struct Lifetime {
     last_request: Instant,
     /// Number of bytes that the client had not acknowledged at the last check.
     buffered: u64,
-    /// ID of the first request that the client had not opened at the last check, and the same ID at the check
-    /// before.
+    /// ID of the first request that the client had not opened: at the last check, and at the check before.
     marks: [StreamId; 2],
     /// Number of bytes that the client had sent at the last check.
     received: u64,

@@ -147,7 +147,7 @@ where
         let mut all_done = pin!(connections.acquire_many(max as u32));
         let mut refusing = pin!(refuse_all(&self.endpoint));
         poll_fn(|cx| {
-            // Polled to refuse new clients; it never completes.
+            // Polling `refusing` refuses new clients. It never completes.
             let _ = refusing.as_mut().poll(cx);
             all_done.as_mut().poll(cx).map(drop)
         })

@@ -55,7 +55,7 @@ async fn time_in_which_other_streams_are_served_does_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn the_slowest_progress_is_progress() {
-    // One byte in 50 seconds, on this stream only.
+    // The client reads one byte in 50 seconds, and only on this stream.
     let mut stall = Stall::new(&limits(), &StalledResponses::default());
     let slow = |start| (SendProgress::new(steps(start, 50), 0, 0), steps(start, 50));
     assert_eq!(lasts(&mut stall, slow).await, None);

@@ -5,7 +5,8 @@ use aws_lc_rs::digest::{Context, Digest, SHA256};
 /// Number of bytes of one write, a multiple of eight.
 const PIECE: u64 = 64 * 1024;
 
-/// Returns the content from offset `from` on: one piece, or less if `count` ends before.
+/// Returns one piece of the content, from offset `from` on. The last piece ends at offset `count`, so it may
+/// be shorter.
 fn piece(from: u64, count: u64) -> Vec<u8> {
     let len = (count - from).min(PIECE);
     (from / 8..).flat_map(u64::to_le_bytes).take(len as usize).collect()

@@ -64,14 +64,14 @@ fn pseudo_headers_are_known_and_in_their_place() {
     for name in [":", ":foo", ":Method", "::path", ":protocol ", ":version"] {
         assert!(request(&[&[(name, "x")], &GET[..]].concat()).is_err(), "{name}");
     }
-    // Pseudo-header after a regular field.
+    // A pseudo-header follows a regular field.
     for regular in [("accept", "*/*"), ("cookie", "a=b"), ("cookie", "")] {
         let mut lines = GET.to_vec();
         lines.insert(3, regular);
         assert_eq!(request(&lines).unwrap_err(), Malformed("a pseudo-header after a regular field"));
         assert!(response(&[regular, (":status", "200")]).is_err());
     }
-    // Pseudo-header that is not allowed in this kind of message.
+    // The pseudo-header is not allowed in this kind of message.
     assert!(request(&[&[(":status", "200")], &GET[..]].concat()).is_err());
     for line in GET.into_iter().chain([(":protocol", "websocket")]) {
         assert!(response(&[(":status", "200"), line]).is_err());

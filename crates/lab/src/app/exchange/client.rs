@@ -40,8 +40,8 @@ pub struct ExchangeClient {
 }
 
 impl ExchangeClient {
-    /// Creates a client that runs `plans`. It connects from the local address of `tuple` to `server_name` at
-    /// the remote address.
+    /// Creates a client that runs `plans`. The client connects from the local address of `tuple` to
+    /// `server_name` at the remote address.
     pub fn new(
         config: ClientConfig,
         tuple: FourTuple,

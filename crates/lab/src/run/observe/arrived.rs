@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 pub(super) struct Arrived {
     /// Offset of the next byte in order.
     next: u64,
-    /// Disjoint ranges beyond `next`: end by start.
+    /// Disjoint ranges of bytes beyond `next`: the end of each by its start.
     beyond: BTreeMap<u64, u64>,
-    /// Number of bytes in these ranges.
+    /// Number of bytes in the ranges of `beyond`.
     pub(super) waiting: u64,
 }
 

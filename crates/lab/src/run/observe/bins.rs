@@ -7,8 +7,8 @@ const WIDTH: u64 = 1_000_000;
 /// Maximum number of bins. When it is exceeded, the width of a bin doubles and the number of bins halves.
 const MAX_BINS: usize = 120;
 
-/// One value over time. The width is the initial one times a power of two, so that several bins can be
-/// aligned.
+/// One value over time. The width of its bins is the initial width times a power of two, so that several
+/// values can be given bins of equal width.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
     width: u64,
@@ -64,7 +64,7 @@ impl Bins {
         self.values = pairs.collect();
     }
 
-    /// Aligns all of the bins to the same width and number. Returns the width in seconds.
+    /// Gives all values in `all` the same width and number of bins. Returns the width in seconds.
     pub(super) fn align<'a>(all: impl IntoIterator<Item = &'a mut Self>) -> f64 {
         let mut all: Vec<_> = all.into_iter().collect();
         let width = all.iter().map(|bins| bins.width).max().unwrap_or(WIDTH);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// Counts of one stream. Bytes are sent for the first time in order of their offsets, so only repetitions
-/// need to be stored.
+/// Counts of one stream. Bytes are sent for the first time in the order of their offsets, so only
+/// retransmissions must be stored.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// Number of bytes sent at least once.
     pub(super) once: u64,
-    /// Repetitions by offset. Each number applies from its offset up to the next one.
+    /// Number of retransmissions by offset. Each number applies from its offset up to the next offset.
     again: BTreeMap<u64, u64>,
     most: u64,
 }

@@ -35,7 +35,8 @@ struct Path {
     window: Bins,
     rtt: Bins,
     lost: Bins,
-    /// Positions of the reasons in [`Server::reasons`], counted from 1; 0 for no reason.
+    /// Reason for which the path was idle, as its position in [`Server::reasons`] counted from 1; 0 for no
+    /// reason.
     idle: Bins,
 }
 

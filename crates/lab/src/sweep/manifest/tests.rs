@@ -28,8 +28,8 @@ fn one_shard_tells_what_others_lack() {
     let missing = lacking(&[shard(0)], &there);
     assert_eq!((missing.runs, missing.of), (4, 10));
     assert_eq!(missing.to_string(), "4 of 10 runs are missing: 3 of shard 1/3, 1 of shard 2/3");
-    // The same runs are also requested in other shards, and one more repetition of a point without
-    // shards.
+    // The same runs are also requested with other shards, and one more repetition of a point is requested
+    // without shards.
     let more = [shard(0), asked(&[0], &[4, 9], 5, 1, 2), asked(&[0], &[4], 6, 0, 1)];
     let missing = lacking(&more, &there);
     assert_eq!((missing.runs, missing.of), (5, 11));
@@ -38,7 +38,7 @@ fn one_shard_tells_what_others_lack() {
     assert!(none.ends_with(", 1 of shard 7/20 and some of 12 other shards"), "{none}");
 }
 
-/// Two machines of a cluster lack a kernel: the division is the same on all three.
+/// Two of three machines lack a kernel. All three divide the runs in the same way.
 #[test]
 fn variants_that_a_machine_cannot_run_count_in_the_division() {
     let shard = |index, left_out: &[usize]| Manifest {
@@ -54,7 +54,7 @@ fn variants_that_a_machine_cannot_run_count_in_the_division() {
     assert_eq!((missing.runs, missing.of), (3, 12));
     let said = "3 of 12 runs are missing: 2 of shard 1/3, 1 of shard 2/3; left out for want of their program or kernel: v1";
     assert_eq!(missing.to_string(), said);
-    // If no machine has the kernel, its runs are not requested. If all machines have it, no run is missing.
+    // If no machine has the kernel, its runs are not requested. If all machines have it, no runs are missing.
     let none = [0, 1, 2].map(|index| shard(index, &[1]));
     assert_eq!(lacking(&none, &there(&none)), Missing { of: 8, ..Missing::default() });
     let again = [some.clone(), [0, 1, 2].map(|index| shard(index, &[]))].concat();

@@ -48,7 +48,7 @@ pub struct Bbr {
 
     rounds: Rounds,
     round_start: bool,
-    /// `true` if the window limited sending: in this round, and in the last one.
+    /// `true` if the window limited sending, for this round and for the last one.
     window_limited: [bool; 2],
 
     max_bandwidth: MaxBandwidth,

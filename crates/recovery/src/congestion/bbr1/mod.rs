@@ -231,7 +231,7 @@ impl<L: LossResponse> Bbr1<L> {
         matches!(self.state, State::ProbeBwUp | State::ProbeBwDown | State::ProbeBwCruise)
     }
 
-    /// Starts the probing cycle at a random phase, except the one that drains the queue (§4.3.4.2).
+    /// Starts the probing cycle at a random phase other than the one that drains the queue (§4.3.4.2).
     fn start_probe_bw(&mut self, now: Time) {
         let last = CYCLE.len() - 1;
         self.cycle_index = last - usize::try_from(self.jitter.below(7)).unwrap_or(0);

@@ -57,7 +57,8 @@ impl Policer {
         *self = Self { lost: self.lost, ..Self::default() };
     }
 
-    /// Counts a round with a limit if `counts` is set. Returns whether the limit was lifted.
+    /// Counts a round under the limit if `counts` is `true`. Lifts the limit after [`LIMITED_ROUNDS`] such
+    /// rounds. Returns whether it was lifted.
     fn age(&mut self, counts: bool) -> bool {
         self.limited_rounds += u32::from(counts);
         let is_over = self.limited_rounds >= LIMITED_ROUNDS;

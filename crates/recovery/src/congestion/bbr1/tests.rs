@@ -346,7 +346,8 @@ fn persistent_congestion_is_followed_by_a_round_of_conservation() {
     path.bbr.on_persistent_congestion(path.now, MTU);
     path.bbr.on_persistent_congestion(path.now, MTU);
     assert_eq!(path.bbr.window(), 4 * MTU);
-    // A packet sent before the event is acknowledged: bytes sent only replace delivered ones.
+    // A packet sent before the event is acknowledged. The window then allows only as many bytes as were
+    // delivered.
     path.in_flight = (9_000, 6_000);
     path.bbr.rounds.start(path.delivered + 1);
     path.step(ms(10), 30_000, false);

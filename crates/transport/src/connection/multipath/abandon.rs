@@ -40,12 +40,12 @@ impl Connection {
         if let Some(path) = self.paths.list.get(id) {
             if !path.is_abandoned() {
                 if self.paths.is_last_path(id) {
-                    // RFC 10069 §3.4: the connection must close, on the path on which the peer still
-                    // receives.
+                    // RFC 10069 §3.4: the connection must be closed. CONNECTION_CLOSE is sent on the path of
+                    // this packet, on which the peer still receives.
                     return Err(no_path_left());
                 }
-                // RFC 10069 §3.4: received packets are acknowledged immediately, for the last time, on
-                // another path.
+                // RFC 10069 §3.4: packets received on the path are acknowledged one last time, immediately
+                // and on another path.
                 if let Some(path) = self.paths.list.get_mut(id) {
                     path.received.ack.require_ack();
                 }
@@ -60,8 +60,8 @@ impl Connection {
                 self.owe_abandon(id, code);
             }
         } else if multipath.unopened.contains_key(&id) {
-            // The path will never be opened. Its connection IDs are discarded; the answer is due
-            // nevertheless.
+            // The path will never be opened, so its connection IDs are discarded. A PATH_ABANDON in response
+            // is due nevertheless.
             self.forget_unopened(id);
             self.owe_abandon(id, code);
         }
@@ -69,9 +69,10 @@ impl Connection {
     }
 
     /// Abandons a path on which the peer did not respond while it was being opened, as RFC 10069 §3.1.2
-    /// requires. If it is the last path, the connection fails. There is one exception: a peer that already
-    /// uses the path may have abandoned its other paths, because its own validation succeeded. The challenges
-    /// then continue until another path is usable, or until the idle timeout.
+    /// requires. If it is the last path, the connection fails. There is one exception: if no other path is
+    /// usable, and packets of the peer have arrived on this one, the challenges continue until another path
+    /// is usable, or until the idle timeout. Such a peer has validated the path itself, and may have
+    /// abandoned its other paths for it.
     pub(in crate::connection) fn on_opening_failed(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get(id) else { return };
         let others = self.paths.list.iter().any(|other| other.id != id && other.is_usable());
@@ -95,7 +96,7 @@ impl Connection {
     }
 
     /// Abandons a path. Its state is kept until the peer has abandoned it too. [`MAX_CLOSING_PATHS`] limits
-    /// the number of such paths.
+    /// the number of paths that are kept this way.
     pub(in crate::connection) fn give_up_path(&mut self, now: Time, id: PathId, code: VarInt) {
         self.close_path(now, id, code, false);
     }
@@ -133,7 +134,7 @@ impl Connection {
         self.offer_paths();
     }
 
-    /// Allows new paths in place of the removed ones.
+    /// Allows new paths in place of removed ones: raises the maximum path ID and issues connection IDs.
     pub(super) fn offer_paths(&mut self) {
         let closing = self.paths.closing_paths();
         let Some(multipath) = &mut self.paths.multipath else { return };

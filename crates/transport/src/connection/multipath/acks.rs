@@ -9,8 +9,9 @@ use crate::space::MAX_RANGES;
 use crate::token::Tokens;
 
 impl Connection {
-    /// Counts a packet together with those of other paths, if paths share packet numbers and acknowledgments.
-    /// Requires an ACK when the sum reaches the threshold.
+    /// Requires an ACK on path `id` when the unacknowledged packets of all paths together reach `threshold`.
+    /// Has no effect unless the paths share one packet number space and [`AckScope::Connection`] is
+    /// configured.
     pub(in crate::connection) fn count_together(&mut self, id: PathId, threshold: u64) {
         let counts = self.paths.list.len() > 1 && self.config.ack.scope == AckScope::Connection;
         if !counts || !self.paths.numbering.is_single() {
@@ -103,7 +104,8 @@ impl Connection {
         ranges > 0
     }
 
-    /// Repeats the acknowledgments that were sent on other paths since the last packet on `id`.
+    /// Writes the acknowledgments that `id` must repeat, because they were sent on other paths since its last
+    /// packet.
     fn fill_ack_copies(&mut self, now: Time, id: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         let mut copies = std::mem::take(&mut multipath.ack_copies);

@@ -16,7 +16,7 @@ impl Connection {
         multipath.alternatives.wanted = self.side.is_server() && parameters.alternative_address;
         let server = self.server.clone();
         for address in server.iter().flat_map(|server| &server.alternative_addresses) {
-            // A client that does not accept further addresses is sent none.
+            // This fails if the client does not accept further addresses. No address is then announced.
             let _ = self.paths.announce_address(*address, false);
         }
     }

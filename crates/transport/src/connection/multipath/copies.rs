@@ -12,7 +12,7 @@ use crate::token::Tokens;
 
 impl Connection {
     /// Writes the copies queued for the path until the packet is full. In a format with stream hints, stops
-    /// before a STREAM frame, which needs a packet whose header names it.
+    /// before a STREAM frame, because that frame needs a packet whose header names it.
     pub(in crate::connection) fn fill_copies(
         &mut self,
         carrier: &Carrier,

@@ -8,8 +8,8 @@ use crate::path::{Path, Phase};
 
 impl Connection {
     /// Handles the host's failure to send between these addresses, for instance because an interface is down,
-    /// no route exists or a filter rejects the datagram. Other paths take over at once. A path that was being
-    /// opened is abandoned. If no other path exists, nothing changes.
+    /// no route exists or a filter rejects the datagram. Other working paths take over at once. A path that
+    /// was being opened is abandoned. If no other path exists, nothing changes.
     pub fn on_unreachable(&mut self, now: Time, tuple: FourTuple) {
         if self.paths.list.len() == 1 || !self.state.is_active() {
             return;

@@ -59,8 +59,8 @@ impl Connection {
         }
         let repeats = self.requeue_unacked(now, id);
         // RFC 9002 §7.5: the congestion window does not delay probes. The probes of the failing path are sent
-        // on another path. The other path's window may be full of data that the application cannot read
-        // before the probes' data.
+        // on another path, even if its window is full: the application may be unable to read the data in
+        // flight there before the repeated data.
         if let Some(other) =
             self.paths.fastest().filter(|_| repeats).and_then(|other| self.paths.list.get_mut(other))
         {

@@ -4,7 +4,7 @@
 //! addresses change. Without such a connection ID the addresses decide. A PATH_CHALLENGE is accompanied by
 //! PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP, which names the path. A challenge that a client sends from
 //! new addresses names a new path, or one that is about to move to them. Any other packet from new addresses
-//! is a rebinding.
+//! is taken for a NAT rebinding.
 //!
 //! Addresses may mislead, because each endpoint learns of the other's changes late. Only a challenge that
 //! names the path binds a connection ID to it for good. Until then later evidence from the peer corrects the
@@ -18,9 +18,9 @@ use crate::path::{Abandon, Certainty, MAX_CLOSING_PATHS};
 
 impl Connection {
     /// Returns the path of an authentic 1-RTT packet with a new packet number. Opens the path if the packet
-    /// is the client's first packet on it. `None` if the packet names a path that has been removed or cannot
-    /// be opened now. Such a packet is not assigned to another path, because the answer would suggest that
-    /// its own path was opened.
+    /// is the client's first packet on it. Returns `None` if the packet names a path that has been removed or
+    /// cannot be opened now. Such a packet is not assigned to another path, because a response to its
+    /// challenge would suggest that the named path was opened.
     pub(in crate::connection) fn locate(
         &mut self,
         now: Time,

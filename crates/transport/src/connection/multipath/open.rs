@@ -32,8 +32,8 @@ impl Connection {
         }
     }
 
-    /// Client: opens a path between these addresses. It carries data as soon as the server has responded on
-    /// it, which [`Event::PathOpened`] reports.
+    /// Client: opens a path between these addresses. [`Event::PathOpened`] reports that the server has
+    /// responded on it; the path then carries data.
     ///
     /// # Errors
     /// Fails if no path can be opened, at present or ever.
@@ -82,8 +82,8 @@ impl Connection {
     }
 
     /// Server: opens a path for an authentic packet that names it. Returns `false` at a client, or if no
-    /// connection ID is available for responses. If none is available, the client repeats its challenge;
-    /// meanwhile a connection ID in flight can arrive.
+    /// connection ID is available for responses. In the latter case the client repeats its challenge, and a
+    /// connection ID in flight can arrive meanwhile.
     pub(in crate::connection) fn open_for_peer(
         &mut self,
         now: Time,
@@ -168,8 +168,8 @@ impl Connection {
         if let Some(delay) = ack_delay {
             path.recovery.set_peer_max_ack_delay(delay);
         }
-        // Peers may ignore the status of a path that they do not know yet, so it is repeated. With a single
-        // number space the status accompanies the challenge.
+        // Peers may ignore the status of a path that they do not know yet, so it is repeated. In a single
+        // packet number space the status already accompanies the challenge.
         if opens_paths(self.side) && !self.paths.numbering.is_single() {
             path.status.is_owed |= path.status.local.repeat();
         }

@@ -1,5 +1,5 @@
-//! Connection IDs of the pool from which paths in one packet number space take theirs: the frames that issue
-//! and retire them, and the registration of IDs and addresses with the router.
+//! Pool of connection IDs, from which the paths of a single packet number space take theirs: frames that
+//! issue and retire the IDs, and registration of IDs and addresses with the router.
 
 use anabranch_wire::{NewConnectionId, Time, TransportErrorCode};
 
@@ -31,7 +31,8 @@ impl Connection {
                 "more connection IDs than active_connection_id_limit",
             ));
         }
-        // `retire_lent` applies Retire Prior To after the packet, which may contain further such frames.
+        // `retire_lent` applies Retire Prior To after the whole packet, which may contain further
+        // NEW_CONNECTION_ID frames.
         pool.prior_to = pool.prior_to.max(issued.retire_prior_to);
         self.collect_reset_tokens();
         self.report_available_paths();

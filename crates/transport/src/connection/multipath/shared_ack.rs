@@ -98,8 +98,8 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for index in 0..self.paths.list.len() {
             let id = self.paths.list.nth(index);
-            // The limit includes the first packet that is not lost, so that it is declared lost once its time
-            // threshold has passed. Packets with larger numbers wait for the next scan.
+            // The limit includes the first packet that is not lost, so that this packet is declared lost once
+            // its time threshold has passed. Packets with larger numbers wait for the next scan.
             let after = first.map_or(u64::MAX, |number| number + 1);
             let limit = self.paths.numbering.order_from(id, after);
             let siblings = self.paths.siblings(id);
@@ -112,8 +112,8 @@ impl Connection {
         self.outcome = outcome;
     }
 
-    /// Validates the ECN counts of the shared space. Lost marks cannot be attributed to a path, so no path
-    /// uses ECN any more if the counts are wrong.
+    /// Validates the ECN counts of the shared space. If the counts are wrong, no path uses ECN any more,
+    /// because missing marks cannot be attributed to a path.
     fn judge_shared_ecn(&mut self, now: Time, marked: u64, ack: &Ack<'_>, touched: &[Newest]) {
         let finding = self.paths.numbering.judge_ecn(marked, ack.ecn);
         let mut outcome = std::mem::take(&mut self.outcome);

@@ -29,8 +29,9 @@ impl Connection {
         }
     }
 
-    /// Reports paths whose state has changed to the application and the observer. Called after a whole batch
-    /// or timeout, so that a peer that changes states repeatedly causes no more events than there are paths.
+    /// Reports paths whose state has changed to the application and the observer. This happens only after a
+    /// whole batch or timeout, or before sending. A peer that changes states repeatedly therefore causes no
+    /// more events than there are paths.
     pub(in crate::connection) fn report_states(&mut self, now: Time) {
         let Some(multipath) = &mut self.paths.multipath else { return };
         if !std::mem::take(&mut multipath.states_changed) || !self.state.is_active() {

@@ -1,7 +1,7 @@
 //! Rate limit for ACK-only packets during the handshake.
 //!
 //! RFC 9000 §13.2.1 requires an immediate ACK for Initial and Handshake packets. A peer could cause endless
-//! work by answering each ACK with another PING. A handshake needs only a few such ACKs.
+//! work by answering each ACK with another PING, but a handshake needs only a few ACK-only packets.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl AckBudget {
         self.held_until
     }
 
-    /// Ends the delay of ACKs whose time has been reached.
+    /// Ends the delay of ACKs if it has expired by `now`.
     pub(crate) fn release(&mut self, now: Time) {
         self.held_until = self.held_until.filter(|until| *until > now);
     }

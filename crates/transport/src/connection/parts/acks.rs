@@ -32,7 +32,7 @@ impl Acks {
         }
     }
 
-    /// Returns the strategy's rule, with its delay limited to the one that the peer expects.
+    /// Returns the strategy's rule, with its delay limited to the requested one, which the peer expects.
     fn ask(
         strategy: &mut dyn AckStrategy,
         requested: AckRule,

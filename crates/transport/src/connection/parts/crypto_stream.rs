@@ -22,8 +22,8 @@ const MAX_CRYPTO_FRAGMENTS: usize = 64;
 /// Both directions of the CRYPTO stream of one packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStream {
-    /// Received data; `None` before the first. Boxed, because the idle stream stays in memory after the
-    /// handshake.
+    /// Received data; `None` until any has arrived. It is boxed, because the idle stream stays in memory
+    /// after the handshake.
     received: Option<Box<Received>>,
     /// Number of bytes that TLS has read.
     read: u64,
@@ -133,7 +133,8 @@ impl CryptoStream {
     }
 
     pub(crate) fn on_acked(&mut self, offset: u64, len: u32) {
-        // A late acknowledgment may concern bytes that a Retry has queued again; these are sent nevertheless.
+        // A late acknowledgment may name bytes that were queued again after a Retry. These bytes are sent
+        // nevertheless.
         let range = offset..(offset + u64::from(len)).min(self.next);
         if range.is_empty() {
             return;

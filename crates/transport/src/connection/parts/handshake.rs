@@ -8,7 +8,7 @@ use super::{AckBudget, CryptoStream, Remembered};
 use crate::endpoint::Waiting;
 use crate::space::Received;
 
-/// One of the packet number spaces that only the handshake uses.
+/// State of a packet number space that only the handshake uses.
 #[derive(Debug, Default)]
 pub(crate) struct Level {
     pub(crate) crypto: CryptoStream,
@@ -25,7 +25,7 @@ impl Level {
         self.received.ack.is_due(now)
     }
 
-    /// Returns the time at which a delayed ACK may be sent.
+    /// Returns the time at which a delayed ACK is due.
     pub(crate) fn ack_timeout(&self) -> Option<Time> {
         self.acks.held_until().or_else(|| self.received.ack.ack_deadline())
     }
@@ -54,8 +54,8 @@ pub(crate) struct Handshake {
     pub(crate) original_dcid: ConnectionId,
     /// Source Connection ID of the server's Retry.
     pub(crate) retry_scid: Option<ConnectionId>,
-    /// Source Connection ID of the peer's first Initial. A client learns it from the packet, a server at its
-    /// creation.
+    /// Source Connection ID of the peer's first Initial. A client learns it from that packet, and a server
+    /// connection when it is created.
     pub(crate) peer_scid: Option<ConnectionId>,
     /// Token in every Initial of a client.
     pub(crate) token: Bytes,

@@ -26,7 +26,7 @@ pub(crate) struct Idle {
     pub(crate) sent: bool,
     /// Time at which the last authentic packet was received.
     pub(crate) heard: Option<Time>,
-    /// Time for which this endpoint has been asleep since that packet was received.
+    /// Time for which this endpoint has been asleep since the last authentic packet was received.
     pub(crate) asleep: Duration,
     /// Time by which the peer must respond. Set if the peer's own idle timeout may have expired while this
     /// endpoint was asleep.

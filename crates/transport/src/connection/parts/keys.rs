@@ -85,8 +85,8 @@ pub(crate) struct OneRtt {
     next_local: PacketKey,
     next_remote: PacketKey,
     /// Key of the previous key phase, for late packets. It is kept until the peer's first packet of the
-    /// current phase arrives, and then for `retain_for` (RFC 9001 §6.1, §6.5). The wait is long if the
-    /// packets that show the update to the peer are lost.
+    /// current phase arrives, and then for `retain_for` (RFC 9001 §6.1, §6.5). That packet may arrive late,
+    /// if the packets that show the update to the peer are lost.
     previous_remote: Option<(PacketKey, Option<Time>)>,
     retain_for: Duration,
     /// Key phase bit of the current phase.
@@ -169,7 +169,7 @@ impl OneRtt {
         self.acked = true;
     }
 
-    /// Requests a key update for the application; it starts as soon as it is allowed.
+    /// Requests a key update on behalf of the application. The update starts as soon as it is allowed.
     pub(crate) fn request_update(&mut self) {
         self.requested = true;
     }

@@ -5,7 +5,7 @@ use anabranch_wire::Time;
 /// State of the detection of silence on the main path.
 #[derive(Debug, Default)]
 pub(crate) struct Roaming {
-    /// `true` if the application requested events when the path falls silent.
+    /// `true` if the application requested events when the main path falls silent.
     pub(crate) watches: bool,
     /// Number of stream bytes that had arrived when the path was last probed because no more data arrived.
     pub(crate) traffic: u64,

@@ -72,7 +72,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the CONNECTION_CLOSE of a packet and its path. Other frames and other errors are ignored.
+    /// Returns the CONNECTION_CLOSE of a packet and its path. Ignores other frames and all errors.
     pub(in crate::connection) fn close_in_short<'p>(
         &mut self,
         now: Time,

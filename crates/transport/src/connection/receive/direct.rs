@@ -1,8 +1,8 @@
 //! 1-RTT packets that are decrypted directly into the receive buffer of their stream (`docs/vreverso.md`).
 //!
-//! A header is not trusted. The place that it names must be in the buffer of an existing stream. Received
-//! bytes that decryption overwrites are restored afterwards, even if decryption failed. Nothing is reported
-//! before the frames are known to agree with the header.
+//! Headers are not trusted. The place that a header names must be in the buffer of an existing stream.
+//! Received bytes that decryption overwrites are restored afterwards, even if decryption failed. Nothing is
+//! reported before the frames are known to agree with the header.
 
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Direction, Placement, Stream, Time};
@@ -15,7 +15,7 @@ use crate::connection::connection::Connection;
 use crate::error::{TransportError, violation};
 use crate::stream::{Reserved, Saved};
 
-/// Number of bytes of other frames that fit without an allocation.
+/// Number of bytes of frames other than the stream data that are stored without an allocation.
 const USUAL_OTHERS: usize = 64;
 
 /// Frames of the packet other than the stream data.
@@ -28,8 +28,8 @@ pub(in crate::connection) struct Contents {
     pub(in crate::connection) len: usize,
     /// `true` if the data is at its final place in the buffer.
     pub(in crate::connection) stays: bool,
-    /// The whole plaintext. Set if the data is not at its final place, or if the connection has an observer,
-    /// because the restored bytes then overwrite the end of the plaintext.
+    /// Copy of the whole plaintext, made before restored bytes overwrite the end of the plaintext in the
+    /// buffer. Set if the data is not at its final place, or if the connection has an observer.
     pub(in crate::connection) copy: Option<Vec<u8>>,
 }
 
@@ -52,7 +52,7 @@ impl Connection {
         named: &Placement,
         packet: &[u8],
     ) -> Option<Result<Direct, Stop>> {
-        // A likely duplicate is not worth a place in the buffer.
+        // A packet that is likely a duplicate is decrypted in place.
         if !short.is_new {
             return None;
         }

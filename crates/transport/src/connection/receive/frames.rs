@@ -211,8 +211,8 @@ impl Connection {
             Frame::PathChallenge(data) => {
                 if let Some(path) = self.paths.list.get_mut(context.path) {
                     let elsewhere = path.tuple != *context.tuple;
-                    // RFC 9000 §9.3.3: a non-probing packet returns the peer to this path if an attacker
-                    // forged a move.
+                    // RFC 9000 §9.3.3: if an attacker forged a move of this endpoint, a non-probing packet
+                    // makes the peer return to these addresses.
                     path.ping |= path.tuple == *context.tuple;
                     path.address.responses.push(Response {
                         tuple: *context.tuple,

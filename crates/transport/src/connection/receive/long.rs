@@ -111,8 +111,8 @@ impl Connection {
         if first_flight { Ok(PathId::ZERO) } else { Err(Stop::Drop(DropReason::UnknownConnectionId)) }
     }
 
-    /// Returns the format of an Initial whose version differs from the connection's. This occurs only around
-    /// a change of version.
+    /// Returns the format of an Initial whose version differs from the connection's, which happens only while
+    /// the version changes.
     fn initial_of_other_version(&self, header: &Protected) -> Option<&'static Format> {
         let version = header.version.filter(|version| *version != self.format.version)?;
         version.format().filter(|_| header.kind == PacketKind::Initial)

@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// Ends the train. Closes the connection if that fails.
+    /// Ends the train. Closes the connection if the data of the train violates a limit.
     fn finish_train(&mut self, now: Time, train: &mut Option<Train>) {
         if let Err(error) = self.end_train(now, train) {
             self.fail(now, error);

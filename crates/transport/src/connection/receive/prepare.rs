@@ -1,5 +1,5 @@
-//! Preparation of a batch: the connection ID, which is mostly the same in all packets, and the header
-//! protection masks, which would take three times as long to compute one at a time (RFC 9001 §5.4).
+//! Preparation of a batch: reads the connection ID, which most packets of a batch share, and computes the
+//! header protection masks together. One at a time, the masks would take three times as long (RFC 9001 §5.4).
 
 use anabranch_wire::{ConnectionId, PacketKind, ShortHeader};
 

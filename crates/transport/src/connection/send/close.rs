@@ -20,8 +20,8 @@ impl Connection {
         let usable = |id: &PathId| self.paths.list.get(*id).is_some_and(Path::is_usable);
         let id =
             wanted.filter(usable).or_else(|| self.paths.shortest_path()).unwrap_or(self.paths.list.main().id);
-        // A peer whose packet just arrived on an abandoned path may receive on no other path. The datagram is
-        // sent to the addresses of that path, but its packet belongs to another path.
+        // A peer whose last packet arrived on an abandoned path may receive on no other path. The datagram is
+        // then sent to the addresses of the abandoned path, but its packets belong to another path.
         let answers = |id: &PathId| {
             let room = MIN_PACKET_ROOM as u64;
             self.paths

@@ -30,9 +30,9 @@ impl Connection {
             );
         }
         if fill.probe && !self.levels[index].crypto.has_pending() {
-            // The previous probe has carried all data that was to be repeated. An Initial without CRYPTO is
-            // useless to a peer that has received nothing yet, and some peers close the connection because of
-            // it.
+            // The previous probe has carried all data that was to be repeated, so the oldest data is repeated
+            // once more. An Initial without CRYPTO is useless to a peer that has received nothing yet, and
+            // some peers close the connection because of it.
             self.repeat_oldest(path, space);
         }
         if fill.data {

@@ -52,8 +52,8 @@ impl Connection {
                     return transmit;
                 }
             }
-            // A path that may not send now, for instance because of its pacer, leaves the turn to other
-            // paths.
+            // Chosen paths that may not send now, for instance because of their pacers, are excluded from the
+            // next turn, so that the scheduler chooses other paths.
             let tried_before = tried.len();
             if self.paths.list.len() > 1 && turn.shared && self.has_shared_data() {
                 for id in turn.data_picks().chain([&turn.control]).filter_map(|pick| pick.path) {
@@ -62,7 +62,7 @@ impl Connection {
                     }
                 }
             }
-            // While data waits for a pacer or for a better path, no data in flight is sent a second time.
+            // While data waits for a pacer or for a better path, no copies of data in flight are queued.
             if tried.len() == tried_before && (self.has_streams() || !self.reinject(now)) {
                 self.trace_idle(now);
                 return None;

@@ -15,7 +15,7 @@ use crate::token::Tokens;
 const MAX_OVERHEAD: usize = 1 + 4 + 2 * 21 + 2 + 12 + TAG_LEN;
 
 impl Connection {
-    /// Drafts a 0-RTT or 1-RTT packet, like [`Connection::draft`].
+    /// Drafts a 0-RTT or 1-RTT packet like [`Connection::draft`]. The header names the packet's stream data.
     pub(in crate::connection) fn draft_named(
         &mut self,
         now: Time,
@@ -49,8 +49,8 @@ impl Connection {
         next.or_else(|| self.next_named_copy(&carrier))
     }
 
-    /// Writes the frames of a packet with stream data. The STREAM frame is placed first, because a receiver
-    /// that reads backward reaches it last.
+    /// Writes the frames of a packet with stream data. The STREAM frame is moved to the front of the packet,
+    /// so that a receiver, which reads backward, reaches it last.
     fn fill_named(
         &mut self,
         now: Time,

@@ -7,12 +7,12 @@ use crate::connection::connection::Connection;
 use crate::path::{Path, Turn};
 use crate::schedule::Pick;
 
-/// Maximum number of consecutive ACK-only packets before a PING is added. The peer then acknowledges them, so
-/// that the ranges they report can be discarded (RFC 9000 §13.2.4).
+/// Maximum number of consecutive ACK-only packets before a PING is added to one. The peer acknowledges that
+/// packet, and the ranges that the packet reports then need not be reported again (RFC 9000 §13.2.4).
 const ACK_ONLY_LIMIT: u32 = 32;
 
-/// Number of ack-eliciting packets in flight from which on no PING is added to ACK-only packets: a peer that
-/// acknowledges none of them would not acknowledge a PING either.
+/// Number of ack-eliciting packets in flight at which no more PINGs are added to ACK-only packets: a peer
+/// that acknowledges none of these packets would not acknowledge a PING either.
 pub(crate) const MAX_NUDGES: u64 = 64;
 
 impl Connection {
@@ -32,7 +32,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether any data waits for permission to be sent.
+    /// Returns whether frames other than ACK are pending that the path `id` may carry.
     pub(in crate::connection) fn is_waiting(&self, id: PathId, turn: &Turn) -> bool {
         self.levels.iter().any(|level| level.crypto.has_pending())
             || self.data_kind().is_some_and(|kind| {
@@ -59,8 +59,8 @@ impl Connection {
         turn: &Turn,
     ) -> Option<Fill> {
         let path = self.paths.list.get(id)?;
-        // Another path replaces one that fails. The failing path sends challenges instead of probes, and the
-        // other path carries its acknowledgments.
+        // If another path replaces a failing one, the failing path sends challenges instead of probes, and
+        // the other path carries the failing path's acknowledgments.
         let replaced = space == SpaceId::Data && path.is_failing && self.paths.stand_in(path).is_some();
         let probe = path.recovery.probes(space) > 0 && !replaced;
         let (ack_due, ack) = match Self::level_index(space) {
@@ -72,8 +72,9 @@ impl Connection {
             None => self.paths.acks_on(now, path),
         };
         // Early data in flight must not delay the handshake, because it is neither acknowledged nor probed
-        // for until the handshake proceeds (RFC 9002 §6.2.1). A handshake space with nothing in flight may
-        // therefore send even if the window is full. The PTO decides when such a space sends again.
+        // for until the handshake proceeds (RFC 9002 §6.2.1). A handshake space with no ack-eliciting packet
+        // in flight may therefore send even if the window is full. Afterwards the PTO decides when that space
+        // sends again.
         let stuck = space != SpaceId::Data && !path.recovery.unacked(space).any(|sent| sent.ack_eliciting);
         let allowed = window_open || probe || stuck;
         // If the scheduler has chosen no path, a probe carries data that would otherwise wait for a path with

@@ -59,7 +59,7 @@ impl Connection {
         tokens: &mut crate::token::Tokens,
     ) {
         let challenge: [u8; 8] = self.random.bytes();
-        // If the addresses alone do not identify the path, a PATH_STATUS frame beside the challenge does.
+        // In a single packet number space, a PATH_STATUS frame beside the challenge names the path.
         let names_path = self.paths.numbering.is_single();
         let Some(path) = self.paths.list.get_mut(id) else { return };
         let due = path.address.validations.iter_mut().find(|v| v.tuple == *tuple && v.challenge_due(now));
@@ -93,8 +93,8 @@ impl Connection {
     }
 
     /// Writes an ACK into a datagram that validates the path's own addresses. It gives the peer a first RTT
-    /// sample without deliberate delay, which keeps the PTO of a new path short. If the datagram exhausts the
-    /// anti-amplification limit, no separate ACK could be sent.
+    /// sample without deliberate delay, which keeps the PTO of a new path short. A separate ACK might be
+    /// impossible, because the datagram may exhaust the anti-amplification limit.
     pub(in crate::connection) fn fill_validation_ack(
         &mut self,
         now: Time,

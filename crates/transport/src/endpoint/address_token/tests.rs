@@ -89,7 +89,7 @@ fn row_19_wrong_retry_tokens_are_told_from_foreign_ones() {
     assert_eq!(check(&token, at(100), client(), cid(3)), Proof::Wrong, "another connection's");
 }
 
-/// Row 19: NEW_TOKEN tokens that are not valid here and now.
+/// Row 19: NEW_TOKEN tokens that are expired, not issued yet, or issued to another IP address.
 #[test]
 fn row_19_new_tokens_that_do_not_count_are_ignored() {
     let token = new_token(0);
@@ -153,7 +153,7 @@ fn used_tokens_are_bounded_and_what_was_forgotten_never_counts_again() {
 }
 
 proptest! {
-    /// Row 19: fuzzed tokens prove nothing.
+    /// Row 19: arbitrary bytes are not a valid token.
     #[test]
     fn row_19_arbitrary_bytes(token in proptest::collection::vec(any::<u8>(), 0..300)) {
         prop_assert_eq!(check(&token, at(100), client(), cid(2)), Proof::Nothing);

@@ -203,7 +203,8 @@ fn very_long_connection_ids_of_other_versions_are_returned() {
     assert_eq!(answer[107..307], [7; 200]);
 }
 
-/// Lets a client follow a Retry. Returns the token and the new Destination Connection ID.
+/// Sends a client's first Initial and checks the Retry in response. Returns the token and the Source
+/// Connection ID of the Retry.
 fn follow_retry(router: &mut Router, from: u32, dcid: u64) -> (Vec<u8>, ConnectionId) {
     let answer = response(route(router, from, &v1_initial(dcid, &[]))).bytes;
     let header = parse_packet(&answer, 8).unwrap();
@@ -317,7 +318,8 @@ fn row_9_a_flood_of_initials_keeps_bounded_state() {
     assert_eq!((kept.len(), retries, router.waiting()), (9, 4_991, 9));
     assert_eq!(router.cids.len(), 9);
 
-    // Accepted connections count until their handshake ends. A client with a token is still accepted.
+    // Accepted connections count as waiting until their handshakes end. A client with a token is still
+    // accepted.
     let handles: Vec<_> = kept.into_iter().map(|first| router.accept(NOW, first).unwrap().handle).collect();
     assert_eq!(router.waiting(), 9);
     let with_token = |router: &mut Router, n: u64| {
@@ -442,7 +444,8 @@ fn row_20_resets_shrink_and_are_capped() {
         assert_eq!(reset[0] & 0xc0, 0x40, "looks like a 1-RTT packet");
         assert_eq!(reset[reset.len() - 16..], router.shared().reset_token(&id).0);
     }
-    // Two endpoints without state for each other's packets: the loop of resets ends.
+    // Two endpoints without connections answer each other's resets with resets. The exchange ends, because
+    // each reset is shorter than the last one.
     let mut other = server(|_| {});
     let mut packet = short(&id, 1200);
     let mut turns = 0;
@@ -541,8 +544,8 @@ fn row_24_junk_costs_no_state_and_little_answer() {
     assert_eq!((router.cids.len(), router.waiting(), router.connections()), (0, 0, 0));
 }
 
-/// Row 11 of the attack table: an attacker who chooses connection IDs does not know the key, so their hashes
-/// spread like random ones. Without the key an attacker can only choose a pattern.
+/// Row 11 of the attack table: connection IDs that an attacker chooses without knowing the hash key. Whatever
+/// pattern the IDs follow, their hashes must spread like random ones.
 #[test]
 fn row_11_chosen_connection_ids_do_not_collide() {
     const IDS: u64 = 100_000;
@@ -556,7 +559,7 @@ fn row_11_chosen_connection_ids_do_not_collide() {
                 buckets[(hash.hash_one(cid(pattern(n))) & 0x1_ffff) as usize] += 1;
             }
             // If a random function throws 100,000 balls into 2^17 buckets, the fullest bucket holds about 8.
-            // 16 in one bucket would not be random.
+            // With 16 in one bucket, the hash would not look random.
             assert!(*buckets.iter().max().unwrap() < 16);
             let empty = buckets.iter().filter(|&&load| load == 0).count() as f64 / f64::from(1 << 17);
             // e^(-100,000 / 2^17) = 0.466

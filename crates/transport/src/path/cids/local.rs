@@ -93,7 +93,8 @@ impl LocalCids {
         }
         let target = usize::try_from(self.limit).unwrap_or(MAX_LOCAL_CIDS).min(MAX_LOCAL_CIDS);
         let good = self.active.iter().filter(|local| local.sequence >= self.retire_prior_to).count();
-        // IDs that the peer has not yet retired must still be routed, so their number is limited as well.
+        // IDs that this end has asked the peer to retire are routed until the peer retires them, so the total
+        // is limited as well.
         let room = (2 * MAX_LOCAL_CIDS).saturating_sub(self.active.len());
         target.saturating_sub(good).min(room)
     }

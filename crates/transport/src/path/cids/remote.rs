@@ -94,7 +94,7 @@ impl RemoteCids {
         Self { limit: self.limit, retire_prior_to: self.retire_prior_to, ..Self::unopened(path, 0) }
     }
 
-    /// Moves an unused ID to a path, if one exists.
+    /// Moves an unused ID from this pool to the path's set `to`, if the pool has one.
     pub(crate) fn lend(&mut self, to: &mut Self) {
         if let Some(at) = self.cids.iter().position(|remote| !remote.used) {
             to.insert(self.cids.remove(at));
@@ -181,7 +181,8 @@ impl RemoteCids {
         self.seen.max().map_or(self.retire_prior_to, |largest| largest + 1)
     }
 
-    /// Sets the first ID, which was chosen by the peer (RFC 9000 §7.2) or in a Retry.
+    /// Replaces the first ID by the one that the peer chose in its first packet (RFC 9000 §7.2) or in a
+    /// Retry.
     pub(crate) fn set_first(&mut self, cid: ConnectionId) {
         if let Some(first) = self.cids.iter_mut().find(|remote| remote.sequence == 0) {
             first.cid = cid;

@@ -50,7 +50,8 @@ impl PathSet {
     }
 
     /// Returns the path on which acknowledgments of packets on `path` are sent. It is `path` itself, so that
-    /// the peer can measure it, unless the configuration demands another path or `path` is not reliable.
+    /// the peer can measure it, unless the configuration demands another path or [`Self::stand_in`] returns
+    /// one.
     pub(crate) fn ack_carrier(&self, path: &Path) -> PathId {
         if let Some(other) = self.stand_in(path).or_else(|| self.scheduled_ack_path(path.id)) {
             return other;
@@ -81,8 +82,8 @@ impl PathSet {
         (own > best + (best / 8).max(MIN_LEAD)).then_some(id)
     }
 
-    /// Returns the share of the return direction in the path's smallest round-trip time. If the path's
-    /// acknowledgments arrived on another path, the share is half of the other path's round trip.
+    /// Returns the part of the path's smallest round-trip time that the return direction takes. It is half of
+    /// that time, or half of another path's if the path's acknowledgments returned on that path.
     pub(crate) fn return_delay(&self, path: &Path) -> Duration {
         let via = path.recovery.rtt().return_path().filter(|via| *via != path.id);
         let other = via.and_then(|via| self.list.get(via)).filter(|other| other.recovery.rtt().has_sample());
@@ -135,8 +136,9 @@ impl PathSet {
         self.list.iter().filter(|path| path.is_working()).min_by_key(rank).map(|path| path.id)
     }
 
-    /// Reviews the path of acknowledgments. Every change makes the peer start new RTT measurements (RFC
-    /// 10069, “Computing Path RTT”), so the path stays the same until another one is clearly faster.
+    /// Chooses anew the path that carries all acknowledgments. Every change makes the peer start new RTT
+    /// measurements (RFC 10069, “Computing Path RTT”), so the path stays the same until another one is
+    /// clearly faster.
     pub(crate) fn review_ack_path(&mut self) {
         let best = self.fastest();
         let smoothed = |id| {

@@ -74,8 +74,8 @@ impl PathSet {
         self.list.main().recovery.pto(SpaceId::Data).max(MIN_SILENCE)
     }
 
-    /// Reserves a connection ID of the peer for other addresses of the main path: the one of their pending
-    /// validation, or an unused one.
+    /// Reserves a connection ID of the peer for `tuple`, other addresses of the main path: the ID of the
+    /// pending validation of `tuple`, which is removed, or an unused ID.
     pub(crate) fn take_cid_for(&mut self, tuple: &FourTuple) -> Result<(u64, ConnectionId), MigrateError> {
         let id = self.list.main().id;
         self.stock(id);

@@ -3,7 +3,8 @@
 //!
 //! At the time of the first repetition, the application has waited for this data for a probe timeout, and the
 //! other paths carry more than before. A queue that overflows may drop a repeated frame, and detecting that
-//! loss takes a whole round trip. The second repetition is sent when the queue has drained.
+//! loss takes a whole round trip. The second repetition is sent a quarter of a round trip later, when the
+//! queue has had time to drain.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use super::PathSet;
 use super::acks::min_rtt;
 use crate::path::Path;
 
-/// State of the other paths for a coupled controller. Hardly any connection has more than four paths.
+/// State of a path's siblings for its coupled controller, stored inline for up to four siblings.
 pub(crate) type Siblings = SmallVec<[Sibling; 4]>;
 
 impl PathSet {
@@ -44,8 +44,9 @@ impl PathSet {
         usable.min_by_key(rank).map(|path| path.id)
     }
 
-    /// Returns the path that sends the acknowledgments of `path` in its place, if `path` is abandoned or
-    /// failing, or if the peer has declared it a backup, perhaps because it fails in the peer's direction.
+    /// Returns the path that sends the acknowledgments of `path` in its place; `None` if `path` sends them
+    /// itself. Another path is needed if `path` is abandoned or failing. It is also needed if the peer has
+    /// declared `path` a backup, because the peer's packets on it may be unacknowledged.
     pub(crate) fn stand_in(&self, path: &Path) -> Option<PathId> {
         let doubtful = path.is_abandoned() || path.is_failing || !path.status.peer.available;
         if !doubtful || self.multipath.is_none() || self.list.len() == 1 {

@@ -18,8 +18,8 @@ pub enum SocketBlock {
 }
 
 impl PathSet {
-    /// Returns whether a path carries data: `false` if the peer has not responded on it yet, `None` if it is
-    /// abandoned or unknown.
+    /// Returns `Some(true)` if the path carries data, `Some(false)` if the peer has not responded on it yet,
+    /// and `None` if it is abandoned or unknown.
     pub(crate) fn is_path_open(&self, id: PathId) -> Option<bool> {
         self.list.get(id).filter(|path| !path.is_abandoned()).map(|path| path.is_usable())
     }

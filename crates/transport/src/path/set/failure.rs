@@ -1,6 +1,6 @@
 //! Detection of silent paths: they are suspected, probed, and used again or abandoned.
 //!
-//! A path is *potentially failed* when an acknowledgment on it has been overdue for a probe timeout while
+//! A path is *potentially failed* when a packet on it has been unacknowledged for a probe timeout while
 //! another path works. Its data in flight is sent again on other paths at once, and a PATH_STATUS_BACKUP
 //! frame informs the peer. The path is then probed with PATH_CHALLENGE until a response arrives. Unlike the
 //! ACK of a PING, a response must arrive on the path itself (RFC 9000 §8.2.2), so it proves that both
@@ -51,9 +51,10 @@ impl PathSet {
         }
     }
 
-    /// Records that an ack-eliciting packet arrived on the path, which postpones the time at which the path
-    /// counts as silent: the peer's acknowledgments may wait behind the peer's data on the path. A packet
-    /// with only acknowledgments postpones nothing, because it may concern other paths alone.
+    /// Records that an ack-eliciting packet arrived on the path. This postpones the time at which the path
+    /// counts as silent, because the peer's acknowledgments may wait behind the peer's data on the path. A
+    /// packet with only acknowledgments postpones nothing, because it may acknowledge only packets of other
+    /// paths.
     pub(crate) fn on_path_lives(&mut self, now: Time, id: PathId) {
         if let Some(multipath) = &mut self.multipath {
             multipath.health_mut(id, now).on_lives(now);
@@ -101,8 +102,8 @@ impl PathSet {
         health.map_or(0, |health| health.moved)
     }
 
-    /// Returns whether another path works better than this one, whose oldest unacknowledged packet was sent
-    /// at `asked` and which counts as silent at `deadline`.
+    /// Returns whether another working path is more likely to work than this one (`Health::outlives`). This
+    /// path's oldest unacknowledged packet was sent at `asked`, and the path counts as silent at `deadline`.
     pub(crate) fn has_way_out(&self, id: PathId, asked: Time, deadline: Time) -> bool {
         let Some(multipath) = &self.multipath else { return false };
         self.list.iter().filter(|other| other.id != id && other.is_working()).any(|other| {
@@ -111,8 +112,8 @@ impl PathSet {
         })
     }
 
-    /// Returns the time at which the path counts as silent; `None` if no acknowledgment is due, or no other
-    /// path works.
+    /// Returns the time at which the path counts as silent; `None` if no acknowledgment is due, or if no
+    /// other path is more likely to work.
     pub(crate) fn silent_at(&self, path: &Path) -> Option<Time> {
         if !path.is_usable() || path.is_failing {
             return None;
@@ -137,7 +138,7 @@ impl PathSet {
         }
     }
 
-    /// Uses a failing path again after it has proved that both directions work.
+    /// Uses a failing path again, because a response or an acknowledgment has arrived on it.
     pub(crate) fn on_path_answers(&mut self, now: Time, id: PathId) {
         let since = self.multipath.as_ref().and_then(|multipath| multipath.health(id)?.silent_since());
         let Some(path) = self.list.get_mut(id).filter(|path| path.is_failing && path.is_usable()) else {
@@ -154,14 +155,14 @@ impl PathSet {
         self.review_status(id);
     }
 
-    /// Returns the time at which a path next needs attention, or a frame is due for its second repetition.
+    /// Returns the next time at which a path needs an action, or a frame is due for its second repetition.
     pub(crate) fn health_timeout(&self) -> Option<Time> {
         let again = self.multipath.as_ref()?.again.next();
         let attention = self.list.iter().filter_map(|path| self.attention(path).map(|(time, _)| time)).min();
         attention.into_iter().chain(again).min()
     }
 
-    /// Returns the first attention that the path needs, and the time for it.
+    /// Returns the first action that the path needs, with its time.
     pub(crate) fn attention(&self, path: &Path) -> Option<(Time, Attention)> {
         let config = self.config.multipath.as_ref()?;
         let health = self.multipath.as_ref()?.health(path.id)?;
@@ -189,7 +190,7 @@ impl PathSet {
     }
 }
 
-/// Kind of attention that a path needs.
+/// Action that a path needs because of its health.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attention {
     /// Acknowledgment overdue: the path begins to fail.

@@ -7,9 +7,10 @@ use crate::datagram_io::FourTuple;
 use crate::path::{Path, Purpose};
 
 impl PathSet {
-    /// Begins a validation of the client's path on `tuple` if a challenge of the server arrived there but
-    /// named another path. If only the port has changed, the server may mistake one path for the other. Only
-    /// a challenge that names the client's path corrects the server.
+    /// Corrects a server that mistakes one path of the client for another, as it may after a NAT has changed
+    /// a port. Its challenge then arrives on `tuple` but names the path `named`, while another path of the
+    /// client uses `tuple`. The client begins a validation of that other path, because its own challenge
+    /// names the right path.
     pub(crate) fn correct_server(&mut self, now: Time, tuple: &FourTuple, named: PathId) {
         let asks = |path: &Path| path.address.validations.iter().any(|validation| validation.tuple == *tuple);
         if self.side.is_server() || self.list.iter().any(asks) {

@@ -100,7 +100,8 @@ impl Multipath {
         new
     }
 
-    /// Allows the peer as many paths as this end is configured for, while `closing` others are closing.
+    /// Raises the largest path ID that the peer may use, so that the peer can open as many paths as this end
+    /// is configured for. `closing` paths beyond [`MAX_CLOSING_PATHS`] count against this number.
     pub(crate) fn offer(&mut self, closing: u32) {
         let held_back = closing.saturating_sub(MAX_CLOSING_PATHS);
         let max = self.initial_max.saturating_add(self.closed) - held_back.min(self.closed);

@@ -118,8 +118,8 @@ impl Pool {
         }
     }
 
-    /// Checks a path ID in a frame of the peer. Only a client uses new path IDs, in order, but its frames
-    /// about them may arrive out of order.
+    /// Checks a path ID in a frame of the peer. Only a client uses new path IDs. It uses them in order, but
+    /// its frames may arrive out of order, so a server accepts IDs that are up to [`MAX_PATHS`] ahead.
     pub(crate) fn check(&self, side: Side, id: PathId) -> Result<(), TransportError> {
         let ahead = if side.is_server() { u64::from(MAX_PATHS) } else { 0 };
         if u64::from(id.0) > self.largest_id() + ahead {
@@ -162,7 +162,8 @@ impl Pool {
         }
     }
 
-    /// Returns whether the peer has indicated for any connection ID of this end that it belongs to the path.
+    /// Returns whether the peer has shown for at least one connection ID of this end that the ID belongs to
+    /// the path.
     pub(crate) fn is_certain_of(&self, path: PathId) -> bool {
         self.bound.iter().any(|bound| bound.path == path && bound.certainty > Certainty::Guessed)
     }

@@ -22,7 +22,8 @@ pub(crate) struct Turn {
     pub(crate) repeated: Option<Pick>,
     /// Path for control frames.
     pub(crate) control: Pick,
-    /// `true` if frames for any path waited when the turn began. Otherwise no path has to check again.
+    /// `true` if frames for any path waited when the turn began. If `false`, no path checks for such frames
+    /// again in this turn.
     pub(crate) shared: bool,
 }
 

@@ -80,7 +80,7 @@ impl Multipath {
 }
 
 impl PathSet {
-    /// Returns whether frames about paths that any path may carry must be sent.
+    /// Returns whether [`Self::fill_multipath`] has frames to write.
     pub(crate) fn has_multipath_pending(&self) -> bool {
         self.multipath.as_ref().is_some_and(|multipath| {
             let early = multipath.pool.is_some() && opens_paths(self.side);
@@ -115,7 +115,7 @@ impl PathSet {
         }
     }
 
-    /// Writes frames about all paths.
+    /// Writes the pending frames about all paths. Any path may carry them.
     pub(crate) fn fill_multipath(&mut self, writer: &mut Writer<'_>, tokens: &mut Tokens) {
         let opens = opens_paths(self.side);
         let Some(multipath) = &mut self.multipath else { return };

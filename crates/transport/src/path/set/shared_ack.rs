@@ -21,8 +21,8 @@ impl PathSet {
         }
     }
 
-    /// Reports to the path's loss recovery that packets were acknowledged on another path, perhaps only after
-    /// the acknowledgment on their own path was due.
+    /// Reports to the path's loss recovery that packets were acknowledged on another path. If that took
+    /// longer than a probe timeout, the path's round-trip time estimate rises.
     pub(crate) fn note_late(&mut self, now: Time, id: PathId, outcome: &Outcome<Tokens>) {
         let newest = outcome.acked.iter().max_by_key(|(order, _)| *order).map(|(_, sent)| sent);
         if let Some(sent) = newest.filter(|sent| sent.ack_eliciting)

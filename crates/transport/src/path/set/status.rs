@@ -6,8 +6,8 @@ use anabranch_wire::{PathId, Time};
 use crate::path::{Path, PathState, PathStatus, Phase};
 
 impl PathSet {
-    /// Sets whether a path is available or a backup, and announces it to the peer. The peer may ignore it for
-    /// its own packets.
+    /// Sets whether a path is available or a backup, and announces it to the peer. The peer may ignore the
+    /// status when it chooses paths for its own packets.
     pub(crate) fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.open_path(id)?;
         let multipath = self.multipath.as_mut().ok_or(PathError::NotNegotiated)?;

@@ -16,8 +16,8 @@ pub(crate) struct Unopened {
     pub(crate) status: Status,
 }
 
-/// Paths that are neither open nor closed. Whether frames about them are pending is cached: every sent packet
-/// checks this, but hardly any packet changes it.
+/// Paths that are neither open nor closed. The result of [`Self::has_pending`] is cached, because every sent
+/// packet needs it, but hardly any packet changes it.
 #[derive(Debug, Default)]
 pub(crate) struct UnopenedPaths {
     paths: BTreeMap<PathId, Unopened>,

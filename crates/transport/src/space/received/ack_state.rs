@@ -77,9 +77,9 @@ impl AckState {
             }
             let count = u32::try_from(came.end - came.start).unwrap_or(u32::MAX);
             self.unacked = self.unacked.saturating_add(count);
-            // RFC 9000 §13.2.1 asks for an ACK at once for every CE packet. Here only the first of a run
-            // causes one, which is enough and keeps a larger threshold effective when marks are frequent
-            // (draft-ietf-quic-ack-frequency §6.4).
+            // RFC 9000 §13.2.1 asks for an ACK at once for every CE packet. Here only the first of
+            // consecutive CE packets causes one. This is enough, and keeps a larger threshold effective when
+            // marks are frequent (draft-ietf-quic-ack-frequency §6.4).
             self.immediate |= u64::from(self.unacked) >= policy.threshold
                 || newly_ce
                 || numbers.is_pressing(self.path)

@@ -1,5 +1,5 @@
-//! Record of each range of received packet numbers: how many ACK frames have reported it, for how long, and
-//! whether the peer acknowledged one of them. Some range orders and horizons need it.
+//! Records for each range of received packet numbers: the number of ACK frames that reported it, its age, and
+//! whether the peer acknowledged one of these frames. Some range orders and horizons need these records.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -77,10 +77,11 @@ impl History {
         }));
     }
 
-    /// Returns the ranges of the next frame, descending: the one that contains `largest`, cut off there, and
-    /// at most `max_ranges - 1` of those below it. The `order` prefers either the newest ranges, or those
-    /// that the fewest frames of kind `repeat` have reported, the lower one if equal. Ranges are left out if
-    /// the peer is known to have learned of them, or if `max_repeats` frames of that kind have reported them.
+    /// Returns the ranges of the next frame, descending: the one that contains `largest`, cut off at
+    /// `largest`, and at most `max_ranges - 1` lower ones. The `order` prefers either the newest ranges, or
+    /// those that the fewest frames of kind `repeat` have reported, the lower one if equal. Ranges are left
+    /// out if the peer is known to have learned of them, or if `max_repeats` frames of that kind have
+    /// reported them.
     pub(super) fn choose(
         &self,
         order: RangeOrder,

@@ -12,9 +12,9 @@
 //! - A frame reports first the arrivals that no frame has reported yet, then those that one frame has
 //!   reported, then those that two have; the earlier arrival first. Arrivals that [`MAX_REPEATS`] frames have
 //!   reported are left out. Frames therefore stay short, and the loss of one or two of them does no harm.
-//! - Arrivals that were reported that often, but that the peer is not known to have learned of, are reported
-//!   again in turn if ranges are free, at most [`REPEATS`] of them in one frame. The peer therefore learns of
-//!   every packet, even if no ACK reached it for a while.
+//! - Arrivals that [`MAX_REPEATS`] frames have reported, but that the peer is not known to have learned of,
+//!   are reported again in turn if ranges are free, at most [`REPEATS`] of them in one frame. The peer
+//!   therefore learns of every packet, even if no ACK reached it for a while.
 //! - An arrival is first reported in an ACK of its own path, because RTT samples are taken only from newly
 //!   acknowledged packets (RFC 9002 §5.1). Frames of other paths leave it out.
 //! - If unreported arrivals fill half of a frame, an ACK is sent at once ([`News::is_pressing`]), even if the

@@ -22,7 +22,7 @@ pub(crate) struct Numbers {
     /// Numbers below the horizon are no longer remembered and count as received.
     pub(super) horizon: u64,
     ecn: EcnCounts,
-    /// Number below which the peer knows everything that was received.
+    /// Number below which the peer knows of all received packets.
     confirmed: u64,
     /// Serial number of the next ACK frame; it wraps around.
     frames: u32,
@@ -54,8 +54,7 @@ struct Records {
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) ranges: Chosen,
-    /// Once the peer has received the complete frame, it knows everything that was received below this
-    /// number.
+    /// Number below which the peer knows of all received packets, once it has the complete frame.
     pub(super) below: u64,
 }
 
@@ -64,7 +63,8 @@ pub(super) struct Choice {
 pub(crate) struct Receipt {
     /// Serial number of the frame in its space.
     pub(crate) frame: u32,
-    /// Number below which the peer then knows everything that was received before the frame was sent.
+    /// Number below which the peer, having received the frame, knows of all packets that arrived before the
+    /// frame was sent.
     pub(crate) below: u64,
 }
 
@@ -198,7 +198,8 @@ impl Numbers {
         }
     }
 
-    /// Returns whether records are kept in addition to the numbers. They may depend on each single arrival.
+    /// Returns whether records are kept in addition to the numbers. If so, packets must be recorded one by
+    /// one.
     pub(crate) fn has_records(&self) -> bool {
         self.records.is_some()
     }
@@ -217,8 +218,8 @@ impl Numbers {
         self.records.as_ref()?.news.as_ref()
     }
 
-    /// Returns whether enough arrivals on `path` are unreported that an ACK must be sent, regardless of the
-    /// ACK frequency that the peer requested.
+    /// Returns whether so many arrivals on `path` are unreported that an ACK must be sent, even if the peer
+    /// requested fewer ACKs.
     pub(super) fn is_pressing(&self, path: PathId) -> bool {
         self.news().is_some_and(|news| news.is_pressing(path, usize::from(self.max_ranges)))
     }
@@ -310,8 +311,8 @@ impl Numbers {
         Choice { ranges, below }
     }
 
-    /// Records that an ACK frame is sent with these ranges. It reports every received number below `below`,
-    /// except those that the peer already knows.
+    /// Records that an ACK frame is sent with these ranges. The frame reports every received number below
+    /// `below`, except those that the peer already knows.
     pub(super) fn on_named(&mut self, ranges: &[Range<u64>], below: u64, repeat: Repeat) -> Receipt {
         if let Some(records) = &mut self.records {
             if let Some(history) = &mut records.history {

@@ -329,8 +329,8 @@ proptest! {
         }
     }
 
-    /// Compares packets with consecutive numbers, received together and one by one, if only their numbers are
-    /// recorded.
+    /// Checks that receiving consecutive packets together has the same result as receiving them one by one,
+    /// if only their numbers are recorded.
     #[test]
     fn a_run_is_what_its_packets_are(
         runs in proptest::collection::vec((0u64..6, 1u64..64, any::<bool>(), 0usize..3, any::<bool>()), 1..30),

@@ -151,7 +151,7 @@ proptest! {
             map.insert(numbered.number, (*path, numbered.order));
         }
         single.forget_done(|path| Some(done[path.0 as usize]));
-        // All packets that are not done are known, and what is known of the others is correct.
+        // Every packet that is not done is remembered, and what is remembered of the others is correct.
         let first = single.blocks.front().map_or(u64::MAX, |run| run.first);
         for (number, (path, order)) in &map {
             prop_assert!(*number >= first || *order < done[*path as usize]);

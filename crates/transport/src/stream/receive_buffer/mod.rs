@@ -101,7 +101,7 @@ pub(crate) struct ReceiveBuffer {
     slack: usize,
     /// Bytes of memory in all chunks beyond the stream bytes that they cover.
     excess: usize,
-    /// Bytes of memory of this buffer that the pool counts as spare.
+    /// Bytes of this buffer's memory that the peer's used credit does not cover, as reported to the pool.
     spare: usize,
     /// `true` if the stream has had a large chunk, which the pool has counted.
     is_large: bool,
@@ -261,8 +261,8 @@ impl ReceiveBuffer {
     /// exist.
     ///
     /// A new chunk covers only a part of the gap around `offset`. It begins at the start of the gap, or, for
-    /// data far ahead, at a multiple of the chunk size from there. Therefore neither a jump nor descending
-    /// offsets create many or large chunks.
+    /// data far ahead, a multiple of the chunk size later. Therefore neither a jump nor descending offsets
+    /// create many or large chunks.
     fn chunk_at(&mut self, offset: u64, len: usize, pool: &mut Pool) -> &mut Chunk {
         let above = match self.chunk_of(offset) {
             Ok(at) => return &mut self.chunks[at],
@@ -320,7 +320,8 @@ impl ReceiveBuffer {
         first + last + self.excess + self.chunks.len() * CHUNK_COST
     }
 
-    /// Returns the index of the chunk that covers `offset`, or as the error the index of the first one above.
+    /// Returns the index of the chunk that covers `offset`. If no chunk covers it, returns as the error the
+    /// index of the first chunk above it.
     #[inline(always)]
     fn chunk_of(&self, offset: u64) -> Result<usize, usize> {
         match self.chunks.back() {
@@ -335,7 +336,8 @@ impl ReceiveBuffer {
         below.ok_or(above)
     }
 
-    /// Returns the part of the gap below the chunk `above` that a new chunk of `size` for `offset` covers.
+    /// Returns the range of a new chunk of `size` bytes for `offset`, in the gap below the chunk with index
+    /// `above`.
     fn hole_part(&self, above: usize, offset: u64, size: u64) -> Range<u64> {
         let hole_start = above.checked_sub(1).map_or(self.read, |at| self.chunks[at].end);
         let hole_end = self.chunks.get(above).map_or(self.limit, |chunk| chunk.start.min(self.limit));

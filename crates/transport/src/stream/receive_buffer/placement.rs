@@ -91,13 +91,14 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Creates a place in a prepared chunk for the gap around `offset`, below the chunk `above`. The buffer
-    /// itself does not change.
+    /// Creates a place in a prepared chunk for the gap around `offset`, below the chunk with index `above`.
+    /// The buffer itself does not change.
     #[inline(never)]
     fn make_place(&mut self, above: usize, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
         pool.drop_future();
         let next_start = self.start_of(above);
-        // Any memory that is large enough for the packet suffices, because the budget may have shrunk.
+        // The budget may have shrunk since the memory was prepared, so any memory that is large enough for
+        // the packet suffices.
         let memory = pool.take_kept(len + SLACK, self.wanted_room())?;
         let size = memory.room - SLACK;
         let mut chunk = Chunk::new(self.hole_part(above, offset, size as u64), memory);
@@ -221,7 +222,7 @@ impl ReceiveBuffer {
 
     #[inline(never)]
     fn add_future(&mut self, slot: &Slot, pool: &mut Pool) -> Result<(), TooFragmented> {
-        // The prepared chunk exists since the reservation.
+        // The prepared chunk has existed since the reservation.
         let chunk = pool.future.take().ok_or(TooFragmented)?;
         self.add_chunk(slot.chunk, chunk, pool);
         self.next_chunk = (self.next_chunk * GROWTH).min(MAX_CHUNK);

@@ -182,8 +182,8 @@ impl Pool {
         self.find(room, room.saturating_mul(MAX_EXCESS)).unwrap_or_else(|| Memory::new(room))
     }
 
-    /// Returns memory for at least `least` and about `wanted` bytes, but only if some is kept. Allocates
-    /// none.
+    /// Returns kept memory for at least `least` and about `wanted` bytes; `None` if there is none. Allocates
+    /// nothing.
     pub(super) fn take_kept(&mut self, least: usize, wanted: usize) -> Option<Memory> {
         self.find(least, wanted.saturating_mul(MAX_EXCESS))
     }

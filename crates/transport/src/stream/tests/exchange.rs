@@ -143,7 +143,7 @@ impl Host {
             && self.scripts.values().all(|script| script.end == End::Done)
             && self.heard.values().all(|heard| heard.ended.is_some())
             && self.in_flight.is_empty()
-            // The other endpoint has not received data that has not been sent yet.
+            // Data that waits to be sent has not reached the other endpoint yet.
             && !self.streams.has_pending_data()
             && self.streams.buffered_bytes() == 0
     }

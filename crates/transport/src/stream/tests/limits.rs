@@ -212,7 +212,7 @@ fn unread_streams_hold(unread_bytes: usize) {
     for _ in 0..100 {
         left -= client.write(read_one, &vec![0; left]).unwrap_or(0);
         while let Some(packet) = send(&mut client, 1200) {
-            // The peer never reports that it is blocked.
+            // The server does not receive the client's DATA_BLOCKED and STREAM_DATA_BLOCKED frames.
             let told = packet.frames();
             let told = told.iter().filter(|frame| matches!(frame, Frame::Stream(_)));
             told.for_each(|frame| receive(&mut server, Time::ZERO, frame).unwrap());

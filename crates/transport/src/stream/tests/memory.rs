@@ -58,7 +58,7 @@ fn what_one_stream_has_read_is_there_for_the_next() {
     let mut streams = client();
     bring(&mut streams, 0, 0..500, false);
     bring(&mut streams, 1, 0..MANY, true);
-    // This stream has hardly begun.
+    // Stream 2 has received only its first bytes.
     bring(&mut streams, 2, 0..1_000, false);
     read(&mut streams, 1);
     let kept = streams.pool.kept();

@@ -181,8 +181,8 @@ fn shares(incremental: bool, config: &StreamsConfig) -> [u64; 2] {
     sent
 }
 
-/// Checks for both limits that a writer with nothing to send gets at least `MIN_SHARE`, and an equal share if
-/// there is more room.
+/// Checks, with the send buffer or the connection's credit as the limit, that a writer with nothing to send
+/// gets at least `MIN_SHARE`, and an equal share if there is more room.
 #[test]
 fn the_fastest_writer_does_not_take_all_the_room() {
     let wide = StreamsConfig { stream_window: 1 << 30, connection_window: 1 << 30, ..config() };
@@ -236,7 +236,7 @@ fn nobody_waits_for_room_that_is_there() {
         acked(&mut client, &packet);
     }
     client.on_max_data(2_000);
-    // The first one in line has its turn, but does not write.
+    // Writer `b`, the first in line, is notified but does not write.
     assert_eq!(client.write(a, b"x"), Ok(1));
 }
 

@@ -131,7 +131,7 @@ fn a_byte_here_and_there_that_waits_costs_no_chunk_each() {
     let mut server = server(1 << 20);
     for piece in (0..10).rev() {
         arrive(&mut server, 1 + piece * 100_000, 50_000, false);
-        // All bytes except the last one.
+        // Takes all bytes except the last one.
         let mut left = 49_999;
         while left > 0 {
             let (from, until) = take(&mut server, left as usize).unwrap();

@@ -23,9 +23,10 @@ const EVER: u64 = 3_600_000;
 /// Flags that replace connection IDs after 150 ms. This project's command replaces only the IDs that its peer
 /// issued.
 const REPLACES_IDS: &[&str] = &["--cid-ms", "150"];
-/// Flags with which noq detects a dead path. It does so only by silence, and only if an idle timeout is set.
+/// Flags with which noq detects a dead path. noq detects it only by its silence, and only if an idle timeout
+/// is set.
 const NOTICES_DEATH: &[&str] = &["--path-idle-ms", "1000"];
-/// Flags with which noq sends keep-alives on each path. It acknowledges on any path, so it might otherwise
+/// Flags with which noq sends keep-alives on each path. noq acknowledges on any path, so it might otherwise
 /// send nothing on a path whose address has changed.
 const SAYS_SOMETHING: &[&str] = &["--path-keep-alive-ms", "100"];
 
@@ -75,8 +76,9 @@ pub(in crate::interop) struct Case {
     pub(super) work: (u64, u64, u64),
     /// Maximum numbers of concurrent paths that client and server request.
     pub(super) paths: (u32, u32),
-    /// Flags of the server only, and of the client only.
+    /// Flags that only the server gets.
     pub(super) server_flags: &'static [&'static str],
+    /// Flags that only the client gets.
     pub(super) client_flags: &'static [&'static str],
     /// Flags of an endpoint that is a peer's program.
     pub(super) peer_flags: &'static [&'static str],

@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Load) -> Result<bool, String> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     thread::spawn(move || {
-        // Any result means that standard input has ended.
+        // Even an error means that standard input has ended.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         told.store(true, Ordering::Relaxed);
     });

@@ -205,7 +205,7 @@ fn sweep(chosen: impl Fn(&str) -> bool) {
         let _ = ip(&["netns", "delete", name]);
         let _ = fs::remove_dir_all(Path::new(NETNS_ETC).join(name));
     }
-    // Fails, as intended, if others use the folder.
+    // The call fails, as intended, if the folder still has files of other namespaces.
     let _ = fs::remove_dir(NETNS_ETC);
 }
 

@@ -114,7 +114,7 @@ impl Connection {
         )
     }
 
-    /// Returns the fixed bit. It is random if the peer announced that it ignores it (RFC 9287 §3).
+    /// Returns the fixed bit. It is random if the peer announced that it ignores this bit (RFC 9287 §3).
     fn fixed_bit(&self, number: u64) -> bool {
         let peer = self.handshake.peer_parameters.as_ref();
         let grease = self.config.grease

@@ -1,4 +1,4 @@
-//! Paths that carry acknowledgments.
+//! Tests of the choice of paths that carry acknowledgments.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Addresses of paths: known, probed, left, counted.
+//! Tests of the addresses of paths: addresses in use, validations, connection IDs, and counting of datagrams.
 
 use super::*;
 use crate::path::{MigrateError, Previous, Purpose};

@@ -1,4 +1,4 @@
-//! Paths that may carry data, and paths that replace others.
+//! Tests of the choice of paths that may carry data, and of paths that replace others.
 
 use super::*;
 use crate::path::{PathStatus, Phase, SocketBlock};
@@ -89,7 +89,7 @@ fn a_lone_path_has_no_siblings_and_coupled_ones_have() {
 fn weights_belong_to_open_paths_and_reach_the_scheduler() {
     let mut set = two();
     set.set_path_weight(ONE, 7).unwrap();
-    set.set_path_weight(TWO, 7).unwrap_err(); // there is no such path
+    set.set_path_weight(TWO, 7).unwrap_err(); // path 2 does not exist
     let weights: Vec<u32> = set.views().iter().map(|view| view.weight).collect();
     assert_eq!(weights, [1, 7]);
     set.multipath.as_mut().unwrap().stop_scheduling(ONE);

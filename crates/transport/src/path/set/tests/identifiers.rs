@@ -1,4 +1,4 @@
-//! Path IDs, connection IDs, and the assignment of packets to paths.
+//! Tests of path IDs, connection IDs, and the assignment of packets to paths.
 
 use super::*;
 use crate::path::{MAX_CLOSING_PATHS, Phase};

@@ -36,8 +36,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Returns the addresses of the path with this number. Each path has its own interface; the server is the
-/// same.
+/// Returns the addresses of the path with this number. Each path has its own interface; the server's address
+/// is the same.
 fn tuple(path: u32) -> FourTuple {
     FourTuple { local: local(path), remote: "192.0.2.1:443".parse().unwrap() }
 }

@@ -1,4 +1,4 @@
-//! Transport parameters of multipath: offered, chosen, refused.
+//! Tests of the transport parameters of multipath, and of the numbering that both ends choose.
 
 use anabranch_wire::TransportParameters;
 

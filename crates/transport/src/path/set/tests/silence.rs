@@ -1,4 +1,4 @@
-//! Silent paths: detected, excused, used again, abandoned.
+//! Tests of silent paths: detection, failure, return to use, and abandonment.
 
 use super::*;
 use crate::path::{Attention, PathState, PathStatus, Phase, Status};

@@ -50,7 +50,8 @@ fn a_slow_path_is_heard_below_a_fast_one() {
     }
     receiver.receive(SLOW, [1, 3]);
     assert_eq!(receiver.tell(SLOW, 5), [(0, 3)]);
-    // The fast path's next frame repeats them, next to its own news and packets that were reported only once.
+    // The fast path's next frame repeats packets 1 and 3, next to its own news and packets that were reported
+    // only once.
     receiver.receive(FAST, [200, 202]);
     let ranges = receiver.tell(FAST, 5);
     assert_eq!(ranges[..2], [(202, 202), (200, 200)]);

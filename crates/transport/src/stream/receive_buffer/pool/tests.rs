@@ -88,8 +88,8 @@ fn what_is_stocked_is_there_once() {
     assert!(pool.take_kept(MIN_CHUNK, MIN_CHUNK).is_some());
 }
 
-/// Checks that memory counts as long as the application holds bytes of it, and that further data is copied
-/// beyond a limit.
+/// Checks that memory counts against the limit as long as the application holds bytes of it, and that further
+/// data is copied beyond the limit.
 #[test]
 fn memory_that_the_application_holds_is_bounded() {
     for (room, most) in [(LARGE, MAX_LENT / LARGE), (100, MAX_LENT_PIECES)] {

@@ -69,7 +69,7 @@ fn transfer(options: &Options) -> Transfer {
     }
 }
 
-/// Fails if a run used only one path, or differs from the previous run.
+/// Fails if a run did not open all paths, or differs from the previous run.
 fn check(outcome: &Measured, before: Option<&Measured>) -> Result<(), Error> {
     if outcome.opened.len() + 1 != LINKS.len() {
         return Err(format!("only {} of {} paths were opened", outcome.opened.len() + 1, LINKS.len()).into());

@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Stack that sends as many datagrams as an answer holds.
+    /// Stack that sends datagrams in every step until the answer to the host is full.
     struct Flood(Path);
 
     impl Stack for Flood {

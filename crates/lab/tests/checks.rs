@@ -32,7 +32,8 @@ fn client_faults(request: Request) -> Vec<String> {
 
 #[test]
 fn a_client_notices_wrong_bytes_and_wrong_lengths() {
-    // The other server interprets the key, the first field, as the number of zeros to send.
+    // The server of the wrong application reads the request's first field, the key, as a number of zeros to
+    // send.
     let faults = client_faults(Request { key: 100, download: 100, ..Request::default() });
     assert!(faults.iter().any(|fault| fault.contains("differs")), "{faults:?}");
     let faults = client_faults(Request { key: 0, download: 100, ..Request::default() });

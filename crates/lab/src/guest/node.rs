@@ -23,7 +23,7 @@ pub struct GuestNode {
     number: u64,
     /// State that the guest reported in its last answer.
     progress: Progress,
-    /// The current millisecond, and the number of steps and sent datagrams in it.
+    /// The current millisecond, and the sum of the steps and the sent datagrams in it.
     pace: (u64, usize),
     connected: Option<Time>,
     done: Option<Time>,

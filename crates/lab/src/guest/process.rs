@@ -140,7 +140,7 @@ impl Process {
         }
     }
 
-    /// Waits until the process has ended, and describes its end.
+    /// Waits for the process to end, for a limited time, and describes how it ended.
     fn ended(&mut self) -> String {
         let tries = 50;
         let mut status = None;

@@ -54,7 +54,7 @@ pub(super) struct Version {
     engines: BTreeMap<String, String>,
 }
 
-/// Line that states another version that added runs.
+/// Line of the journal which records that another version has added runs, too.
 #[derive(Serialize, Deserialize)]
 struct Mixed<V> {
     version: V,

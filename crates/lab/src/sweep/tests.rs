@@ -254,7 +254,8 @@ fn on_kernel(dir: &Path, version: &'static str, variant: &str) -> SweepOptions {
     options
 }
 
-/// A rebuilt kernel does not continue the results of another one, and its results are not mixed with them.
+/// A sweep that began with one build of a kernel is not continued with another, and results of two builds are
+/// not merged.
 #[test]
 fn runs_of_another_version_of_an_engine_are_refused() {
     let (experiment, _) = with_kernel();

@@ -18,7 +18,7 @@ impl Rule for Lia {
             let scaled = u128::from(share(path, total)) * own.smoothed_rtt.as_nanos();
             scaled / path.smoothed_rtt.as_nanos().max(1)
         });
-        // Factors above ONE² make no difference, because the result is at most one.
+        // The cap of ONE² prevents overflow. With it, even the smallest share gives the largest increase, ONE.
         let best = best.max().unwrap_or(0).min(u128::from(ONE) * u128::from(ONE));
         let increase = best * u128::from(share(own, total)) / u128::from(ONE);
         u64::try_from(increase).unwrap_or(ONE).min(ONE).cast_signed()

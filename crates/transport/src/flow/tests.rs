@@ -64,7 +64,7 @@ fn a_fast_reader_gets_a_window_of_some_round_trips_up_to_the_maximum() {
 fn the_window_does_not_hold_up_a_sender_that_doubles_its_rate() {
     let mut credit = ReceiveCredit::new(WindowRule::Adaptive, 1000, 1 << 40, Time::ZERO);
     let mut sent = 0;
-    // The sender knows the limit that was granted one round trip before its present data is consumed.
+    // An update takes one round trip: in each round the sender knows only the limit of the round before.
     let mut known = credit.limit();
     for round in 1..20 {
         sent += 100 << round;

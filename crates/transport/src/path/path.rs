@@ -38,7 +38,8 @@ pub(crate) enum Phase {
 pub(crate) struct Traced {
     /// State of the congestion controller.
     pub(crate) congestion: Option<State>,
-    /// Reason why the path carried no data; the inner `None` if it might carry data.
+    /// Last traced reason why the path carries no data: `None` before the first one, `Some(None)` if the path
+    /// may carry data.
     pub(crate) idle: Option<Option<IdleReason>>,
 }
 

@@ -29,8 +29,9 @@ struct State {
     shown: Totals,
     /// Closed paths of ended connections.
     closed: Closed,
-    /// Overtaken packets of ended connections, and the counts of all connections as last exported.
+    /// Overtaken packets of connections that have ended.
     overtaken: Overtaken,
+    /// Overtaken packets of all connections at the last export.
     overtaken_shown: Overtaken,
 }
 

@@ -82,8 +82,8 @@ impl PathSet {
         (own > best + (best / 8).max(MIN_LEAD)).then_some(id)
     }
 
-    /// Returns the part of the path's smallest round-trip time that the return direction takes. It is half of
-    /// that time, or half of another path's if the path's acknowledgments returned on that path.
+    /// Estimates the one-way delay of the path's acknowledgments: half the minimum RTT of the path on which
+    /// they return.
     pub(crate) fn return_delay(&self, path: &Path) -> Duration {
         let via = path.recovery.rtt().return_path().filter(|via| *via != path.id);
         let other = via.and_then(|via| self.list.get(via)).filter(|other| other.recovery.rtt().has_sample());

@@ -155,7 +155,7 @@ impl PathSet {
         self.review_status(id);
     }
 
-    /// Returns the next time at which a path needs an action, or a frame is due for its second repetition.
+    /// Returns the next time at which a path needs an action, or at which a repeated frame is sent once more.
     pub(crate) fn health_timeout(&self) -> Option<Time> {
         let again = self.multipath.as_ref()?.again.next();
         let attention = self.list.iter().filter_map(|path| self.attention(path).map(|(time, _)| time)).min();

@@ -37,8 +37,8 @@ const KEPT_CHUNKS: usize = 8;
 /// Maximum size of a chunk in bytes.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// Default maximum number of separate ranges that wait for missing bytes;
-/// [`ReceiveBuffer::set_max_fragments`] changes it.
+/// Smallest limit, and the default one, of the number of separate ranges that wait for missing bytes.
+/// [`ReceiveBuffer::set_max_fragments`] changes the limit.
 pub(crate) const MIN_FRAGMENTS: usize = 1024;
 
 /// Bytes allocated behind a chunk if packets are decrypted there: for the bytes that follow the data in the

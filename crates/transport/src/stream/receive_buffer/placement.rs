@@ -66,7 +66,7 @@ impl ReceiveBuffer {
     }
 
     /// Returns a place for `len` bytes from `offset` on; `None` if this would need an allocation, or if too
-    /// much of it has been received.
+    /// many of these bytes have been received.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, offset: u64, len: usize, pool: &mut Pool) -> Option<Slot> {
         // Data for out-of-order reading is copied: most chunks are released before more data arrives for

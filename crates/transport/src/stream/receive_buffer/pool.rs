@@ -157,8 +157,8 @@ impl Pool {
         (self.slack / 2).saturating_sub(self.spare + self.lent_room)
     }
 
-    /// Returns the size for a new chunk, at most `wanted`, in a stream with `live` unread bytes of the peer's
-    /// used credit.
+    /// Returns the size of a new chunk of a stream, at most `wanted`. `live` is the number of bytes for which
+    /// the peer has used credit and which the application has not read.
     pub(super) fn allowance(&self, wanted: usize, live: u64) -> usize {
         let live = usize::try_from(live / LIVE_SHARE).unwrap_or(usize::MAX);
         wanted.min((self.left() / SHARE).max(live).max(MIN_ROOM))

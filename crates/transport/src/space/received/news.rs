@@ -16,10 +16,10 @@
 //!   are reported again in turn if ranges are free, at most [`REPEATS`] of them in one frame. The peer
 //!   therefore learns of every packet, even if no ACK reached it for a while.
 //! - An arrival is first reported in an ACK of its own path, because RTT samples are taken only from newly
-//!   acknowledged packets (RFC 9002 §5.1). Frames of other paths leave it out.
+//!   acknowledged packets (RFC 9002 §5.1). Until then, frames of other paths leave it out.
 //! - If unreported arrivals fill half of a frame, an ACK is sent at once ([`News::is_pressing`]), even if the
-//!   peer asked for a higher threshold. The first frame after an arrival therefore reports it, and so does
-//!   the second, however few ranges a frame may have.
+//!   peer asked for a higher threshold. Each of the path's first two frames after an arrival therefore
+//!   reports it, however few ranges a frame may have.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -40,12 +40,14 @@ configuration! {
         copy path, with_path: AckPath = AckPath::Soonest;
         /// Paths whose packets an outgoing ACK acknowledges when the connection has several paths.
         copy scope, with_scope: AckScope = AckScope::Path;
-        /// `true` if RTT samples are taken regardless of the path on which ACKs return. Every ACK then gives
-        /// each path a sample from the path's newest packet that the ACK newly acknowledges, also in the
-        /// single number space. A change of the return path does not restart the minimum RTT. The stack of
-        /// the 2022 study took its samples this way. If `false`, only an ACK that returns on the path of its
-        /// packet gives a sample, as RFC 10069 (“Computing Path RTT”) says.
-        copy mixed_round_trips, with_mixed_round_trips: bool = false;
+        /// `Some(true)` if RTT samples are taken regardless of the path on which ACKs return. Every ACK then
+        /// gives each path a sample from the path's newest packet that the ACK newly acknowledges. A change
+        /// of the return path does not restart the minimum RTT. The stack of the 2022 study took its samples
+        /// this way. `Some(false)` if only an ACK that returns on the path of its packet gives a sample, as
+        /// RFC 10069 (“Computing Path RTT”) says. `None` is `Some(true)` in the single packet number space,
+        /// in which most ACKs return on the path that is the fastest back, and `Some(false)` if each path
+        /// has its own space.
+        into mixed_round_trips, with_mixed_round_trips: Option<bool> = None;
         /// `true` if this end requests fewer acknowledgments from a peer that supports ACK_FREQUENCY.
         copy frequency, with_frequency: bool = true;
         /// Rule for the values that this end requests with ACK_FREQUENCY.

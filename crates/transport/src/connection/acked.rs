@@ -50,7 +50,7 @@ impl Connection {
                     self.outcome = outcome;
                     return self.on_shared_ack(now, context, ack);
                 };
-                let (via, measures) = match self.config.ack.mixed_round_trips {
+                let (via, measures) = match self.config.ack.mixed_round_trips.unwrap_or(false) {
                     true => (id, Measures::Newest),
                     false => (context.path, Measures::Largest),
                 };

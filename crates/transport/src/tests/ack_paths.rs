@@ -222,7 +222,7 @@ fn what_is_to_be_repeated_is_forgotten_with_the_paths() {
 fn acknowledgments_take_turns() {
     let (mut pair, watch) = download_with(|transport| {
         transport.ack.path = AckPath::InTurn;
-        transport.ack.mixed_round_trips = true;
+        transport.ack.mixed_round_trips = Some(true);
     });
     let acks = |of, on| watch.acks(of, on);
     for of in [FAST, SLOW] {

@@ -787,7 +787,7 @@ fn one_ack_state_counts_packets_of_all_paths_and_is_reported_by_one_frame() {
         let mut pair = uneven(|transport| {
             transport.ack.scope = scope;
             transport.ack.path = crate::AckPath::InTurn;
-            transport.ack.mixed_round_trips = true;
+            transport.ack.mixed_round_trips = Some(true);
             transport.ack.frequency = false;
         });
         let data = pattern(300_000);

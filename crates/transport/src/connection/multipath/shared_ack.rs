@@ -30,9 +30,11 @@ impl Connection {
         if let Some(number) = self.paths.numbering.unsent(&news) {
             return Err(Self::optimistic_ack(AckError::Unsent(number)));
         }
-        // The ACK's delay and arrival time apply to the largest packet and to the ACK's return path. They
-        // measure a path's round trip only if the ACK returned on the path of that packet.
-        let mixed = self.config.ack.mixed_round_trips;
+        // One round trip is that of the data's path and the ACK's return path. By default it is a sample of
+        // the data's path: without samples from ACKs on other paths, a congestion controller would not know
+        // how long its packets take to be acknowledged. If round trips are not mixed, an ACK measures only
+        // the path on which it and its largest packet travelled.
+        let mixed = self.config.ack.mixed_round_trips.unwrap_or(true);
         let origin = self.paths.numbering.path_of(ack.largest).filter(|path| *path == context.path);
         let delay = self.ack_delay(ack.delay);
         let mut outcome = std::mem::take(&mut self.outcome);

@@ -19,16 +19,12 @@ use crate::connection::parts::{
     ClientStart, CryptoStream, HELLO_STEP, Level, MAX_UNVALIDATED_CRYPTO, OneRtt, Remembered,
 };
 use crate::endpoint::{ServerStart, Waiting};
-use crate::error::TransportError;
+use crate::error::{TransportError, violation};
 use crate::event::{EndpointEvent, Event};
 use crate::trace::TraceEvent;
 
 fn tls_error(error: &TlsError) -> TransportError {
     TransportError::new(TransportErrorCode::crypto(error.alert), error.reason.clone())
-}
-
-fn violation(reason: &'static str) -> TransportError {
-    TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
 }
 
 impl Connection {

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_wire::{ConnectionId, Dir, Frame, PacketKind, PathId, Side};
@@ -13,6 +13,7 @@ use super::injector::encode;
 use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
 use crate::connection::Forged;
 use crate::path::MAX_VALIDATIONS;
+use crate::trace::{Observer, TraceEvent};
 use crate::{CidRotation, Event, FourTuple, MigrateError, PreferredAddresses};
 
 fn elsewhere() -> SocketAddr {
@@ -60,6 +61,36 @@ fn watch(pair: &mut Pair) -> Seen {
         vec![flying]
     }));
     seen
+}
+
+/// Records the connection IDs of the 1-RTT packets that the observer is told of.
+struct Traced(Arc<Mutex<Vec<ConnectionId>>>);
+
+impl Observer for Traced {
+    fn event(&mut self, _: anabranch_wire::Time, event: &TraceEvent<'_>) {
+        if let TraceEvent::PacketSent(packet) = event
+            && packet.kind == PacketKind::OneRtt
+        {
+            self.0.lock().unwrap().push(packet.dcid);
+        }
+    }
+}
+
+#[test]
+fn observers_see_the_connection_ids_of_the_packets_that_validate_another_address() {
+    let mut pair = connected();
+    let seen = watch(&mut pair);
+    let traced = Arc::<Mutex<Vec<_>>>::default();
+    let now = pair.now;
+    pair.server().set_observer(now, Box::new(Traced(Arc::clone(&traced))));
+    let id = begin_transfer(&mut pair, Side::Client, &pattern(100_000));
+    pair.run_for(Duration::from_millis(35));
+    let now = pair.now;
+    pair.client().migrate(now, elsewhere()).unwrap();
+    finish_transfer(&mut pair, Side::Server, id);
+    let carried: Vec<_> = seen.borrow().iter().filter(|one| one.0 == Side::Server).map(|one| one.2).collect();
+    assert!(carried.iter().any(|cid| *cid != carried[0]), "two connection IDs were used");
+    assert_eq!(*traced.lock().unwrap(), carried);
 }
 
 #[test]

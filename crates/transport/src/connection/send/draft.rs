@@ -37,6 +37,8 @@ pub(in crate::connection) struct Target {
 pub(in crate::connection) struct Draft {
     pub(in crate::connection) kind: PacketKind,
     pub(in crate::connection) space: SpaceId,
+    /// The peer's connection ID, if it differs from the one in use on the path.
+    pub(in crate::connection) dcid: Option<anabranch_wire::ConnectionId>,
     /// Offset of the packet in the datagram, and offset of its end, tag included.
     pub(in crate::connection) start: usize,
     pub(in crate::connection) end: usize,

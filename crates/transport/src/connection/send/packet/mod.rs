@@ -3,7 +3,8 @@
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{
-    NewLong, NewNumber, NewShort, Outgoing, PacketKind, PathId, SpaceId, Time, Writer, unacked_numbers,
+    ConnectionId, NewLong, NewNumber, NewShort, Outgoing, PacketKind, PathId, SpaceId, Time, Writer,
+    unacked_numbers,
 };
 
 use super::draft::{Draft, Fill, Target};
@@ -24,7 +25,7 @@ impl Connection {
         start: usize,
         fill: impl FnOnce(&mut Self, &mut Writer<'_>, &mut Tokens),
     ) -> Option<Draft> {
-        let Target { path, space, kind, .. } = target;
+        let Target { path, space, kind, dcid, .. } = target;
         let numbered = self.next_number(path, space);
         let outgoing = self.write_header(&target, room, numbered.number)?;
         let limit = room.len().checked_sub(TAG_LEN).filter(|limit| *limit > outgoing.header_len)?;
@@ -36,7 +37,8 @@ impl Connection {
         }
         writer.pad_to(self.format.min_payload(&outgoing));
         let end = start + outgoing.header_len + writer.len() + TAG_LEN;
-        Some(Draft { kind, space, start, end, outgoing, numbered, tokens, tracked: true, mtu_probe: false })
+        let (tracked, mtu_probe) = (true, false);
+        Some(Draft { kind, space, dcid, start, end, outgoing, numbered, tokens, tracked, mtu_probe })
     }
 
     /// Drafts a packet with the pending frames of its space.
@@ -194,15 +196,16 @@ impl Connection {
     fn trace_sent(&mut self, now: Time, path: PathId, packet: &[u8], draft: &Draft) {
         let payload = &packet[draft.outgoing.header_len..packet.len() - TAG_LEN];
         let long = draft.kind != PacketKind::OneRtt;
-        let dcid = self.paths.list.get(path).map_or(self.origin.local_cid, |path| path.remote_cids.active());
+        let active = self.paths.list.get(path).map(|path| path.remote_cids.active());
+        let dcid = draft.dcid.or(active).unwrap_or(ConnectionId::EMPTY);
         let trace = PacketTrace {
             kind: draft.kind,
             version: self.format.version,
             path,
             number: draft.numbered.number,
             dcid,
-            scid: if long { self.origin.local_cid } else { anabranch_wire::ConnectionId::EMPTY },
-            key_phase: self.keys.one_rtt.as_ref().is_some_and(|keys| keys.phase),
+            scid: if long { self.origin.local_cid } else { ConnectionId::EMPTY },
+            key_phase: !long && self.keys.one_rtt.as_ref().is_some_and(|keys| keys.phase),
             size: packet.len(),
             payload,
             direction: self.format.direction,

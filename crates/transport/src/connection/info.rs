@@ -140,7 +140,7 @@ impl Connection {
             tuple: path.tuple,
             validated: path.address.validated,
             state: self.paths.path_state(path),
-            idle: self.idle_reason(path),
+            idle: self.idle_reason(path, self.has_shared_data()),
             closure: path.closure,
             smoothed_rtt: rtt.smoothed(),
             rtt_via: rtt.has_sample().then(|| rtt.return_path().unwrap_or(path.id)),

@@ -45,7 +45,8 @@ impl Connection {
             let reported = &mut multipath.health_mut(id, now).reported;
             if std::mem::replace(reported, state) != state {
                 self.output.events.push_back(Event::PathState { path: id, state });
-                let idle = self.paths.list.get(id).and_then(|path| self.idle_reason(path));
+                let pending = self.has_shared_data();
+                let idle = self.paths.list.get(id).and_then(|path| self.idle_reason(path, pending));
                 self.trace(now, &TraceEvent::PathState { path: id, state, idle });
             }
         }
@@ -57,9 +58,11 @@ impl Connection {
         if self.output.observer.is_none() || self.paths.list.len() < 2 {
             return;
         }
+        let pending = self.has_shared_data();
         for index in 0..self.paths.list.len() {
             let id = self.paths.list.nth(index);
-            let Some(reason) = self.paths.list.get(id).map(|path| self.idle_reason(path)) else { continue };
+            let Some(path) = self.paths.list.get(id) else { continue };
+            let reason = self.idle_reason(path, pending);
             let Some(path) = self.paths.list.get_mut(id) else { continue };
             if path.traced.idle.replace(reason) != Some(reason) {
                 self.trace(now, &TraceEvent::PathIdle { path: id, reason });
@@ -67,20 +70,21 @@ impl Connection {
         }
     }
 
-    /// Returns the reason why the path carries no data now; `None` if it may carry data.
-    pub(in crate::connection) fn idle_reason(&self, path: &Path) -> Option<IdleReason> {
+    /// Returns the reason why the path carries no data now; `None` if it may carry data. `pending` is `true`
+    /// if data waits for which the scheduler chooses a path.
+    pub(in crate::connection) fn idle_reason(&self, path: &Path, pending: bool) -> Option<IdleReason> {
         let usable = |other: &&Path| other.id != path.id && other.is_working();
         let better = |other: &Path| other.is_available() || path.is_failing;
-        let replaced = self.paths.list.iter().filter(usable).any(better);
+        let replaced = || self.paths.list.iter().filter(usable).any(better);
         let reason = match path.phase {
             Phase::Opening => IdleReason::NotValidated,
             Phase::Abandoned { .. } => IdleReason::Abandoned,
             Phase::Open if !path.remote_cids.is_open() => IdleReason::NoConnectionIds,
             Phase::Open if path.is_amplification_blocked() => IdleReason::AmplificationLimit,
-            Phase::Open if path.is_failing && replaced => IdleReason::PotentiallyFailed,
-            Phase::Open if !path.status.local.available && replaced => IdleReason::BackupHere,
-            Phase::Open if !path.status.peer.available && replaced => IdleReason::BackupByPeer,
-            Phase::Open if !self.has_shared_data() => IdleReason::NothingToSend,
+            Phase::Open if path.is_failing && replaced() => IdleReason::PotentiallyFailed,
+            Phase::Open if !path.status.local.available && replaced() => IdleReason::BackupHere,
+            Phase::Open if !path.status.peer.available && replaced() => IdleReason::BackupByPeer,
+            Phase::Open if !pending => IdleReason::NothingToSend,
             Phase::Open if !path.recovery.has_room() => IdleReason::CongestionWindow,
             Phase::Open if path.paced_until.is_some() => IdleReason::Pacing,
             Phase::Open if self.paths.list.len() > 1 => IdleReason::Scheduler,

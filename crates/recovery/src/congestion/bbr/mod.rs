@@ -24,6 +24,8 @@ const UNIT: u64 = 1000;
 /// 4·ln 2: the smallest pacing gain with which the delivery rate can double each round (§2.4).
 const STARTUP_PACING: u64 = 2773;
 const STARTUP_WINDOW: u64 = 2000;
+/// Smallest number of windows for which a round trip has time in Startup, as in other controllers' slow start.
+const STARTUP_WINDOWS: u64 = 2;
 const DRAIN_PACING: u64 = 350;
 const DEFAULT_WINDOW: u64 = 2000;
 /// Minimum window in packets, so that acknowledgments continue to arrive (§2.7, MinPipeCwnd).
@@ -241,6 +243,17 @@ impl Bbr {
         self.window = self.window.min(bound.min(self.bounds.short_inflight).max(self.min_pipe()));
     }
 
+    /// Raises the pacing rate in Startup so that a window takes at most half a round trip. The estimated
+    /// bandwidth is that of the previous round, in which the window was half as large, so that with the
+    /// draft's rate alone a window takes nearly three quarters of a round trip. The last packets of a short
+    /// response would leave that much later.
+    fn raise_startup_pace(&mut self, ack: &Acked<'_>) {
+        if self.state == State::Startup && !self.plateau.reached && self.has_rtt {
+            let rtt = ack.rtt.smoothed().max(Duration::from_micros(1));
+            self.pacing_rate = self.pacing_rate.max(per_second(STARTUP_WINDOWS * self.window, rtt));
+        }
+    }
+
     /// Replaces the initial pacing rate, based on an assumed round-trip time, when the first sample is
     /// available.
     fn first_pace(&mut self, ack: &Acked<'_>) {
@@ -284,6 +297,7 @@ impl Controller for Bbr {
         self.bandwidth = self.max_bandwidth.get().min(self.bounds.short_bandwidth);
         self.set_pace(self.pacing_gain());
         self.set_window(ack);
+        self.raise_startup_pace(ack);
     }
 
     fn on_lost(&mut self, packet: &LostPacket) {

@@ -158,13 +158,19 @@ fn listen(mut reader: PipeReader) -> Vec<u8> {
     let mut output = Vec::new();
     let mut chunk = [0; 4096];
     let mark = MARK.as_bytes();
+    let mut begins = None;
     while output.len() as u64 <= MAX_OUTPUT {
+        let before = output.len();
         match reader.read(&mut chunk) {
             Ok(0) | Err(_) => break,
             Ok(n) => output.extend_from_slice(&chunk[..n]),
         }
-        let begins = output.windows(mark.len()).rposition(|window| window == mark);
-        if begins.is_some_and(|at| output[at..].contains(&b'\n')) {
+        // Only new output is searched, and the end of the old one, in which a mark may have begun.
+        begins = begins.or_else(|| {
+            let from = before.saturating_sub(mark.len() - 1);
+            output[from..].windows(mark.len()).position(|window| window == mark).map(|at| from + at)
+        });
+        if begins.is_some_and(|at| output[at.max(before)..].contains(&b'\n')) {
             break;
         }
     }

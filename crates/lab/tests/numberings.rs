@@ -1,6 +1,5 @@
 //! Transfer times in the single packet number space beside those with a space for each path.
 #![cfg(feature = "experiments")]
-#![expect(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use anabranch_lab::experiment::{ALL_VARIANTS, End, Workload, named};
 use anabranch_lab::profile::{Settings, Variant};

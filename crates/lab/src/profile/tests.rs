@@ -141,7 +141,11 @@ fn the_sender_and_receiver_of_2022_reach_the_transport() {
     assert_eq!(config.recovery().pacing_gain().slow_start, (125, 100));
     assert_eq!((config.ack().path(), config.ack().scope()), (AckPath::InTurn, AckScope::Connection));
     assert_eq!(config.ack().frequency_rule(), FrequencyRule::Study2022);
-    assert!(config.ack().mixed_round_trips() == Some(true) && config.ack().frequency() && config.ack().max_ranges() == 33);
+    assert!(
+        config.ack().mixed_round_trips() == Some(true)
+            && config.ack().frequency()
+            && config.ack().max_ranges() == 33
+    );
     assert_eq!(config.ack().max_delay().as_millis(), 1);
     assert_eq!(config.streams().stream_window(), 2 << 20);
     let multipath = config.multipath().unwrap();

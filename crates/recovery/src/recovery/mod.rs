@@ -4,6 +4,7 @@ mod acked;
 mod expired;
 mod losses;
 mod shared;
+mod short;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -11,6 +12,7 @@ use core::time::Duration;
 use anabranch_wire::{SpaceId, Time};
 
 use self::losses::Scan;
+use self::short::Delivery;
 use crate::config::Config;
 use crate::congestion::{Congestion, Controller, Departure, Sibling, Start, State};
 use crate::ecn::{Ecn, EcnState};
@@ -38,6 +40,7 @@ pub struct Recovery<T> {
     epoch: Epoch,
     pacer: Pacer,
     sampler: Sampler,
+    delivery: Delivery,
     reordering: Reordering,
     ecn: Ecn,
     mtu: Discovery,
@@ -99,6 +102,7 @@ impl<T: Clone> Recovery<T> {
             epoch: Epoch::default(),
             pacer: Pacer::new(config.pacing, config.pacing_burst, now),
             sampler: Sampler::default(),
+            delivery: Delivery::default(),
             reordering: Reordering::new(config.packet_threshold, config.time_threshold),
             ecn: Ecn::new(config.ecn),
             app_limited: false,
@@ -390,6 +394,7 @@ impl<T: Clone> Recovery<T> {
         }
         self.bytes_in_flight = 0;
         self.congestion = start_congestion(&self.config, self.mtu.current(), now);
+        self.delivery = Delivery::default();
         // The epoch gets a new number, so that late acknowledgments of earlier losses undo nothing.
         self.epoch = Epoch { id: self.epoch.id.wrapping_add(1).max(1), ..Epoch::default() };
         self.pacer = Pacer::new(self.config.pacing, self.config.pacing_burst, now);

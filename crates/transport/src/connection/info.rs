@@ -27,6 +27,10 @@ pub struct ConnectionStats {
     pub received: ReceivedBytes,
     /// Stream bytes that the peer has acknowledged: of each stream, the bytes before the first gap.
     pub delivered: u64,
+    /// Number of DATAGRAM messages that were dropped because a queue was full or they were too large.
+    pub dropped_messages: u64,
+    /// Number of DATAGRAM messages that were not sent because their lifetime had ended.
+    pub expired_messages: u64,
 }
 
 impl ConnectionStats {
@@ -170,6 +174,8 @@ impl Connection {
             undecryptable: self.keys.failed_opens,
             received: self.streams.received(),
             delivered: self.streams.bytes_delivered(),
+            dropped_messages: self.datagrams.dropped(),
+            expired_messages: self.datagrams.expired(),
         }
     }
 }

@@ -1,8 +1,9 @@
+use std::time::Duration;
+
 use anabranch_wire::{Direction, Frame, Frames, PathId};
-use smallvec::SmallVec;
 
 use super::*;
-use crate::schedule::Kinds;
+use crate::schedule::{Kinds, Patience};
 
 fn open(send: usize, receive: usize) -> Datagrams {
     let mut datagrams = Datagrams::new(send, receive);
@@ -11,15 +12,16 @@ fn open(send: usize, receive: usize) -> Datagrams {
     datagrams
 }
 
+fn carrier(path: u32, working: &[u32], patience: Patience) -> Carrier {
+    let working = working.iter().map(|path| PathId(*path)).collect();
+    Carrier { path: PathId(path), working, kinds: Kinds::ALL, patience }
+}
+
 fn packet(datagrams: &mut Datagrams, size: usize) -> Vec<Vec<u8>> {
     let mut buf = vec![0; size];
     let mut w = Writer::new(&mut buf, Direction::Forward);
     let mut tokens = Tokens::new();
-    datagrams.write(
-        &Carrier { path: PathId::ZERO, working: SmallVec::new(), kinds: Kinds::ALL },
-        &mut w,
-        &mut tokens,
-    );
+    datagrams.write(Time::ZERO, &carrier(0, &[], NO_PATIENCE), &mut w, &mut tokens);
     let messages: Vec<Vec<u8>> = Frames::new(w.written(), Direction::Forward)
         .map(|frame| match frame.unwrap() {
             Frame::Datagram { data } => data.to_vec(),
@@ -123,4 +125,151 @@ fn messages_that_no_longer_fit_are_dropped() {
     datagrams.set_packet_room(1000);
     assert_eq!(packet(&mut datagrams, 1000), [vec![0; 100]]);
     assert_eq!(datagrams.dropped(), 1);
+}
+
+/// Returns the messages, by their first bytes, in a packet of `size` bytes that `carrier` carries at `now`.
+fn carried(datagrams: &mut Datagrams, now: Time, carrier: &Carrier, size: usize) -> Vec<u8> {
+    let mut buf = vec![0; size];
+    let mut w = Writer::new(&mut buf, Direction::Forward);
+    datagrams.write(now, carrier, &mut w, &mut Tokens::new());
+    if w.written().is_empty() {
+        return Vec::new();
+    }
+    Frames::new(w.written(), Direction::Forward)
+        .map(|frame| match frame.unwrap() {
+            Frame::Datagram { data } => data[0],
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn message(name: u8, len: usize) -> Bytes {
+    vec![name; len].into()
+}
+
+const NO_PATIENCE: Patience = Patience { ahead: 0, time: Duration::ZERO };
+const NONE: [u8; 0] = [];
+
+#[test]
+fn flows_have_the_same_share_however_much_they_queue() {
+    let mut datagrams = open(1 << 20, 0);
+    let now = Time::from_millis(1);
+    for _ in 0..100 {
+        datagrams.send_with(now, message(1, 1_000), &Terms::default().with_flow(1)).unwrap();
+    }
+    for name in [2, 2, 3] {
+        datagrams.send_with(now, message(name, 100), &Terms::default().with_flow(name.into())).unwrap();
+    }
+    let mut sent = Vec::new();
+    for _ in 0..4 {
+        sent.extend(carried(&mut datagrams, now, &carrier(0, &[], NO_PATIENCE), 1_200));
+    }
+    // The flow that came first spends its quantum, and then waits for the others.
+    assert_eq!(sent, [1, 2, 2, 3, 1, 1]);
+    let mut bytes = [0; 2];
+    for _ in 0..50 {
+        datagrams.send_with(now, message(2, 500), &Terms::default().with_flow(2)).unwrap();
+    }
+    for _ in 0..30 {
+        for name in carried(&mut datagrams, now, &carrier(0, &[], NO_PATIENCE), 1_200) {
+            bytes[usize::from(name) - 1] += if name == 1 { 1_000 } else { 500 };
+        }
+    }
+    assert!(bytes[0] <= bytes[1] + 2_500 && bytes[1] <= bytes[0] + 2_500, "{bytes:?}");
+}
+
+#[test]
+fn a_full_queue_makes_room_at_the_expense_of_the_largest_flow() {
+    let mut datagrams = open(10_000, 0);
+    let (bulk, call) = (Terms::default().with_flow(1), Terms::default().with_flow(2));
+    let now = Time::ZERO;
+    let mut queued = 0;
+    while datagrams.send_with(now, message(queued, 936), &bulk).is_ok() {
+        queued += 1;
+    }
+    assert_eq!((queued, datagrams.dropped()), (10, 0), "a flow blocks itself");
+    datagrams.send_with(now, message(99, 100), &call).unwrap();
+    assert_eq!(datagrams.dropped(), 1);
+    assert!(datagrams.pending_bytes() <= 10_000);
+    // The oldest one was dropped.
+    let sent = carried(&mut datagrams, now, &carrier(0, &[], NO_PATIENCE), 1_200);
+    assert_eq!(sent, [1, 99]);
+}
+
+#[test]
+fn messages_that_are_too_old_are_dropped_at_the_front_and_counted() {
+    let mut datagrams = open(10_000, 0);
+    let terms = Terms::default().with_flow(1).with_lifetime(Duration::from_millis(20));
+    for (at, name) in [(0, 1), (10, 2), (15, 3)] {
+        datagrams.send_with(Time::from_millis(at), message(name, 10), &terms).unwrap();
+    }
+    datagrams.send_with(Time::ZERO, message(4, 10), &Terms::default().with_flow(1)).unwrap();
+    let sent = carried(&mut datagrams, Time::from_millis(30), &carrier(0, &[], NO_PATIENCE), 1_200);
+    assert_eq!(sent, [3, 4]);
+    assert_eq!((datagrams.expired(), datagrams.dropped()), (2, 0));
+    assert_eq!((datagrams.has_pending(), datagrams.pending_bytes()), (false, 0));
+    // A queue of old messages only is emptied, too.
+    datagrams.send_with(Time::ZERO, message(5, 10), &terms).unwrap();
+    assert!(carried(&mut datagrams, Time::from_millis(20), &carrier(0, &[], NO_PATIENCE), 1_200).is_empty());
+    assert_eq!((datagrams.has_pending(), datagrams.expired()), (false, 3));
+}
+
+#[test]
+fn a_flow_spills_from_the_depth_at_which_both_paths_are_equally_quick() {
+    let mut datagrams = open(1 << 20, 0);
+    let patience = Patience { ahead: 3_000, time: Duration::from_millis(45) };
+    let (home, slower) = (carrier(0, &[], NO_PATIENCE), carrier(1, &[], patience));
+    let (terms, now) = (Terms::default().with_flow(7), Time::from_millis(1));
+    for name in 1..=5 {
+        datagrams.send_with(now, message(name, 1_000), &terms).unwrap();
+    }
+    datagrams.send(message(9, 100)).unwrap();
+    assert_eq!(
+        carried(&mut datagrams, now, &slower, 1_200),
+        [4, 9],
+        "3,192 bytes and the other one are before"
+    );
+    assert_eq!(carried(&mut datagrams, now, &slower, 1_200), [5]);
+    assert_eq!(carried(&mut datagrams, now, &slower, 1_200), NONE);
+    assert_eq!(carried(&mut datagrams, now, &home, 1_200), [1]);
+    // The home does not go on.
+    assert_eq!(carried(&mut datagrams, Time::from_millis(45), &slower, 1_200), NONE);
+    assert_eq!(carried(&mut datagrams, Time::from_millis(46), &slower, 1_200), [2]);
+}
+
+#[test]
+fn a_copy_takes_another_path_within_max_copy_wait() {
+    let mut datagrams = open(10_000, 0);
+    let [first, second] = [0, 1].map(|path| carrier(path, &[0, 1], NO_PATIENCE));
+    let terms = Terms::default().with_flow(1).with_copy();
+    let now = Time::from_millis(1);
+    datagrams.send_with(now, message(1, 10), &terms).unwrap();
+    assert!(datagrams.is_routed());
+    assert_eq!(carried(&mut datagrams, now, &first, 1_200), [1], "once on a path");
+    assert_eq!(carried(&mut datagrams, now, &first, 1_200), NONE);
+    assert_eq!(carried(&mut datagrams, now, &second, 1_200), [1]);
+    assert!(!datagrams.has_pending() && !datagrams.is_routed());
+    // Without a second path there is no copy.
+    datagrams.send_with(now, message(2, 10), &terms).unwrap();
+    assert_eq!(carried(&mut datagrams, now, &carrier(0, &[0], NO_PATIENCE), 1_200), [2]);
+    assert!(!datagrams.has_pending());
+    // A second path that has no room for too long carries none.
+    datagrams.send_with(now, message(3, 10), &terms).unwrap();
+    assert_eq!(carried(&mut datagrams, now, &first, 1_200), [3]);
+    assert_eq!(carried(&mut datagrams, now + outgoing::MAX_COPY_WAIT, &second, 1_200), NONE);
+    assert_eq!((datagrams.has_pending(), datagrams.expired()), (false, 1));
+}
+
+#[test]
+fn a_search_looks_at_max_searched_flows() {
+    let mut datagrams = open(1 << 20, 0);
+    let flows = outgoing::MAX_SEARCHED as u64;
+    for flow in 0..flows {
+        datagrams.send_with(Time::ZERO, message(0, 10), &Terms::default().with_flow(flow)).unwrap();
+    }
+    datagrams.send(message(1, 10)).unwrap();
+    let slower = carrier(1, &[], Patience { ahead: u64::MAX, time: Duration::from_millis(20) });
+    assert_eq!(carried(&mut datagrams, Time::from_millis(1), &slower, 1_200), NONE, "behind too many");
+    assert_eq!(carried(&mut datagrams, Time::from_millis(1), &carrier(0, &[], NO_PATIENCE), 14), [0]);
+    assert_eq!(carried(&mut datagrams, Time::from_millis(1), &slower, 1_200), [1]);
 }

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 pub use self::custom::SchedulerFactory;
 pub use self::route::Route;
-pub(crate) use self::route::{Carrier, Kinds};
+pub(crate) use self::route::{Carrier, Kinds, Patience};
 
 /// A scheduler's view of a path.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,7 @@
 //! Preferences of the application for the paths of a stream or datagram.
 
+use std::time::Duration;
+
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
 
@@ -45,6 +47,17 @@ pub(crate) struct Carrier {
     pub(crate) working: SmallVec<[PathId; 4]>,
     /// Kinds of stream data that the scheduler sends on this path.
     pub(crate) kinds: Kinds,
+    /// Reason for a message of a flow to wait for a faster path.
+    pub(crate) patience: Patience,
+}
+
+/// Messages of flows that a path leaves to a faster one. By default it leaves none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// Number of bytes that wait before a message if it would arrive on both paths at the same time.
+    pub(crate) ahead: u64,
+    /// Time after which a message no longer waits.
+    pub(crate) time: Duration,
 }
 
 impl Carrier {
@@ -65,7 +78,12 @@ mod tests {
     #[test]
     fn wishes_hold_as_long_as_the_paths_work() {
         let [a, b, gone] = [0, 1, 2].map(PathId);
-        let carrier = |path, working: &[PathId]| Carrier { path, working: working.into(), kinds: Kinds::ALL };
+        let carrier = |path, working: &[PathId]| Carrier {
+            path,
+            working: working.into(),
+            kinds: Kinds::ALL,
+            patience: Patience::default(),
+        };
         let both = [a, b];
         assert!(carrier(a, &both).carries(Route::Any));
         assert!(carrier(a, &both).carries(Route::Only(a)) && !carrier(a, &both).carries(Route::Only(b)));

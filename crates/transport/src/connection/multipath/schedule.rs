@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::path::{Path, Tried, Turn};
-use crate::schedule::{Carrier, Kinds, Scheduler as _, Work};
+use crate::schedule::{Carrier, Kinds, Patience, Scheduler as _, Work};
 
 impl Connection {
     /// Returns the paths that carry data and control frames now, except those in `tried`.
@@ -24,6 +24,9 @@ impl Connection {
         }
         if !self.paths.usable().any(|path| path.recovery.has_room() && !tried.contains(&path.id)) {
             return Turn { shared: true, ..Turn::default() };
+        }
+        if streams && self.datagrams.has_flows() {
+            self.paths.review_home();
         }
         let views = self.paths.candidates(tried);
         let work = self.work(control, tried);
@@ -66,6 +69,10 @@ impl Connection {
             let works = |path: &&Path| path.is_usable() && !path.is_failing;
             working.extend(self.paths.list.iter().filter(works).map(|path| path.id));
         }
-        Carrier { path: id, working, kinds }
+        let patience = match self.datagrams.has_flows() {
+            true => self.paths.patience(id),
+            false => Patience::default(),
+        };
+        Carrier { path: id, working, kinds, patience }
     }
 }

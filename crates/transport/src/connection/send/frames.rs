@@ -56,8 +56,16 @@ impl Connection {
         self.fill_frames(now, id, kind, fill, writer, tokens);
         let carrier = self.carrier(id, fill.streams);
         if fill.data && fill.streams.any() {
-            self.fill_datagrams(&carrier, writer, tokens);
+            // Flows of messages and stream data take turns, so that neither keeps the other from being sent.
+            let takes_turns = self.datagrams.has_flows() && self.streams.has_pending_data();
+            let is_first = !takes_turns || self.datagrams.take_turn(now, &carrier, true);
+            if is_first {
+                self.fill_datagrams(now, &carrier, writer, tokens);
+            }
             self.streams.write_data(&carrier, writer, tokens);
+            if !is_first {
+                self.fill_datagrams(now, &carrier, writer, tokens);
+            }
         }
         if fill.data && self.paths.multipath.is_some() {
             self.fill_copies(&carrier, writer, tokens);
@@ -88,6 +96,7 @@ impl Connection {
 
     pub(in crate::connection) fn fill_datagrams(
         &mut self,
+        now: Time,
         carrier: &Carrier,
         writer: &mut Writer<'_>,
         tokens: &mut Tokens,
@@ -97,7 +106,7 @@ impl Connection {
             // not block the others.
             let room = self.datagram_room();
             self.datagrams.set_packet_room(room);
-            self.datagrams.write(carrier, writer, tokens);
+            self.datagrams.write(now, carrier, writer, tokens);
         }
     }
 

@@ -147,7 +147,7 @@ impl Connection {
         let room = usize::try_from(path.data_budget()).unwrap_or(usize::MAX).min(datagram.len());
         let datagram = &mut datagram[..room];
         let permit = path.recovery.permit(now);
-        let window_open = matches!(permit, Permit::Bytes(_));
+        let window_open = matches!(permit, Permit::Bytes(_)) && !self.is_queue_long(now, id);
         let mut at = 0;
         let mut held: Option<Draft> = None;
         let mut pad = false;
@@ -200,6 +200,17 @@ impl Connection {
             self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1
         }
         len
+    }
+
+    /// Returns whether another packet would lengthen the queue of a path although messages of flows want short ones.
+    fn is_queue_long(&mut self, now: Time, id: PathId) -> bool {
+        if !self.datagrams.wants_short_queues(now) {
+            return false;
+        }
+        // Messages that spill onto another path need no more bandwidth than they find there.
+        let searches = self.streams.has_pending_data() || self.paths.is_home(id);
+        let path = self.paths.list.get_mut(id).filter(|path| path.recovery.would_queue(searches));
+        path.map(|path| path.recovery.keep_short()).is_some()
     }
 
     /// Queues copies of the packet's data for other paths, as the scheduler decided.

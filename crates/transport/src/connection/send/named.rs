@@ -24,7 +24,8 @@ impl Connection {
         room: &mut [u8],
         start: usize,
     ) -> Option<Draft> {
-        let named = self.next_named(&target, fill).filter(|_| room.len() >= MAX_OVERHEAD + MIN_NAMED_ROOM);
+        let named =
+            self.next_named(now, &target, fill).filter(|_| room.len() >= MAX_OVERHEAD + MIN_NAMED_ROOM);
         let target = Target { announced: named.as_ref().map(|named| named.announced), ..target };
         self.draft(target, room, start, |this, writer, tokens| match &named {
             Some(named) => this.fill_named(now, &target, fill, named, writer, tokens),
@@ -33,7 +34,7 @@ impl Connection {
     }
 
     /// Returns the STREAM frame for the next packet; `None` if it carries no stream data.
-    fn next_named(&mut self, target: &Target, fill: Fill) -> Option<Named> {
+    fn next_named(&mut self, now: Time, target: &Target, fill: Fill) -> Option<Named> {
         if !fill.data {
             return None;
         }
@@ -41,7 +42,7 @@ impl Connection {
         if fill.streams.new && self.datagrams.has_pending() {
             let room = self.datagram_room();
             self.datagrams.set_packet_room(room);
-            if self.datagrams.take_turn(&carrier, self.streams.has_pending_data()) {
+            if self.datagrams.take_turn(now, &carrier, self.streams.has_pending_data()) {
                 return None;
             }
         }
@@ -86,7 +87,7 @@ impl Connection {
         if fill.data {
             let carrier = self.carrier(target.path, fill.streams);
             if fill.streams.any() {
-                self.fill_datagrams(&carrier, writer, tokens);
+                self.fill_datagrams(now, &carrier, writer, tokens);
             }
             self.fill_copies(&carrier, writer, tokens);
         }

@@ -16,6 +16,7 @@ mod drive;
 mod echo;
 mod failure;
 mod frames;
+mod home;
 mod locate;
 mod lookup;
 mod multipath;

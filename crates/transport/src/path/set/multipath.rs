@@ -38,6 +38,8 @@ pub(crate) struct Multipath {
     /// Pairs of paths: the newest acknowledgment of the first one must be repeated on the second one. Pairs
     /// with closed paths are removed, so the number of pairs of open paths bounds the list.
     pub(crate) ack_copies: Vec<(PathId, PathId)>,
+    /// Path on which messages of flows arrive first, if any were sent.
+    pub(crate) home: Option<PathId>,
     /// Weights that the application has set for paths.
     pub(crate) weights: Vec<(PathId, u32)>,
     /// `active_connection_id_limit` of this end and of the peer.
@@ -83,6 +85,7 @@ impl Multipath {
             again: Again::default(),
             ack_path: None,
             ack_copies: Vec::new(),
+            home: None,
             weights: Vec::new(),
             cid_limits,
             owed: Owed::default(),

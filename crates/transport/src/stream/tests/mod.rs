@@ -80,7 +80,12 @@ fn send(from: &mut Streams, size: usize) -> Option<Packet> {
     let mut tokens = Tokens::new();
     from.write_control(&mut w, &mut tokens);
     from.write_data(
-        &Carrier { path: PathId::ZERO, working: SmallVec::new(), kinds: Kinds::ALL },
+        &Carrier {
+            path: PathId::ZERO,
+            working: SmallVec::new(),
+            kinds: Kinds::ALL,
+            patience: crate::schedule::Patience::default(),
+        },
         &mut w,
         &mut tokens,
     );

@@ -1,10 +1,17 @@
 //! DATAGRAM frames (RFC 9221): messages that are sent once and may be lost.
 
-use std::collections::VecDeque;
+mod outgoing;
+mod terms;
 
-use anabranch_wire::{Direction, TransportErrorCode, Writer, max_datagram_len, write_datagram};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anabranch_wire::{Direction, Time, TransportErrorCode, Writer, max_datagram_len, write_datagram};
 use bytes::Bytes;
 
+pub use self::terms::Terms;
+
+use self::outgoing::{Entry, Outgoing};
 use crate::error::TransportError;
 use crate::schedule::{Carrier, Route};
 use crate::token::{Token, Tokens};
@@ -16,6 +23,9 @@ pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
 /// Overhead counted for each queued message, in bytes. It also bounds the number of empty messages in a
 /// queue.
 const MESSAGE_OVERHEAD: usize = 64;
+
+/// Time after a message of a flow in which others are expected.
+const LIVELY: Duration = Duration::from_millis(500);
 
 /// Minimum overhead of a frame: its type, without a Length field.
 const MIN_FRAME_OVERHEAD: u64 = 1;
@@ -38,12 +48,12 @@ pub enum SendDatagramError {
 /// Queues of a connection's messages: those waiting to be sent, and those waiting to be read.
 #[derive(Debug, Default)]
 pub struct Datagrams {
-    outgoing: Queue,
+    outgoing: Outgoing,
     incoming: Queue,
     /// The peer's `max_datagram_frame_size`; 0 until it is known, and if the peer does not support datagrams.
     peer_maximum: u64,
-    /// `true` once any message was queued for particular paths.
-    is_routed: bool,
+    /// Time at which the last message of a flow was queued.
+    last_flow: Option<Time>,
     /// Maximum payload of a packet, in bytes.
     packet_room: usize,
     was_blocked: bool,
@@ -57,7 +67,7 @@ pub struct Datagrams {
 /// Queue of messages in order, bounded in bytes.
 #[derive(Debug, Default)]
 struct Queue {
-    messages: VecDeque<(Bytes, Route)>,
+    messages: VecDeque<Bytes>,
     /// Bytes of the messages, including the overhead.
     bytes: usize,
     capacity: usize,
@@ -70,17 +80,13 @@ impl Queue {
         self.messages.is_empty() || self.bytes + len + MESSAGE_OVERHEAD <= self.capacity
     }
 
-    fn push(&mut self, message: Bytes, route: Route) {
+    fn push(&mut self, message: Bytes) {
         self.bytes += message.len() + MESSAGE_OVERHEAD;
-        self.messages.push_back((message, route));
+        self.messages.push_back(message);
     }
 
     fn pop(&mut self) -> Option<Bytes> {
-        self.take(0)
-    }
-
-    fn take(&mut self, at: usize) -> Option<Bytes> {
-        let (message, _) = self.messages.remove(at)?;
+        let message = self.messages.pop_front()?;
         self.bytes -= message.len() + MESSAGE_OVERHEAD;
         if self.messages.is_empty() {
             // The memory is freed, because an idle connection should keep none.
@@ -95,7 +101,7 @@ impl Datagrams {
     /// the peer may not send messages.
     pub(crate) fn new(send_buffer: usize, receive_buffer: usize) -> Self {
         Self {
-            outgoing: Queue { capacity: send_buffer, ..Queue::default() },
+            outgoing: Outgoing::new(send_buffer),
             incoming: Queue { capacity: receive_buffer, ..Queue::default() },
             ..Self::default()
         }
@@ -135,17 +141,24 @@ impl Datagrams {
 
     /// Queues a message for the paths that `route` permits.
     pub fn send_on(&mut self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
+        self.send_with(Time::ZERO, message, &Terms::default().with_route(route))
+    }
+
+    /// Queues a message on these terms. If the queue is full, older messages of a flow that has more in it are dropped for
+    /// this one.
+    pub fn send_with(&mut self, now: Time, message: Bytes, terms: &Terms) -> Result<(), SendDatagramError> {
         let max = self.max_len().ok_or(SendDatagramError::UnsupportedByPeer)?;
         if message.len() > max {
             return Err(SendDatagramError::TooLarge);
         }
-        if !self.outgoing.fits(message.len()) {
-            self.was_blocked = true;
-            return Err(SendDatagramError::Blocked);
+        if terms.flow().is_some() {
+            self.last_flow = Some(now);
         }
-        self.outgoing.push(message, route);
-        self.is_routed |= route != Route::Any;
-        Ok(())
+        if self.outgoing.push(terms.flow(), Entry::new(now, message, terms)) {
+            return Ok(());
+        }
+        self.was_blocked = true;
+        Err(SendDatagramError::Blocked)
     }
 
     /// Removes and returns the oldest received message.
@@ -166,75 +179,67 @@ impl Datagrams {
             self.incoming.pop();
             self.dropped += 1;
         }
-        self.incoming.push(Bytes::copy_from_slice(data), Route::Any);
+        self.incoming.push(Bytes::copy_from_slice(data));
         Ok(())
     }
 
     /// Returns whether a message is queued for sending.
     pub(crate) fn has_pending(&self) -> bool {
-        !self.outgoing.messages.is_empty()
+        !self.outgoing.is_empty()
+    }
+
+    /// Returns whether messages of flows were sent lately, so that paths should have short queues.
+    pub(crate) fn wants_short_queues(&self, now: Time) -> bool {
+        self.last_flow.is_some_and(|last| now - last < LIVELY)
+    }
+
+    /// Returns whether any queued message belongs to a flow.
+    pub(crate) fn has_flows(&self) -> bool {
+        self.outgoing.has_flows()
     }
 
     /// Returns whether the next packet, which can carry either messages or stream data, carries messages. If
     /// stream data is pending as well (`streams_wait`), messages and stream data take turns.
-    pub(crate) fn take_turn(&mut self, carrier: &Carrier, streams_wait: bool) -> bool {
-        let turn = self.has_pending_for(carrier) && !(self.had_turn && streams_wait);
+    pub(crate) fn take_turn(&mut self, now: Time, carrier: &Carrier, streams_wait: bool) -> bool {
+        let max = self.max_len();
+        let is_pending = self.change(|outgoing| outgoing.find(now, carrier, max).is_some());
+        let turn = is_pending && !(self.had_turn && streams_wait);
         self.had_turn = turn;
         turn
     }
 
-    /// Returns whether a message is queued that `carrier` may carry and that still fits into a packet. Drops
-    /// earlier messages for `carrier` that have become too large.
-    fn has_pending_for(&mut self, carrier: &Carrier) -> bool {
-        let max = self.max_len();
-        let mut at = 0;
-        while let Some((message, route)) = self.outgoing.messages.get(at) {
-            if !carrier.carries(*route) {
-                at += 1;
-            } else if max.is_none_or(|max| message.len() > max) {
-                self.drop_outgoing(at);
-            } else {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn drop_outgoing(&mut self, at: usize) {
-        self.outgoing.take(at);
-        self.dropped += 1;
-        self.unblocked |= std::mem::take(&mut self.was_blocked);
-    }
-
     /// Returns the size of the messages queued for sending, including the overhead, in bytes.
     pub fn pending_bytes(&self) -> u64 {
-        self.outgoing.bytes as u64
+        self.outgoing.bytes() as u64
     }
 
-    /// Returns whether any message was ever queued for particular paths.
+    /// Returns whether any queued message is for particular paths.
     pub(crate) fn is_routed(&self) -> bool {
-        self.is_routed
+        self.outgoing.is_routed()
     }
 
     /// Writes the queued messages that `carrier` may carry, until one does not fit.
-    pub(crate) fn write(&mut self, carrier: &Carrier, w: &mut Writer<'_>, tokens: &mut Tokens) {
-        let mut at = 0;
-        while let Some((message, route)) = self.outgoing.messages.get(at) {
-            if !carrier.carries(*route) {
-                at += 1;
-                continue;
-            }
-            let is_too_large = self.max_len().is_none_or(|max| message.len() > max);
-            if is_too_large {
-                self.dropped += 1;
-            } else if write_in_order(w, message) {
+    pub(crate) fn write(&mut self, now: Time, carrier: &Carrier, w: &mut Writer<'_>, tokens: &mut Tokens) {
+        let max = self.max_len();
+        self.change(|outgoing| {
+            while let Some(place) = outgoing.find(now, carrier, max) {
+                if !outgoing.get(place).is_some_and(|message| write_in_order(w, message)) {
+                    return;
+                }
                 tokens.push(Token::Datagram);
-            } else {
-                return;
+                outgoing.on_sent(now, place, carrier);
             }
-            self.outgoing.take(at);
+        });
+    }
+
+    /// Changes the queue for sending, and records whether it has gained room.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Outgoing) -> R) -> R {
+        let before = self.outgoing.bytes();
+        let result = change(&mut self.outgoing);
+        if self.outgoing.bytes() < before {
             self.unblocked |= std::mem::take(&mut self.was_blocked);
         }
+        result
     }
 
     /// Returns whether a message has arrived since the last call while the receive queue was empty.
@@ -251,7 +256,12 @@ impl Datagrams {
     /// Returns the number of messages dropped in either direction because a queue was full or they were too
     /// large.
     pub fn dropped(&self) -> u64 {
-        self.dropped
+        self.dropped + self.outgoing.drops.dropped
+    }
+
+    /// Returns the number of messages that were not sent because their lifetime had ended.
+    pub fn expired(&self) -> u64 {
+        self.outgoing.drops.expired
     }
 }
 

@@ -1,0 +1,251 @@
+//! Messages that wait to be sent: a queue for each flow, and the flows in turn (deficit round robin, SIGCOMM 1995).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use anabranch_wire::Time;
+use bytes::Bytes;
+
+use super::MESSAGE_OVERHEAD;
+use super::terms::Terms;
+use crate::schedule::{Carrier, Route};
+
+/// Number of bytes that a flow may send in its turn.
+const QUANTUM: usize = 1_500;
+/// Maximum number of flows that one search looks at.
+pub(super) const MAX_SEARCHED: usize = 64;
+/// Maximum time that the copy of a message waits for a second path. A later one would hardly overtake a lost original.
+pub(super) const MAX_COPY_WAIT: Duration = Duration::from_millis(150);
+
+/// Key of a flow; `None` for messages without a flow, which are one together.
+type Key = Option<u64>;
+
+/// A message that waits.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) message: Bytes,
+    route: Route,
+    is_copied: bool,
+    /// Time at which it was queued; `None` if it does not wait for a faster path.
+    since: Option<Time>,
+    expires: Option<Time>,
+}
+
+impl Entry {
+    pub(super) fn new(now: Time, message: Bytes, terms: &Terms) -> Self {
+        let since = terms.flow.map(|_| now);
+        let expires = terms.lifetime.map(|lifetime| now + lifetime);
+        Self { message, route: terms.route, is_copied: terms.is_copied, since, expires }
+    }
+
+    fn cost(&self) -> usize {
+        self.message.len() + MESSAGE_OVERHEAD
+    }
+
+    fn is_routed(&self) -> bool {
+        self.route != Route::Any || self.is_copied
+    }
+}
+
+/// Messages of one flow, in order.
+#[derive(Debug, Default)]
+struct Flow {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// Number of bytes that it may send before the next flow has its turn.
+    credit: usize,
+}
+
+/// Messages that were dropped instead of being sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Drops {
+    /// Number of messages that were too large, or had to make room.
+    pub(super) dropped: u64,
+    /// Number of messages whose lifetime had ended.
+    pub(super) expired: u64,
+}
+
+/// Place of a message: of its flow in the order of turns, and in the flow.
+pub(super) type Place = (usize, usize);
+
+/// Queues of all flows, bounded in bytes together.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    flows: BTreeMap<Key, Flow>,
+    /// Flows with messages, the next one first.
+    turns: VecDeque<Key>,
+    bytes: usize,
+    capacity: usize,
+    /// Number of messages for particular paths.
+    routed: usize,
+    pub(super) drops: Drops,
+}
+
+impl Outgoing {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, ..Self::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns whether any message is for particular paths.
+    pub(super) fn is_routed(&self) -> bool {
+        self.routed > 0
+    }
+
+    /// Returns whether any message belongs to a flow.
+    pub(super) fn has_flows(&self) -> bool {
+        match self.flows.len() {
+            0 => false,
+            1 => !self.flows.contains_key(&None),
+            _ => true,
+        }
+    }
+
+    /// Queues a message. If there is no room, the oldest messages of a flow with more in the queue are dropped. Returns whether
+    /// the message was queued.
+    pub(super) fn push(&mut self, key: Key, entry: Entry) -> bool {
+        // A single message always fits, or it could never be sent.
+        while !self.is_empty() && self.bytes + entry.cost() > self.capacity {
+            let own = self.flows.get(&key).map_or(0, |flow| flow.bytes);
+            let searched = self.turns.iter().take(MAX_SEARCHED).enumerate();
+            let sizes = searched.filter_map(|(at, key)| Some((self.flows.get(key)?.bytes, at)));
+            match sizes.max() {
+                Some((bytes, at)) if bytes > own => _ = self.take((at, 0)),
+                _ => return false,
+            }
+            self.drops.dropped += 1;
+        }
+        self.bytes += entry.cost();
+        self.routed += usize::from(entry.is_routed());
+        let flow = self.flows.entry(key).or_insert_with(|| {
+            self.turns.push_back(key);
+            Flow { credit: QUANTUM, ..Flow::default() }
+        });
+        flow.bytes += entry.cost();
+        flow.entries.push_back(entry);
+        true
+    }
+
+    /// Returns the place of the next message that `carrier` may carry now. Drops earlier ones that are longer than `max` or
+    /// too old.
+    pub(super) fn find(&mut self, now: Time, carrier: &Carrier, max: Option<usize>) -> Option<Place> {
+        let mut at = 0;
+        while at < self.turns.len().min(MAX_SEARCHED) {
+            match self.find_in(at, now, carrier, max) {
+                Search::Found(index, len) => {
+                    let flow = self.turns.get(at).and_then(|key| self.flows.get_mut(key))?;
+                    if flow.credit >= len {
+                        return Some((at, index));
+                    }
+                    flow.credit += QUANTUM;
+                    let key = self.turns.remove(at)?;
+                    self.turns.push_back(key);
+                }
+                Search::Nothing => at += 1,
+                Search::Emptied => {}
+            }
+        }
+        None
+    }
+
+    /// Searches one flow.
+    fn find_in(&mut self, at: usize, now: Time, carrier: &Carrier, max: Option<usize>) -> Search {
+        let mut index = 0;
+        // Bytes of the flow's messages before.
+        let mut before = 0;
+        loop {
+            let Some(flow) = self.turns.get(at).and_then(|key| self.flows.get(key)) else {
+                return Search::Nothing;
+            };
+            let Some(entry) = flow.entries.get(index) else { return Search::Nothing };
+            let is_too_large = max.is_none_or(|max| entry.message.len() > max);
+            let is_too_old = entry.expires.is_some_and(|expires| now >= expires);
+            if !is_too_old && !carrier.carries(entry.route) {
+                before += entry.cost();
+                index += 1;
+            } else if is_too_old || is_too_large {
+                let last = flow.entries.len() == 1;
+                self.take((at, index));
+                match is_too_old {
+                    true => self.drops.expired += 1,
+                    false => self.drops.dropped += 1,
+                }
+                if last {
+                    return Search::Emptied;
+                }
+            } else if self.waits(now, entry, (flow, before), carrier) {
+                before += entry.cost();
+                index += 1;
+            } else {
+                return Search::Found(index, entry.message.len());
+            }
+        }
+    }
+
+    /// Returns whether a message, with so many bytes of its flow before it, arrives earlier if it waits for a faster path.
+    fn waits(&self, now: Time, entry: &Entry, (flow, before): (&Flow, usize), carrier: &Carrier) -> bool {
+        let Some(since) = entry.since else { return false };
+        // Other flows have their turns meanwhile.
+        let others = self.bytes - flow.bytes;
+        let ahead = before + others.min((before + QUANTUM) * (self.flows.len() - 1));
+        (ahead as u64) < carrier.patience.ahead && now - since < carrier.patience.time
+    }
+
+    /// Returns the message at a place.
+    pub(super) fn get(&self, (at, index): Place) -> Option<&Bytes> {
+        let flow = self.turns.get(at).and_then(|key| self.flows.get(key))?;
+        flow.entries.get(index).map(|entry| &entry.message)
+    }
+
+    /// Records that the message at a place was sent on the carrier's path. Its copy waits for another one, if any works.
+    pub(super) fn on_sent(&mut self, now: Time, (at, index): Place, carrier: &Carrier) {
+        let Some(flow) = self.turns.get(at).and_then(|key| self.flows.get_mut(key)) else { return };
+        let Some(entry) = flow.entries.get_mut(index) else { return };
+        flow.credit = flow.credit.saturating_sub(entry.message.len());
+        if entry.is_copied && carrier.working.iter().any(|path| *path != carrier.path) {
+            let latest = now + MAX_COPY_WAIT;
+            entry.is_copied = false;
+            entry.route = Route::Avoid(carrier.path);
+            entry.since = None;
+            entry.expires = Some(entry.expires.map_or(latest, |expires| expires.min(latest)));
+        } else {
+            self.take((at, index));
+        }
+    }
+
+    /// Removes a message.
+    pub(super) fn take(&mut self, (at, index): Place) -> Option<Bytes> {
+        let key = *self.turns.get(at)?;
+        let flow = self.flows.get_mut(&key)?;
+        let entry = flow.entries.remove(index)?;
+        flow.bytes -= entry.cost();
+        self.bytes -= entry.cost();
+        self.routed -= usize::from(entry.is_routed());
+        if flow.entries.is_empty() {
+            self.flows.remove(&key);
+            self.turns.remove(at);
+        }
+        if self.turns.is_empty() {
+            // An idle connection keeps no memory.
+            self.turns = VecDeque::new();
+        }
+        Some(entry.message)
+    }
+}
+
+/// Result of the search in one flow.
+enum Search {
+    /// Place in the flow and length of the next message.
+    Found(usize, usize),
+    /// None of its messages can be carried now.
+    Nothing,
+    /// All of its messages were dropped, and the flow is gone.
+    Emptied,
+}

@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anabranch_tls::rustls::pki_types::CertificateDer;
+use anabranch_transport::datagram::Terms as DatagramTerms;
 use anabranch_transport::schedule::Route;
 use anabranch_transport::{ConnectionError, ConnectionStats, MigrateError, Silence};
-use anabranch_wire::{ConnectionId, Dir, PathId, StreamId, VarInt, Version};
+use anabranch_wire::{ConnectionId, Dir, PathId, StreamId, Time, VarInt, Version};
 use bytes::Bytes;
 
 use crate::connection_inner::{ConnectionInner, ConnectionRef, State};
@@ -278,7 +279,16 @@ impl Connection {
     /// # Errors
     /// Fails as [`Connection::send_datagram`] does.
     pub fn send_datagram_on(&self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
-        self.0.update(|state| state.send_datagram(message, route))
+        self.send_datagram_with(message, &DatagramTerms::default().with_route(route))
+    }
+
+    /// Queues a message on these terms: its flow, its lifetime, its copies.
+    ///
+    /// # Errors
+    /// Fails as [`Connection::send_datagram`] does.
+    pub fn send_datagram_with(&self, message: Bytes, terms: &DatagramTerms) -> Result<(), SendDatagramError> {
+        let now = self.0.driver.now();
+        self.0.update(|state| state.send_datagram(now, message, terms))
     }
 
     /// Sends a message like [`Connection::send_datagram`], but waits while the queue is full.
@@ -288,7 +298,8 @@ impl Connection {
     /// lost.
     pub async fn send_datagram_wait(&self, message: Bytes) -> Result<(), SendDatagramError> {
         poll_fn(|cx| {
-            self.0.update(|state| match state.send_datagram(message.clone(), Route::Any) {
+            let (now, terms) = (self.0.driver.now(), DatagramTerms::default());
+            self.0.update(|state| match state.send_datagram(now, message.clone(), &terms) {
                 Err(SendDatagramError::Blocked) => {
                     state.datagram_writers.register(cx);
                     Poll::Pending
@@ -473,10 +484,15 @@ impl Connection {
 }
 
 impl State {
-    fn send_datagram(&mut self, message: Bytes, route: Route) -> Result<(), SendDatagramError> {
+    fn send_datagram(
+        &mut self,
+        now: Time,
+        message: Bytes,
+        terms: &DatagramTerms,
+    ) -> Result<(), SendDatagramError> {
         if let Some(error) = &self.ended {
             return Err(error.clone().into());
         }
-        self.core.datagrams().send_on(message, route).map_err(SendDatagramError::of)
+        self.core.datagrams().send_with(now, message, terms).map_err(SendDatagramError::of)
     }
 }

@@ -17,7 +17,7 @@
 //!
 //! # Features
 //!
-//! All are enabled by default. Without them the library is QUIC over tokio, and the program supplies root
+//! All but `proxy` are enabled by default. Without them the library is QUIC over tokio, and the program supplies root
 //! certificates or a certificate verifier ([`tls::ClientConfig`]).
 //!
 //! | Feature | Adds |
@@ -25,6 +25,7 @@
 //! | `http3` | HTTP/3: the module `http3` |
 //! | `interfaces` | `PathPolicy`, `PathManager`, clients that follow the routing table |
 //! | `native-roots` | `config::system_roots` |
+//! | `proxy` | tunnels over HTTP/3: the module `proxy`; not enabled by default |
 //! | `qlog` | traces in files: `Endpoint::set_qlog_dir`, the variable `QLOGDIR` |
 //! | `self-signed` | `SelfSigned` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -52,6 +53,8 @@ mod lock;
 mod log;
 mod observe;
 pub mod paths;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 #[cfg(feature = "qlog")]
 mod qlog;
 #[cfg(not(feature = "qlog"))]
@@ -68,6 +71,7 @@ mod tokens;
 mod wakers;
 
 pub use anabranch_tls::rustls;
+pub use anabranch_transport::datagram::Terms as DatagramTerms;
 pub use anabranch_transport::recovery::{
     Config as RecoveryConfig, LossDelay, MtuConfig, Stats as RecoveryStats, UnknownLossDelay,
 };

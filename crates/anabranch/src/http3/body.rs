@@ -101,6 +101,15 @@ impl Body {
         Ok(all.freeze())
     }
 
+    /// Aborts the whole exchange, for services that end a tunnel with an error: stops and resets its stream with `code`
+    /// (STOP_SENDING and RESET_STREAM), even if one direction has ended. Bytes of the response that the peer has not
+    /// received are discarded.
+    pub fn abort(&mut self, code: Code) {
+        if let Some(body) = &mut self.0 {
+            body.half.abort(code);
+        }
+    }
+
     /// Returns the trailers, if there are any, once the end was read.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         self.0.as_mut()?.half.trailers()

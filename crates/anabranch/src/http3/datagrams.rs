@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::Error;
 use super::error::read_error;
 use super::exchange::Exchange;
+use crate::DatagramTerms;
 use crate::error::SendDatagramError;
 
 /// The HTTP datagrams of one request. Each is sent once and may be lost.
@@ -22,19 +23,35 @@ impl Datagrams {
         Self(exchange)
     }
 
-    /// Queues a datagram.
+    /// Queues a datagram. Those of one request keep to one path as long as it is not full, and share the
+    /// connection evenly with those of other requests.
     ///
     /// # Errors
     /// Fails if the peer does not support datagrams, if the payload is too large, if the queue is full, or if
     /// the connection is lost.
     pub fn send(&self, payload: &[u8]) -> Result<(), SendDatagramError> {
+        self.send_with(payload, &DatagramTerms::default())
+    }
+
+    /// Queues a datagram on these terms. Flows of different requests are different ones.
+    ///
+    /// # Errors
+    /// Fails as [`Datagrams::send`] does.
+    pub fn send_with(&self, payload: &[u8], terms: &DatagramTerms) -> Result<(), SendDatagramError> {
         self.0.update(|access, id| match access.connection_error() {
             Some(error) => Err(error.into()),
             None => {
-                let sent = access.session.send_datagram(access.core.datagrams(), id, payload);
+                let (now, datagrams) = (access.now, access.core.datagrams());
+                let sent = access.session.send_datagram_with(now, datagrams, id, payload, terms);
                 sent.map_err(SendDatagramError::of)
             }
         })
+    }
+
+    /// Returns the maximum length of a datagram at present, in bytes; `None` if the peer does not support datagrams. It may
+    /// change with the paths.
+    pub fn max_len(&self) -> Option<usize> {
+        self.0.with_session(|access, id| access.session.max_datagram_len(access.core.datagrams(), id))
     }
 
     /// Waits for the peer's next datagram. Only the last task that polled is woken.

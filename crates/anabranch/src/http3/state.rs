@@ -49,6 +49,7 @@ pub(super) struct Access<'a> {
     pub(super) session: &'a mut Session,
     pub(super) core: &'a mut Connection,
     pub(super) tasks: &'a mut Tasks,
+    pub(super) now: Time,
     /// `true` once the handshake is complete.
     pub(super) connected: bool,
     fault: Option<&'a h3::Error>,
@@ -203,7 +204,7 @@ impl State {
         state.tell_time(now);
         let Http3State { session, tasks, fault } = state;
         let connected = connected.is_some();
-        Access { session, core, tasks, connected, fault: fault.as_ref(), ended: ended.as_ref() }
+        Access { session, core, tasks, now, connected, fault: fault.as_ref(), ended: ended.as_ref() }
     }
 }
 

@@ -1,8 +1,8 @@
 //! HTTP datagrams (RFC 9297) of a session: sends them in DATAGRAM frames, and queues received ones for their
 //! requests.
 
-use anabranch_transport::datagram::{Datagrams, SendDatagramError};
-use anabranch_wire::StreamId;
+use anabranch_transport::datagram::{Datagrams, SendDatagramError, Terms};
+use anabranch_wire::{StreamId, Time};
 use bytes::Bytes;
 
 use super::Session;
@@ -13,9 +13,9 @@ use crate::datagram::{datagram_overhead, decode_datagram, encode_datagram};
 use crate::error::{Code, Error};
 use crate::trace::TraceEvent;
 
-/// Maximum number of received datagrams that are queued for a request. When it is exceeded, the oldest is
-/// dropped.
-const MAX_WAITING_DATAGRAMS: usize = 128;
+/// Maximum number of received datagrams that are queued for a request: those of 12 ms at 350 Mbit/s. When it is exceeded, the
+/// oldest is dropped.
+const MAX_WAITING_DATAGRAMS: usize = 512;
 /// Maximum memory of the queued datagrams of all requests together, in bytes. Further datagrams are dropped
 /// on arrival.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
@@ -74,8 +74,8 @@ impl Session {
         Some(request)
     }
 
-    /// Sends an HTTP datagram for this request. The datagram may be lost. It is dropped if the sending half
-    /// of the request's stream is closed (RFC 9297 §2.1).
+    /// Sends an HTTP datagram for this request, as one of a flow that is the request's own. The datagram may be lost. It is
+    /// dropped if the sending half of the request's stream is closed (RFC 9297 §2.1).
     ///
     /// # Errors
     /// Fails if the peer does not support datagrams, if the payload is too large, or if the queue is full.
@@ -85,13 +85,30 @@ impl Session {
         id: StreamId,
         payload: &[u8],
     ) -> Result<(), SendDatagramError> {
+        self.send_datagram_with(Time::ZERO, datagrams, id, payload, &Terms::default())
+    }
+
+    /// Sends an HTTP datagram like [`Self::send_datagram`], on these terms. Flows of different requests are different
+    /// ones.
+    ///
+    /// # Errors
+    /// Fails as [`Self::send_datagram`] does.
+    pub fn send_datagram_with(
+        &mut self,
+        now: Time,
+        datagrams: &mut Datagrams,
+        id: StreamId,
+        payload: &[u8],
+        terms: &Terms,
+    ) -> Result<(), SendDatagramError> {
         if !self.takes_datagrams() {
             return Err(SendDatagramError::UnsupportedByPeer);
         }
         if self.requests.get(&id).is_none_or(|request| request.outgoing.state == Sending::Over) {
             return Ok(());
         }
-        datagrams.send(encode_datagram(id, payload))?;
+        let flow = terms.flow().map_or(id.index(), |own| id.index().rotate_left(32) ^ own);
+        datagrams.send_with(now, encode_datagram(id, payload), &terms.with_flow(flow))?;
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: true, len: payload.len() });
         Ok(())
     }

@@ -422,13 +422,13 @@ fn a_decoder_stream_without_credit_ends_at_max_unsent_instructions() {
 /// Checks MAX_WAITING_DATAGRAMS: the latest datagrams are kept.
 #[test]
 fn datagrams_that_wait_end_at_max_waiting_datagrams() {
-    const MAX_WAITING_DATAGRAMS: usize = 128;
+    const MAX_WAITING_DATAGRAMS: usize = 512;
     for side in ROLES {
         let mut duel = Duel::against(side);
         let id = duel.message();
         let head = duel.head();
         duel.send(id, &head, false);
-        for n in 0..300_u16 {
+        for n in 0..700_u16 {
             let datagram = encode_datagram(id, &n.to_be_bytes());
             duel.peer().connection().datagrams().send(datagram).unwrap();
             duel.pair.pump();
@@ -436,7 +436,7 @@ fn datagrams_that_wait_end_at_max_waiting_datagrams() {
         let session = duel.victim().session.as_mut().unwrap();
         let waiting: Vec<Bytes> = std::iter::from_fn(|| session.recv_datagram(id)).collect();
         assert_eq!(waiting.len(), MAX_WAITING_DATAGRAMS);
-        assert_eq!(waiting[0], 172_u16.to_be_bytes()[..]);
+        assert_eq!(waiting[0], 188_u16.to_be_bytes()[..]);
         duel.assert_quiet(&[id]);
     }
 }

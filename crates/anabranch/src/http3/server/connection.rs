@@ -254,7 +254,9 @@ where
     fn begin(&mut self, cx: &mut Context<'_>, accepted: Accepted, info: ConnectionInfo) {
         let Accepted { id, parts, ended } = accepted;
         let kind = Kind::of(&parts.method);
-        let exchange = (!ended).then(|| Arc::new(Exchange::new(self.connection.quic().0.clone(), id)));
+        // A tunnel may have to be reset although its client has already ended its own direction.
+        let refers = !ended || kind == Kind::Connect;
+        let exchange = refers.then(|| Arc::new(Exchange::new(self.connection.quic().0.clone(), id)));
         let request = self.request(parts, exchange.as_ref(), kind, info);
         let mut answer = self.spare.take().unwrap_or_else(|| Box::pin(Answer::Idle));
         let service = &mut self.service;

@@ -1,0 +1,102 @@
+//! One attempt to connect to the proxy, by every candidate that the path policy allows.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+
+use tokio::time::timeout;
+
+use super::config::ProxyConfig;
+use super::error::ConnectFailure;
+use crate::endpoint::Endpoint;
+use crate::http3;
+use crate::lock::lock;
+use crate::paths::{Candidate, PathManager, unspecified_for};
+
+/// ALPN protocol name of HTTP/3 (RFC 9114 §3.1).
+const ALPN: &[u8] = b"h3";
+
+/// A connection to the proxy.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) http3: http3::Connection,
+    /// Manager of the connection's paths, if there is a path policy.
+    pub(super) manager: Option<PathManager>,
+}
+
+/// Parts of a client that outlive its connections.
+#[derive(Debug, Default)]
+pub(super) struct Reach {
+    endpoint: Mutex<Option<Endpoint>>,
+    /// Addresses of the proxy when it was last resolved, for times when the resolver cannot be reached.
+    known: Mutex<Vec<SocketAddr>>,
+}
+
+impl Reach {
+    /// Connects to the proxy. Attempts begin on each candidate in turn until the proxy responds (RFC 8305),
+    /// so a path that is dead from the start delays the connection by
+    /// [`RacePolicy::delay`](crate::RacePolicy::delay) at most.
+    ///
+    /// The handshake resumes an earlier session if there is one. It sends no early data: CONNECT is not a
+    /// safe method (RFC 8470 §3), and early data on several candidates would be processed several times.
+    pub(super) async fn connect(&self, config: &ProxyConfig) -> Result<Live, ConnectFailure> {
+        let late = Err(ConnectFailure::TimedOut(config.attempt_timeout));
+        timeout(config.attempt_timeout, self.attempt(config)).await.unwrap_or(late)
+    }
+
+    async fn attempt(&self, config: &ProxyConfig) -> Result<Live, ConnectFailure> {
+        let remotes = self.resolve(config).await?;
+        let candidates = match &config.policy {
+            Some(policy) => policy.candidates(&remotes).await,
+            None => Candidate::to_any_of(&remotes),
+        };
+        if candidates.is_empty() {
+            return Err(ConnectFailure::NoPath);
+        }
+        let endpoint = self.endpoint(&remotes)?;
+        let quic = endpoint.connect_any(&config.quic, candidates, &config.host, config.race).await?;
+        if quic.handshake_data().protocol.as_deref() != Some(ALPN) {
+            return Err(ConnectFailure::NotHttp3);
+        }
+        let manager = config.policy.clone().map(|policy| quic.manage_paths(policy));
+        Ok(Live { http3: http3::Connection::new(quic, config.http3.clone()), manager })
+    }
+
+    async fn resolve(&self, config: &ProxyConfig) -> Result<Vec<SocketAddr>, ConnectFailure> {
+        if !config.addresses.is_empty() {
+            return Ok(config.addresses.clone());
+        }
+        let found = tokio::net::lookup_host((config.host.as_str(), config.port)).await;
+        let mut known = lock(&self.known);
+        match found.map(Iterator::collect::<Vec<_>>) {
+            Ok(found) if !found.is_empty() => {
+                known.clone_from(&found);
+                Ok(found)
+            }
+            _ if !known.is_empty() => Ok(known.clone()),
+            failed => {
+                let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+                Err(ConnectFailure::Resolve {
+                    host: config.host.clone(),
+                    error: failed.err().unwrap_or(missing),
+                })
+            }
+        }
+    }
+
+    /// Returns the endpoint of all connections, bound for the first address whose family this host supports.
+    fn endpoint(&self, remotes: &[SocketAddr]) -> Result<Endpoint, ConnectFailure> {
+        let mut endpoint = lock(&self.endpoint);
+        if let Some(endpoint) = &*endpoint {
+            return Ok(endpoint.clone());
+        }
+        let mut bound = remotes.iter().map(|remote| Endpoint::client(unspecified_for(*remote)));
+        let first = bound.next().ok_or(ConnectFailure::NoPath)?;
+        let made = first.or_else(|error| bound.find_map(Result::ok).ok_or(error));
+        Ok(endpoint.insert(made.map_err(ConnectFailure::Socket)?).clone())
+    }
+
+    /// Returns the endpoint, if one was needed so far.
+    pub(super) fn bound(&self) -> Option<Endpoint> {
+        lock(&self.endpoint).clone()
+    }
+}

@@ -1,0 +1,225 @@
+//! Errors of tunnels, and of the connection that carries them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_transport::ConnectionError;
+use http::{Response, StatusCode};
+
+use super::status::ProxyStatus;
+use crate::error::{AttemptError, ConnectError, EndpointError};
+use crate::http3;
+
+/// Reason why a tunnel could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TunnelError {
+    /// There is no connection to the proxy.
+    #[error("no connection to the proxy: {0}")]
+    Unavailable(Arc<ConnectFailure>),
+    /// The proxy refused the tunnel.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The proxy does not support CONNECT-UDP (RFC 9298).
+    #[error("the proxy carries no UDP")]
+    NoUdp,
+    /// The proxy does not support CONNECT-IP (RFC 9484).
+    #[error("the proxy carries no IP packets")]
+    NoIp,
+    /// As many tunnels as [`MAX_WAITING`](super::MAX_WAITING) wait for a connection.
+    #[error("too many tunnels wait for the proxy")]
+    Busy,
+    /// The proxy did not respond to the request within this time.
+    #[error("the proxy did not respond within {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// The request failed, or the connection was lost before the proxy responded.
+    #[error(transparent)]
+    Http3(#[from] http3::Error),
+    /// The client was closed.
+    #[error("the proxy's client is closed")]
+    Closed,
+}
+
+/// Reason why a connection to the proxy could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectFailure {
+    /// The proxy's name could not be resolved.
+    #[error("cannot resolve {host}: {error}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// Error of the resolver.
+        error: io::Error,
+    },
+    /// No interface that the path policy allows leads to the proxy.
+    #[error("no network path leads to the proxy")]
+    NoPath,
+    /// No socket could be bound.
+    #[error("cannot bind a UDP socket: {0}")]
+    Socket(#[source] EndpointError),
+    /// All attempts failed.
+    #[error(transparent)]
+    Attempts(#[from] AttemptError),
+    /// No attempt succeeded within this time.
+    #[error("the proxy did not answer on any path within {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// The server chose another application protocol.
+    #[error("the server does not speak HTTP/3")]
+    NotHttp3,
+}
+
+impl ConnectFailure {
+    /// Returns whether another attempt would fail, too, unless somebody changes something: TLS failed, for
+    /// instance because the certificate is not trusted, or the configuration cannot be used.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::NotHttp3 => true,
+            Self::Attempts(AttemptError::NotBegun(error)) => matches!(error, ConnectError::Core(_)),
+            Self::Attempts(AttemptError::Handshake(ConnectionError::Transport(error))) => {
+                error.code.alert().is_some()
+            }
+            Self::Attempts(AttemptError::Handshake(ConnectionError::PeerTransport(error))) => {
+                error.code.alert().is_some()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A proxy's refusal of a tunnel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// Status of the response.
+    pub status: StatusCode,
+    /// Cause that the proxy reports (RFC 9209).
+    pub cause: Option<ProxyStatus>,
+}
+
+/// Kind of a refusal, for clients that report it in another protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalKind {
+    /// The proxy does not accept the client's credentials, or wants some.
+    Credentials,
+    /// The proxy's rules do not allow the target.
+    Denied,
+    /// The target's name could not be resolved.
+    NameNotFound,
+    /// The target cannot be reached.
+    Unreachable,
+    /// The target refused the connection.
+    ConnectionRefused,
+    /// The target did not respond in time.
+    TimedOut,
+    /// The user or the proxy has as many tunnels as are allowed.
+    Limited,
+    /// The proxy does not support such tunnels.
+    Unsupported,
+    /// Another reason.
+    Other,
+}
+
+impl Refusal {
+    pub(super) fn of(response: &Response<()>) -> Self {
+        Self { status: response.status(), cause: ProxyStatus::of(response.headers()) }
+    }
+
+    /// Returns the kind of the refusal: by the cause that the proxy reports, else by the response's status.
+    pub fn kind(&self) -> RefusalKind {
+        let by_status = match self.status.as_u16() {
+            401 | 407 => return RefusalKind::Credentials,
+            403 => RefusalKind::Denied,
+            404 | 405 | 501 => RefusalKind::Unsupported,
+            429 | 503 => RefusalKind::Limited,
+            502 => RefusalKind::Unreachable,
+            504 => RefusalKind::TimedOut,
+            _ => RefusalKind::Other,
+        };
+        match self.cause.as_ref().map_or("", |cause| cause.error.as_str()) {
+            "dns_error" => RefusalKind::NameNotFound,
+            "dns_timeout" | "connection_timeout" | "connection_read_timeout" => RefusalKind::TimedOut,
+            "destination_ip_prohibited" | "http_request_denied" => RefusalKind::Denied,
+            "destination_not_found" | "destination_unavailable" | "destination_ip_unroutable" => {
+                RefusalKind::Unreachable
+            }
+            "connection_refused" => RefusalKind::ConnectionRefused,
+            "connection_limit_reached" => RefusalKind::Limited,
+            _ => by_status,
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the proxy refused with status {}", self.status)?;
+        let Some(cause) = &self.cause else { return Ok(()) };
+        write!(f, ": {}", cause.error)?;
+        cause.details.as_ref().map_or(Ok(()), |details| write!(f, " ({details})"))
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<TunnelError> for io::Error {
+    fn from(error: TunnelError) -> Self {
+        let kind = match &error {
+            TunnelError::Http3(http3::Error::Reset(_) | http3::Error::Stopped(_)) => {
+                io::ErrorKind::ConnectionReset
+            }
+            TunnelError::Refused(refusal) => match refusal.kind() {
+                RefusalKind::Credentials | RefusalKind::Denied => io::ErrorKind::PermissionDenied,
+                RefusalKind::NameNotFound => io::ErrorKind::NotFound,
+                RefusalKind::Unreachable => io::ErrorKind::HostUnreachable,
+                RefusalKind::ConnectionRefused => io::ErrorKind::ConnectionRefused,
+                RefusalKind::TimedOut => io::ErrorKind::TimedOut,
+                RefusalKind::Limited => io::ErrorKind::QuotaExceeded,
+                RefusalKind::Unsupported => io::ErrorKind::Unsupported,
+                RefusalKind::Other => io::ErrorKind::Other,
+            },
+            TunnelError::TimedOut(_) => io::ErrorKind::TimedOut,
+            TunnelError::NoUdp | TunnelError::NoIp => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_says_more_than_the_status() {
+        let kind = |status: u16, field: &str| {
+            let response = Response::builder().status(status).header("proxy-status", field).body(()).unwrap();
+            Refusal::of(&response).kind()
+        };
+        for (status, field, expected) in [
+            (407, "p; error=http_request_denied", RefusalKind::Credentials),
+            (401, "", RefusalKind::Credentials),
+            (502, "p; error=connection_refused", RefusalKind::ConnectionRefused),
+            (502, "p; error=dns_error", RefusalKind::NameNotFound),
+            (504, "p; error=connection_timeout", RefusalKind::TimedOut),
+            (403, "p; error=destination_ip_prohibited", RefusalKind::Denied),
+            (503, "p; error=connection_limit_reached", RefusalKind::Limited),
+            (502, "p; error=destination_ip_unroutable", RefusalKind::Unreachable),
+            (404, "", RefusalKind::Unsupported),
+            (502, "p; error=new_error", RefusalKind::Unreachable),
+            (500, "", RefusalKind::Other),
+        ] {
+            assert_eq!(kind(status, field), expected, "{status} {field}");
+        }
+        let response = Response::builder()
+            .status(502)
+            .header("proxy-status", "p; error=dns_error; details=\"no such name\"")
+            .body(())
+            .unwrap();
+        assert_eq!(
+            Refusal::of(&response).to_string(),
+            "the proxy refused with status 502 Bad Gateway: dns_error (no such name)"
+        );
+    }
+}

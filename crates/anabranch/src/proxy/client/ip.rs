@@ -1,0 +1,225 @@
+//! A tunnel for IP packets through the proxy (RFC 9484).
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use anabranch_http3::capsule::{Capsule, CapsuleReader, CapsuleType};
+use bytes::{Buf, Bytes};
+use ipnet::IpNet;
+
+use super::capsules::CapsuleStream;
+use super::tcp::broken;
+use crate::error::SendDatagramError;
+use crate::http3::{Datagrams, RecvHalf, SendHalf};
+use crate::lock::lock;
+use crate::proxy::ip::{
+    ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, IpRange, MAX_ENTRIES, MAX_PACKET, MIN_MTU, PACKETS,
+    PacketHeader, ROUTE_ADVERTISEMENT,
+};
+
+/// Number of bytes that one read takes from the stream of capsules, without a copy.
+const PIECE: usize = 64 * 1024;
+
+/// A tunnel for IP packets between this client and the proxy's network. Packets may be lost.
+///
+/// They travel in DATAGRAM frames. Those that do not fit although they must, and all packets if the proxy does not support
+/// such frames, travel as capsules on the tunnel's stream.
+#[derive(Debug)]
+pub struct IpTunnel {
+    sender: IpSender,
+    receiver: IpReceiver,
+}
+
+/// Sending end of an [`IpTunnel`]. The tunnel ends when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct IpSender(Arc<Outgoing>);
+
+/// Receiving end of an [`IpTunnel`].
+#[derive(Debug)]
+pub struct IpReceiver {
+    outgoing: Arc<Outgoing>,
+    stream: RecvHalf,
+    capsules: CapsuleReader,
+    /// Bytes of the stream that are not parsed yet.
+    unread: Bytes,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    datagrams: Datagrams,
+    stream: Mutex<CapsuleStream>,
+}
+
+/// Capsule or packet from the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IpEvent {
+    /// An IP packet for this client.
+    Packet(Bytes),
+    /// All addresses of this client, and refusals of requests.
+    Addresses(Vec<AssignedAddress>),
+    /// All ranges of addresses to which the proxy forwards packets.
+    Routes(Vec<IpRange>),
+}
+
+/// Reason why a packet was not sent. It is dropped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendPacketError {
+    /// The packet does not fit, and routers may not fragment it. The limit may change with the paths.
+    #[error("at most {mtu} bytes fit")]
+    TooLarge {
+        /// Maximum length at present, in bytes.
+        mtu: usize,
+    },
+    /// The packet is not exactly one IP packet.
+    #[error("this is no IP packet")]
+    Invalid,
+    /// The queue is full: the paths are slower than the packets.
+    #[error("the queue is full")]
+    Full,
+    /// The tunnel has ended.
+    #[error("the tunnel has ended: {0}")]
+    Ended(#[source] io::Error),
+}
+
+impl IpTunnel {
+    pub(super) fn new(send: SendHalf, stream: RecvHalf) -> Self {
+        let datagrams = send.datagrams();
+        let outgoing = Arc::new(Outgoing { datagrams, stream: Mutex::new(CapsuleStream::new(send)) });
+        let capsules = CapsuleReader::new(&[CapsuleType::DATAGRAM, ADDRESS_ASSIGN, ROUTE_ADVERTISEMENT]);
+        let receiver = IpReceiver { outgoing: Arc::clone(&outgoing), stream, capsules, unread: Bytes::new() };
+        Self { sender: IpSender(outgoing), receiver }
+    }
+
+    /// Returns the two ends, for different tasks.
+    pub fn split(self) -> (IpSender, IpReceiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+impl IpSender {
+    /// Requests addresses, one for each prefix: this address if it is free, and any of its family if it is the unspecified
+    /// one (RFC 9484 §4.7.2). The response is an [`IpEvent::Addresses`].
+    ///
+    /// # Errors
+    /// Fails if the tunnel has ended, or if too many requests wait or too many addresses are requested.
+    pub fn request(&self, prefixes: &[IpNet]) -> Result<(), SendPacketError> {
+        if prefixes.is_empty() || prefixes.len() > MAX_ENTRIES {
+            return Err(SendPacketError::Invalid);
+        }
+        let request =
+            |(n, prefix): (usize, &IpNet)| AssignedAddress { request: n as u64 + 1, prefix: *prefix };
+        let requests: Vec<_> = prefixes.iter().enumerate().map(request).collect();
+        match lock(&self.0.stream).send_control(AssignedAddress::capsule(ADDRESS_REQUEST, &requests)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SendPacketError::Full),
+            Err(error) => Err(SendPacketError::Ended(error)),
+        }
+    }
+
+    /// Sends a packet at once, or drops it.
+    ///
+    /// # Errors
+    /// Fails if this is no packet, if it does not fit, if the queue is full, or if the tunnel has ended.
+    pub fn send(&self, packet: &[u8]) -> Result<(), SendPacketError> {
+        let header = PacketHeader::parse(packet).ok_or(SendPacketError::Invalid)?;
+        let mut datagram = Vec::with_capacity(1 + packet.len());
+        datagram.push(PACKETS);
+        datagram.extend_from_slice(packet);
+        match self.0.datagrams.send(&datagram) {
+            Ok(()) => Ok(()),
+            Err(SendDatagramError::UnsupportedByPeer) => self.send_capsule(packet),
+            // RFC 9484 §8: 1,280 bytes fit into every tunnel. Routers may fragment IPv4 packets without DF; the stream saves
+            // them the work.
+            Err(SendDatagramError::TooLarge) if packet.len() <= MIN_MTU || header.may_fragment => {
+                self.send_capsule(packet)
+            }
+            Err(SendDatagramError::TooLarge) => Err(SendPacketError::TooLarge { mtu: self.mtu() }),
+            Err(SendDatagramError::Blocked) => Err(SendPacketError::Full),
+            Err(SendDatagramError::ConnectionLost(error)) => {
+                Err(SendPacketError::Ended(io::Error::new(io::ErrorKind::ConnectionAborted, error)))
+            }
+        }
+    }
+
+    /// Returns the maximum length of a packet at present, in bytes: at least 1,280.
+    pub fn mtu(&self) -> usize {
+        self.0.datagrams.max_len().map_or(MAX_PACKET, |max| max.saturating_sub(1)).clamp(MIN_MTU, MAX_PACKET)
+    }
+
+    fn send_capsule(&self, packet: &[u8]) -> Result<(), SendPacketError> {
+        match lock(&self.0.stream).send_datagram(PACKETS, packet) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SendPacketError::Full),
+            Err(error) => Err(SendPacketError::Ended(error)),
+        }
+    }
+}
+
+impl IpReceiver {
+    /// Waits for the next packet, addresses or routes; `None` when the proxy has ended the tunnel.
+    ///
+    /// # Errors
+    /// Fails if the proxy reset the tunnel, if it violates RFC 9297 or RFC 9484, or if the connection is lost.
+    pub async fn recv(&mut self) -> io::Result<Option<IpEvent>> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// Polls [`IpReceiver::recv`].
+    ///
+    /// # Errors
+    /// Fails as [`IpReceiver::recv`] does.
+    pub fn poll_recv(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<IpEvent>>> {
+        if let Poll::Ready(Err(error)) = lock(&self.outgoing.stream).poll_rest(Some(cx)) {
+            return Poll::Ready(Err(error));
+        }
+        while let Poll::Ready(Ok(datagram)) = self.outgoing.datagrams.poll_recv(cx) {
+            if let Some(packet) = packet(datagram) {
+                return Poll::Ready(Ok(Some(IpEvent::Packet(packet))));
+            }
+        }
+        // The stream has the capsules, and the end of the tunnel.
+        loop {
+            while !self.unread.is_empty() {
+                let (read, capsule) = self.capsules.read(&self.unread).map_err(|_| invalid())?;
+                self.unread.advance(read);
+                if let Some(event) = capsule.map(event).transpose()?.flatten() {
+                    return Poll::Ready(Ok(Some(event)));
+                }
+            }
+            match ready!(self.stream.poll_read_chunk(cx, PIECE)) {
+                Ok(Some(chunk)) => self.unread = chunk,
+                Ok(None) => return Poll::Ready(Ok(None)),
+                Err(error) => return Poll::Ready(Err(broken(error))),
+            }
+        }
+    }
+}
+
+fn event(capsule: Capsule) -> io::Result<Option<IpEvent>> {
+    Ok(match capsule.kind {
+        CapsuleType::DATAGRAM => packet(capsule.value).map(IpEvent::Packet),
+        ADDRESS_ASSIGN => {
+            Some(IpEvent::Addresses(AssignedAddress::parse(&capsule.value).map_err(|_| invalid())?))
+        }
+        _ => Some(IpEvent::Routes(IpRange::parse(&capsule.value).map_err(|_| invalid())?)),
+    })
+}
+
+fn invalid() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the proxy sent an invalid capsule")
+}
+
+/// Returns the packet in an HTTP datagram; `None` for another context and for what is no packet: both are dropped (RFC 9484
+/// §6).
+fn packet(mut datagram: Bytes) -> Option<Bytes> {
+    let (first, rest) = datagram.split_first()?;
+    if *first != PACKETS || rest.len() > MAX_PACKET || PacketHeader::parse(rest).is_none() {
+        return None;
+    }
+    datagram.advance(1);
+    Some(datagram)
+}

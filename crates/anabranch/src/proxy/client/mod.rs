@@ -1,0 +1,214 @@
+//! Client of a proxy: tunnels for TCP connections, UDP flows and IP packets, on one multipath connection.
+//!
+//! [`Proxy`] connects when the first tunnel is opened, over whichever path answers first, and uses all paths
+//! that its policy allows from then on. A connection that is lost is replaced; new tunnels wait for the next
+//! one, and those on the lost one fail with the reason. If the proxy's stream limit is reached, a second
+//! connection takes further tunnels.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
+//! use anabranch::proxy::client::{Credentials, Proxy, ProxyConfig};
+//! use anabranch::{MultipathConfig, PathPolicy, TransportConfig, config};
+//!
+//! let transport = TransportConfig::default().with_multipath(Some(MultipathConfig::default()));
+//! let quic = config::client(config::system_roots()?, ["h3"])?.with_transport(transport);
+//! let config = ProxyConfig::new("https://proxy.example", quic)?
+//!     .with_paths(PathPolicy::default())
+//!     .with_credentials(Credentials::bearer_file("token".as_ref())?);
+//! let proxy = Proxy::new(config);
+//! let tunnel = proxy.tcp(&"db.internal:5432".parse()?).await?;
+//! let flow = proxy.udp(&"192.0.2.1:53".parse()?).await?;
+//! # drop((tunnel, flow)); Ok(()) }
+//! ```
+
+mod capsules;
+mod config;
+mod connect;
+mod credentials;
+mod error;
+mod ip;
+mod keeper;
+mod open;
+mod pump;
+mod status;
+mod target;
+mod tcp;
+mod udp;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+pub use self::config::{InvalidProxy, ProxyConfig};
+pub use self::credentials::{Credentials, CredentialsError};
+pub use self::error::{ConnectFailure, Refusal, RefusalKind, TunnelError};
+pub use self::ip::{IpEvent, IpReceiver, IpSender, IpTunnel, SendPacketError};
+pub use self::keeper::{MAX_CONNECTIONS, MAX_WAITING, ProxyState};
+pub use self::pump::{Pumped, Traffic};
+pub use self::status::ProxyStatus;
+pub use self::target::{InvalidTarget, Target};
+pub use self::tcp::TcpTunnel;
+pub use self::udp::{SendPayloadError, UdpReceiver, UdpSender, UdpTunnel};
+
+use self::keeper::Keeper;
+use self::open::Head;
+use crate::http3::Code;
+use crate::paths::PathManager;
+use crate::proxy::FlowTerms;
+
+/// Name that does not exist (RFC 6761 §6.4). A request for it shows whether a proxy accepts the client's
+/// credentials.
+const NOWHERE: &str = "anabranch-check.invalid";
+/// Maximum time until the packets that close connections are sent.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// A proxy, as its client sees it. Clones are cheap and share the connections, which end with the last clone
+/// and the last tunnel.
+#[derive(Clone, Debug)]
+pub struct Proxy(Arc<Owner>);
+
+/// Owner of a client's tasks, which end when it is dropped.
+#[derive(Debug)]
+struct Owner(Arc<Keeper>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Proxy {
+    /// Creates the client of a proxy. It connects when the first tunnel is opened.
+    pub fn new(config: ProxyConfig) -> Self {
+        Self(Arc::new(Owner(Arc::new(Keeper::new(config)))))
+    }
+
+    /// Connects, unless there is a connection. Returns when one is set up, or when the next attempt has
+    /// failed. The client tries again in any case.
+    ///
+    /// # Errors
+    /// Fails if the attempt has failed.
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime.
+    pub async fn connect(&self) -> Result<(), TunnelError> {
+        let keeper = &self.0.0;
+        let mut changes = keeper.subscribe();
+        keeper.hurry();
+        loop {
+            if matches!(keeper.published(), ProxyState::Closed) {
+                return Err(TunnelError::Closed);
+            }
+            if !keeper.live().is_empty() {
+                return Ok(());
+            }
+            keeper.want(1);
+            // The channel lives as long as `self`.
+            let _ = changes.changed().await;
+            if let ProxyState::Failing(failure) = keeper.published() {
+                return Err(TunnelError::Unavailable(failure));
+            }
+        }
+    }
+
+    /// Asks the proxy whether it accepts the credentials, by a request for a name that cannot exist.
+    ///
+    /// # Errors
+    /// Fails if the proxy does not accept the credentials, or if there is no connection.
+    pub async fn check(&self) -> Result<(), TunnelError> {
+        let keeper = &self.0.0;
+        let nowhere = Target::new(NOWHERE, 443).map_err(|_| TunnelError::Closed)?;
+        match keeper.open(&Head::tcp(keeper, &nowhere)?).await {
+            Err(TunnelError::Refused(refusal)) if refusal.kind() != RefusalKind::Credentials => Ok(()),
+            opened => opened.map(drop),
+        }
+    }
+
+    /// Opens a TCP connection to `target` through the proxy.
+    ///
+    /// # Errors
+    /// Fails if the proxy refuses, if it does not respond, or if no connection to it can be set up in time.
+    pub async fn tcp(&self, target: &Target) -> Result<TcpTunnel, TunnelError> {
+        let keeper = &self.0.0;
+        let opened = keeper.open(&Head::tcp(keeper, target)?).await?;
+        Ok(TcpTunnel::new(opened.send, opened.receive))
+    }
+
+    /// Opens a UDP flow to `target` through the proxy.
+    ///
+    /// # Errors
+    /// Fails as [`Proxy::tcp`] does, or if the proxy carries no UDP.
+    pub async fn udp(&self, target: &Target) -> Result<UdpTunnel, TunnelError> {
+        self.udp_with(target, FlowTerms::default()).await
+    }
+
+    /// Opens a UDP flow like [`Proxy::udp`], with wishes for its datagrams. Datagrams travel twice only if the proxy removes
+    /// the duplicates.
+    ///
+    /// # Errors
+    /// Fails as [`Proxy::udp`] does.
+    pub async fn udp_with(&self, target: &Target, terms: FlowTerms) -> Result<UdpTunnel, TunnelError> {
+        let keeper = &self.0.0;
+        let opened = keeper.open(&Head::udp(keeper, target)?.with_terms(terms)).await?;
+        let http3 = &opened.live.http3;
+        let takes_datagrams = http3.settings().await?.h3_datagram && keeper.config.http3.h3_datagram();
+        let copies = terms.has_copies() && opened.agreed.has_copies();
+        let flow = udp::Flow { quic: http3.quic().clone(), terms, copies, takes_datagrams };
+        Ok(UdpTunnel::new(flow, opened.send, opened.receive))
+    }
+
+    /// Opens a tunnel for IP packets through the proxy.
+    ///
+    /// # Errors
+    /// Fails as [`Proxy::tcp`] does, or if the proxy carries no IP packets.
+    pub async fn ip(&self) -> Result<IpTunnel, TunnelError> {
+        let keeper = &self.0.0;
+        match keeper.open(&Head::ip(keeper)?).await {
+            Ok(opened) => Ok(IpTunnel::new(opened.send, opened.receive)),
+            Err(TunnelError::Refused(refusal)) if refusal.kind() == RefusalKind::Unsupported => {
+                Err(TunnelError::NoIp)
+            }
+            Err(TunnelError::NoUdp) => Err(TunnelError::NoIp),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether the proxy supports extended CONNECT (RFC 9220), without which it carries no UDP. Waits
+    /// for a connection.
+    ///
+    /// # Errors
+    /// Fails if no connection can be set up in time, or if it is lost.
+    pub async fn carries_udp(&self) -> Result<bool, TunnelError> {
+        let live = self.0.0.ready().await?;
+        Ok(live.http3.settings().await?.enable_connect_protocol)
+    }
+
+    /// Returns the state of the client, and its changes.
+    pub fn states(&self) -> watch::Receiver<ProxyState> {
+        self.0.0.subscribe()
+    }
+
+    /// Returns the present connections, for their paths and statistics.
+    pub fn connections(&self) -> Vec<crate::Connection> {
+        self.0.0.live().iter().map(|live| live.http3.quic().clone()).collect()
+    }
+
+    /// Returns the paths that the manager of the first connection has to open, with their states.
+    pub fn path_attempts(&self) -> Vec<crate::PathAttempt> {
+        let live = self.0.0.live();
+        live.first().and_then(|live| live.manager.as_ref()).map(PathManager::attempts).unwrap_or_default()
+    }
+
+    /// Closes all connections, and with them all tunnels. Waits a short time until the proxy is told.
+    pub async fn close(&self) {
+        let keeper = &self.0.0;
+        keeper.end();
+        if let Some(endpoint) = keeper.reach.bound() {
+            endpoint.close(Code::NO_ERROR.into(), b"");
+            // A proxy that is not told notices by its idle timeout.
+            let _ = timeout(FAREWELL, endpoint.wait_close_sent()).await;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A TCP connection through the proxy.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::http3::{Error, RecvHalf, SendHalf};
+
+/// Maximum number of bytes that one write copies.
+const MAX_WRITE: usize = 64 * 1024;
+
+/// A TCP connection that the proxy has opened to a target. Bytes are read and written as on a `TcpStream`;
+/// shutting it down closes the sending direction only. A reset by the target is
+/// [`io::ErrorKind::ConnectionReset`].
+///
+/// Dropping it before the end of a direction resets that direction. [`TcpTunnel::pump`] connects it to a
+/// `TcpStream` without copying.
+#[derive(Debug)]
+pub struct TcpTunnel {
+    pub(super) send: SendHalf,
+    pub(super) receive: RecvHalf,
+}
+
+impl TcpTunnel {
+    pub(super) fn new(send: SendHalf, receive: RecvHalf) -> Self {
+        Self { send, receive }
+    }
+
+    /// Returns the halves of the request that carries the connection, for programs that avoid copies.
+    pub fn into_halves(self) -> (SendHalf, RecvHalf) {
+        (self.send, self.receive)
+    }
+}
+
+impl AsyncRead for TcpTunnel {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let room = buf.remaining();
+        match ready!(self.receive.poll_read_chunk(cx, room)) {
+            Ok(Some(chunk)) => buf.put_slice(&chunk),
+            Ok(None) => {}
+            Err(error) => return Poll::Ready(Err(broken(error))),
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for TcpTunnel {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let mut data = copied(data);
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        self.send.poll_write(cx, &mut data).map_err(broken)
+    }
+
+    /// Does nothing: written bytes are sent without being asked.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.send.finish().map_err(broken))
+    }
+}
+
+/// Copies as much of `data` as one write takes.
+fn copied(data: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&data[..data.len().min(MAX_WRITE)])
+}
+
+/// Converts the error of a tunnel as that of a TCP connection. RFC 9114 §4.4: a proxy that has received a RST
+/// resets the stream and stops it.
+pub(super) fn broken(error: Error) -> io::Error {
+    match error {
+        Error::Reset(_) | Error::Stopped(_) | Error::Rejected => {
+            io::Error::new(io::ErrorKind::ConnectionReset, error)
+        }
+        Error::ConnectionLost(_) => io::Error::new(io::ErrorKind::ConnectionAborted, error),
+        error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_copies_max_write_bytes_at_most() {
+        assert_eq!(copied(&[7; MAX_WRITE - 1]).len(), MAX_WRITE - 1);
+        assert_eq!(copied(&vec![7; 10 * MAX_WRITE]).len(), MAX_WRITE);
+    }
+}

@@ -1,0 +1,300 @@
+//! A UDP flow through the proxy (RFC 9298).
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use anabranch_http3::capsule::{CapsuleReader, CapsuleType};
+use anabranch_wire::varint_len;
+use bytes::{Buf, Bytes};
+
+use super::capsules::CapsuleStream;
+use super::tcp::broken;
+use crate::DatagramTerms;
+use crate::error::SendDatagramError;
+use crate::http3::{Datagrams, RecvHalf, SendHalf};
+use crate::lock::lock;
+use crate::proxy::FlowTerms;
+use crate::proxy::copies::{Numbers, PREFIX};
+
+/// Context ID of UDP payloads (RFC 9298 §5).
+const PAYLOADS: u8 = 0;
+/// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
+const MAX_PAYLOAD: usize = 65_527;
+/// Number of bytes that one read takes from the stream of capsules, without a copy.
+const PIECE: usize = 64 * 1024;
+
+/// A UDP flow between this client and a target, through the proxy. Payloads may be lost, as in UDP.
+///
+/// They travel in DATAGRAM frames. If the proxy does not support those, they travel as capsules on the flow's
+/// stream.
+#[derive(Debug)]
+pub struct UdpTunnel {
+    sender: UdpSender,
+    receiver: UdpReceiver,
+}
+
+/// Facts about a flow that the proxy has accepted.
+pub(super) struct Flow {
+    pub(super) quic: crate::Connection,
+    pub(super) terms: FlowTerms,
+    /// `true` if the proxy has agreed to remove duplicates.
+    pub(super) copies: bool,
+    /// `true` if the proxy supports HTTP datagrams.
+    pub(super) takes_datagrams: bool,
+}
+
+/// Sending end of a [`UdpTunnel`]. The flow ends when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct UdpSender(Arc<Outgoing>);
+
+/// Receiving end of a [`UdpTunnel`].
+#[derive(Debug)]
+pub struct UdpReceiver {
+    outgoing: Arc<Outgoing>,
+    datagrams: Datagrams,
+    stream: RecvHalf,
+    capsules: CapsuleReader,
+    /// Bytes of the stream that are not parsed yet.
+    unread: Bytes,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    quic: crate::Connection,
+    datagrams: Datagrams,
+    /// Length of what precedes a payload in a DATAGRAM frame: the quarter stream ID and the context ID.
+    overhead: usize,
+    terms: DatagramTerms,
+    /// Numbers of the payloads, if each travels twice.
+    numbers: Option<Numbers>,
+    uses_capsules: bool,
+    stream: Mutex<CapsuleStream>,
+}
+
+/// Reason why a payload was not sent. It is dropped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendPayloadError {
+    /// The payload does not fit into a packet of the connection. The limit may change with the paths.
+    #[error("the payload has {len} bytes, and at most {max} fit")]
+    TooLarge {
+        /// Length of the payload, in bytes.
+        len: usize,
+        /// Maximum length at present, in bytes.
+        max: usize,
+    },
+    /// The queue is full: the paths are slower than the flow.
+    #[error("the queue is full")]
+    Full,
+    /// The flow has ended.
+    #[error("the flow has ended: {0}")]
+    Ended(#[source] io::Error),
+}
+
+impl UdpTunnel {
+    /// Creates the flow of an accepted request.
+    pub(super) fn new(flow: Flow, send: SendHalf, stream: RecvHalf) -> Self {
+        let Flow { quic, terms, copies, takes_datagrams } = flow;
+        let datagrams = send.datagrams();
+        let uses_capsules = !takes_datagrams || quic.max_datagram_size().is_none();
+        let overhead = varint_len(send.id().index()) + if copies { PREFIX } else { 1 };
+        // Without duplicates to remove, a copy would reach the target.
+        let terms = if copies { terms } else { terms.without_copies() };
+        let outgoing = Arc::new(Outgoing {
+            quic,
+            datagrams: datagrams.clone(),
+            overhead,
+            terms: terms.datagrams(),
+            numbers: copies.then(Numbers::default),
+            uses_capsules,
+            stream: Mutex::new(CapsuleStream::new(send)),
+        });
+        let capsules = CapsuleReader::new(&[CapsuleType::DATAGRAM]);
+        let receiver = UdpReceiver {
+            outgoing: Arc::clone(&outgoing),
+            datagrams,
+            stream,
+            capsules,
+            unread: Bytes::new(),
+        };
+        Self { sender: UdpSender(outgoing), receiver }
+    }
+
+    /// Sends a payload, like [`UdpSender::send`].
+    ///
+    /// # Errors
+    /// Fails as [`UdpSender::send`] does.
+    pub fn send(&self, payload: &[u8]) -> Result<(), SendPayloadError> {
+        self.sender.send(payload)
+    }
+
+    /// Waits for the next payload, like [`UdpReceiver::recv`].
+    ///
+    /// # Errors
+    /// Fails as [`UdpReceiver::recv`] does.
+    pub async fn recv(&mut self) -> io::Result<Option<Bytes>> {
+        self.receiver.recv().await
+    }
+
+    /// Returns the maximum length of a payload at present, in bytes.
+    pub fn max_payload(&self) -> usize {
+        self.sender.max_payload()
+    }
+
+    /// Returns whether each payload travels twice, because the proxy removes the duplicates.
+    pub fn has_copies(&self) -> bool {
+        self.sender.0.numbers.is_some()
+    }
+
+    /// Returns the two ends, for different tasks.
+    pub fn split(self) -> (UdpSender, UdpReceiver) {
+        (self.sender, self.receiver)
+    }
+}
+
+impl UdpSender {
+    /// Sends a payload at once, or drops it.
+    ///
+    /// A payload that does not fit into a DATAGRAM frame is not sent as a capsule instead: that would hide
+    /// the path's MTU from programs that probe it (RFC 9298 §6.1).
+    ///
+    /// # Errors
+    /// Fails if the payload does not fit, if the queue is full, or if the flow has ended.
+    pub fn send(&self, payload: &[u8]) -> Result<(), SendPayloadError> {
+        if payload.len() > MAX_PAYLOAD {
+            return Err(SendPayloadError::TooLarge { len: payload.len(), max: self.max_payload() });
+        }
+        if self.0.uses_capsules { self.0.send_capsule(payload) } else { self.0.send_datagram(payload) }
+    }
+
+    /// Returns the maximum length of a payload at present, in bytes.
+    pub fn max_payload(&self) -> usize {
+        if self.0.uses_capsules {
+            return MAX_PAYLOAD;
+        }
+        self.0.quic.max_datagram_size().unwrap_or(0).saturating_sub(self.0.overhead).min(MAX_PAYLOAD)
+    }
+}
+
+impl Outgoing {
+    fn send_datagram(&self, payload: &[u8]) -> Result<(), SendPayloadError> {
+        let mut datagram = Vec::with_capacity(PREFIX + payload.len());
+        match &self.numbers {
+            Some(numbers) => datagram.extend(numbers.prefix()),
+            None => datagram.push(PAYLOADS),
+        }
+        datagram.extend_from_slice(payload);
+        self.datagrams.send_with(&datagram, &self.terms).map_err(|error| match error {
+            SendDatagramError::TooLarge => {
+                let max = self.quic.max_datagram_size().unwrap_or(0).saturating_sub(self.overhead);
+                SendPayloadError::TooLarge { len: payload.len(), max }
+            }
+            SendDatagramError::Blocked => SendPayloadError::Full,
+            SendDatagramError::UnsupportedByPeer => {
+                SendPayloadError::Ended(io::ErrorKind::Unsupported.into())
+            }
+            SendDatagramError::ConnectionLost(error) => {
+                SendPayloadError::Ended(io::Error::new(io::ErrorKind::ConnectionAborted, error))
+            }
+        })
+    }
+
+    fn send_capsule(&self, payload: &[u8]) -> Result<(), SendPayloadError> {
+        match lock(&self.stream).send_datagram(PAYLOADS, payload) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SendPayloadError::Full),
+            Err(error) => Err(SendPayloadError::Ended(error)),
+        }
+    }
+}
+
+impl UdpReceiver {
+    /// Waits for the next payload from the target; `None` when the proxy has ended the flow.
+    ///
+    /// # Errors
+    /// Fails if the proxy reset the flow, if it violates RFC 9297, or if the connection is lost.
+    pub async fn recv(&mut self) -> io::Result<Option<Bytes>> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// Polls [`UdpReceiver::recv`].
+    ///
+    /// # Errors
+    /// Fails as [`UdpReceiver::recv`] does.
+    pub fn poll_recv(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        if self.outgoing.uses_capsules
+            && let Poll::Ready(Err(error)) = lock(&self.outgoing.stream).poll_rest(Some(cx))
+        {
+            return Poll::Ready(Err(error));
+        }
+        while let Poll::Ready(Ok(datagram)) = self.datagrams.poll_recv(cx) {
+            if let Some(payload) = payload(datagram, self.outgoing.numbers.as_ref()) {
+                return Poll::Ready(Ok(Some(payload)));
+            }
+        }
+        // The stream has the capsules, and the end of the flow.
+        loop {
+            while !self.unread.is_empty() {
+                let invalid =
+                    |_| io::Error::new(io::ErrorKind::InvalidData, "the proxy sent an invalid capsule");
+                let (read, capsule) = self.capsules.read(&self.unread).map_err(invalid)?;
+                self.unread.advance(read);
+                if let Some(payload) =
+                    capsule.and_then(|capsule| payload(capsule.value, self.outgoing.numbers.as_ref()))
+                {
+                    return Poll::Ready(Ok(Some(payload)));
+                }
+            }
+            match std::task::ready!(self.stream.poll_read_chunk(cx, PIECE)) {
+                Ok(Some(chunk)) => self.unread = chunk,
+                Ok(None) => return Poll::Ready(Ok(None)),
+                Err(error) => return Poll::Ready(Err(broken(error))),
+            }
+        }
+    }
+
+    /// Returns the maximum length of a payload that [`UdpSender::send`] accepts at present, in bytes.
+    pub fn max_payload(&self) -> usize {
+        UdpSender(Arc::clone(&self.outgoing)).max_payload()
+    }
+}
+
+/// Returns the UDP payload in an HTTP datagram; `None` for another context, which is dropped (RFC 9298 §5), for a duplicate,
+/// and for a payload that is too long.
+fn payload(mut datagram: Bytes, numbers: Option<&Numbers>) -> Option<Bytes> {
+    let start = match numbers {
+        _ if *datagram.first()? == PAYLOADS => 1,
+        Some(numbers) => numbers.first(&datagram)?,
+        None => return None,
+    };
+    datagram.advance(start);
+    (datagram.len() <= MAX_PAYLOAD).then_some(datagram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_context_zero_has_payloads_of_max_payload_bytes() {
+        let payload = |datagram: Bytes| payload(datagram, None);
+        assert_eq!(payload(Bytes::from_static(b"\0hello")).unwrap(), "hello");
+        assert_eq!(payload(Bytes::from_static(b"\0")).unwrap(), "");
+        assert_eq!(payload(Bytes::from_static(b"\x02\0\0\0\0hello")), None);
+        assert_eq!(payload(Bytes::new()), None);
+        assert!(payload(vec![0; MAX_PAYLOAD + 1].into()).is_some());
+        assert!(payload(vec![0; MAX_PAYLOAD + 2].into()).is_none());
+    }
+
+    #[test]
+    fn numbered_payloads_are_delivered_once() {
+        let numbers = Numbers::default();
+        let numbered = || payload(Bytes::from_static(b"\x02\0\0\0\x07hello"), Some(&numbers));
+        assert_eq!(numbered().unwrap(), "hello");
+        assert_eq!(numbered(), None);
+        assert_eq!(payload(Bytes::from_static(b"\0hello"), Some(&numbers)).unwrap(), "hello");
+        assert_eq!(payload(Bytes::from_static(b"\x04\0\0\0\x08hello"), Some(&numbers)), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The network behind a proxy that carries IP packets: pools of addresses, and who has which.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use ipnet::IpNet;
+
+use super::pool::{Holder, InvalidPool, Pool};
+use crate::lock::lock;
+use crate::proxy::ip::{IpRange, PacketHeader};
+
+/// Sink of packets, for instance a TUN device.
+pub trait PacketSink: Send + Sync + 'static {
+    /// Sends an IP packet. It is dropped if that is not possible at once; the return value says whether it was sent.
+    fn send(&self, packet: &[u8]) -> bool;
+}
+
+/// Tunnel of a client, as the network sees it.
+pub(super) trait Client: Send + Sync {
+    /// Returns the tunnel's identifier.
+    fn tunnel(&self) -> u64;
+    /// Sends a packet from the network to the client.
+    fn to_client(&self, packet: &[u8], header: &PacketHeader);
+    /// Handles the loss of an address to another tunnel of the same user.
+    fn lose(&self, address: IpAddr);
+}
+
+/// Network behind a proxy: the packets of clients go to a [`PacketSink`], and [`IpNetwork::deliver`] takes those for clients.
+/// Clones are cheap and share everything.
+#[derive(Clone)]
+pub struct IpNetwork(Arc<Inner>);
+
+struct Inner {
+    pools: Mutex<Vec<Pool>>,
+    clients: RwLock<HashMap<IpAddr, Arc<dyn Client>>>,
+    sink: Box<dyn PacketSink>,
+    /// Identifier of the next tunnel.
+    next: AtomicU64,
+    counts: Counts,
+}
+
+/// Counters of packets that were not forwarded.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) foreign: AtomicU64,
+    pub(super) denied: AtomicU64,
+    pub(super) too_big: AtomicU64,
+    pub(super) unassigned: AtomicU64,
+}
+
+/// Numbers of packets that a network did not forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IpDrops {
+    /// Packets of clients whose source is not one of their addresses.
+    pub foreign: u64,
+    /// Packets of clients whose destination the access list denies.
+    pub denied: u64,
+    /// Packets for clients that did not fit and whose senders were told.
+    pub too_big: u64,
+    /// Packets for addresses that no client has.
+    pub unassigned: u64,
+}
+
+impl IpNetwork {
+    /// Creates a network that assigns the addresses of these networks, at most one of each to a client that does not request
+    /// more. The first address of each is the proxy's own.
+    ///
+    /// # Errors
+    /// Fails if a network has no addresses for clients.
+    pub fn new(
+        networks: impl IntoIterator<Item = IpNet>,
+        sink: impl PacketSink,
+    ) -> Result<Self, InvalidPool> {
+        let pools = networks.into_iter().map(Pool::new).collect::<Result<_, _>>()?;
+        Ok(Self(Arc::new(Inner {
+            pools: Mutex::new(pools),
+            clients: RwLock::default(),
+            sink: Box::new(sink),
+            next: AtomicU64::new(1),
+            counts: Counts::default(),
+        })))
+    }
+
+    /// Returns the proxy's own addresses, with the lengths of the networks' prefixes.
+    pub fn gateways(&self) -> Vec<IpNet> {
+        let gateway = |pool: &Pool| IpNet::new_assert(pool.gateway(), pool.network().prefix_len());
+        lock(&self.0.pools).iter().map(gateway).collect()
+    }
+
+    /// Passes a packet that arrived on the network to the client that has its destination. Drops it if nobody has.
+    pub fn deliver(&self, packet: &[u8]) {
+        let client = PacketHeader::parse(packet).and_then(|header| {
+            let clients = self.0.clients.read().unwrap_or_else(PoisonError::into_inner);
+            clients.get(&header.destination).cloned().map(|client| (client, header))
+        });
+        match client {
+            Some((client, header)) => client.to_client(packet, &header),
+            None => _ = self.0.counts.unassigned.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Returns the numbers of packets that were not forwarded.
+    pub fn drops(&self) -> IpDrops {
+        let Counts { foreign, denied, too_big, unassigned } = &self.0.counts;
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        IpDrops { foreign: of(foreign), denied: of(denied), too_big: of(too_big), unassigned: of(unassigned) }
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        &self.0.counts
+    }
+
+    /// Sends a packet to the network.
+    pub(super) fn send(&self, packet: &[u8]) -> bool {
+        self.0.sink.send(packet)
+    }
+
+    /// Returns an identifier for a new tunnel.
+    pub(super) fn tunnel(&self) -> u64 {
+        self.0.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Assigns an address of the family of `wanted` to a client; `None` if there is none.
+    pub(super) fn assign(&self, wanted: IpAddr, client: Arc<dyn Client>, user: &str) -> Option<IpAddr> {
+        let tunnel = client.tunnel();
+        let holder = Holder { tunnel, user: user.to_owned() };
+        let mut pools = lock(&self.0.pools);
+        let mut of_family =
+            pools.iter_mut().filter(|pool| pool.network().addr().is_ipv4() == wanted.is_ipv4());
+        let address = of_family.find_map(|pool| pool.assign(wanted, holder.clone()))?;
+        let former = self.0.clients.write().unwrap_or_else(PoisonError::into_inner).insert(address, client);
+        drop(pools);
+        if let Some(former) = former.filter(|former| former.tunnel() != tunnel) {
+            former.lose(address);
+        }
+        Some(address)
+    }
+
+    /// Takes back the addresses of a tunnel.
+    pub(super) fn release(&self, addresses: &[IpAddr], tunnel: u64) {
+        let mut pools = lock(&self.0.pools);
+        let mut clients = self.0.clients.write().unwrap_or_else(PoisonError::into_inner);
+        for address in addresses {
+            pools.iter_mut().for_each(|pool| pool.release(*address, tunnel));
+            if clients.get(address).is_some_and(|client| client.tunnel() == tunnel) {
+                clients.remove(address);
+            }
+        }
+    }
+
+    /// Returns the families of which there are pools, IPv4 first, as unspecified addresses.
+    pub(super) fn families(&self) -> Vec<IpAddr> {
+        let pools = lock(&self.0.pools);
+        let has = |is_ipv4| pools.iter().any(|pool| pool.network().addr().is_ipv4() == is_ipv4);
+        let all = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+        all.into_iter().filter(|any| has(any.is_ipv4())).collect()
+    }
+
+    /// Returns the ranges of addresses to which packets may be sent (RFC 9484 §4.7.3). The access list denies some of them.
+    pub(super) fn routes(&self) -> Vec<IpRange> {
+        self.families().into_iter().map(|any| IpRange::of(IpNet::new_assert(any, 0))).collect()
+    }
+}
+
+impl fmt::Debug for IpNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IpNetwork").field("pools", &self.0.pools).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! Addresses that a proxy assigns to its clients.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::proxy::ip::bits;
+
+/// Maximum number of addresses of one pool that are assigned at the same time.
+pub const MAX_ASSIGNED: usize = 65_536;
+
+/// Network whose addresses are assigned, one for each client. Its first address is the proxy's own.
+#[derive(Debug)]
+pub(super) struct Pool {
+    network: IpNet,
+    /// Assigned addresses as numbers within the network, with the tunnel that has them.
+    taken: BTreeMap<u128, Holder>,
+    /// Number that is tried next, so that an address that was given back rests for a while.
+    next: u128,
+}
+
+/// Holder of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) tunnel: u64,
+    pub(super) user: String,
+}
+
+/// Network that cannot be a pool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{network} cannot be a pool of addresses: {reason}")]
+pub struct InvalidPool {
+    network: IpNet,
+    reason: &'static str,
+}
+
+impl Pool {
+    pub(super) fn new(network: IpNet) -> Result<Self, InvalidPool> {
+        let invalid = |reason| Err(InvalidPool { network, reason });
+        if network.network() != network.addr() {
+            return invalid("it has bits beyond its prefix");
+        }
+        // The network's address, the proxy's, one client's and, with IPv4, the broadcast address.
+        if network.max_prefix_len() - network.prefix_len() < 2 {
+            return invalid("it has no addresses for clients");
+        }
+        Ok(Self { network, taken: BTreeMap::new(), next: 2 })
+    }
+
+    pub(super) fn network(&self) -> IpNet {
+        self.network
+    }
+
+    /// Returns the proxy's own address.
+    pub(super) fn gateway(&self) -> IpAddr {
+        self.address(1)
+    }
+
+    /// Assigns an address to a tunnel: `wanted` if it is free or another tunnel of the same user has it, else a free one.
+    /// `None` if all are assigned. The user's other tunnel loses its address.
+    pub(super) fn assign(&mut self, wanted: IpAddr, holder: Holder) -> Option<IpAddr> {
+        if let Some(number) = self.number(wanted)
+            && self.taken.get(&number).is_none_or(|other| other.user == holder.user)
+        {
+            self.taken.insert(number, holder);
+            return Some(wanted);
+        }
+        let last = self.last();
+        if self.taken.len() >= MAX_ASSIGNED || self.taken.len() as u128 > last - 2 {
+            return None;
+        }
+        // At most as many steps as there are assigned addresses, and one.
+        while self.taken.contains_key(&self.next) {
+            self.next = if self.next >= last { 2 } else { self.next + 1 };
+        }
+        let number = self.next;
+        self.next = if number >= last { 2 } else { number + 1 };
+        self.taken.insert(number, holder);
+        Some(self.address(number))
+    }
+
+    /// Takes an address back, if this tunnel still has it.
+    pub(super) fn release(&mut self, address: IpAddr, tunnel: u64) {
+        if let Some(number) = self.number(address)
+            && self.taken.get(&number).is_some_and(|holder| holder.tunnel == tunnel)
+        {
+            self.taken.remove(&number);
+        }
+    }
+
+    /// Returns the greatest number of a client.
+    fn last(&self) -> u128 {
+        let host_bits = u32::from(bits(self.network.addr()) - self.network.prefix_len());
+        let all = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |count| count - 1);
+        if self.network.addr().is_ipv4() { all - 1 } else { all }
+    }
+
+    /// Returns the number of a client's address within the network.
+    fn number(&self, address: IpAddr) -> Option<u128> {
+        let number = to_bits(address).checked_sub(to_bits(self.network.addr()))?;
+        (self.network.contains(&address) && (2..=self.last()).contains(&number)).then_some(number)
+    }
+
+    fn address(&self, number: u128) -> IpAddr {
+        let bits = to_bits(self.network.addr()) + number;
+        match self.network.addr() {
+            // The sum of a network's address and a number below its size has 32 bits.
+            IpAddr::V4(_) => IpAddr::V4(std::net::Ipv4Addr::from_bits(bits as u32)),
+            IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::from_bits(bits)),
+        }
+    }
+}
+
+fn to_bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! One tunnel for IP packets: its addresses, and both directions of its packets.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use anabranch_http3::capsule::{Capsule, CapsuleReader, CapsuleType};
+use anabranch_wire::{Direction, Reader};
+use ipnet::IpNet;
+use tokio::time::Instant;
+
+use super::super::flow::{Flow, Outcome};
+use super::super::udp::{Queue, Stop, rest};
+use super::network::{Client, IpNetwork};
+use crate::error::SendDatagramError;
+use crate::http3::{Code, Datagrams};
+use crate::lock::lock;
+use crate::proxy::ip::{
+    ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, IcmpLimit, IpRange, MAX_PACKET, MIN_MTU, PACKETS,
+    PacketHeader, ROUTE_ADVERTISEMENT, bits, prohibited, too_big,
+};
+
+/// Maximum number of addresses of one tunnel. Requests for more are refused.
+pub(super) const MAX_ADDRESSES: usize = 8;
+
+/// Types of the capsules that are read; others are skipped (RFC 9297 §3.2).
+pub(super) const WANTED: &[CapsuleType] =
+    &[CapsuleType::DATAGRAM, ADDRESS_ASSIGN, ADDRESS_REQUEST, ROUTE_ADVERTISEMENT];
+
+thread_local! {
+    /// Buffer for one packet and its context ID, which all tunnels of a thread share.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(1 + MAX_PACKET));
+}
+
+/// Rule that decides whether packets to this address, and to this port if the protocol has ports, are forwarded.
+pub(in crate::proxy::server) type Allow = Box<dyn Fn(IpAddr, Option<u16>) -> bool + Send + Sync>;
+
+/// A tunnel for IP packets.
+pub(in crate::proxy::server) struct Session {
+    network: IpNetwork,
+    tunnel: u64,
+    user: String,
+    flow: Arc<Flow>,
+    allow: Allow,
+    datagrams: Option<Datagrams>,
+    queue: Arc<Queue>,
+    addresses: Mutex<Vec<IpAddr>>,
+    icmp: Mutex<IcmpLimit>,
+}
+
+impl Session {
+    pub(super) fn new(ip: super::IpFlow, datagrams: Option<Datagrams>) -> Self {
+        let super::IpFlow { network, flow, allow, user } = ip;
+        let queue = Arc::new(Queue::of(&flow));
+        let tunnel = network.tunnel();
+        let (addresses, icmp) = (Mutex::default(), Mutex::default());
+        Self { network, tunnel, user, flow, allow, datagrams, queue, addresses, icmp }
+    }
+
+    pub(super) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    pub(super) fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Returns whether the client has an address.
+    pub(super) fn has_addresses(&self) -> bool {
+        !lock(&self.addresses).is_empty()
+    }
+
+    /// Announces the routes.
+    pub(super) fn announce(&self) -> Result<(), Stop> {
+        self.control(IpRange::capsule(&self.network.routes()))
+    }
+
+    /// Assigns an address of each family, for clients that request none.
+    pub(super) fn assign_unasked(self: &Arc<Self>) -> Result<(), Stop> {
+        let wanted = self.network.families().into_iter();
+        let unasked = |any: IpAddr| AssignedAddress { request: 0, prefix: single(any) };
+        self.answer(&wanted.map(unasked).collect::<Vec<_>>())
+    }
+
+    /// Gives back all addresses.
+    pub(super) fn release(&self) {
+        let addresses = std::mem::take(&mut *lock(&self.addresses));
+        self.network.release(&addresses, self.tunnel);
+    }
+
+    /// Returns all addresses of the client, not as responses.
+    fn all(&self) -> Vec<AssignedAddress> {
+        let entry = |address: &IpAddr| AssignedAddress { request: 0, prefix: single(*address) };
+        lock(&self.addresses).iter().map(entry).collect()
+    }
+
+    /// Responds to requests for addresses (RFC 9484 §4.7.2). Each gets one address, whatever the length of its prefix, or
+    /// the unspecified one. The capsule also repeats the other addresses of the client: it replaces earlier ones.
+    fn answer(self: &Arc<Self>, requests: &[AssignedAddress]) -> Result<(), Stop> {
+        let mut answers = Vec::new();
+        for request in requests {
+            let wanted = request.prefix.addr();
+            let any = if wanted.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+            let room = lock(&self.addresses).len() < MAX_ADDRESSES;
+            let address = if room { self.network.assign(wanted, self.clone(), &self.user) } else { None };
+            if let Some(address) = address {
+                let mut addresses = lock(&self.addresses);
+                addresses.retain(|own| *own != address);
+                addresses.push(address);
+            }
+            if address.is_some() || request.request != 0 {
+                let prefix = single(address.unwrap_or(any));
+                answers.push(AssignedAddress { request: request.request, prefix });
+            }
+        }
+        let known: Vec<_> = answers.iter().map(|answer| answer.prefix).collect();
+        answers.extend(self.all().into_iter().filter(|own| !known.contains(&own.prefix)));
+        self.control(AssignedAddress::capsule(ADDRESS_ASSIGN, &answers))
+    }
+
+    /// Queues a capsule that must not be lost. Too many mean that the client reads nothing.
+    fn control(&self, capsule: Vec<u8>) -> Result<(), Stop> {
+        if self.queue.push_control(capsule) {
+            return Ok(());
+        }
+        Err(Stop::Abort(Outcome::ByClient, Code::EXCESSIVE_LOAD))
+    }
+
+    /// Carries the client's datagrams to the network.
+    pub(super) async fn read_datagrams(&self) -> Stop {
+        if let Some(datagrams) = &self.datagrams {
+            let mut burst = 0;
+            while let Ok(datagram) = datagrams.recv().await {
+                if let Err(stop) = self.to_network(&datagram) {
+                    return stop;
+                }
+                rest(&mut burst).await;
+            }
+        }
+        // The stream has ended, which its reader notices.
+        std::future::pending().await
+    }
+
+    /// Handles the capsules in `piece`, a part of the stream.
+    pub(super) fn capsules(self: &Arc<Self>, reader: &mut CapsuleReader, piece: &[u8]) -> Result<(), Stop> {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            // RFC 9297 §3.3: a malformed capsule makes the message malformed.
+            let (read, capsule) = reader.read(rest).map_err(|_| MALFORMED)?;
+            rest = &rest[read..];
+            if let Some(capsule) = capsule {
+                self.capsule(&capsule)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn capsule(self: &Arc<Self>, capsule: &Capsule) -> Result<(), Stop> {
+        match capsule.kind {
+            CapsuleType::DATAGRAM => self.to_network(&capsule.value),
+            ADDRESS_REQUEST => {
+                let requests = AssignedAddress::parse(&capsule.value).map_err(|_| MALFORMED)?;
+                // RFC 9484 §4.7.2: at least one request, and none with the identifier 0.
+                if requests.is_empty() || requests.iter().any(|request| request.request == 0) {
+                    return Err(MALFORMED);
+                }
+                self.answer(&requests)
+            }
+            // The proxy needs no addresses of the client and no routes to networks behind it, but these capsules must be
+            // well-formed.
+            ADDRESS_ASSIGN => AssignedAddress::parse(&capsule.value).map(drop).map_err(|_| MALFORMED),
+            _ => IpRange::parse(&capsule.value).map(drop).map_err(|_| MALFORMED),
+        }
+    }
+
+    /// Sends the packet of an HTTP datagram to the network.
+    fn to_network(&self, datagram: &[u8]) -> Result<(), Stop> {
+        let mut reader = Reader::new(datagram, Direction::Forward);
+        let malformed = Stop::Abort(Outcome::ByClient, Code::DATAGRAM_ERROR);
+        let context = reader.varint().map_err(|_| malformed)?;
+        // RFC 9484 §6: contexts that nobody registered are dropped.
+        if context == u64::from(PACKETS) {
+            self.forward(reader.rest());
+        }
+        Ok(())
+    }
+
+    fn forward(&self, packet: &[u8]) {
+        let counts = self.network.counts();
+        let Some(header) = PacketHeader::parse(packet) else { return self.flow.drop_datagram() };
+        // RFC 9484 §9: a client may send only from its own addresses.
+        if !lock(&self.addresses).contains(&header.source) {
+            counts.foreign.fetch_add(1, Ordering::Relaxed);
+            return self.flow.drop_datagram();
+        }
+        if !(self.allow)(header.destination, header.destination_port) {
+            counts.denied.fetch_add(1, Ordering::Relaxed);
+            self.flow.drop_datagram();
+            if let Some(report) = prohibited(packet).filter(|_| lock(&self.icmp).allows()) {
+                self.push(&report);
+            }
+            return;
+        }
+        if self.flow.place.may_spend(Instant::now()) && self.network.send(packet) {
+            _ = self.flow.sent(packet.len());
+        } else {
+            self.flow.drop_datagram();
+        }
+    }
+
+    /// Tells the sender of a packet from the network which length fits.
+    fn report_too_big(&self, packet: &[u8]) {
+        self.network.counts().too_big.fetch_add(1, Ordering::Relaxed);
+        self.flow.drop_datagram();
+        let max = self.datagrams.as_ref().and_then(Datagrams::max_len).unwrap_or(0);
+        let mtu = max.saturating_sub(1).max(MIN_MTU);
+        if let Some(report) = too_big(packet, mtu).filter(|_| lock(&self.icmp).allows()) {
+            let _ = self.network.send(&report);
+        }
+    }
+
+    /// Queues a packet as a capsule.
+    fn push(&self, packet: &[u8]) {
+        _ = self.flow.received(packet.len());
+        self.queue.push(&[&[PACKETS], packet].concat());
+    }
+}
+
+impl Client for Session {
+    fn tunnel(&self) -> u64 {
+        self.tunnel
+    }
+
+    fn to_client(&self, packet: &[u8], header: &PacketHeader) {
+        if !self.flow.place.may_spend(Instant::now()) {
+            return self.flow.drop_datagram();
+        }
+        let sent = SCRATCH.with_borrow_mut(|scratch| {
+            scratch.clear();
+            scratch.push(PACKETS);
+            scratch.extend_from_slice(packet);
+            match &self.datagrams {
+                Some(datagrams) => datagrams.send(scratch),
+                None => Err(SendDatagramError::UnsupportedByPeer),
+            }
+        });
+        match sent {
+            Ok(()) => _ = self.flow.received(packet.len()),
+            Err(SendDatagramError::UnsupportedByPeer) => self.push(packet),
+            // RFC 9484 §8: the stream carries what must fit and does not, and packets that routers would fragment.
+            Err(SendDatagramError::TooLarge) if packet.len() <= MIN_MTU || header.may_fragment => {
+                self.push(packet);
+            }
+            Err(SendDatagramError::TooLarge) => self.report_too_big(packet),
+            Err(SendDatagramError::Blocked | SendDatagramError::ConnectionLost(_)) => {
+                self.flow.drop_datagram();
+            }
+        }
+    }
+
+    /// The client learns which addresses it still has.
+    fn lose(&self, address: IpAddr) {
+        lock(&self.addresses).retain(|own| *own != address);
+        // A client that reads nothing learns it later.
+        let _ = self.control(AssignedAddress::capsule(ADDRESS_ASSIGN, &self.all()));
+    }
+}
+
+/// End of a tunnel whose client sent a malformed capsule (RFC 9297 §3.3).
+const MALFORMED: Stop = Stop::Abort(Outcome::ByClient, Code::MESSAGE_ERROR);
+
+/// Returns the network that consists of one address.
+fn single(address: IpAddr) -> IpNet {
+    IpNet::new_assert(address, bits(address))
+}

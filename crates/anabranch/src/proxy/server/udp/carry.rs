@@ -1,0 +1,277 @@
+//! Carrying of datagrams between a client and a target.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anabranch_http3::capsule::CapsuleReader;
+use anabranch_wire::{Direction, Reader};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::time::Instant;
+
+use super::super::flow::{Flow, Outcome};
+use super::queue::Queue;
+use crate::DatagramTerms;
+use crate::error::SendDatagramError;
+use crate::http3::{Code, Datagrams};
+use crate::proxy::FlowTerms;
+use crate::proxy::copies::{Numbers, PREFIX};
+
+/// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
+const MAX_PAYLOAD: usize = 65_527;
+/// Maximum number of datagrams that are carried before other tasks have their turn.
+const MAX_BURST: usize = 64;
+/// Context ID of UDP payloads (RFC 9298 §4).
+const PAYLOAD: u8 = 0;
+
+thread_local! {
+    /// Buffer for one datagram and what precedes it, which all flows of a thread share.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PREFIX + MAX_PAYLOAD]);
+}
+
+/// End of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::proxy::server) enum Stop {
+    /// In order.
+    End(Outcome),
+    /// By an abort of the stream, with this code.
+    Abort(Outcome, Code),
+}
+
+/// Both directions of a flow.
+pub(super) struct Carrier<'f> {
+    socket: &'f UdpSocket,
+    flow: &'f Flow,
+    queue: &'f Queue,
+    datagrams: Option<&'f Datagrams>,
+    terms: DatagramTerms,
+    /// Numbers of the payloads, if each travels twice.
+    numbers: Option<Numbers>,
+    /// `true` once the client has sent a DATAGRAM capsule.
+    uses_capsules: AtomicBool,
+    begun: Instant,
+    /// Time of the last datagram in either direction, in milliseconds since the beginning.
+    last: AtomicU64,
+}
+
+impl<'f> Carrier<'f> {
+    pub(super) fn new(
+        socket: &'f UdpSocket,
+        flow: &'f Flow,
+        queue: &'f Queue,
+        datagrams: Option<&'f Datagrams>,
+        terms: FlowTerms,
+    ) -> Self {
+        Self {
+            socket,
+            flow,
+            queue,
+            datagrams,
+            terms: terms.datagrams(),
+            numbers: terms.has_copies().then(Numbers::default),
+            uses_capsules: AtomicBool::new(false),
+            begun: Instant::now(),
+            last: AtomicU64::new(0),
+        }
+    }
+
+    /// Carries the client's datagrams to the target.
+    pub(super) async fn read_datagrams(&self) -> Stop {
+        if let Some(datagrams) = self.datagrams {
+            let mut burst = 0;
+            while let Ok(datagram) = datagrams.recv().await {
+                if let Err(stop) = self.to_target(&datagram) {
+                    return stop;
+                }
+                rest(&mut burst).await;
+            }
+        }
+        // The stream has ended, which its reader notices.
+        std::future::pending().await
+    }
+
+    /// Carries the datagrams of the capsules in `piece`, a part of the stream, to the target.
+    pub(super) fn capsules(&self, reader: &mut CapsuleReader, piece: &[u8]) -> Result<(), Stop> {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            // RFC 9297 §3.3: a malformed capsule makes the message malformed.
+            let malformed = |_| Stop::Abort(Outcome::ByClient, Code::MESSAGE_ERROR);
+            let (read, capsule) = reader.read(rest).map_err(malformed)?;
+            rest = &rest[read..];
+            if let Some(capsule) = capsule {
+                self.uses_capsules.store(true, Ordering::Relaxed);
+                self.to_target(&capsule.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries the target's datagrams to the client.
+    pub(super) async fn read_target(&self) -> Stop {
+        let mut burst = 0;
+        loop {
+            let read: io::Result<Result<(), Stop>> = SCRATCH.with_borrow_mut(|scratch| {
+                let len = self.socket.try_recv(&mut scratch[PREFIX..])?;
+                let start = match &self.numbers {
+                    Some(numbers) => {
+                        scratch[..PREFIX].copy_from_slice(&numbers.prefix());
+                        0
+                    }
+                    None => {
+                        scratch[PREFIX - 1] = PAYLOAD;
+                        PREFIX - 1
+                    }
+                };
+                Ok(self.to_client(&scratch[start..PREFIX + len], len))
+            });
+            match read {
+                Ok(Ok(())) => rest(&mut burst).await,
+                Ok(Err(stop)) => return stop,
+                Err(error) => match self.target_error(&error) {
+                    Err(stop) => return stop,
+                    Ok(()) if error.kind() == io::ErrorKind::WouldBlock => {
+                        if let Err(stop) = self.ready().await {
+                            return stop;
+                        }
+                    }
+                    Ok(()) => rest(&mut burst).await,
+                },
+            }
+        }
+    }
+
+    /// Waits until the socket has a datagram or an error. The kernel reports an error by itself, not as something to read.
+    async fn ready(&self) -> Result<(), Stop> {
+        let gone = Stop::Abort(Outcome::ByTarget, Code::CONNECT_ERROR);
+        let ready = self.socket.ready(Interest::READABLE | Interest::ERROR).await.map_err(|_| gone)?;
+        if ready.is_error() {
+            if let Ok(Some(error)) = self.socket.take_error() {
+                self.target_error(&error)?;
+            }
+            // The error is taken, so the next call waits for another one.
+            let _ = self.socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+        }
+        Ok(())
+    }
+
+    /// Returns when no datagram was carried for `idle`.
+    pub(super) async fn idle_for(&self, idle: Duration) {
+        loop {
+            let last = self.begun + Duration::from_millis(self.last.load(Ordering::Relaxed));
+            if last.elapsed() >= idle {
+                return;
+            }
+            tokio::time::sleep_until(last + idle).await;
+        }
+    }
+
+    /// Sends the payload of an HTTP datagram to the target.
+    fn to_target(&self, datagram: &[u8]) -> Result<(), Stop> {
+        let mut reader = Reader::new(datagram, Direction::Forward);
+        let malformed = Stop::Abort(Outcome::ByClient, Code::DATAGRAM_ERROR);
+        let context = reader.varint().map_err(|_| malformed)?;
+        let start = match &self.numbers {
+            _ if context == u64::from(PAYLOAD) => Some(datagram.len() - reader.remaining()),
+            Some(numbers) => numbers.first(datagram),
+            None => None,
+        };
+        // RFC 9298 §4: contexts that nobody registered are dropped.
+        let Some(payload) = start.and_then(|start| datagram.get(start..)) else { return Ok(()) };
+        // RFC 9298 §5: there is no such UDP datagram.
+        if payload.len() > MAX_PAYLOAD {
+            return Err(malformed);
+        }
+        self.touch();
+        if !self.flow.place.may_spend(Instant::now()) {
+            self.flow.drop_datagram();
+            return Ok(());
+        }
+        match self.socket.try_send(payload) {
+            Ok(_) => _ = self.flow.sent(payload.len()),
+            Err(error) => {
+                self.flow.drop_datagram();
+                self.target_error(&error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a payload of `len` bytes, whose context ID precedes it, to the client.
+    fn to_client(&self, datagram: &[u8], len: usize) -> Result<(), Stop> {
+        self.touch();
+        if !self.flow.place.may_spend(Instant::now()) {
+            self.flow.drop_datagram();
+            return Ok(());
+        }
+        let sent = match self.datagrams {
+            Some(datagrams) => datagrams.send_with(datagram, &self.terms),
+            None => Err(SendDatagramError::UnsupportedByPeer),
+        };
+        match sent {
+            Ok(()) => _ = self.flow.received(len),
+            // RFC 9297 §3.5: the stream carries what datagrams cannot.
+            Err(SendDatagramError::UnsupportedByPeer) => self.queue_capsule(datagram, len),
+            Err(SendDatagramError::TooLarge) if self.uses_capsules.load(Ordering::Relaxed) => {
+                self.queue_capsule(datagram, len);
+            }
+            // RFC 9298 §6.1: a capsule would hide the path's MTU from programs that probe it.
+            Err(SendDatagramError::TooLarge | SendDatagramError::Blocked) => self.flow.drop_datagram(),
+            Err(SendDatagramError::ConnectionLost(_)) => {
+                return Err(Stop::Abort(Outcome::ByClient, Code::CONNECT_ERROR));
+            }
+        }
+        Ok(())
+    }
+
+    fn queue_capsule(&self, datagram: &[u8], len: usize) {
+        let _ = self.flow.received(len);
+        self.queue.push(datagram);
+    }
+
+    /// Handles an error of the socket. What ICMP reports about the target ends the flow (RFC 9298 §3.1); everything else
+    /// concerns one datagram.
+    fn target_error(&self, error: &io::Error) -> Result<(), Stop> {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown => Err(Stop::Abort(Outcome::ByTarget, Code::CONNECT_ERROR)),
+            _ => Ok(()),
+        }
+    }
+
+    fn touch(&self) {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+}
+
+/// Lets other tasks run once in a while.
+pub(in crate::proxy::server) async fn rest(burst: &mut usize) {
+    *burst += 1;
+    if *burst == MAX_BURST {
+        *burst = 0;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn other_tasks_have_their_turn_after_max_burst_datagrams() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut burst = 0;
+        for n in 1..=3 * MAX_BURST {
+            let is_over = pin!(rest(&mut burst)).poll(&mut cx).is_ready();
+            assert_eq!(is_over, n % MAX_BURST != 0, "{n}");
+        }
+    }
+}

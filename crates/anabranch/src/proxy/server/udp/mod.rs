@@ -1,0 +1,88 @@
+//! UDP flows to targets, and the tunnels that they serve (RFC 9298).
+//!
+//! A flow's datagrams are carried in QUIC DATAGRAM frames where they fit, and else in DATAGRAM capsules on the stream (RFC
+//! 9297 §3.5). A flow holds no buffer while it is idle.
+
+mod carry;
+mod queue;
+mod relay;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_http3::capsule::{CapsuleReader, CapsuleType};
+use tokio::net::UdpSocket;
+
+pub(super) use self::carry::{Stop, rest};
+pub(super) use self::queue::{Capsules, Queue};
+pub(super) use self::relay::relay;
+
+use self::carry::Carrier;
+use super::flow::{Flow, Outcome};
+use crate::http3::{Body, Code, Datagrams};
+use crate::proxy::FlowTerms;
+
+/// Maximum number of bytes that are taken from a stream at a time.
+const MAX_PIECE: usize = 64 * 1024;
+
+/// Types of the capsules that are read; others are skipped (RFC 9297 §3.2).
+const WANTED: &[CapsuleType] = &[CapsuleType::DATAGRAM];
+
+/// A UDP flow before its tunnel begins.
+pub(super) struct UdpFlow {
+    pub(super) socket: UdpSocket,
+    pub(super) flow: Arc<Flow>,
+    /// Time without datagrams in either direction after which the flow ends.
+    pub(super) idle: Duration,
+    pub(super) terms: FlowTerms,
+}
+
+/// Begins to carry datagrams, in a task. Returns the body of the response, which carries capsules.
+pub(super) fn over_http3(udp: UdpFlow, body: Body, datagrams: Option<Datagrams>) -> Capsules {
+    let queue = Arc::new(Queue::of(&udp.flow));
+    tokio::spawn(supervise(udp, body, datagrams, Arc::clone(&queue)));
+    Capsules::new(queue)
+}
+
+async fn supervise(udp: UdpFlow, mut body: Body, datagrams: Option<Datagrams>, queue: Arc<Queue>) {
+    let UdpFlow { socket, flow, idle, terms } = udp;
+    let carrier = Carrier::new(&socket, &flow, &queue, datagrams.as_ref(), terms);
+    let stop = tokio::select! {
+        stop = read_capsules(&carrier, &mut body) => stop,
+        stop = carrier.read_datagrams() => stop,
+        stop = carrier.read_target() => stop,
+        () = queue.abandoned() => Stop::Abort(Outcome::ByClient, Code::CONNECT_ERROR),
+        () = carrier.idle_for(idle) => Stop::End(Outcome::Idle),
+    };
+    match stop {
+        Stop::End(outcome) => flow.end(outcome),
+        Stop::Abort(outcome, code) => {
+            flow.end(outcome);
+            body.abort(code);
+        }
+    }
+    queue.end();
+}
+
+/// Carries the capsules of the request's body to the target until its end.
+async fn read_capsules(carrier: &Carrier<'_>, body: &mut Body) -> Stop {
+    let mut capsules = CapsuleReader::new(WANTED);
+    loop {
+        match body.read_chunk(MAX_PIECE).await {
+            Ok(Some(piece)) => {
+                if let Err(stop) = carrier.capsules(&mut capsules, &piece) {
+                    return stop;
+                }
+            }
+            // RFC 9297 §3.3: a capsule that is cut off is malformed.
+            Ok(None) if capsules.end().is_err() => {
+                return Stop::Abort(Outcome::ByClient, Code::MESSAGE_ERROR);
+            }
+            Ok(None) => return Stop::End(Outcome::Complete),
+            Err(_) => return Stop::Abort(Outcome::ByClient, Code::CONNECT_ERROR),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

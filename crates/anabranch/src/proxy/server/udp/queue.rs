@@ -1,0 +1,171 @@
+//! Capsules that wait for a client that reads slowly.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use anabranch_http3::capsule::CapsuleType;
+use anabranch_wire::push_varint;
+use bytes::Bytes;
+use http_body::Frame;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::super::flow::Flow;
+use crate::lock::lock;
+
+/// Maximum number of bytes of the capsules that wait. Beyond it, the oldest are dropped.
+pub(super) const MAX_QUEUED: usize = 256 * 1024;
+/// Maximum number of capsules that wait and must not be dropped.
+pub(super) const MAX_CONTROL: usize = 64;
+/// Overhead that is counted for each of them, in bytes, which bounds the number of empty ones.
+const OVERHEAD: usize = 64;
+/// Maximum age of a datagram that waits. Older ones are dropped: their sender has repeated them, or nobody needs them.
+pub(super) const MAX_AGE: Duration = Duration::from_millis(500);
+
+/// Queue of the capsules of one flow.
+pub(in crate::proxy::server) struct Queue {
+    state: Mutex<State>,
+    /// Called for each datagram that is dropped because it is too old, or to make room.
+    on_drop: Box<dyn Fn() + Send + Sync>,
+    /// Notified when the reader is gone.
+    abandoned: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Capsules that are not dropped, and are sent first.
+    control: VecDeque<Bytes>,
+    capsules: VecDeque<(Instant, Bytes)>,
+    bytes: usize,
+    ended: bool,
+    waker: Option<Waker>,
+}
+
+impl State {
+    fn pop(&mut self) -> Option<(Instant, Bytes)> {
+        let oldest = self.capsules.pop_front();
+        match &oldest {
+            Some((_, capsule)) => self.bytes -= capsule.len() + OVERHEAD,
+            // An idle flow keeps no memory.
+            None => self.capsules = VecDeque::new(),
+        }
+        oldest
+    }
+}
+
+impl Queue {
+    pub(super) fn new(on_drop: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { state: Mutex::default(), on_drop: Box::new(on_drop), abandoned: Notify::new() }
+    }
+
+    /// Creates the queue of a flow, which counts the datagrams that are dropped.
+    pub(in crate::proxy::server) fn of(flow: &Arc<Flow>) -> Self {
+        let flow = Arc::clone(flow);
+        Self::new(move || flow.drop_datagram())
+    }
+
+    /// Queues a datagram as a capsule.
+    pub(in crate::proxy::server) fn push(&self, datagram: &[u8]) {
+        let mut capsule = Vec::with_capacity(datagram.len() + 6);
+        push_varint(&mut capsule, CapsuleType::DATAGRAM.0);
+        push_varint(&mut capsule, datagram.len() as u64);
+        capsule.extend_from_slice(datagram);
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        state.bytes += capsule.len() + OVERHEAD;
+        state.capsules.push_back((now, capsule.into()));
+        while let Some((since, _)) = state.capsules.front() {
+            if state.bytes <= MAX_QUEUED && now.duration_since(*since) <= MAX_AGE {
+                break;
+            }
+            state.pop();
+            (self.on_drop)();
+        }
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Queues a whole capsule that must not be dropped. Returns whether there is room for it.
+    pub(in crate::proxy::server) fn push_control(&self, capsule: Vec<u8>) -> bool {
+        let mut state = lock(&self.state);
+        if state.control.len() >= MAX_CONTROL {
+            return false;
+        }
+        state.control.push_back(capsule.into());
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        true
+    }
+
+    /// Ends the queue: its reader receives what waits, and then the end.
+    pub(in crate::proxy::server) fn end(&self) {
+        let mut state = lock(&self.state);
+        state.ended = true;
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until the reader is gone.
+    pub(in crate::proxy::server) async fn abandoned(&self) {
+        self.abandoned.notified().await;
+    }
+
+    /// Returns the next capsule that is not too old; `None` at the end.
+    pub(in crate::proxy::server) fn poll_pop(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
+        let mut state = lock(&self.state);
+        if let Some(capsule) = state.control.pop_front() {
+            return Poll::Ready(Some(capsule));
+        }
+        while let Some((since, capsule)) = state.pop() {
+            if since.elapsed() <= MAX_AGE {
+                return Poll::Ready(Some(capsule));
+            }
+            (self.on_drop)();
+        }
+        if state.ended {
+            return Poll::Ready(None);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        lock(&self.state).bytes
+    }
+}
+
+/// The capsules of a flow, as the body of a response. If it is dropped before its end, the client has aborted the tunnel.
+pub(in crate::proxy::server) struct Capsules {
+    queue: Arc<Queue>,
+}
+
+impl Capsules {
+    pub(in crate::proxy::server) fn new(queue: Arc<Queue>) -> Self {
+        Self { queue }
+    }
+}
+
+impl http_body::Body for Capsules {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.queue.poll_pop(cx).map(|capsule| capsule.map(|capsule| Ok(Frame::data(capsule))))
+    }
+}
+
+impl Drop for Capsules {
+    fn drop(&mut self) {
+        self.queue.abandoned.notify_one();
+    }
+}

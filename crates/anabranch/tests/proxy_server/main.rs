@@ -1,0 +1,9 @@
+//! The proxy service, as clients and targets see it.
+#![cfg(feature = "proxy")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+mod copies;
+mod refusals;
+mod support;
+mod tcp;
+mod udp;

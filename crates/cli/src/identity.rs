@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use anabranch::rustls::crypto::aws_lc_rs::default_provider;
 use anabranch::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use anabranch::rustls::server::WebPkiClientVerifier;
+use anabranch::rustls::server::danger::ClientCertVerifier;
 use anabranch::rustls::sign::CertifiedKey;
 use anabranch::rustls::{self, Error, KeyLogFile};
 use anabranch::tls::TicketKeys;
@@ -46,6 +48,12 @@ impl Identity {
     /// Returns the file that keeps the generated certificate.
     pub(crate) fn kept_in(&self) -> Option<&Path> {
         self.write_cert.as_deref()
+    }
+
+    /// Returns the identity, with these files if the command line names none.
+    pub(crate) fn or(self, cert: Option<PathBuf>, key: Option<PathBuf>) -> Self {
+        let named = self.cert.is_some() || self.write_cert.is_some();
+        if named { self } else { Self { cert, key, ..self } }
     }
 
     /// Reads the certificate, or generates one for this host and for `names`.
@@ -118,6 +126,8 @@ pub(crate) struct Certified {
     public_key: Vec<u8>,
     /// Keys that protect session tickets; set if several servers share them.
     tickets: Option<Arc<TicketKeys>>,
+    /// Verifier of the certificates that clients must show; `None` if they need none.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl Certified {
@@ -128,12 +138,20 @@ impl Certified {
     ) -> std::result::Result<Self, Error> {
         let pair = CertifiedKey::from_der(chain.clone(), key.clone_key(), &default_provider())?;
         let public_key = pair.key.public_key().map(|key| key.as_ref().to_vec()).unwrap_or_default();
-        Ok(Self { chain, key, public_key, tickets: None })
+        Ok(Self { chain, key, public_key, tickets: None, clients: None })
     }
 
     /// Sets the keys that protect session tickets.
     pub(crate) fn with_tickets(self, tickets: Option<Arc<TicketKeys>>) -> Self {
         Self { tickets, ..self }
+    }
+
+    /// Demands that clients show a certificate that one of the authorities in this file has signed.
+    pub(crate) fn with_client_ca(self, file: &Path) -> Result<Self> {
+        let roots = Arc::new(config::roots(file)?);
+        let built = WebPkiClientVerifier::builder_with_provider(roots, Arc::new(default_provider())).build();
+        let wrong = |error| Failure::new(Exit::Usage, format!("cannot use {}: {error}", file.display()));
+        Ok(Self { clients: Some(built.map_err(wrong)?), ..self })
     }
 
     /// Returns the pin of the key, for our `--pin` and for Chromium's
@@ -151,6 +169,10 @@ impl Certified {
             Some(keys) => builder.ticketer(Arc::clone(keys) as _),
             None => builder.early_data(true),
         };
+        let builder = match &self.clients {
+            Some(verifier) => builder.client_verifier(Arc::clone(verifier)),
+            None => builder,
+        };
         let mut config =
             ServerConfig::new(builder.build().map_err(|error| Failure::new(Exit::Usage, error))?);
         config = config.with_transport(transport);
@@ -163,10 +185,12 @@ impl Certified {
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(refused)?;
-        let mut config = builder
-            .with_no_client_auth()
-            .with_single_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(refused)?;
+        let builder = match &self.clients {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config =
+            builder.with_single_cert(self.chain.clone(), self.key.clone_key()).map_err(refused)?;
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         config.key_log = Arc::new(KeyLogFile::new());
         if let Some(keys) = &self.tickets {

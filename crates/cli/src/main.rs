@@ -7,6 +7,7 @@ mod environment;
 mod events;
 mod exit;
 mod files;
+mod forward;
 mod get;
 mod hq;
 mod identity;
@@ -26,17 +27,24 @@ mod output;
 mod paths;
 mod perf;
 mod pin;
+mod proxy;
 mod rate;
+mod relay;
 mod reordering;
 mod screen;
 mod serve;
 mod server;
 mod signal;
 mod size;
+mod status;
 mod table;
 mod target;
+#[cfg(all(feature = "vpn", target_os = "linux"))]
+mod tun;
 mod verbose;
 mod verifier;
+#[cfg(all(feature = "vpn", target_os = "linux"))]
+mod vpn;
 mod wire;
 
 use std::process::ExitCode;
@@ -67,6 +75,14 @@ enum Command {
     #[command(subcommand)]
     Perf(perf::Perf),
     Demo(demo::Demo),
+    #[command(subcommand)]
+    Proxy(proxy::Proxy),
+    Forward(proxy::config::Configured<forward::Forward>),
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    #[command(subcommand)]
+    Vpn(vpn::Vpn),
+    Relay(relay::Relay),
+    Status(status::Status),
     Paths(paths::Paths),
     Interop(interop::Interop),
     #[cfg_attr(feature = "lab", command(subcommand))]
@@ -84,8 +100,13 @@ impl Command {
             Self::Serve(options) => Some(options.verbosity),
             Self::Perf(options) => Some(options.verbosity()),
             Self::Demo(options) => Some(options.verbosity),
+            Self::Proxy(command) => command.verbosity(),
+            Self::Forward(options) => Some(options.verbosity()),
+            #[cfg(all(feature = "vpn", target_os = "linux"))]
+            Self::Vpn(command) => command.verbosity(),
+            Self::Relay(_) => None,
             Self::Interop(options) => (!options.check).then(Verbosity::default),
-            Self::Lab(_) | Self::Paths(_) | Self::Completions(_) | Self::Man(_) => None,
+            Self::Lab(_) | Self::Paths(_) | Self::Status(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
 }
@@ -108,6 +129,12 @@ fn run(command: Command) -> Result {
         Command::Get(options) => block_on(1, get::run(options)),
         Command::Serve(options) => block_on(0, serve::run(options)),
         Command::Demo(options) => block_on(0, demo::run(options)),
+        Command::Proxy(command) => command.run(block_on),
+        Command::Forward(options) => block_on(0, forward::run(options)),
+        #[cfg(all(feature = "vpn", target_os = "linux"))]
+        Command::Vpn(command) => block_on(0, command.run()),
+        Command::Relay(options) => block_on(1, relay::run(options)),
+        Command::Status(options) => status::run(&options),
         Command::Paths(options) => block_on(1, paths::run(options)),
         Command::Interop(options) => block_on(0, interop::run(options)),
         Command::Lab(command) => lab::run(command),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::congestion::Algorithm;
+use anabranch::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use anabranch::rustls::{self, crypto::CryptoProvider};
 use anabranch::{ClientConfig, Endpoint, ServerConfig, StreamsConfig, TransportConfig, Version, config, tls};
 use clap::Args;
@@ -127,9 +128,20 @@ pub(crate) struct ClientPlan<'a> {
     pub(crate) resume: bool,
 }
 
+/// A client's certificate chain, and its private key.
+pub(crate) type ClientIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
 impl ClientPlan<'_> {
     pub(crate) fn config(self) -> Result<ClientConfig> {
+        self.config_with(None)
+    }
+
+    /// Creates the configuration of a client that shows a certificate to servers that request one.
+    pub(crate) fn config_with(self, identity: Option<ClientIdentity>) -> Result<ClientConfig> {
         let mut builder = tls::ClientConfig::builder().alpn([self.alpn]).key_log_from_environment();
+        if let Some((chain, key)) = identity {
+            builder = builder.certificate(chain, key);
+        }
         builder = match (&self.trust.ca, self.trust.pin, self.trust.insecure) {
             (_, _, true) => builder.verifier(Arc::new(JudgedVerifier::new(AcceptAnyCertificate))),
             (_, Some(pin), false) => builder.verifier(Arc::new(JudgedVerifier::new(PinnedKey(pin)))),

@@ -17,11 +17,16 @@ pub(crate) struct Stop {
 
 impl Stop {
     pub(crate) fn catch() -> Result<Self> {
-        let catch = |kind| signal(kind).map_err(|error| Failure::io("cannot catch signals", &error));
+        let hangup = (!hangup_is_ignored()).then(|| catch(SignalKind::hangup())).transpose()?;
+        Ok(Self { hangup, ..Self::catch_without_hangup()? })
+    }
+
+    /// Catches SIGINT and SIGTERM, for commands to which SIGHUP means something else.
+    pub(crate) fn catch_without_hangup() -> Result<Self> {
         Ok(Self {
             terminate: catch(SignalKind::terminate())?,
             interrupt: catch(SignalKind::interrupt())?,
-            hangup: (!hangup_is_ignored()).then(|| catch(SignalKind::hangup())).transpose()?,
+            hangup: None,
         })
     }
 
@@ -38,6 +43,37 @@ impl Stop {
             () = hangup => {}
         }
     }
+}
+
+/// SIGHUP as a request to read the configuration again.
+pub(crate) struct Again(Option<Signal>);
+
+impl Again {
+    /// Catches the signals that end a command, and SIGHUP as a request if there `is_file` that can be read again. Without a
+    /// file, SIGHUP ends the command.
+    pub(crate) fn catch(is_file: bool) -> Result<(Stop, Self)> {
+        Ok(match is_file {
+            true => (Stop::catch_without_hangup()?, Self(Some(hangup()?))),
+            false => (Stop::catch()?, Self(None)),
+        })
+    }
+
+    /// Waits for the next request.
+    pub(crate) async fn wait(&mut self) {
+        match &mut self.0 {
+            Some(signal) => _ = signal.recv().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Catches SIGHUP, for commands that read their configuration again.
+pub(crate) fn hangup() -> Result<Signal> {
+    catch(SignalKind::hangup())
+}
+
+fn catch(kind: SignalKind) -> Result<Signal> {
+    signal(kind).map_err(|error| Failure::io("cannot catch signals", &error))
 }
 
 /// Returns whether the process ignores SIGHUP, as under `nohup`. Returns `true` if that cannot be determined.

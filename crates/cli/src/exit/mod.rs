@@ -42,6 +42,24 @@ pub(crate) enum Exit {
     Incomplete = 12,
     /// A network path that the command line names does not exist or cannot be used.
     NoPath = 13,
+    /// The process may not do what the command needs, such as change routes.
+    #[cfg_attr(
+        not(all(feature = "vpn", target_os = "linux")),
+        expect(dead_code, reason = "only a VPN needs rights")
+    )]
+    NotPermitted = 14,
+    /// The system has no TUN device.
+    #[cfg_attr(
+        not(all(feature = "vpn", target_os = "linux")),
+        expect(dead_code, reason = "only a VPN needs one")
+    )]
+    NoTun = 15,
+    /// Another VPN runs on this host.
+    #[cfg_attr(
+        not(all(feature = "vpn", target_os = "linux")),
+        expect(dead_code, reason = "only a VPN conflicts")
+    )]
+    SecondVpn = 16,
     /// A test case of the interop runner failed, for any reason.
     Failed = 1,
     /// The interop runner's test case is unknown.
@@ -52,7 +70,8 @@ pub(crate) enum Exit {
 pub(crate) const STATUSES: &str = "\
 Exit status: 0 success, 2 usage, 3 name resolution, 4 handshake, 5 certificate, 6 protocol, 7 timeout,
 8 files and sockets, 9 port in use, 10 interrupted by a signal, 11 HTTP status of 300 or more,
-12 results of the lab that are not whole, 13 a network path that was named and cannot be used.";
+12 results of the lab that are not whole, 13 a network path that was named and cannot be used, 14 not permitted,
+15 no TUN device, 16 another VPN runs.";
 
 /// Chance that a retry helps after a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,14 +7,14 @@ mod activity;
 mod drain;
 mod hq;
 mod log;
-mod metrics;
+pub(crate) mod metrics;
 mod observe;
 mod progress;
 mod protocol;
-mod quic;
+pub(crate) mod quic;
 mod shared;
-mod sockets;
-mod systemd;
+pub(crate) mod sockets;
+pub(crate) mod systemd;
 mod tcp;
 mod ticket_key;
 
@@ -124,7 +124,10 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let shared = Arc::new(Shared::new(files, log.clone(), stall, events.clone()));
     let mut accepting = JoinSet::new();
     let metrics = match scraped {
-        Some(listener) => Some(metrics::serve(listener, &shared, &mut accepting)?),
+        Some(listener) => {
+            let metrics = Arc::clone(&shared.metrics);
+            Some(metrics::serve(listener, move || metrics.text(), &mut accepting)?)
+        }
         None => None,
     };
     let endpoints = listen(&options, &certified, kept.as_ref(), sockets, &shared, &mut accepting)?;
@@ -182,14 +185,14 @@ fn listen(
 }
 
 /// Parses the listen addresses of the command line.
-fn places(words: &[String]) -> Result<Vec<HostPort>> {
+pub(crate) fn places(words: &[String]) -> Result<Vec<HostPort>> {
     let parse =
         |word: &String| word.parse().map_err(|what| Failure::new(Exit::Usage, format!("--listen: {what}")));
     words.iter().map(parse).collect()
 }
 
 /// Returns the host names and addresses of the command line, for the certificate.
-fn names(places: &[HostPort]) -> Vec<String> {
+pub(crate) fn names(places: &[HostPort]) -> Vec<String> {
     let usual = ["localhost", "127.0.0.1", "::1"];
     let is_particular = |host: &&String| {
         !usual.contains(&host.as_str())
@@ -199,7 +202,7 @@ fn names(places: &[HostPort]) -> Vec<String> {
 }
 
 /// Parses the addresses that are announced to clients.
-fn announced(places: &[HostPort], port: u16) -> Result<Vec<SocketAddr>> {
+pub(crate) fn announced(places: &[HostPort], port: u16) -> Result<Vec<SocketAddr>> {
     let address = |place: &HostPort| {
         let what = || format!("--announce: {place} is not an address and a port");
         let host = place.host.as_deref().and_then(|host| host.parse::<IpAddr>().ok());
@@ -211,7 +214,7 @@ fn announced(places: &[HostPort], port: u16) -> Result<Vec<SocketAddr>> {
 }
 
 /// Returns instructions for clients to trust a generated certificate.
-fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
+pub(crate) fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
     let pin = certified.pin();
     let mut lines = vec![
         format!("certificate made up for localhost, SPKI SHA-256 {}", pin.base64()),
@@ -224,7 +227,7 @@ fn trust(certified: &Certified, kept_in: Option<&Path>) -> Vec<String> {
 /// Raises the limit of open files and connections to the system's maximum. The lower default exists for
 /// programs that use `select`. If the limit cannot be raised, the server can have fewer connections at a
 /// time.
-fn raise_descriptors() {
+pub(crate) fn raise_descriptors() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }

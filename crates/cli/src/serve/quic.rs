@@ -47,6 +47,16 @@ pub(super) fn endpoint(
     Ok(endpoint)
 }
 
+/// Creates an endpoint like [`endpoint`], with secrets of its own.
+pub(crate) fn announcing(
+    config: ServerConfig,
+    socket: UdpSocket,
+    announced: &[SocketAddr],
+    first: bool,
+) -> Result<Endpoint> {
+    endpoint(config, None, socket, announced, first)
+}
+
 /// Accepts connections until the endpoint is closed. Refuses them once the server is stopping.
 pub(super) async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
     while let Some(incoming) = endpoint.accept().await {

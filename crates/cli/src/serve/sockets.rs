@@ -15,15 +15,15 @@ const MAX_PORT_CHOICES: usize = 32;
 
 /// Bound sockets: UDP for QUIC, and TCP for TLS.
 #[derive(Debug, Default)]
-pub(super) struct Sockets {
-    pub(super) udp: Vec<UdpSocket>,
-    pub(super) tcp: Vec<TcpListener>,
+pub(crate) struct Sockets {
+    pub(crate) udp: Vec<UdpSocket>,
+    pub(crate) tcp: Vec<TcpListener>,
 }
 
 impl Sockets {
     /// Opens the sockets for the addresses in `places`. Without addresses, takes those that systemd passes;
     /// if there are none either, binds every address of the host.
-    pub(super) async fn open(places: &[HostPort], tcp: bool) -> Result<Self> {
+    pub(crate) async fn open(places: &[HostPort], tcp: bool) -> Result<Self> {
         let (udp, tcp_listeners) = systemd::sockets()?;
         let mut sockets = Self { udp, tcp: tcp_listeners };
         if !tcp {
@@ -64,7 +64,7 @@ impl Sockets {
     }
 
     /// Returns the ports of QUIC.
-    pub(super) fn udp_ports(&self) -> Vec<u16> {
+    pub(crate) fn udp_ports(&self) -> Vec<u16> {
         self.udp.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect()
     }
 
@@ -107,12 +107,12 @@ fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
 
-pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
+pub(crate) fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| cannot_listen(address, &error))
 }
 
 /// Converts a listener for the async runtime.
-pub(super) fn listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
+pub(crate) fn listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
     let made = listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(listener));
     made.map_err(|error| Failure::io("cannot use a TCP socket", &error))
 }

@@ -32,12 +32,12 @@ pub(super) fn sockets() -> Result<(Vec<UdpSocket>, Vec<TcpListener>)> {
 }
 
 /// Notifies systemd that the server accepts connections.
-pub(super) fn ready() {
+pub(crate) fn ready() {
     tell(NotifyState::Ready);
 }
 
 /// Notifies systemd that the server is stopping.
-pub(super) fn stopping() {
+pub(crate) fn stopping() {
     tell(NotifyState::Stopping);
 }
 

@@ -162,7 +162,7 @@ impl Metrics {
     }
 
     /// Returns all metrics in the text format.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::serve) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);

@@ -6,4 +6,5 @@ mod paths;
 mod scrape;
 
 pub(super) use self::figures::{Handshake, Metrics, Transport};
-pub(super) use self::scrape::serve;
+pub(crate) use self::paths::{Paths, Watched};
+pub(crate) use self::scrape::serve;

@@ -15,7 +15,7 @@ const MAX_PATHS: u32 = 8;
 
 /// The paths of all connections.
 #[derive(Debug, Default)]
-pub(super) struct Paths(Mutex<State>);
+pub(crate) struct Paths(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -74,12 +74,17 @@ struct Total {
 type States = BTreeMap<&'static str, u32>;
 
 impl Paths {
-    pub(super) fn watch(self: &Arc<Self>, connection: Connection) -> Watched {
+    pub(crate) fn watch(self: &Arc<Self>, connection: Connection) -> Watched {
         let mut state = self.lock();
         let id = state.next;
         state.next += 1;
         state.open.insert(id, connection);
         Watched { paths: Arc::clone(self), id }
+    }
+
+    /// Returns the open connections, with numbers that no other ones have.
+    pub(crate) fn open(&self) -> Vec<(u64, Connection)> {
+        self.lock().open.iter().map(|(id, connection)| (*id, connection.clone())).collect()
     }
 
     /// Returns the number of open connections, and the bytes that all connections have sent and received.
@@ -97,7 +102,7 @@ impl Paths {
 
 /// Guard of a connection whose paths are included in the metrics until it is dropped.
 #[derive(Debug)]
-pub(in crate::serve) struct Watched {
+pub(crate) struct Watched {
     paths: Arc<Paths>,
     id: u64,
 }

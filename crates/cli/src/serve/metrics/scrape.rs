@@ -17,9 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::super::shared::Shared;
 use super::super::sockets;
-use super::Metrics;
 use crate::exit::{Failure, Result};
 
 /// Maximum number of connections; others wait in the kernel's queue.
@@ -31,32 +29,35 @@ const MAX_HELLO: Duration = Duration::from_secs(5);
 /// Pause before accepting again when the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
 
+/// Function that returns all metrics in the text format.
+type Text = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// Content type of OpenMetrics, as Prometheus expects it.
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Serves scrapes until the process ends, so that a drain can be observed. Returns the bound address.
-pub(in crate::serve) fn serve(
+/// Serves scrapes of `text` until the process ends, so that a drain can be observed. Returns the bound address.
+pub(crate) fn serve(
     listener: std::net::TcpListener,
-    shared: &Shared,
+    text: impl Fn() -> String + Send + Sync + 'static,
     tasks: &mut JoinSet<()>,
 ) -> Result<SocketAddr> {
     let listener = sockets::listener(listener)?;
     let address = listener.local_addr().map_err(|error| Failure::io("no local address", &error))?;
-    tasks.spawn(accept(listener, Arc::clone(&shared.metrics)));
+    tasks.spawn(accept(listener, Arc::new(text)));
     Ok(address)
 }
 
-async fn accept(listener: tokio::net::TcpListener, metrics: Arc<Metrics>) {
+async fn accept(listener: tokio::net::TcpListener, text: Text) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         // The semaphore is never closed.
         let permit = Arc::clone(&room).acquire_owned().await.ok();
         match listener.accept().await {
             Ok((stream, _)) => {
-                let metrics = Arc::clone(&metrics);
+                let text = Arc::clone(&text);
                 tokio::spawn(async move {
-                    let _ = tokio::time::timeout(MAX_LIFE, converse(stream, metrics)).await;
+                    let _ = tokio::time::timeout(MAX_LIFE, converse(stream, text)).await;
                     drop(permit);
                 });
             }
@@ -66,9 +67,9 @@ async fn accept(listener: tokio::net::TcpListener, metrics: Arc<Metrics>) {
 }
 
 /// Serves one connection. Errors are not reported.
-async fn converse(stream: TcpStream, metrics: Arc<Metrics>) {
+async fn converse(stream: TcpStream, text: Text) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(&request, &metrics);
+        let answer = answer(&request, &*text);
         async { Ok::<_, Infallible>(answer) }
     });
     let mut builder = http1::Builder::new();
@@ -76,10 +77,10 @@ async fn converse(stream: TcpStream, metrics: Arc<Metrics>) {
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
-fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
+fn answer<B>(request: &Request<B>, text: &dyn Fn() -> String) -> Response<Full<Bytes>> {
     let status = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/metrics") => {
-            let mut answer = Response::new(metrics.text().into());
+            let mut answer = Response::new(text().into());
             answer.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
             return answer;
         }

@@ -1,0 +1,88 @@
+use super::*;
+
+/// A valid hash with little work.
+const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHRzYWx0$eSdTyYzsBgXpSqGVxl/nnTnqvzqC4kIXtFiOqMpd1rE";
+
+/// Returns the lines that say what is wrong in a file.
+fn problems(text: &str, users: bool) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f.toml");
+    std::fs::write(&path, text).unwrap();
+    let document = Document::read(&path).unwrap();
+    let problems = if users { users::parse(&document).err() } else { Config::of(&document).err() };
+    let line = |problem: &Problem| document.line(problem).split_once("f.toml:").unwrap().1.to_owned();
+    problems.unwrap_or_default().iter().map(line).collect()
+}
+
+#[test]
+fn whole_files_are_read() {
+    let text = r#"
+        listen = ["[::]:443", ":8443"]
+        cert = "c.pem"
+        key = "/k.pem"
+        users = "users.toml"
+        metrics = "127.0.0.1:9100"
+        drain = 30
+        tcp = false
+        [access]
+        allow = ["10.0.0.0/8:5432"]
+        deny = ["*:25"]
+        [limits]
+        flows = 10
+        connect_timeout = 2.5
+        udp_idle = 300
+    "#;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("proxy.toml");
+    std::fs::write(&path, text).unwrap();
+    let config = Config::read(&path).unwrap();
+    assert_eq!(config.listen, ["[::]:443", ":8443"]);
+    assert_eq!(config.cert, Some(dir.path().join("c.pem")));
+    assert_eq!(config.key, Some("/k.pem".into()));
+    assert_eq!((config.drain, config.tcp), (Some(30), Some(false)));
+    assert_eq!(config.access.deny()[0].to_string(), "*:25");
+    assert_eq!(config.options.max_flows(), 10);
+    assert_eq!(config.options.connect_timeout(), Duration::from_millis(2_500));
+    assert_eq!(config.options.udp_idle(), Duration::from_secs(300));
+}
+
+#[test]
+fn problems_have_lines() {
+    assert_eq!(problems("", false), Vec::<String>::new());
+    let typo = problems("listen = []\nlisten_on = 1\n", false);
+    assert!(typo[0].starts_with("2: unknown field `listen_on`"), "{typo:?}");
+    let syntax = problems("\n\nlisten = [\n", false);
+    assert_eq!(syntax.len(), 1);
+    let two =
+        problems("listen = [\":x\"]\n[access]\nallow = [\n  \"10.0.0.0/8\",\n  \"10.0.0.1/8\",\n]\n", false);
+    assert!(
+        two[0].starts_with("1: `:x` is not HOST:PORT") && two[1].starts_with("5: '10.0.0.1/8' is no rule"),
+        "{two:?}"
+    );
+    let time = problems("[limits]\nudp_idle = -1.0\n", false);
+    assert_eq!(time, ["2: a time is a number of seconds above 0"]);
+    assert_eq!(problems("cert = \"c\"\n", false).len(), 1);
+}
+
+#[test]
+fn problems_of_users_have_lines() {
+    let user = |name: &str, secret: &str| format!("[[user]]\nname = \"{name}\"\nsecret = \"{secret}\"\n");
+    assert_eq!(problems(&user("alice", HASH), true), Vec::<String>::new());
+    let bad = problems(
+        &[user("a.b", HASH), user("alice", HASH), user("bob", "tea"), user("alice", HASH)].concat(),
+        true,
+    );
+    assert_eq!(bad.len(), 3, "{bad:?}");
+    assert!(bad[0].starts_with("2: a user's name has"), "{bad:?}");
+    assert!(bad[1].starts_with("9: the secret of 'bob' is not an argon2 hash"), "{bad:?}");
+    assert!(bad[2].contains("two users 'alice'"), "{bad:?}");
+    let rate = problems(&format!("{}rate = \"fast\"\nflows = 3\n", user("alice", HASH)), true);
+    assert!(rate[0].starts_with("4: a rate is"), "{rate:?}");
+    let missing = problems("[[user]]\nname = \"alice\"\n", true);
+    assert_eq!(missing, ["1: 'alice' has neither a secret nor a certificate"]);
+    let known = |certificate: &str| format!("[[user]]\nname = \"bob\"\ncertificate = \"{certificate}\"\n");
+    assert_eq!(problems(&known("CN=laptop"), true), Vec::<String>::new());
+    let wrong = problems(&known("laptop"), true);
+    assert!(wrong[0].starts_with("3: 'laptop' is no certificate"), "{wrong:?}");
+    assert_eq!(problems("", true).len(), 1);
+}

@@ -1,0 +1,150 @@
+//! Metrics of a client for Prometheus. The number of values of each label is bounded.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anabranch::ConnectionId;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::link::Client;
+use super::seen::{Kind, Seen, Totals};
+use crate::exit::Result;
+use crate::serve::metrics::{self as scrape, Paths, Watched};
+
+/// Interval between looks for new connections and for those that have ended.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Metrics of a client.
+#[derive(Debug)]
+struct Metrics {
+    registry: Registry,
+    paths: Arc<Paths>,
+    watched: Mutex<BTreeMap<ConnectionId, Watched>>,
+    current: watch::Receiver<Client>,
+}
+
+/// Serves the metrics until the tasks are dropped. Returns the bound address.
+pub(crate) fn serve(
+    listener: std::net::TcpListener,
+    current: watch::Receiver<Client>,
+    tasks: &mut JoinSet<()>,
+) -> Result<SocketAddr> {
+    let metrics = Arc::new(Metrics::new(current));
+    let looking = Arc::clone(&metrics);
+    tasks.spawn(async move {
+        loop {
+            looking.look();
+            tokio::time::sleep(LOOK).await;
+        }
+    });
+    scrape::serve(listener, move || metrics.text(), tasks)
+}
+
+impl Metrics {
+    fn new(current: watch::Receiver<Client>) -> Self {
+        let mut registry = Registry::with_prefix("anabranch");
+        let paths = Arc::new(Paths::default());
+        registry.register_collector(Box::new(Arc::clone(&paths)));
+        registry.register_collector(Box::new(Tunnels(current.borrow().seen().clone())));
+        registry.register_collector(Box::new(Connections(current.clone())));
+        Self { registry, paths, watched: Mutex::default(), current }
+    }
+
+    /// Includes new connections, and forgets those that have ended.
+    fn look(&self) {
+        let connections = self.current.borrow().proxy().connections();
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *watched);
+        for connection in connections {
+            let id = connection.original_dcid();
+            let entry = before.remove(&id).unwrap_or_else(|| self.paths.watch(connection));
+            watched.insert(id, entry);
+        }
+    }
+
+    fn text(&self) -> String {
+        self.look();
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// Number of connections to the proxy.
+#[derive(Debug)]
+struct Connections(watch::Receiver<Client>);
+
+impl Collector for Connections {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Connections to the proxy that are open";
+        let mut metric = encoder.encode_descriptor("connections_active", help, None, MetricType::Gauge)?;
+        let open = self.0.borrow().proxy().connections().len();
+        metric.encode_family(&[("transport", "quic")])?.encode_gauge(&i64::try_from(open).unwrap_or(i64::MAX))
+    }
+}
+
+/// Tunnels of programs.
+#[derive(Debug)]
+struct Tunnels(Seen);
+
+impl Collector for Tunnels {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let totals = Kind::ALL.map(|kind| (kind, self.0.totals(kind)));
+        let help = "Tunnels of programs that are open";
+        let mut metric = encoder.encode_descriptor("proxy_tunnels_active", help, None, MetricType::Gauge)?;
+        for (kind, totals) in &totals {
+            let active = i64::try_from(totals.active).unwrap_or(i64::MAX);
+            metric.encode_family(&[("carried", kind.name())])?.encode_gauge(&active)?;
+        }
+        type Count = fn(&Totals) -> u64;
+        let counters: [(&str, &str, Count); 4] = [
+            ("proxy_tunnels_opened", "Tunnels of programs that were opened", |totals| totals.opened),
+            ("proxy_tunnels_failed", "Tunnels of programs that could not be opened", |totals| totals.failed),
+            ("proxy_sent_bytes", "Bytes of payload from programs to targets", |totals| totals.sent),
+            ("proxy_received_bytes", "Bytes of payload from targets to programs", |totals| totals.received),
+        ];
+        for (name, help, count) in counters {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (kind, totals) in &totals {
+                let label = [("carried", kind.name())];
+                let mut family = metric.encode_family(&label)?;
+                family.encode_counter::<NoLabelSet, _, u64>(&count(totals), None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn tunnels_are_counted_by_kind() {
+        let client = super::super::link::tests::client();
+        let seen = client.seen().clone();
+        let (_keep, current) = watch::channel(client);
+        let metrics = Metrics::new(current);
+        let flow = seen.open(Kind::Udp, &"host:53".parse().unwrap());
+        flow.traffic().add_sent(7);
+        let text = metrics.text();
+        for line in [
+            "anabranch_proxy_tunnels_active{carried=\"udp\"} 1",
+            "anabranch_proxy_sent_bytes_total{carried=\"udp\"} 7",
+            "anabranch_proxy_tunnels_opened_total{carried=\"tcp\"} 0",
+            "anabranch_connections_active{transport=\"quic\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Tunnels of programs that are open, and totals of all.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use anabranch::proxy::client::{Target, Traffic};
+
+/// Maximum number of open tunnels that are listed one by one. Further ones are counted only.
+const MAX_LISTED: usize = 4_096;
+
+/// Kind of a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Tcp,
+    Udp,
+}
+
+impl Kind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
+
+    /// Returns the name for people, logs and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// Tunnels of all programs. Cloning it is cheap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    listed: BTreeMap<u64, Arc<Account>>,
+    totals: BTreeMap<Kind, Totals>,
+}
+
+/// Totals of the tunnels of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// Number of tunnels that are open.
+    pub(crate) active: u64,
+    /// Number of tunnels that were opened.
+    pub(crate) opened: u64,
+    /// Number of tunnels that the proxy refused or that could not be opened.
+    pub(crate) failed: u64,
+    /// Bytes of payload to targets, and from them.
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+/// A tunnel that is open.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) kind: Kind,
+    pub(crate) target: Target,
+    pub(crate) begun: Instant,
+    pub(crate) traffic: Traffic,
+}
+
+/// Guard of an open tunnel, which is listed until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    seen: Seen,
+    id: u64,
+    account: Arc<Account>,
+}
+
+impl Seen {
+    /// Enters a tunnel that was opened.
+    pub(crate) fn open(&self, kind: Kind, target: &Target) -> Flow {
+        let (target, begun) = (target.clone(), Instant::now());
+        let account = Arc::new(Account { kind, target, begun, traffic: Traffic::default() });
+        let mut state = self.lock();
+        let id = state.next;
+        state.next += 1;
+        let totals = state.totals.entry(kind).or_default();
+        totals.active += 1;
+        totals.opened += 1;
+        if state.listed.len() < MAX_LISTED {
+            state.listed.insert(id, Arc::clone(&account));
+        }
+        Flow { seen: self.clone(), id, account }
+    }
+
+    /// Counts a tunnel that could not be opened.
+    pub(crate) fn fail(&self, kind: Kind) {
+        self.lock().totals.entry(kind).or_default().failed += 1;
+    }
+
+    /// Returns the totals of a kind, with what open tunnels have carried so far. They never decrease, but for those that are
+    /// open.
+    pub(crate) fn totals(&self, kind: Kind) -> Totals {
+        let state = self.lock();
+        let mut totals = state.totals.get(&kind).copied().unwrap_or_default();
+        for account in state.listed.values().filter(|account| account.kind == kind) {
+            totals.sent += account.traffic.sent();
+            totals.received += account.traffic.received();
+        }
+        totals
+    }
+
+    /// Returns the listed tunnels, with a number that no other one has.
+    pub(crate) fn listed(&self) -> Vec<(u64, Arc<Account>)> {
+        self.lock().listed.iter().map(|(id, account)| (*id, Arc::clone(account))).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flow {
+    /// Returns the counters of what the tunnel carries.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.account.traffic
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        let mut state = self.seen.lock();
+        state.listed.remove(&self.id);
+        let totals = state.totals.entry(self.account.kind).or_default();
+        totals.active -= 1;
+        totals.sent += self.account.traffic.sent();
+        totals.received += self.account.traffic.received();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn max_listed_tunnels_are_listed_and_all_are_counted() {
+        let seen = Seen::default();
+        let target: Target = "host:1".parse().unwrap();
+        let mut flows: Vec<_> = (0..MAX_LISTED + 2).map(|_| seen.open(Kind::Tcp, &target)).collect();
+        assert_eq!(seen.listed().len(), MAX_LISTED);
+        assert_eq!(seen.totals(Kind::Tcp).active, MAX_LISTED as u64 + 2);
+        for flow in [&flows[0], &flows[MAX_LISTED + 1]] {
+            flow.traffic().add_sent(3);
+            flow.traffic().add_received(5);
+        }
+        assert_eq!((seen.totals(Kind::Tcp).sent, seen.totals(Kind::Udp)), (3, Totals::default()));
+        flows.clear();
+        seen.fail(Kind::Tcp);
+        let opened = MAX_LISTED as u64 + 2;
+        assert_eq!(seen.totals(Kind::Tcp), Totals { active: 0, opened, failed: 1, sent: 6, received: 10 });
+        assert!(seen.listed().is_empty());
+    }
+}

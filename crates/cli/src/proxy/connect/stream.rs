@@ -1,0 +1,45 @@
+//! TCP connections of programs, as tunnels.
+
+use anabranch::proxy::client::{Target, TcpTunnel, TunnelError};
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tracing::debug;
+
+use super::link::Client;
+use super::seen::{Flow, Kind};
+use super::way;
+
+/// A tunnel that the proxy has opened.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    tunnel: TcpTunnel,
+    flow: Flow,
+    /// Keeps the paths managed while the tunnel is open.
+    _client: Client,
+}
+
+/// Opens a tunnel. Reports the failure to the log, and to people if it concerns the credentials.
+pub(crate) async fn open(client: &Client, target: &Target) -> Result<Stream, TunnelError> {
+    match client.proxy().tcp(target).await {
+        Ok(tunnel) => {
+            let flow = client.seen().open(Kind::Tcp, target);
+            Ok(Stream { tunnel, flow, _client: client.clone() })
+        }
+        Err(error) => {
+            debug!(target: "anabranch::proxy", %target, %error, "no tunnel");
+            client.seen().fail(Kind::Tcp);
+            way::tell_refusal(&error);
+            Err(error)
+        }
+    }
+}
+
+impl Stream {
+    /// Moves bytes between a program and the tunnel until both have ended. `first` was read from the program
+    /// already.
+    pub(crate) async fn carry(self, program: TcpStream, first: Bytes) {
+        let pumped = self.tunnel.pump_counting(program, first, self.flow.traffic()).await;
+        let error = pumped.error.as_ref().map(tracing::field::display);
+        debug!(target: "anabranch::proxy", sent = pumped.sent, received = pumped.received, error, "tunnel ended");
+    }
+}

@@ -1,0 +1,354 @@
+//! The way to the proxy: options that the commands of the client share, its connection, and what people learn
+//! about it.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anabranch::paths::Pattern;
+use anabranch::proxy::client::{
+    ConnectFailure, Credentials, CredentialsError, Proxy, ProxyConfig, ProxyState, RefusalKind, TunnelError,
+};
+use anabranch::{
+    AttemptError, ConnectionError, MAX_PATHS, MultipathConfig, PathPolicy, PathRule, config, http3, schedule,
+};
+use aws_lc_rs::digest::{SHA256, digest};
+use clap::Args;
+use tokio::task::JoinSet;
+
+use super::rules::Rules;
+use crate::algorithm;
+use crate::exit::{self, Exit, Failure, Result};
+use crate::multipath;
+use crate::options::{ClientIdentity, ClientPlan, Trust, Tuning};
+use crate::output::hex;
+
+/// Application protocol of HTTP/3.
+const H3: &str = "h3";
+/// Maximum time that the first check of the credentials delays the start.
+const CHECK: Duration = Duration::from_secs(2);
+/// Number of bytes at the beginning of each file whose changes are noticed.
+const PRINTED: u64 = 4 << 20;
+/// Time in which the connections of programs are reset after the tunnels were closed.
+const RESETS: Duration = Duration::from_millis(50);
+
+/// Options that name a proxy, and decide how it is reached.
+#[derive(Args, Debug)]
+pub(crate) struct Way {
+    /// The proxy: https://HOST[:PORT]
+    #[arg(id = "proxy", value_name = "PROXY")]
+    url: String,
+    /// File with the token that the proxy knows this user by
+    #[arg(long, value_name = "FILE", conflicts_with = "user_file")]
+    token_file: Option<PathBuf>,
+    /// File with the name and the password that the proxy knows this user by, NAME:PASSWORD
+    #[arg(long, value_name = "FILE")]
+    user_file: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
+    /// Certificate that the client shows to a proxy that demands one
+    #[arg(long, value_name = "PEM", requires = "client_key")]
+    client_cert: Option<PathBuf>,
+    /// Private key of the client's certificate
+    #[arg(long, value_name = "PEM", requires = "client_cert")]
+    client_key: Option<PathBuf>,
+    /// Use these interfaces or addresses and no others, in order of preference; may be repeated. Without this
+    /// option all networks of this host are used; `anabranch paths` shows them
+    #[arg(long = "path", value_name = "IF|ADDR[,backup][,weight=N][,count=N]")]
+    rules: Vec<PathRule>,
+    /// Never use this interface or address; may be repeated
+    #[arg(long = "not-path", value_name = "IF|ADDR")]
+    denied: Vec<Pattern>,
+    /// Maximum number of paths that are open at the same time
+    #[arg(long, value_name = "N", default_value_t = MultipathConfig::default().max_paths(),
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PATHS)))]
+    max_paths: u32,
+    /// Scheduler, which chooses the path of the next packet
+    #[arg(long, value_name = "NAME", default_value = MultipathConfig::default().scheduler().name(),
+          value_parser = algorithm::scheduler)]
+    scheduler: schedule::Algorithm,
+    /// Seconds that an attempt to connect may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: u32,
+    #[command(flatten)]
+    udp: Rules,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// Options of a [`Way`], and digests of the files that they name. Clients with equal prints are equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Print(String);
+
+impl Way {
+    /// Returns the proxy's URL.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the rules for UDP flows.
+    pub(crate) fn udp_rules(&self) -> &Rules {
+        &self.udp
+    }
+
+    /// Checks the options and the files that they name, without connecting.
+    pub(crate) fn check(&self) -> Result {
+        self.config(self.policy()).map(drop)
+    }
+
+    /// Returns the print of the options and of the files that they name. One that cannot be read is reported when it is used.
+    pub(crate) fn print(&self) -> Print {
+        let mut print = format!("{self:?}");
+        for file in self.files() {
+            let mut content = Vec::new();
+            let _ = File::open(file).and_then(|file| file.take(PRINTED).read_to_end(&mut content));
+            print.push_str(&hex(&digest(&SHA256, &content)));
+        }
+        Print(print)
+    }
+
+    /// Returns the files that the options name.
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let files = [&self.token_file, &self.user_file, &self.trust.ca, &self.client_cert, &self.client_key];
+        files.into_iter().flatten()
+    }
+
+    /// Returns the proxy's addresses.
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>> {
+        let config = self.config(self.policy())?;
+        let host = config.host().to_owned();
+        let unknown = |error: std::io::Error| {
+            let failure = ConnectFailure::Resolve { host: host.clone(), error };
+            unavailable(&failure).about(&self.url)
+        };
+        let found = tokio::net::lookup_host((host.as_str(), config.port())).await.map_err(unknown)?;
+        Ok(found.collect())
+    }
+
+    /// Connects as [`Way::connect`] does, to one of these addresses and never by way of `device`.
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    pub(crate) async fn connect_around(&self, device: &str, addresses: &[SocketAddr]) -> Result<Proxy> {
+        let own = device.parse::<Pattern>().map_err(|error| Failure::new(Exit::Usage, error))?;
+        self.connect_by(self.policy().denying([own]), addresses).await
+    }
+
+    /// Connects to the proxy, and checks that it accepts the credentials.
+    pub(crate) async fn connect(&self) -> Result<Proxy> {
+        self.connect_by(self.policy(), &[]).await
+    }
+
+    async fn connect_by(&self, policy: PathPolicy, addresses: &[SocketAddr]) -> Result<Proxy> {
+        let survey = policy.survey().await;
+        multipath::check(&survey)?;
+        for unusable in &survey.invalid {
+            exit::note(format_args!("anabranch: {unusable}; it is used once that changes"));
+        }
+        let config = self.config(policy)?.with_addresses(addresses.iter().copied());
+        let proxy = Proxy::new(config);
+        proxy.connect().await.map_err(|error| self.failure(&error))?;
+        // The proxy verifies the certificate after the handshake is complete here (RFC 8446 §4.4.2.4).
+        let mut states = proxy.states();
+        let rejected = async {
+            let state = states.wait_for(|state| certificate_fault(state).is_some()).await.ok();
+            state.and_then(|state| certificate_fault(&state))
+        };
+        tokio::select! {
+            checked = tokio::time::timeout(CHECK, proxy.check()) => match checked {
+                Ok(Err(error)) if is_final(&error) => return Err(self.failure(&error)),
+                Ok(_) => {}
+                // The proxy's resolver may be slow.
+                Err(_) => _ = tokio::spawn(tell_credentials(proxy.clone())),
+            },
+            Some(fault) = rejected => return Err(fault.about(&self.url)),
+        }
+        Ok(proxy)
+    }
+
+    fn policy(&self) -> PathPolicy {
+        let policy = PathPolicy::default().allowing(self.rules.clone()).denying(self.denied.clone());
+        policy.with_max_paths(self.max_paths as usize)
+    }
+
+    fn config(&self, policy: PathPolicy) -> Result<ProxyConfig> {
+        let multipath =
+            MultipathConfig::default().with_max_paths(self.max_paths).with_scheduler(self.scheduler);
+        let transport = self.tuning.transport().with_multipath(Some(multipath));
+        let first = self.tuning.first_version();
+        let plan =
+            ClientPlan { trust: &self.trust, alpn: H3, transport, first, chacha20: false, resume: true };
+        let config = ProxyConfig::new(&self.url, plan.config_with(self.identity()?)?);
+        let config = config.map_err(|error| Failure::new(Exit::Usage, error))?;
+        let config = config.with_paths(policy).with_attempt_timeout(Duration::from_secs(self.timeout.into()));
+        let credentials = match (&self.token_file, &self.user_file) {
+            (Some(file), _) => Some(Credentials::bearer_file(file)),
+            (None, Some(file)) => Some(Credentials::basic_file(file)),
+            (None, None) => None,
+        };
+        match credentials.transpose().map_err(|error| unreadable(&error))? {
+            Some(credentials) => Ok(config.with_credentials(credentials)),
+            None => Ok(config),
+        }
+    }
+
+    /// Reads the client's certificate and its key.
+    fn identity(&self) -> Result<Option<ClientIdentity>> {
+        let (Some(cert), Some(key)) = (&self.client_cert, &self.client_key) else { return Ok(None) };
+        Ok(Some((config::certificates(cert)?, config::private_key(key)?)))
+    }
+
+    /// Converts the failure of a tunnel, with a remedy.
+    fn failure(&self, error: &TunnelError) -> Failure {
+        match error {
+            TunnelError::Refused(refusal) if refusal.kind() == RefusalKind::Credentials => {
+                let (what, remedy) = match self.token_file.is_some() || self.user_file.is_some() {
+                    true => ("the proxy does not accept the credentials", "look at the file that you name"),
+                    false => ("the proxy wants to know its users", "name --token-file or --user-file"),
+                };
+                Failure::new(Exit::Http, format!("{what} (status {})", refusal.status.as_u16())).or(remedy)
+            }
+            error => failure(error),
+        }
+        .about(&self.url)
+    }
+}
+
+fn unreadable(error: &CredentialsError) -> Failure {
+    Failure::new(Exit::Usage, error)
+}
+
+/// Returns whether the proxy will answer in the same way again.
+fn is_final(error: &TunnelError) -> bool {
+    match error {
+        TunnelError::Refused(_) => true,
+        TunnelError::Http3(http3::Error::ConnectionLost(lost)) => certificate(lost).is_some(),
+        _ => false,
+    }
+}
+
+/// Returns the failure if the proxy has not accepted the client's certificate.
+fn certificate_fault(state: &ProxyState) -> Option<Failure> {
+    match state {
+        ProxyState::Lost(reason) => match &**reason {
+            http3::Error::ConnectionLost(lost) => certificate(lost),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Converts the end of a connection whose client the proxy did not accept; `None` for other ends.
+fn certificate(error: &ConnectionError) -> Option<Failure> {
+    let ConnectionError::PeerTransport(error) = error else { return None };
+    let (what, remedy) = match error.code.alert()? {
+        116 => ("the proxy demands a client certificate", "name one with --client-cert and --client-key"),
+        45 => (
+            "the client's certificate has expired, or is not valid yet",
+            "have it renewed, or check the clocks",
+        ),
+        42..=44 | 46..=49 => (
+            "the proxy does not accept the client's certificate",
+            "have it signed by an authority in the file that --client-ca of the proxy names",
+        ),
+        _ => return None,
+    };
+    let reason = if error.reason.is_empty() { String::new() } else { format!(": {}", error.reason) };
+    Some(Failure::new(Exit::Certificate, format!("{what}{reason}")).or(remedy))
+}
+
+/// Converts the failure of a tunnel.
+pub(crate) fn failure(error: &TunnelError) -> Failure {
+    match error {
+        TunnelError::Unavailable(failure) => unavailable(failure),
+        TunnelError::Refused(refusal) => Failure::new(Exit::Http, refusal),
+        TunnelError::NoUdp => Failure::new(Exit::Protocol, error)
+            .or("use another proxy for UDP, such as `anabranch proxy serve`"),
+        TunnelError::Http3(http3::Error::ConnectionLost(lost)) if certificate(lost).is_some() => {
+            certificate(lost).unwrap_or_else(|| Failure::new(Exit::Protocol, error))
+        }
+        TunnelError::TimedOut(_) => Failure::new(Exit::Timeout, error),
+        error => Failure::new(Exit::Protocol, error),
+    }
+}
+
+fn unavailable(failure: &ConnectFailure) -> Failure {
+    match failure {
+        ConnectFailure::Resolve { .. } => Failure::new(Exit::Resolution, failure).or("check the host name"),
+        ConnectFailure::NoPath => Failure::new(Exit::NoPath, failure).or("see `anabranch paths`"),
+        ConnectFailure::Attempts(AttemptError::Handshake(error)) => exit::handshake(error.clone()),
+        ConnectFailure::TimedOut(_) => Failure::new(Exit::Timeout, failure)
+            .or("check address, port and firewalls for UDP, or raise --timeout"),
+        ConnectFailure::NotHttp3 => Failure::new(Exit::Handshake, failure),
+        failure => Failure::new(Exit::Io, failure),
+    }
+}
+
+/// Closes all tunnels, and then ends `running`. Until then programs learn by a reset that their connections
+/// are lost.
+pub(crate) async fn end(proxy: &Proxy, running: &mut JoinSet<()>) {
+    proxy.close().await;
+    tokio::time::sleep(RESETS).await;
+    running.abort_all();
+}
+
+/// Describes what a configuration that was read again changes.
+pub(crate) fn changes(opened: usize, is_replaced: bool) -> String {
+    let proxy = if is_replaced { "new tunnels use a new connection" } else { "the connection stays" };
+    format!("{proxy}; ports: {opened} opened")
+}
+
+/// Reports options that have no effect before a restart.
+pub(crate) fn tell_fixed(options: &[&str]) {
+    if !options.is_empty() {
+        let options = options.join(", ");
+        exit::note(format_args!("anabranch: a new value of {options} has no effect before a restart"));
+    }
+}
+
+/// Reports on standard error when the connection is lost, why it cannot be replaced, and when it is there
+/// again.
+pub(crate) async fn tell_states(proxy: Proxy) {
+    let mut states = proxy.states();
+    drop(proxy);
+    let mut told = String::new();
+    while states.changed().await.is_ok() {
+        let state = states.borrow_and_update().clone();
+        let news = match state {
+            ProxyState::Lost(reason) => format!("the connection to the proxy is lost: {reason}"),
+            ProxyState::Failing(cause) => format!("cannot connect to the proxy: {}", unavailable(&cause)),
+            ProxyState::Connected if !told.is_empty() => {
+                exit::note("anabranch: connected to the proxy again");
+                told.clear();
+                continue;
+            }
+            ProxyState::Closed => return,
+            _ => continue,
+        };
+        if news != told {
+            exit::note(format_args!("anabranch: {}", exit::one_line(&news)));
+            told = news;
+        }
+    }
+}
+
+/// `true` once people know that the proxy does not accept the credentials.
+static TOLD_CREDENTIALS: AtomicBool = AtomicBool::new(false);
+
+/// Reports once on standard error if the proxy does not accept the credentials.
+pub(crate) fn tell_refusal(error: &TunnelError) {
+    let TunnelError::Refused(refusal) = error else { return };
+    if refusal.kind() == RefusalKind::Credentials && !TOLD_CREDENTIALS.swap(true, Ordering::Relaxed) {
+        let status = refusal.status.as_u16();
+        exit::note(format_args!("anabranch: the proxy no longer accepts the credentials (status {status})"));
+    }
+}
+
+/// Checks the credentials without a hurry.
+async fn tell_credentials(proxy: Proxy) {
+    if let Err(error) = proxy.check().await {
+        tell_refusal(&error);
+    }
+}

@@ -1,0 +1,80 @@
+//! The network behind the proxy for IP packets of clients: a TUN device.
+
+use std::fs;
+use std::sync::Arc;
+
+use anabranch::proxy::server::{IpNetwork, PacketSink, Proxy};
+use clap::Args;
+use ipnet::IpNet;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::exit::{Exit, Failure, Result, note};
+use crate::tun::{Batch, Device, MAX_WAITING, Packet};
+
+/// MTU of the device, in bytes. Senders of packets that do not fit through the tunnel learn by ICMP how much does.
+const MTU: u16 = 1_500;
+/// Switches of the kernel that let it forward packets.
+const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
+
+/// Options of the network behind the proxy.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Network {
+    /// Carry IP packets, too (`anabranch vpn`), and give clients addresses of this network; may be repeated, for IPv4 and IPv6.
+    /// Needs the capability CAP_NET_ADMIN. This host has to forward the packets, and routes or NAT have to lead back here
+    #[arg(long = "vpn-pool", value_name = "NETWORK")]
+    pools: Vec<IpNet>,
+    /// Name of the TUN device for IP packets
+    #[arg(long = "vpn-device", value_name = "NAME", default_value = "anabranch-vpn")]
+    device: String,
+}
+
+/// Queue of the device.
+struct Queue(mpsc::Sender<Packet>);
+
+impl PacketSink for Queue {
+    fn send(&self, packet: &[u8]) -> bool {
+        self.0.try_send(Packet::new(packet)).is_ok()
+    }
+}
+
+impl Network {
+    /// Returns the proxy with a network, if one is wanted.
+    pub(super) fn attach(&self, proxy: Proxy, running: &mut JoinSet<()>) -> Result<Proxy> {
+        if self.pools.is_empty() {
+            return Ok(proxy);
+        }
+        let (queue, waiting) = mpsc::channel(MAX_WAITING);
+        let network = IpNetwork::new(self.pools.iter().copied(), Queue(queue));
+        let network = network.map_err(|error| Failure::new(Exit::Usage, error))?;
+        let device = Arc::new(Device::create(&self.device, MTU)?);
+        for gateway in network.gateways() {
+            device.add_address(gateway)?;
+        }
+        self.check_forwarding();
+        running.spawn(Arc::clone(&device).write_all(waiting));
+        running.spawn(read(device, network.clone()));
+        Ok(proxy.with_network(network))
+    }
+
+    /// Warns people if packets of clients would go no further than to this host.
+    fn check_forwarding(&self) {
+        for (switch, is_ipv4) in FORWARDING.into_iter().zip([true, false]) {
+            let wanted = self.pools.iter().any(|pool| pool.addr().is_ipv4() == is_ipv4);
+            let is_off =
+                fs::read_to_string(format!("/proc/sys/{switch}")).is_ok_and(|value| value.trim() == "0");
+            if wanted && is_off {
+                let name = switch.replace('/', ".");
+                note(format_args!("anabranch: this host forwards no packets of clients; set {name} to 1"));
+            }
+        }
+    }
+}
+
+/// Passes packets from the device to clients, until the device is gone.
+async fn read(device: Arc<Device>, network: IpNetwork) {
+    let mut batch = Batch::new();
+    while device.read(&mut batch).await.is_ok() {
+        batch.packets().for_each(|packet| network.deliver(packet));
+    }
+}

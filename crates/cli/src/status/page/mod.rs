@@ -1,0 +1,247 @@
+//! A page for a browser on this host, which shows the state and what it was in the last minutes.
+//!
+//! Its address has a secret in it, so that other users of the host do not see it. Requests for another host name are
+//! refused, so that a page of the web cannot read it by a name that leads to this host (DNS rebinding).
+
+mod history;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::rand;
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use self::history::History;
+use super::publish::Newest;
+use crate::exit::{Exit, Failure, Result};
+use crate::serve::sockets;
+
+/// Maximum number of connections of browsers; others wait in the kernel's queue.
+const MAX_BROWSERS: usize = 16;
+/// Maximum time to read the header of a request, and time after which an idle connection is closed.
+const HELLO: Duration = Duration::from_secs(10);
+/// Pause before accepting again when the process has no free descriptors.
+const REST: Duration = Duration::from_millis(100);
+/// Length of the secret in the address, in bytes.
+const SECRET: usize = 16;
+
+/// A page, whose port is bound already.
+#[derive(Debug)]
+pub(crate) struct Page {
+    listener: TcpListener,
+    address: SocketAddr,
+    /// First segment of the path.
+    secret: String,
+}
+
+/// State that all connections share.
+#[derive(Debug)]
+struct Shared {
+    address: SocketAddr,
+    secret: String,
+    history: Mutex<History>,
+    newest: Newest,
+}
+
+impl Page {
+    /// Binds the port.
+    ///
+    /// # Errors
+    /// Fails if other hosts could connect to it, or if it is in use.
+    pub(crate) fn bind(address: SocketAddr) -> Result<Self> {
+        if !address.ip().is_loopback() {
+            let what = format!("{address} is no loopback address, so others could see the page");
+            return Err(Failure::new(Exit::Usage, what).or("write 127.0.0.1:PORT or [::1]:PORT"));
+        }
+        let listener = sockets::listener(sockets::bind_tcp(address)?)?;
+        let address = listener.local_addr().map_err(|error| Failure::io("no local address", &error))?;
+        let mut secret = [0; SECRET];
+        rand::fill(&mut secret).map_err(|_| Failure::new(Exit::Io, "the system has no randomness"))?;
+        Ok(Self { listener, address, secret: HEXLOWER.encode(&secret) })
+    }
+
+    /// Returns the page's address.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/{}/", self.address, self.secret)
+    }
+
+    /// Serves the page until the task is dropped.
+    pub(crate) async fn serve(self, newest: Newest) {
+        let Self { listener, address, secret } = self;
+        let history = Mutex::new(History::default());
+        let shared = Arc::new(Shared { address, secret, history, newest: newest.clone() });
+        tokio::select! {
+            () = remember(Arc::clone(&shared), newest) => {}
+            () = accept(listener, shared) => {}
+        }
+    }
+}
+
+/// Adds each report to the history.
+async fn remember(shared: Arc<Shared>, mut newest: Newest) {
+    loop {
+        let line = Arc::clone(&newest.borrow_and_update());
+        if let Ok(report) = serde_json::from_str(&line) {
+            shared.history.lock().unwrap_or_else(PoisonError::into_inner).add(&report);
+        }
+        if newest.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let room = Arc::new(Semaphore::new(MAX_BROWSERS));
+    let mut serving = JoinSet::new();
+    loop {
+        // The semaphore is never closed.
+        let permit = Arc::clone(&room).acquire_owned().await.ok();
+        while serving.try_join_next().is_some() {}
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(REST).await;
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        serving.spawn(async move {
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = shared.answer(&request);
+                async { Ok::<_, Infallible>(answer) }
+            });
+            let mut builder = http1::Builder::new();
+            // Each connection has one request, so that none keeps its place.
+            builder.timer(TokioTimer::new()).header_read_timeout(HELLO).keep_alive(false);
+            let _ = tokio::time::timeout(2 * HELLO, builder.serve_connection(TokioIo::new(stream), service))
+                .await;
+            drop(permit);
+        });
+    }
+}
+
+impl Shared {
+    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if !self.is_for_us(request) {
+            return plain(StatusCode::MISDIRECTED_REQUEST, "this page has another host name");
+        }
+        let path = request.uri().path().trim_start_matches('/');
+        let (secret, name) = path.split_once('/').unwrap_or((path, ""));
+        if verify_slices_are_equal(secret.as_bytes(), self.secret.as_bytes()).is_err() {
+            return plain(StatusCode::NOT_FOUND, "the address that the command prints has a secret in it");
+        }
+        if request.method() != Method::GET {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET");
+        }
+        match name {
+            "" => file("text/html; charset=utf-8", include_str!("page.html").into()),
+            "page.js" => file("text/javascript; charset=utf-8", include_str!("page.js").into()),
+            "page.css" => file("text/css; charset=utf-8", include_str!("page.css").into()),
+            "state" => file("application/json", self.state()),
+            _ => plain(StatusCode::NOT_FOUND, "there is no such page"),
+        }
+    }
+
+    /// Returns whether a request names this host, by an address or a name that nobody else can give it.
+    fn is_for_us<B>(&self, request: &Request<B>) -> bool {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        host == self.address.to_string() || host == format!("localhost:{}", self.address.port())
+    }
+
+    /// Returns the newest report and the history, as JSON.
+    fn state(&self) -> Bytes {
+        let newest = Arc::clone(&self.newest.borrow());
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner).json();
+        format!("{{\"state\":{},\"history\":{history}}}", newest.trim_end()).into()
+    }
+}
+
+fn plain(status: StatusCode, what: &str) -> Response<Full<Bytes>> {
+    let mut response = file("text/plain; charset=utf-8", format!("{what}\n").into());
+    *response.status_mut() = status;
+    response
+}
+
+fn file(kind: &'static str, content: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(content));
+    let policy =
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'";
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    fields.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::sync::watch;
+
+    use super::*;
+
+    #[test]
+    fn only_loopback_addresses_are_bound() {
+        for other in ["0.0.0.0:0", "192.0.2.1:80", "[::]:0"] {
+            let failure = Page::bind(other.parse().unwrap()).unwrap_err();
+            assert_eq!(failure.exit(), Exit::Usage);
+            assert!(failure.to_string().contains("no loopback address"), "{failure}");
+        }
+    }
+
+    #[tokio::test]
+    async fn other_host_names_and_other_secrets_are_refused() {
+        let page = Page::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let (address, path) = (page.address, format!("/{}/", page.secret));
+        assert_eq!(page.url(), format!("http://{address}{path}"));
+        let (_keep, newest) = watch::channel("{\"pid\":7}\n".into());
+        let serving = tokio::spawn(page.serve(newest));
+        let get = async |path: &str, host: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream
+                .write_all(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())
+                .await
+                .unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.unwrap();
+            text
+        };
+        let own = address.to_string();
+        let html = get(&path, &own).await;
+        assert!(html.starts_with("HTTP/1.1 200") && html.contains("page.js"), "{html}");
+        assert!(html.contains("content-security-policy: default-src 'none'"), "{html}");
+        assert!(!html.contains("http://") && !html.contains("https://"), "nothing from elsewhere: {html}");
+        let state = get(&format!("{path}state"), &format!("localhost:{}", address.port())).await;
+        assert!(state.contains("\"pid\":7"), "{state}");
+        assert!(state.ends_with('}') && state.contains("\"history\":["), "{state}");
+        for host in ["evil.example", &format!("evil.example:{}", address.port()), "127.0.0.1", ""] {
+            assert!(get(&path, host).await.starts_with("HTTP/1.1 421"), "{host}");
+        }
+        for wrong in ["/", "/state", "/0123/", &path[..path.len() - 2]] {
+            assert!(get(wrong, &own).await.starts_with("HTTP/1.1 404"), "{wrong}");
+        }
+        // Browsers that say nothing do not lock others out for longer than they may take.
+        let silent: Vec<_> = (0..MAX_BROWSERS).map(|_| TcpStream::connect(address)).collect();
+        for stream in silent {
+            drop(stream.await.unwrap());
+        }
+        assert!(get(&path, &own).await.starts_with("HTTP/1.1 200"));
+        serving.abort();
+    }
+}

@@ -1,0 +1,114 @@
+//! State of a running end of a tunnel, as it is published: one JSON object on each line.
+
+use serde::{Deserialize, Serialize};
+
+/// State of a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Report {
+    /// Command: `connect`, `forward` or `serve`.
+    pub(crate) role: String,
+    pub(crate) version: String,
+    pub(crate) pid: u32,
+    /// Seconds since the start.
+    pub(crate) up_s: f64,
+    /// The proxy of a client.
+    pub(crate) proxy: Option<String>,
+    /// State of a client's connection, or of the server.
+    pub(crate) state: String,
+    /// Reason for the state, if it is a failure.
+    pub(crate) why: Option<String>,
+    /// Number of connections between clients and the proxy.
+    pub(crate) connections: usize,
+    pub(crate) paths: Vec<PathReport>,
+    pub(crate) flows: FlowsReport,
+    /// Users of a server, those with the most traffic first.
+    pub(crate) users: Vec<UserReport>,
+}
+
+/// A path, or an attempt to open one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PathReport {
+    /// Number of the connection, counted from the start of the process.
+    pub(crate) connection: u64,
+    /// Path ID; `None` if there is no path yet.
+    pub(crate) id: Option<u32>,
+    /// Interface of a client; `None` if it is not known.
+    pub(crate) interface: Option<String>,
+    pub(crate) local: String,
+    pub(crate) remote: String,
+    pub(crate) state: String,
+    /// Reason why nothing is sent on the path at present.
+    pub(crate) idle: Option<String>,
+    /// Reason why the path was closed, or could not be opened.
+    pub(crate) why: Option<String>,
+    pub(crate) rtt_ms: Option<f64>,
+    pub(crate) sent: Rated,
+    pub(crate) received: Rated,
+    pub(crate) sent_packets: u64,
+    pub(crate) lost_packets: u64,
+    /// Share of the sent packets that were lost; `None` if none was sent.
+    pub(crate) loss_percent: Option<f64>,
+}
+
+/// Bytes, and how many there are in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Rated {
+    pub(crate) bytes: u64,
+    /// Rate since the report before; `None` in the first one.
+    pub(crate) mbps: Option<f64>,
+}
+
+/// Tunnels for programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FlowsReport {
+    pub(crate) kinds: Vec<KindReport>,
+    /// Open tunnels with the most traffic at present.
+    pub(crate) top: Vec<FlowReport>,
+}
+
+/// Tunnels of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct KindReport {
+    /// `tcp` or `udp`.
+    pub(crate) kind: String,
+    pub(crate) active: u64,
+    pub(crate) opened: u64,
+    pub(crate) failed: u64,
+    pub(crate) sent: Rated,
+    pub(crate) received: Rated,
+}
+
+/// An open tunnel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FlowReport {
+    pub(crate) kind: String,
+    pub(crate) target: String,
+    /// Seconds since it was opened.
+    pub(crate) age_s: f64,
+    pub(crate) sent: Rated,
+    pub(crate) received: Rated,
+}
+
+/// A user of a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct UserReport {
+    pub(crate) user: String,
+    pub(crate) flows: usize,
+    pub(crate) sent: Rated,
+    pub(crate) received: Rated,
+    pub(crate) dropped_datagrams: u64,
+}
+
+impl Rated {
+    /// Returns the rate, 0 if it is not known.
+    pub(crate) fn rate(&self) -> f64 {
+        self.mbps.unwrap_or(0.0)
+    }
+}

@@ -1,0 +1,135 @@
+//! Packets of this host that go through the tunnel, and those that go around it.
+
+use std::net::IpAddr;
+
+use anabranch::proxy::ip::IpRange;
+use ipnet::IpNet;
+
+/// Maximum number of networks that a proxy may make this host route.
+pub(super) const MAX_ROUTES: usize = 4_096;
+
+/// Networks that are always reached directly: those that never lead further than the next link. Without them, IPv6 would
+/// not find its neighbours.
+const LINK: [&str; 4] = ["169.254.0.0/16", "224.0.0.0/24", "fe80::/10", "ff00::/8"];
+
+/// Choices of the user.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wishes {
+    /// Networks that go through the tunnel; all if there are none.
+    pub(super) routes: Vec<IpNet>,
+    /// Networks that go around it.
+    pub(super) excluded: Vec<IpNet>,
+    pub(super) kill_switch: bool,
+}
+
+/// Routes and rules of a VPN.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Networks that lead into the tunnel.
+    pub(super) inside: Vec<IpNet>,
+    /// Networks that lead nowhere while they do not lead into the tunnel.
+    pub(super) blocked: Vec<IpNet>,
+    /// Networks that lead around the tunnel.
+    pub(super) outside: Vec<IpNet>,
+    /// `true` if this host's own routes win over the tunnel if they are more specific than a default route: those of its
+    /// local networks.
+    pub(super) keeps_local: bool,
+}
+
+impl Wishes {
+    /// Returns the plan, with the addresses that this host has in the tunnel and the ranges that the proxy forwards.
+    pub(super) fn plan(&self, own: &[IpAddr], ranges: &[IpRange]) -> Plan {
+        let is_full = self.routes.is_empty();
+        let all = [IpNet::new_assert([0; 4].into(), 0), IpNet::new_assert([0; 16].into(), 0)];
+        let wanted = if is_full { all.to_vec() } else { self.routes.clone() };
+        let has = |net: &IpNet| own.iter().any(|address| address.is_ipv4() == net.addr().is_ipv4());
+        // Ranges for single protocols say nothing about routes of this host.
+        let forwarded: Vec<IpNet> = ranges
+            .iter()
+            .filter(|range| range.protocol == 0)
+            .flat_map(IpRange::networks)
+            .take(MAX_ROUTES)
+            .collect();
+        let inside = wanted.iter().filter(|net| has(net)).flat_map(|net| common(*net, &forwarded));
+        let inside: Vec<IpNet> = inside.take(MAX_ROUTES).collect();
+        let blocked = match self.kill_switch {
+            true => wanted,
+            // A family without an address would go around a tunnel that is for everything.
+            false if is_full => wanted.into_iter().filter(|net| !has(net)).collect(),
+            false => Vec::new(),
+        };
+        let link = LINK.iter().filter_map(|net| net.parse().ok());
+        let outside = link.chain(self.excluded.iter().copied()).collect();
+        Plan { inside, blocked, outside, keeps_local: is_full && !self.kill_switch }
+    }
+}
+
+/// Returns the parts of a network that lie in these networks.
+fn common(net: IpNet, networks: &[IpNet]) -> Vec<IpNet> {
+    let part = |other: &IpNet| {
+        if other.contains(&net) { Some(net) } else { net.contains(other).then_some(*other) }
+    };
+    networks.iter().filter_map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nets(texts: &[&str]) -> Vec<IpNet> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn everything() -> Vec<IpRange> {
+        nets(&["0.0.0.0/0", "::/0"]).into_iter().map(IpRange::of).collect()
+    }
+
+    fn own(texts: &[&str]) -> Vec<IpAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn everything_goes_through_the_tunnel_but_what_is_excluded() {
+        let wishes = Wishes { excluded: nets(&["192.0.2.0/24"]), ..Wishes::default() };
+        let plan = wishes.plan(&own(&["10.9.0.2", "fd00:9::2"]), &everything());
+        assert_eq!(plan.inside, nets(&["0.0.0.0/0", "::/0"]));
+        assert_eq!((plan.blocked.len(), plan.keeps_local), (0, true));
+        assert!(plan.outside.contains(&nets(&["192.0.2.0/24"])[0]) && plan.outside.len() == LINK.len() + 1);
+        // A family without an address leads nowhere.
+        let plan = wishes.plan(&own(&["10.9.0.2"]), &everything());
+        assert_eq!((plan.inside, plan.blocked), (nets(&["0.0.0.0/0"]), nets(&["::/0"])));
+    }
+
+    #[test]
+    fn a_kill_switch_blocks_what_the_tunnel_does_not_take() {
+        let wishes = Wishes { kill_switch: true, ..Wishes::default() };
+        let plan = wishes.plan(&own(&["10.9.0.2", "fd00:9::2"]), &everything());
+        assert_eq!((plan.blocked, plan.keeps_local), (nets(&["0.0.0.0/0", "::/0"]), false));
+        let split = Wishes { routes: nets(&["10.0.0.0/8"]), ..wishes };
+        let plan = split.plan(&own(&["10.9.0.2"]), &everything());
+        assert_eq!((plan.inside, plan.blocked), (nets(&["10.0.0.0/8"]), nets(&["10.0.0.0/8"])));
+    }
+
+    #[test]
+    fn the_proxy_limits_what_it_takes() {
+        let ranges: Vec<_> = nets(&["10.0.0.0/9", "172.16.0.0/12"]).into_iter().map(IpRange::of).collect();
+        let full = Wishes::default().plan(&own(&["10.9.0.2"]), &ranges);
+        assert_eq!(full.inside, nets(&["10.0.0.0/9", "172.16.0.0/12"]));
+        let split =
+            Wishes { routes: nets(&["10.0.0.0/8", "172.16.1.0/24", "8.0.0.0/8"]), ..Wishes::default() };
+        let plan = split.plan(&own(&["10.9.0.2"]), &ranges);
+        assert_eq!(plan.inside, nets(&["10.0.0.0/9", "172.16.1.0/24"]));
+        let only_udp = IpRange { protocol: 17, ..ranges[0] };
+        assert_eq!(Wishes::default().plan(&own(&["10.9.0.2"]), &[only_udp]).inside, []);
+    }
+
+    #[test]
+    fn at_most_max_routes_are_set() {
+        // Each of these ranges needs 62 networks.
+        let range =
+            |n: u8| IpRange { start: [n, 0, 0, 1].into(), end: [n, 255, 255, 254].into(), protocol: 0 };
+        let ranges: Vec<_> = (1..=200).map(range).collect();
+        let plan = Wishes::default().plan(&own(&["10.9.0.2"]), &ranges);
+        assert_eq!(plan.inside.len(), MAX_ROUTES);
+    }
+}

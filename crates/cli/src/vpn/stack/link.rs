@@ -1,0 +1,94 @@
+//! The link of a flow's interface: two queues of packets.
+
+use std::collections::VecDeque;
+
+use smoltcp::phy::{Checksum, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::time::Instant;
+
+use crate::tun::{HEADROOM, Packet};
+
+/// Maximum number of packets that wait to be written. Beyond it, the flow's TCP waits.
+pub(super) const MAX_OUTGOING: usize = 64;
+
+/// Packets on their way to a flow's TCP, and from it.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) incoming: VecDeque<Packet>,
+    pub(super) outgoing: VecDeque<Packet>,
+    mtu: usize,
+}
+
+impl Link {
+    pub(super) fn new(mtu: usize) -> Self {
+        Self { incoming: VecDeque::new(), outgoing: VecDeque::new(), mtu }
+    }
+
+    fn has_room(&self) -> bool {
+        self.outgoing.len() < MAX_OUTGOING
+    }
+}
+
+impl Device for Link {
+    type RxToken<'a> = Received;
+    type TxToken<'a> = Room<'a>;
+
+    fn receive(&mut self, _: Instant) -> Option<(Received, Room<'_>)> {
+        let packet = if self.has_room() { self.incoming.pop_front() } else { None };
+        packet.map(|packet| (Received(packet), Room(&mut self.outgoing)))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Room<'_>> {
+        self.has_room().then_some(Room(&mut self.outgoing))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.mtu;
+        // Packets come from this host's kernel, not from a network that could damage them.
+        capabilities.checksum.ipv4 = Checksum::Tx;
+        capabilities.checksum.tcp = Checksum::Tx;
+        capabilities
+    }
+}
+
+/// A packet from this host.
+pub(super) struct Received(Packet);
+
+impl RxToken for Received {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
+        read(self.0.bytes())
+    }
+}
+
+/// Room for one packet to this host.
+pub(super) struct Room<'a>(&'a mut VecDeque<Packet>);
+
+impl TxToken for Room<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
+        let mut packet = vec![0; HEADROOM + len];
+        let result = write(&mut packet[HEADROOM..]);
+        self.0.push_back(Packet::with_headroom(packet));
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_max_outgoing_packets_wait() {
+        let mut link = Link::new(1_500);
+        let now = Instant::from_millis(0);
+        for n in 0..MAX_OUTGOING {
+            link.transmit(now).unwrap().consume(n, |_| ());
+        }
+        assert!(link.transmit(now).is_none());
+        link.incoming.push_back(Packet::new(b"packet"));
+        assert!(link.receive(now).is_none());
+        assert_eq!(link.outgoing.pop_front().unwrap().bytes(), b"");
+        let (received, _) = link.receive(now).unwrap();
+        received.consume(|bytes| assert_eq!(bytes, b"packet"));
+    }
+}

@@ -1,0 +1,144 @@
+//! TCP of this host's programs, ended here by a user-space stack, and carried on streams of the tunnel.
+//!
+//! Each connection has an interface and a socket of its own, in a task of its own, so that connections use all cores and
+//! none waits for another. A SYN is answered only when the proxy has reached the target: programs learn the true outcome.
+
+mod flow;
+mod interface;
+mod link;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use anabranch::proxy::client::{Proxy, RefusalKind, Target, TunnelError};
+use anabranch::proxy::ip::{self, PacketHeader};
+use smoltcp::iface::SocketSet;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::task::JoinSet;
+use tracing::debug;
+
+use self::flow::Flow;
+use self::interface::Host;
+use crate::proxy::connect::way;
+use crate::tun::Packet;
+
+/// Maximum number of TCP connections. SYNs of further ones are dropped, and repeated by their programs.
+pub(super) const MAX_CONNECTIONS: usize = 4_096;
+/// Maximum number of packets of a connection that wait for its task. Further ones are dropped, as on any link.
+pub(super) const MAX_INBOX: usize = 256;
+/// Flags of TCP (RFC 9293 §3.1).
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+
+/// Source and destination of a connection.
+type Ends = (SocketAddr, SocketAddr);
+
+/// The user-space stack.
+pub(super) struct Stack {
+    proxy: Proxy,
+    connections: HashMap<Ends, mpsc::Sender<Packet>>,
+    running: JoinSet<Ends>,
+    /// Interface without sockets, which resets connections that nobody knows.
+    nobody: Host,
+    out: mpsc::Sender<Packet>,
+    mtu: usize,
+}
+
+impl Stack {
+    /// Creates the stack. It writes its packets, of at most `mtu` bytes, to `out`.
+    pub(super) fn new(proxy: Proxy, out: mpsc::Sender<Packet>, mtu: usize) -> Self {
+        Self { proxy, connections: HashMap::new(), running: JoinSet::new(), nobody: Host::new(mtu), out, mtu }
+    }
+
+    /// Handles a TCP packet of a program.
+    pub(super) fn handle(&mut self, header: &PacketHeader, packet: &[u8]) {
+        while let Some(ended) = self.running.try_join_next() {
+            if let Ok(ends) = ended
+                && self.connections.get(&ends).is_some_and(mpsc::Sender::is_closed)
+            {
+                self.connections.remove(&ends);
+            }
+        }
+        let (Some(source), Some(destination)) = (header.source_port, header.destination_port) else { return };
+        let Some(flags) = packet.get(header.transport + 13) else { return };
+        let ends = (SocketAddr::new(header.source, source), SocketAddr::new(header.destination, destination));
+        let known = self.connections.get(&ends).map(|inbox| inbox.try_send(Packet::new(packet)));
+        match known {
+            Some(Ok(()) | Err(TrySendError::Full(_))) => {}
+            Some(Err(TrySendError::Closed(_))) | None => match flags & (SYN | RST | ACK) {
+                SYN => self.open(ends, Packet::new(packet)),
+                flags if flags & RST == 0 => self.reset(Packet::new(packet)),
+                _ => {}
+            },
+        }
+    }
+
+    fn open(&mut self, ends: Ends, syn: Packet) {
+        if self.running.len() >= MAX_CONNECTIONS {
+            return;
+        }
+        let (inbox, packets) = mpsc::channel(MAX_INBOX);
+        let (proxy, out, mtu) = (self.proxy.clone(), self.out.clone(), self.mtu);
+        self.running.spawn(async move {
+            connect(&proxy, ends.1, syn, packets, out, mtu).await;
+            ends
+        });
+        self.connections.insert(ends, inbox);
+    }
+
+    /// Resets the connection of a packet that belongs to none.
+    fn reset(&mut self, packet: Packet) {
+        reset(&mut self.nobody, packet, &self.out);
+    }
+}
+
+fn reset(nobody: &mut Host, packet: Packet, out: &mpsc::Sender<Packet>) {
+    nobody.link.incoming.push_back(packet);
+    nobody.poll(&mut SocketSet::new(Vec::new()));
+    for reset in nobody.link.outgoing.drain(..) {
+        // A device that is busy loses it, and the program repeats its packet.
+        let _ = out.try_send(reset);
+    }
+}
+
+/// Opens a tunnel, and carries the connection on it. If there is none, tells the program why.
+async fn connect(
+    proxy: &Proxy,
+    destination: SocketAddr,
+    syn: Packet,
+    packets: mpsc::Receiver<Packet>,
+    out: mpsc::Sender<Packet>,
+    mtu: usize,
+) {
+    match proxy.tcp(&Target::from(destination)).await {
+        Ok(tunnel) => {
+            if let Some(flow) = Flow::new(destination, mtu, packets, out) {
+                flow.carry(syn, tunnel).await;
+            }
+        }
+        Err(error) => {
+            debug!(target: "anabranch::vpn", %destination, %error, "no tunnel");
+            way::tell_refusal(&error);
+            refuse(&error, syn, &out, mtu);
+        }
+    }
+}
+
+/// Tells a program why its connection is refused. If the proxy cannot be reached, it learns nothing and tries again.
+fn refuse(error: &TunnelError, syn: Packet, out: &mpsc::Sender<Packet>, mtu: usize) {
+    let TunnelError::Refused(refusal) = error else { return };
+    let report = match refusal.kind() {
+        RefusalKind::ConnectionRefused => return reset(&mut Host::new(mtu), syn, out),
+        RefusalKind::Denied | RefusalKind::Credentials => ip::prohibited(syn.bytes()),
+        RefusalKind::Unreachable => ip::unreachable(syn.bytes()),
+        _ => None,
+    };
+    if let Some(report) = report {
+        let _ = out.try_send(Packet::new(&report));
+    }
+}
+
+#[cfg(test)]
+mod tests;

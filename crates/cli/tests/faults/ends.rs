@@ -1,0 +1,243 @@
+//! Both ends of the tunnel, the target, and a flow between a program and the target.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anabranch_testkit::byte_at;
+use anabranch_testkit::certificates::Files;
+use tempfile::TempDir;
+
+use crate::network::{SERVER, SERVER_V6, listen_at_server, place, program_at_server};
+
+/// Port of the proxy.
+const PORT: u16 = 4433;
+/// Maximum time of every wait.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The proxy, a client, a target, and their files.
+pub(crate) struct Ends {
+    folder: TempDir,
+    proxy: Option<Process>,
+    pub(crate) client: Option<Process>,
+    pub(crate) socks: SocketAddr,
+    target: SocketAddr,
+    ipv6: bool,
+}
+
+impl Ends {
+    /// Starts everything.
+    pub(crate) fn start(more: &[&str], ipv6: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Files::new(folder.path(), &["localhost", SERVER, SERVER_V6]);
+        let write = |name: &str, content: String| std::fs::write(folder.path().join(name), content).unwrap();
+        write("token", "alice.tea\n".to_owned());
+        write("users.toml", format!("[[user]]\nname = \"alice\"\nsecret = \"{}\"\n", hash("tea")));
+        let listener = listen_at_server();
+        let target = listener.local_addr().unwrap();
+        thread::spawn(move || serve(&listener));
+        let socks = ([127, 0, 0, 1], 0).into();
+        let mut ends = Self { folder, proxy: None, client: None, socks, target, ipv6 };
+        ends.start_proxy();
+        ends.start_client(more);
+        ends
+    }
+
+    pub(crate) fn start_proxy(&mut self) {
+        let mut command = program_at_server(env!("CARGO_BIN_EXE_anabranch"));
+        command.args(["proxy", "serve", "--listen", &format!("[::]:{PORT}"), "--users", "users.toml"]);
+        command.args(["--cert", "cert.pem", "--key", "key.pem", "--allow", "127.0.0.0/8", "--no-tcp"]);
+        command.args(["--max-paths", "8"]);
+        let mut proxy = Process::start(command, self.file("proxy.log"));
+        proxy.said("listening ");
+        self.proxy = Some(proxy);
+    }
+
+    pub(crate) fn start_client(&mut self, more: &[&str]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        let server = if self.ipv6 { SERVER_V6 } else { SERVER };
+        let url = format!("https://{}", place(server, PORT));
+        let socks = format!("127.0.0.1:{}", self.socks.port());
+        command.args(["proxy", "connect", &url, "--token-file", "token", "--ca", "cert.pem"]);
+        command.args(["--socks", &socks]).args(more);
+        let mut client = Process::start(command, self.file("client.log"));
+        self.socks = client.said("listening socks ").parse().unwrap();
+        self.client = Some(client);
+    }
+
+    pub(crate) fn kill_proxy(&mut self) {
+        self.proxy = None;
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Returns what an end has said on standard error.
+    pub(crate) fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    /// Begins a download through the tunnel.
+    pub(crate) fn download(&self) -> std::io::Result<Flow> {
+        let mut stream = TcpStream::connect(self.socks)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut request = vec![5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1];
+        request.extend(self.target.port().to_be_bytes());
+        stream.write_all(&request)?;
+        let mut reply = [0; 12];
+        stream.read_exact(&mut reply)?;
+        match reply[3] {
+            0 => Ok(Flow::read(stream)),
+            code => Err(std::io::Error::other(format!("SOCKS replied {code}"))),
+        }
+    }
+
+    /// Returns the time until a new tunnel carries something.
+    pub(crate) fn works_again(&self) -> Duration {
+        let begin = Instant::now();
+        let flow = eventually("a new tunnel", || self.download().ok());
+        flow.advances(100_000);
+        begin.elapsed()
+    }
+}
+
+/// Sends a pattern without an end to each program.
+fn serve(listener: &TcpListener) {
+    while let Ok((mut stream, _)) = listener.accept() {
+        thread::spawn(move || {
+            let mut at = 0;
+            loop {
+                let piece: Vec<u8> = (at..at + 16_384).map(byte_at).collect();
+                if stream.write_all(&piece).is_err() {
+                    return;
+                }
+                at += piece.len();
+            }
+        });
+    }
+}
+
+/// A download that goes on until it is dropped or the tunnel breaks.
+pub(crate) struct Flow {
+    received: Arc<AtomicU64>,
+    longest: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    reading: Option<JoinHandle<Option<std::io::Error>>>,
+}
+
+impl Flow {
+    fn read(mut stream: TcpStream) -> Self {
+        let (received, longest, over) = (Arc::<AtomicU64>::default(), Arc::default(), Arc::default());
+        let of = (Arc::clone(&received), Arc::<AtomicU64>::clone(&longest), Arc::<AtomicBool>::clone(&over));
+        let reading = thread::spawn(move || {
+            let (received, longest, over) = of;
+            let (mut buffer, mut at, mut last) = (vec![0; 65_536], 0_usize, Instant::now());
+            while !over.load(Ordering::Relaxed) {
+                let len = match stream.read(&mut buffer) {
+                    Ok(0) => return Some(std::io::ErrorKind::UnexpectedEof.into()),
+                    Ok(len) => len,
+                    Err(error) => return Some(error),
+                };
+                assert!(buffer[..len].iter().zip(at..).all(|(byte, at)| *byte == byte_at(at)), "wrong bytes");
+                at += len;
+                let gap = u64::try_from(last.elapsed().as_millis()).unwrap();
+                longest.fetch_max(gap, Ordering::Relaxed);
+                last = Instant::now();
+                received.store(at as u64, Ordering::Relaxed);
+            }
+            None
+        });
+        Self { received, longest, over, reading: Some(reading) }
+    }
+
+    /// Waits until further bytes have arrived.
+    pub(crate) fn advances(&self, bytes: u64) {
+        let until = self.received.load(Ordering::Relaxed) + bytes;
+        eventually("progress", || (self.received.load(Ordering::Relaxed) >= until).then_some(()));
+    }
+
+    /// Returns the longest time without a byte since the last call.
+    pub(crate) fn longest_gap(&self) -> Duration {
+        Duration::from_millis(self.longest.swap(0, Ordering::Relaxed))
+    }
+
+    /// Waits until the tunnel breaks, and returns how.
+    pub(crate) fn breaks(mut self) -> std::io::Error {
+        self.reading.take().unwrap().join().unwrap().expect("nobody else ends it")
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(reading) = self.reading.take()
+            && !thread::panicking()
+        {
+            let broken = reading.join().expect("the right bytes");
+            assert!(broken.is_none(), "{broken:?}");
+        }
+    }
+}
+
+/// A process that is killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    /// Kept open, because a program that cannot print ends.
+    stdout: BufReader<ChildStdout>,
+    log: PathBuf,
+}
+
+impl Process {
+    fn start(mut command: Command, log: PathBuf) -> Self {
+        command.current_dir(log.parent().unwrap()).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout, log }
+    }
+
+    fn said(&mut self, prefix: &str) -> String {
+        loop {
+            let mut line = String::new();
+            self.stdout.read_line(&mut line).unwrap();
+            if let Some(rest) = line.trim_end().strip_prefix(prefix) {
+                return rest.to_owned();
+            }
+            assert_ne!(line, "", "'{prefix}' was not said: {}", std::fs::read_to_string(&self.log).unwrap());
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SIGKILL
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn hash(secret: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    let mut child =
+        command.args(["proxy", "hash"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(secret.as_bytes()).unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().trim().to_owned()
+}
+
+/// Calls `look` until it returns a value.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{what} did not happen");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

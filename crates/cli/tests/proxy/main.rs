@@ -1,0 +1,9 @@
+//! `anabranch proxy serve`, `check` and `hash`, as scripts and clients see them.
+#![allow(unreachable_pub, reason = "modules of a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+mod commands;
+mod many;
+mod operation;
+mod site;
+mod versions;

@@ -1,0 +1,87 @@
+//! Routes, rules and resolvers after the VPN.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use super::spaces::{RESOLVER, Spaces, TARGET};
+
+/// Listens on the target.
+fn listen(spaces: &Spaces) -> SocketAddr {
+    let listener = spaces.within("t", || TcpListener::bind((TARGET[0], 80)).unwrap());
+    let address = listener.local_addr().unwrap();
+    spaces.serve_within("t", move || {
+        for stream in listener.incoming() {
+            drop(stream);
+        }
+    });
+    address
+}
+
+fn reach(spaces: &Spaces, target: SocketAddr) -> io::Result<SocketAddr> {
+    spaces.within("c", || TcpStream::connect_timeout(&target, Duration::from_secs(5))?.local_addr())
+}
+
+#[test]
+fn everything_is_as_before_after_the_end() {
+    let Some(spaces) = Spaces::make("everything_is_as_before_after_the_end") else { return };
+    let before = spaces.situation();
+    assert!(before.starts_with(RESOLVER));
+    let _proxy = spaces.proxy();
+    let mut vpn = spaces.connect(&["--dns", "10.70.0.2", "--exclude", "192.0.2.0/24", "--kill-switch"]);
+    let during = spaces.situation();
+    for part in ["nameserver 10.70.0.2", "192.0.2.0/24", "10.71.1.1", "anabranch0", "search before.example"] {
+        assert!(during.contains(part), "{part}: {during}");
+    }
+    assert!(vpn.terminate().success(), "{}", vpn.log());
+    assert_eq!(spaces.situation(), before);
+    assert!(!spaces.path("run").exists(), "no file is left");
+    let clean = spaces.run("c", &["vpn", "clean"]);
+    assert_eq!(String::from_utf8(clean.stdout).unwrap(), "nothing was left\n");
+}
+
+#[test]
+fn everything_is_as_before_after_a_kill_and_a_clean_up() {
+    let Some(spaces) = Spaces::make("everything_is_as_before_after_a_kill_and_a_clean_up") else { return };
+    let target = listen(&spaces);
+    let before = spaces.situation();
+    // Around the tunnel, by the host's own route.
+    assert_eq!(reach(&spaces, target).unwrap().ip().to_string(), "10.71.1.2");
+    let proxy = spaces.proxy();
+    let mut vpn = spaces.connect(&["--dns", "10.70.0.2", "--kill-switch"]);
+    assert_eq!(reach(&spaces, target).unwrap().ip().to_string(), "10.9.0.2");
+    vpn.kill();
+    // The kill switch keeps packets from going around the tunnel.
+    assert!(reach(&spaces, target).is_err());
+    assert_ne!(spaces.situation(), before);
+    // The next VPN begins with it, and undoes all of it at its end.
+    let mut next = spaces.connect(&["--dns", "10.70.0.2", "--kill-switch"]);
+    assert_eq!(reach(&spaces, target).unwrap().ip().to_string(), "10.9.0.2");
+    next.kill();
+    // Without a proxy there is no VPN, and packets still do not go around it.
+    drop(proxy);
+    let failed = spaces.run("c", &spaces.vpn(&["--kill-switch", "--timeout", "1"]));
+    assert!(!failed.status.success() && reach(&spaces, target).is_err());
+    let clean = spaces.run("c", &["vpn", "clean"]);
+    let said = String::from_utf8(clean.stdout).unwrap();
+    assert!(said.starts_with("removed ") && said.ends_with("and the resolvers\n"), "{said}");
+    assert_eq!(spaces.situation(), before);
+    assert!(!spaces.path("run").exists(), "no file is left");
+    assert!(reach(&spaces, target).is_ok());
+}
+
+#[test]
+fn the_next_start_undoes_what_a_killed_vpn_left() {
+    let Some(spaces) = Spaces::make("the_next_start_undoes_what_a_killed_vpn_left") else { return };
+    let target = listen(&spaces);
+    let before = spaces.situation();
+    let _proxy = spaces.proxy();
+    spaces.connect(&["--dns", "10.70.0.2"]).kill();
+    let mut next = spaces.connect(&["--route", "10.70.0.0/16"]);
+    assert!(next.log().contains("undid what a VPN had left"), "{}", next.log());
+    let during = spaces.situation();
+    assert!(during.starts_with(RESOLVER) && during.contains("10.70.0.0/16 dev anabranch0"), "{during}");
+    assert_eq!(reach(&spaces, target).unwrap().ip().to_string(), "10.9.0.2");
+    assert!(next.terminate().success());
+    assert_eq!(spaces.situation(), before);
+}

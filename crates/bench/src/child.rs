@@ -109,6 +109,20 @@ impl Program {
         Ok((rest, cost))
     }
 
+    /// Returns the process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks the program to end (SIGTERM), and waits for its end. Returns its cost.
+    pub(crate) fn terminate(mut self) -> Result<Cost, Error> {
+        // SAFETY: the call has no pointers, and the child was not waited for, so that its ID is its own.
+        if unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) } != 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        self.wait()
+    }
+
     fn wait(&mut self) -> Result<Cost, Error> {
         let begin = Instant::now();
         loop {
@@ -185,6 +199,15 @@ mod tests {
             (0..9_000).filter_map(|at| signs.due(Duration::from_millis(at * 10))).collect();
         assert_eq!((said.len(), said[0].as_str()), (17, "  quinn: 5 s so far"));
         assert_eq!(said[16], "  quinn: 85 s so far");
+    }
+
+    #[test]
+    fn a_program_ends_when_it_is_asked_to() {
+        let mut program = shell("trap 'exit 0' TERM; echo ready; while true; do sleep 0.01; done");
+        assert_eq!(program.line().unwrap(), "ready");
+        assert!(program.id() > 0);
+        assert!(program.terminate().unwrap().rss > 0.0);
+        assert!(shell("trap 'exit 3' TERM; echo; while true; do sleep 0.01; done").line().is_ok());
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod report;
 mod requests;
 mod simulate;
 mod stacks;
+mod tunnel;
 
 use clap::{Parser, Subcommand};
 
@@ -79,6 +80,8 @@ enum Benchmark {
     Failover(failover::Options),
     /// CPU seconds of a download over two paths in virtual time
     Simulate(simulate::Options),
+    /// Rates, gaps, losses, memory and CPU time of `anabranch proxy`'s tunnel, over links in user space
+    Tunnel(tunnel::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -125,5 +128,6 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::Compare(options) => compare::run(options),
         Benchmark::Failover(options) => failover::run(options),
         Benchmark::Simulate(options) => simulate::run(options),
+        Benchmark::Tunnel(options) => tunnel::run(options),
     }
 }

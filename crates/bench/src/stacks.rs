@@ -209,7 +209,8 @@ impl Identity {
         &self.0
     }
 
-    fn certificate(&self) -> PathBuf {
+    /// Returns the file with the certificate.
+    pub(crate) fn certificate(&self) -> PathBuf {
         self.0.join("cert.pem")
     }
 

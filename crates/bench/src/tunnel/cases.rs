@@ -48,8 +48,12 @@ pub(super) enum Kind {
     Tcp { up: bool },
     /// One TCP flow from the target, while the first link is dead for a time.
     Outage,
+    /// One QUIC connection through the tunnel, from the target.
+    Quic,
     /// One flow of UDP datagrams of a length in bytes, at a rate in Mbit/s of payload, to the target.
     Udp { mbps: f64, len: usize },
+    /// The same kind of flow through WireGuard in user space, for comparison.
+    WireGuard { mbps: f64, len: usize },
     /// Memory of the proxy for each of many idle flows.
     Idle { udp: bool },
     /// One download over HTTP/3 without a tunnel, for comparison.
@@ -57,9 +61,9 @@ pub(super) enum Kind {
 }
 
 /// One row of the table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Case {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     pub(super) links: &'static [Link],
     pub(super) kind: Kind,
 }
@@ -68,54 +72,51 @@ const EQUAL: &[Link] = &[Link::new(100.0, 25), Link::new(100.0, 25)];
 const UNEQUAL: &[Link] = &[Link::new(300.0, 10), Link::new(80.0, 30)];
 const DOWN: Kind = Kind::Tcp { up: false };
 
-const fn case(name: &'static str, links: &'static [Link], kind: Kind) -> Case {
-    Case { name, links, kind }
-}
-
-const fn profile(name: &'static str, links: &'static [Link; 2]) -> Case {
-    Case { name, links, kind: DOWN }
-}
-
-/// All cases. Those without links are carried over the loopback interface.
-pub(super) const CASES: &[Case] = &[
-    case("tcp-2x100", EQUAL, DOWN),
-    case("tcp-2x100-up", EQUAL, Kind::Tcp { up: true }),
-    case("tcp-300+80", UNEQUAL, DOWN),
-    case("tcp-300+80-up", UNEQUAL, Kind::Tcp { up: true }),
-    case("udp-350", UNEQUAL, Kind::Udp { mbps: 350.0, len: 1_100 }),
-    case("udp-300", UNEQUAL, Kind::Udp { mbps: 300.0, len: 1_100 }),
-    case("outage", EQUAL, Kind::Outage),
-    case("packets-160", &[], Kind::Udp { mbps: 1_000.0, len: 160 }),
-    case("tcp-loopback", &[], DOWN),
-    case("http3-loopback", &[], Kind::Plain),
-    case("idle-tcp", &[], Kind::Idle { udp: false }),
-    case("idle-udp", &[], Kind::Idle { udp: true }),
-    profile("profile-baseline", &[Link::new(50.0, 20), Link::new(50.0, 20)]),
-    profile("profile-delay-40", &[Link::new(50.0, 20), Link::new(50.0, 40)]),
-    profile("profile-delay-70", &[Link::new(50.0, 20), Link::new(50.0, 70)]),
-    profile("profile-delay-120", &[Link::new(50.0, 20), Link::new(50.0, 120)]),
-    profile("profile-delay-320", &[Link::new(50.0, 20), Link::new(50.0, 320)]),
-    profile("profile-jitter-5", &[Link::new(50.0, 20), Link::new(50.0, 20).jitter(5)]),
-    profile("profile-jitter-20", &[Link::new(50.0, 20), Link::new(50.0, 20).jitter(20)]),
-    profile("profile-loss-0.5", &[Link::new(50.0, 20), Link::new(50.0, 20).loss(0.5)]),
-    profile("profile-loss-2", &[Link::new(50.0, 20), Link::new(50.0, 20).loss(2.0)]),
-    profile("profile-rate-50+12", &[Link::new(50.0, 20), Link::new(12.0, 20)]),
-    profile("profile-rate-100+10", &[Link::new(100.0, 20), Link::new(10.0, 20)]),
-    profile(
-        "profile-dual-lte",
-        &[Link::new(40.0, 30).jitter(5).loss(0.5), Link::new(25.0, 45).jitter(8).loss(0.5)],
-    ),
-    profile("profile-fibre+lte", &[Link::new(300.0, 8), Link::new(30.0, 40).jitter(8).loss(0.5)]),
-    profile(
-        "profile-lte+starlink",
-        &[Link::new(40.0, 35).jitter(8), Link::new(100.0, 50).jitter(25).loss(1.0)],
-    ),
-    profile("profile-lte+geo", &[Link::new(40.0, 35), Link::new(20.0, 320).jitter(20).loss(0.5)]),
-    profile(
-        "profile-congested",
-        &[Link::new(20.0, 50).jitter(20).loss(2.0), Link::new(15.0, 60).jitter(25).loss(2.0)],
-    ),
+/// Cases without the profiles. Those without links are carried over the loopback interface.
+const CASES: &[(&str, &[Link], Kind)] = &[
+    ("tcp-2x100", EQUAL, DOWN),
+    ("tcp-2x100-up", EQUAL, Kind::Tcp { up: true }),
+    ("tcp-300+80", UNEQUAL, DOWN),
+    ("tcp-300+80-up", UNEQUAL, Kind::Tcp { up: true }),
+    ("udp-350", UNEQUAL, Kind::Udp { mbps: 350.0, len: 1_100 }),
+    ("udp-300", UNEQUAL, Kind::Udp { mbps: 300.0, len: 1_100 }),
+    ("outage", EQUAL, Kind::Outage),
+    ("packets-160", &[], Kind::Udp { mbps: 1_000.0, len: 160 }),
+    ("packets-160-wireguard", &[], Kind::WireGuard { mbps: 1_000.0, len: 160 }),
+    ("tcp-loopback", &[], DOWN),
+    ("http3-loopback", &[], Kind::Plain),
+    ("idle-tcp", &[], Kind::Idle { udp: false }),
+    ("idle-udp", &[], Kind::Idle { udp: true }),
 ];
+
+/// Pairs of links as users have them. Each carries one TCP flow (`profile-NAME`) and one QUIC connection (`quic-NAME`).
+const PROFILES: &[(&str, [Link; 2])] = &[
+    ("baseline", [Link::new(50.0, 20), Link::new(50.0, 20)]),
+    ("delay-40", [Link::new(50.0, 20), Link::new(50.0, 40)]),
+    ("delay-70", [Link::new(50.0, 20), Link::new(50.0, 70)]),
+    ("delay-120", [Link::new(50.0, 20), Link::new(50.0, 120)]),
+    ("delay-320", [Link::new(50.0, 20), Link::new(50.0, 320)]),
+    ("jitter-5", [Link::new(50.0, 20), Link::new(50.0, 20).jitter(5)]),
+    ("jitter-20", [Link::new(50.0, 20), Link::new(50.0, 20).jitter(20)]),
+    ("loss-0.5", [Link::new(50.0, 20), Link::new(50.0, 20).loss(0.5)]),
+    ("loss-2", [Link::new(50.0, 20), Link::new(50.0, 20).loss(2.0)]),
+    ("rate-50+12", [Link::new(50.0, 20), Link::new(12.0, 20)]),
+    ("rate-100+10", [Link::new(100.0, 20), Link::new(10.0, 20)]),
+    ("dual-lte", [Link::new(40.0, 30).jitter(5).loss(0.5), Link::new(25.0, 45).jitter(8).loss(0.5)]),
+    ("fibre+lte", [Link::new(300.0, 8), Link::new(30.0, 40).jitter(8).loss(0.5)]),
+    ("lte+starlink", [Link::new(40.0, 35).jitter(8), Link::new(100.0, 50).jitter(25).loss(1.0)]),
+    ("lte+geo", [Link::new(40.0, 35), Link::new(20.0, 320).jitter(20).loss(0.5)]),
+    ("congested", [Link::new(20.0, 50).jitter(20).loss(2.0), Link::new(15.0, 60).jitter(25).loss(2.0)]),
+];
+
+/// Returns all cases, in the order of the table.
+pub(super) fn all() -> Vec<Case> {
+    let own = CASES.iter().map(|&(name, links, kind)| Case { name: name.to_owned(), links, kind });
+    let profiles = |prefix: &'static str, kind: Kind| {
+        PROFILES.iter().map(move |(name, links)| Case { name: format!("{prefix}-{name}"), links, kind })
+    };
+    own.chain(profiles("profile", DOWN)).chain(profiles("quic", Kind::Quic)).collect()
+}
 
 impl Case {
     /// Returns the sum of the links' rates; `None` without links.
@@ -136,12 +137,16 @@ mod tests {
 
     #[test]
     fn names_differ_and_stand_for_groups() {
-        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        let cases = all();
+        let names: Vec<_> = cases.iter().map(|case| case.name.as_str()).collect();
         for (at, name) in names.iter().enumerate() {
             assert!(!names[..at].contains(name), "{name}");
         }
-        let named = |pattern: &str| CASES.iter().filter(|case| case.is_named(pattern)).count();
-        assert_eq!([named("profile"), named("outage"), named("tcp-2x100"), named("tcp-2")], [16, 1, 2, 0]);
-        assert_eq!(CASES[2].sum(), Some(380.0));
+        let named = |pattern: &str| cases.iter().filter(|case| case.is_named(pattern)).count();
+        assert_eq!(
+            [named("profile"), named("quic"), named("outage"), named("tcp-2x100"), named("tcp-2")],
+            [16, 16, 1, 2, 0]
+        );
+        assert_eq!(cases[2].sum(), Some(380.0));
     }
 }

@@ -3,16 +3,18 @@
 mod cases;
 mod idle;
 mod plain;
+mod quic;
 mod site;
 mod tcp;
 mod udp;
+mod wireguard;
 
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use self::cases::{CASES, Case, Kind};
+use self::cases::{Case, Kind};
 use self::site::Site;
 use crate::Error;
 use crate::report::{Report, median, rounded};
@@ -88,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         let mut runs = Vec::new();
         for repeat in 0..options.repeat {
             eprintln!("{}: run {} of {}", case.name, repeat + 1, options.repeat);
-            let figures = measure(case, &options.ours, u64::from(repeat), &settings);
+            let figures = measure(&case, &options.ours, u64::from(repeat), &settings);
             runs.push(figures.map_err(|error| format!("{}: {error}", case.name))?);
         }
         rows.push((case, medians(&runs)));
@@ -96,12 +98,13 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     Ok(report(options, &rows))
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Case>, Error> {
-    if let Some(unknown) = names.iter().find(|name| !CASES.iter().any(|case| case.is_named(name))) {
+fn chosen(names: &[String]) -> Result<Vec<Case>, Error> {
+    let mut all = cases::all();
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|case| case.is_named(name))) {
         return Err(format!("there is no case {unknown}; --list shows them").into());
     }
-    let is_chosen = |case: &&Case| names.is_empty() || names.iter().any(|name| case.is_named(name));
-    Ok(CASES.iter().filter(is_chosen).collect())
+    all.retain(|case| names.is_empty() || names.iter().any(|name| case.is_named(name)));
+    Ok(all)
 }
 
 fn measure(case: &Case, ours: &Ours, seed: u64, settings: &Settings) -> Result<Figures, Error> {
@@ -109,7 +112,9 @@ fn measure(case: &Case, ours: &Ours, seed: u64, settings: &Settings) -> Result<F
     match case.kind {
         Kind::Tcp { up } => tcp::measure(site()?, up, settings),
         Kind::Outage => tcp::outage(site()?, settings),
+        Kind::Quic => quic::measure(site()?, case, settings),
         Kind::Udp { mbps, len } => udp::measure(site()?, mbps, len, settings),
+        Kind::WireGuard { mbps, len } => wireguard::measure(mbps, len, settings),
         Kind::Idle { udp } => idle::measure(site()?, udp),
         Kind::Plain => plain::measure(ours, settings),
     }
@@ -125,14 +130,14 @@ fn medians(runs: &[Figures]) -> Named {
     all
 }
 
-fn report(options: &Options, rows: &[(&Case, Named)]) -> Report {
+fn report(options: &Options, rows: &[(Case, Named)]) -> Report {
     let cell = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| rounded(value).to_string());
-    let cells = |(case, figures): &(&Case, Named)| {
-        let mut cells = vec![case.name.to_owned(), cell(case.sum())];
+    let cells = |(case, figures): &(Case, Named)| {
+        let mut cells = vec![case.name.clone(), cell(case.sum())];
         cells.extend(figures.iter().map(|(_, value)| cell(*value)));
         cells
     };
-    let json = |(case, figures): &(&Case, Named)| {
+    let json = |(case, figures): &(Case, Named)| {
         let mut row = json!({
             "case": case.name,
             "sum_of_links_mbps": case.sum(),
@@ -165,7 +170,7 @@ fn report(options: &Options, rows: &[(&Case, Named)]) -> Report {
     }
 }
 
-fn list(cases: &[&Case]) -> Report {
+fn list(cases: &[Case]) -> Report {
     let link = |link: &cases::Link| {
         let mut text = format!("{} Mbit/s {} ms", link.mbps, link.delay);
         if link.jitter > 0 {
@@ -183,8 +188,8 @@ fn list(cases: &[&Case]) -> Report {
     Report {
         title: "Cases, with the rate, the delay of each direction, jitter and loss of their links".to_owned(),
         columns: vec!["case", "links"],
-        rows: cases.iter().map(|case| vec![case.name.to_owned(), described(case)]).collect(),
-        json: json!({ "cases": cases.iter().map(|case| case.name).collect::<Vec<_>>() }),
+        rows: cases.iter().map(|case| vec![case.name.clone(), described(case)]).collect(),
+        json: json!({ "cases": cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>() }),
     }
 }
 
@@ -203,12 +208,12 @@ mod tests {
 
     #[test]
     fn cases_are_chosen_by_name_and_in_their_order() {
-        let names = |patterns: &[&str]| -> Vec<&str> {
+        let names = |patterns: &[&str]| -> Vec<String> {
             let patterns: Vec<_> = patterns.iter().map(|&name| name.to_owned()).collect();
-            chosen(&patterns).unwrap().iter().map(|case| case.name).collect()
+            chosen(&patterns).unwrap().into_iter().map(|case| case.name).collect()
         };
         assert_eq!(names(&["idle", "outage"]), ["outage", "idle-tcp", "idle-udp"]);
-        assert_eq!(names(&[]).len(), CASES.len());
+        assert_eq!(names(&[]).len(), cases::all().len());
         assert!(chosen(&["nothing".to_owned()]).is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -76,6 +77,21 @@ impl<'a> Site<'a> {
         let said = expect(&mut client, word)?;
         let address = said.split(' ').next().unwrap_or_default().parse()?;
         Ok((client, address))
+    }
+
+    /// Returns the path of our command.
+    pub(super) fn program(&self) -> Result<PathBuf, Error> {
+        self.ours.program()
+    }
+
+    /// Returns the flags that pass the certificate and its key to a further server.
+    pub(super) fn certificate(&self) -> [String; 4] {
+        self.identity.flags()
+    }
+
+    /// Returns the file with the certificate that clients trust.
+    pub(super) fn authority(&self) -> PathBuf {
+        self.identity.certificate()
     }
 
     pub(super) fn link(&self, index: usize) -> Option<&Relay> {

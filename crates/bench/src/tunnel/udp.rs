@@ -52,33 +52,61 @@ impl Received {
     }
 }
 
-/// Measures a flow to the target.
+/// Measures a flow to the target through the tunnel.
 pub(super) fn measure(site: Site<'_>, mbps: f64, len: usize, settings: &Settings) -> Result<Figures, Error> {
     let target = UdpSocket::bind("127.0.0.1:0")?;
-    target.set_read_timeout(Some(Duration::from_millis(50)))?;
     let route = format!("127.0.0.1:0={}/udp", target.local_addr()?);
     let (client, port) = site.client(&["forward"], &[&route], "forwarding ")?;
     thread::sleep(settings.settle);
+    let flow = carry(port, target, mbps, len, settings.time)?;
+    flow.figures(site.end(client)?)
+}
+
+/// A flow that has ended, as its sender and the target saw it.
+pub(super) struct Carried {
+    sent: u64,
+    received: Received,
+}
+
+impl Carried {
+    /// Returns the figures of the flow, which took `cpu` seconds of both ends of the tunnel.
+    pub(super) fn figures(&self, cpu: f64) -> Result<Figures, Error> {
+        let Received { count, bytes, seconds, sum_of_jitter, .. } = self.received;
+        if count == 0 || seconds <= 0.0 {
+            return Err("no datagram arrived".into());
+        }
+        let count = count as f64;
+        Ok(Figures {
+            mbps: Some(bytes as f64 * 8e-6 / seconds),
+            loss_percent: Some(100.0 * (1.0 - count / self.sent as f64)),
+            jitter_ms: Some(sum_of_jitter / count * 1e3),
+            cpu_s_per_gb: Some(cpu / (bytes as f64 * 1e-9)),
+            packets_per_s: Some(count / seconds),
+            ..Figures::default()
+        })
+    }
+}
+
+/// Sends a flow of datagrams to `port` for a time, and receives what leaves the tunnel at `target`.
+pub(super) fn carry(
+    port: SocketAddr,
+    target: UdpSocket,
+    mbps: f64,
+    len: usize,
+    time: Duration,
+) -> Result<Carried, Error> {
+    target.set_read_timeout(Some(Duration::from_millis(50)))?;
     let over = Arc::new(AtomicBool::new(false));
     let epoch = Instant::now();
     let receiving = thread::spawn({
         let over = Arc::clone(&over);
         move || receive(&target, epoch, &over)
     });
-    let sent = send(port, epoch, mbps, len, settings.time)?;
+    let sent = send(port, epoch, mbps, len, time)?;
     thread::sleep(FAREWELL);
     over.store(true, Ordering::Relaxed);
     let received = receiving.join().map_err(|_| "the target failed")?;
-    let cpu = site.end(client)?;
-    let count = received.count as f64;
-    Ok(Figures {
-        mbps: Some(received.bytes as f64 * 8e-6 / received.seconds),
-        loss_percent: Some(100.0 * (1.0 - count / sent as f64)),
-        jitter_ms: Some(received.sum_of_jitter / count * 1e3),
-        cpu_s_per_gb: Some(cpu / (received.bytes as f64 * 1e-9)),
-        packets_per_s: Some(count / received.seconds),
-        ..Figures::default()
-    })
+    Ok(Carried { sent, received })
 }
 
 /// Sends datagrams at a rate for a time. Returns their number.

@@ -15,14 +15,18 @@ use super::{Error, SendHalf};
 pub(super) struct Pump {
     /// Piece that was taken from the body and has not been sent yet.
     piece: Bytes,
-    stall: Option<Stall>,
+    stall: Option<Box<Stall>>,
 }
 
 impl Pump {
-    /// Creates a pump that sends `piece` before the body. The pump resets the stream when `stall` is
-    /// exhausted.
-    pub(super) fn new(piece: Bytes, stall: Option<Stall>) -> Self {
-        Self { piece, stall }
+    /// Creates a pump that resets the stream when `stall` is exhausted.
+    pub(super) fn new(stall: Option<Box<Stall>>) -> Self {
+        Self { piece: Bytes::new(), stall }
+    }
+
+    /// Sends `piece` before the rest of the body.
+    pub(super) fn put(&mut self, piece: Bytes) {
+        self.piece = piece;
     }
 
     /// Sends as much of `body` as there is room for. Returns ready when the body's end has been sent, or on

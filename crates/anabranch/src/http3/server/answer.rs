@@ -1,6 +1,5 @@
 //! Response to one request, from the service's future to the last byte of the body.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -12,7 +11,6 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use super::super::pump::Pump;
-use super::super::stall::Stall;
 use super::super::{Error, SendHalf};
 
 /// Maximum length in bytes of a body that is sent together with its header section if it is available at
@@ -65,15 +63,21 @@ pub(super) enum AtOnce {
     Whole(Parts, Bytes),
     /// The service failed.
     Failed,
-    /// The response takes longer. Its header section and the first piece of its body may be available.
-    Later(Option<Head>, Bytes),
+    /// The response takes longer. Its beginning may be available.
+    Later(Option<Box<Begun>>),
+}
+
+/// Header section of a response, and the first piece of its body. It is boxed, because a response may take hours after it was sent.
+pub(super) struct Begun {
+    pub(super) head: Head,
+    pub(super) first: Bytes,
 }
 
 /// Header section of a response, as it will be sent.
 pub(super) struct Head {
     pub(super) parts: Parts,
     /// `true` if neither body nor trailers follow.
-    end: bool,
+    pub(super) end: bool,
 }
 
 impl<F, B, E> Answer<F, B>
@@ -87,14 +91,15 @@ where
         let head = match self.as_mut().poll_head(cx) {
             Poll::Ready(Ok(head)) => head,
             Poll::Ready(Err(_)) => return AtOnce::Failed,
-            Poll::Pending => return AtOnce::Later(None, Bytes::new()),
+            Poll::Pending => return AtOnce::Later(None),
         };
         if head.end {
             return AtOnce::Whole(head.parts, Bytes::new());
         }
         let AnswerProjection::Answered { mut body } = self.project() else { return AtOnce::Failed };
         let length = body.size_hint().exact().filter(|length| (1..=SMALL_BODY).contains(length));
-        let Some(length) = length else { return AtOnce::Later(Some(head), Bytes::new()) };
+        let later = |head, first| AtOnce::Later(Some(Box::new(Begun { head, first })));
+        let Some(length) = length else { return later(head, Bytes::new()) };
         match body.as_mut().poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                 Ok(mut data) => {
@@ -102,54 +107,19 @@ where
                     if data.len() as u64 == length && body.is_end_stream() {
                         AtOnce::Whole(head.parts, data)
                     } else {
-                        AtOnce::Later(Some(head), data)
+                        later(head, data)
                     }
                 }
                 // The body returned trailers instead of the content whose length it announced.
                 Err(_) => AtOnce::Failed,
             },
             Poll::Ready(Some(Err(_)) | None) => AtOnce::Failed,
-            Poll::Pending => AtOnce::Later(Some(head), Bytes::new()),
+            Poll::Pending => later(head, Bytes::new()),
         }
-    }
-
-    /// Sends the rest of the response. If the client stops the stream, drops the service's future and fails.
-    pub(super) async fn send(
-        mut self: Pin<Box<Self>>,
-        head: Option<Head>,
-        first: Bytes,
-        mut send: SendHalf,
-        stall: Option<Stall>,
-        date: bool,
-    ) -> Result<(), Error> {
-        let head = match head {
-            Some(head) => head,
-            None => {
-                let mut head = poll_fn(|cx| match self.as_mut().poll_head(cx) {
-                    Poll::Ready(result) => Poll::Ready(result.map_err(|_| Error::Closed)),
-                    Poll::Pending => send.poll_stopped(cx).map(Err),
-                })
-                .await?;
-                if date {
-                    super::date::add(&mut head.parts, super::date::now);
-                }
-                head
-            }
-        };
-        send.send_head(&head.parts, head.end)?;
-        if head.end {
-            return Ok(());
-        }
-        let mut pump = Pump::new(first, stall);
-        poll_fn(|cx| match self.as_mut().project() {
-            AnswerProjection::Answered { body } => pump.poll(cx, body, &mut send),
-            _ => Poll::Ready(Err(Error::Closed)),
-        })
-        .await
     }
 
     /// Returns the header section of the service's response once it is ready, and keeps its body.
-    fn poll_head(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Head, E>> {
+    pub(super) fn poll_head(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Head, E>> {
         let AnswerProjection::Called { future, kind } = self.as_mut().project() else { return Poll::Pending };
         let kind = *kind;
         let response = ready!(future.poll(cx))?;
@@ -157,6 +127,19 @@ where
         let head = Head::new(parts, kind, &body);
         self.set(Self::Answered { body });
         Poll::Ready(Ok(head))
+    }
+
+    /// Sends the body, whose header section has been sent, with `pump`.
+    pub(super) fn poll_body(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pump: &mut Pump,
+        send: &mut SendHalf,
+    ) -> Poll<Result<(), Error>> {
+        match self.project() {
+            AnswerProjection::Answered { body } => pump.poll(cx, body, send),
+            _ => Poll::Ready(Err(Error::Closed)),
+        }
     }
 }
 

@@ -28,9 +28,10 @@ use super::super::pace::Pace;
 use super::super::stall::Stall;
 use super::super::state::Access;
 use super::super::{Body, Connection, Datagrams, Error, RecvHalf, SendHalf};
-use super::answer::{Answer, AtOnce, Head, Kind};
+use super::answer::{Answer, AtOnce, Begun, Kind};
 use super::date::{self, DateCache};
 use super::lifetime::Lifetime;
+use super::sending::Sending;
 use super::{ServeOptions, Shutdown};
 
 /// Maximum number of requests in a batch: enough to share the cost of a turn, few enough not to delay
@@ -277,10 +278,10 @@ where
                 }
                 Some((parts, body))
             }
-            Ok(AtOnce::Later(head, first)) => {
+            Ok(AtOnce::Later(begun)) => {
                 let exchange =
                     exchange.unwrap_or_else(|| Arc::new(Exchange::new(self.connection.quic().0.clone(), id)));
-                return self.spawn(answer, head, first, kind, exchange);
+                return self.spawn(answer, begun, kind, exchange);
             }
             Ok(AtOnce::Failed) | Err(_) => None,
         };
@@ -322,24 +323,20 @@ where
     fn spawn(
         &self,
         answer: Pinned<S::Future, B>,
-        mut head: Option<Head>,
-        first: Bytes,
+        mut begun: Option<Box<Begun>>,
         kind: Kind,
         exchange: Arc<Exchange>,
     ) {
         let date = self.options.date;
         let stall = (kind != Kind::Connect).then(|| Stall::new(&self.options.limits, &self.options.stalled));
-        if let Some(head) = head.as_mut().filter(|_| date) {
-            date::add(&mut head.parts, || self.date.get());
+        if let Some(begun) = begun.as_mut().filter(|_| date) {
+            date::add(&mut begun.head.parts, || self.date.get());
         }
         // A permit is available: at most as many requests are accepted as there are permits, and only tasks
         // of these requests hold permits.
-        let permit = Arc::clone(&self.handlers).try_acquire_owned();
-        tokio::spawn(async move {
-            let _permit = permit;
-            // A failure is ignored: the stream has then been reset, so the client notices it.
-            let _ = answer.send(head, first, SendHalf::new(Half::server(exchange)), stall, date).await;
-        });
+        let permit = Arc::clone(&self.handlers).try_acquire_owned().ok();
+        let send = SendHalf::new(Half::server(exchange));
+        tokio::spawn(Sending::new(answer, begun, send, stall, date, permit));
     }
 
     /// Sends the responses that are ready.

@@ -4,6 +4,7 @@ mod answer;
 mod connection;
 mod date;
 mod lifetime;
+mod sending;
 mod shutdown;
 
 use std::convert::Infallible;

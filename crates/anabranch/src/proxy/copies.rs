@@ -1,10 +1,11 @@
-//! Wishes for a UDP flow, and payloads that travel twice: an extension of RFC 9298 between both ends of this project.
+//! Wishes for a UDP flow, and numbered payloads: an extension of RFC 9298 between both ends of this project.
 //!
 //! A client asks for it in the field `anabranch-flow` of its request, and a proxy that knows the extension repeats the field in
-//! its response. Datagrams of both directions then have the context ID 2, a number of four bytes, and the payload. Each
-//! travels on two paths, and the receiver delivers each number once. A proxy that does not know the field sends no such
-//! response, and everything is as RFC 9298 says.
+//! its response. If payloads travel twice or are put back in order, datagrams of both directions then have the context ID 2, a
+//! number of four bytes that begins at zero, and the payload. The receiver delivers each number once. A proxy that does not know
+//! the field sends no such response, and everything is as RFC 9298 says.
 
+use std::num::NonZeroU16;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,16 +16,18 @@ use sfv::{BareItem, DictSerializer, Dictionary, ListEntry, Parser, key_ref};
 use crate::DatagramTerms;
 use crate::lock::lock;
 
-/// Field of a request and its response: a dictionary (RFC 9651 §3.2) with `copies` and `deadline`, in milliseconds.
+/// Field of a request and its response: a dictionary (RFC 9651 §3.2) with `copies`, `deadline` and `order`, the last two in milliseconds.
 pub(super) const FIELD: HeaderName = HeaderName::from_static("anabranch-flow");
 /// Context ID of numbered payloads. Even ones are the client's (RFC 9298 §4).
-pub(super) const COPIES: u8 = 2;
+pub(super) const NUMBERED: u8 = 2;
 /// Length of the context ID and the number, in bytes.
 pub(super) const PREFIX: usize = 5;
 /// Maximum number of payloads among which a receiver recognises duplicates. Older ones are dropped.
-const MAX_WINDOW: u32 = 1_024;
+const MAX_WINDOW: u32 = 4_096;
 /// Maximum deadline that a client may ask for.
 const MAX_DEADLINE: Duration = Duration::from_secs(10);
+/// Maximum time for which a payload may wait for earlier ones.
+const MAX_HOLD: Duration = Duration::from_secs(1);
 /// Time after which datagrams are dropped instead of being sent if nobody asks for less. A queue of datagrams would only make
 /// all of them old.
 const LIFETIME: Duration = Duration::from_millis(250);
@@ -33,7 +36,21 @@ const LIFETIME: Duration = Duration::from_millis(250);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTerms {
     copies: bool,
-    deadline: Option<Duration>,
+    deadline: Option<Millis>,
+    order: Option<Millis>,
+}
+
+/// Number of milliseconds.
+type Millis = NonZeroU16;
+
+/// Returns a time in milliseconds, from 1 to `max`.
+fn millis(time: Duration, max: Duration) -> Option<Millis> {
+    let millis = time.clamp(Duration::from_millis(1), max).as_millis();
+    NonZeroU16::new(u16::try_from(millis).unwrap_or(u16::MAX))
+}
+
+fn duration(millis: Millis) -> Duration {
+    Duration::from_millis(millis.get().into())
 }
 
 impl FlowTerms {
@@ -47,12 +64,30 @@ impl FlowTerms {
     /// 250 ms.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { deadline: Some(deadline.clamp(Duration::from_millis(1), MAX_DEADLINE)), ..self }
+        Self { deadline: millis(deadline, MAX_DEADLINE), ..self }
     }
 
-    /// Returns the other wishes.
-    pub(super) fn without_copies(self) -> Self {
-        Self { copies: false, ..self }
+    /// Puts payloads back in order where they leave the tunnel, if the proxy does so, too: `anabranch proxy serve` does. One that
+    /// overtook others waits for them for `hold` at most, a second or less.
+    #[must_use]
+    pub fn with_order(self, hold: Duration) -> Self {
+        Self { order: millis(hold, MAX_HOLD), ..self }
+    }
+
+    /// Returns these wishes without those that a proxy has not agreed to and that need both ends.
+    pub(super) fn as_agreed(self, agreed: Self) -> Self {
+        let order = if agreed.order.is_some() { self.order } else { None };
+        Self { copies: self.copies && agreed.copies, order, ..self }
+    }
+
+    /// Returns whether payloads are numbered.
+    pub(super) fn has_numbers(&self) -> bool {
+        self.copies || self.order.is_some()
+    }
+
+    /// Returns the maximum time for which a payload waits for earlier ones; `None` if payloads are passed on as they come.
+    pub fn order(&self) -> Option<Duration> {
+        self.order.map(duration)
     }
 
     /// Returns whether datagrams travel twice.
@@ -62,7 +97,7 @@ impl FlowTerms {
 
     /// Returns the time after which datagrams are dropped, if one was set.
     pub fn deadline(&self) -> Option<Duration> {
-        self.deadline
+        self.deadline.map(duration)
     }
 
     /// Returns the wishes in a message's fields. Fields that are malformed wish nothing.
@@ -74,14 +109,16 @@ impl FlowTerms {
             _ => None,
         };
         let copies = matches!(item("copies"), Some(BareItem::Boolean(true)));
-        let deadline = match item("deadline") {
+        let time = |name: &str| match item(name) {
             Some(BareItem::Integer(millis)) => {
-                u64::try_from(i64::from(*millis)).ok().filter(|millis| *millis > 0)
+                let millis = u64::try_from(i64::from(*millis)).ok().filter(|millis| *millis > 0);
+                millis.map(Duration::from_millis)
             }
             _ => None,
         };
-        let terms = Self { copies, deadline: None };
-        deadline.map_or(terms, |millis| terms.with_deadline(Duration::from_millis(millis)))
+        let terms = Self { copies, deadline: None, order: None };
+        let terms = time("deadline").map_or(terms, |deadline| terms.with_deadline(deadline));
+        time("order").map_or(terms, |hold| terms.with_order(hold))
     }
 
     /// Returns the field's value; `None` if nothing is wished.
@@ -91,20 +128,22 @@ impl FlowTerms {
             let _ = members.bare_item(key_ref("copies"), true);
         }
         if let Some(deadline) = self.deadline {
-            let millis = u16::try_from(deadline.as_millis()).unwrap_or(u16::MAX);
-            let _ = members.bare_item(key_ref("deadline"), millis);
+            let _ = members.bare_item(key_ref("deadline"), deadline.get());
+        }
+        if let Some(hold) = self.order {
+            let _ = members.bare_item(key_ref("order"), hold.get());
         }
         members.finish().and_then(|value| HeaderValue::try_from(value).ok())
     }
 
     /// Returns the terms of the flow's DATAGRAM frames.
     pub(super) fn datagrams(&self) -> DatagramTerms {
-        let terms = DatagramTerms::default().with_lifetime(self.deadline.unwrap_or(LIFETIME));
+        let terms = DatagramTerms::default().with_lifetime(self.deadline().unwrap_or(LIFETIME));
         if self.copies { terms.with_copy() } else { terms }
     }
 }
 
-/// Numbers of the payloads that travel twice, in both directions of one flow.
+/// Numbers of the payloads in both directions of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     next: AtomicU32,
@@ -115,16 +154,16 @@ impl Numbers {
     /// Returns what precedes the next payload.
     pub(super) fn prefix(&self) -> [u8; PREFIX] {
         let [a, b, c, d] = self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        [COPIES, a, b, c, d]
+        [NUMBERED, a, b, c, d]
     }
 
-    /// Returns the length of what precedes a payload that is received for the first time; `None` if it is a duplicate, too old
-    /// to know, or malformed.
-    pub(super) fn first(&self, datagram: &[u8]) -> Option<usize> {
+    /// Returns the number of a payload that is received for the first time, which [`PREFIX`] bytes precede; `None` if it is a
+    /// duplicate, too old to know, or malformed.
+    pub(super) fn first(&self, datagram: &[u8]) -> Option<u32> {
         let (prefix, _) = datagram.split_first_chunk::<PREFIX>()?;
         let [context, a, b, c, d] = *prefix;
-        let is_first = context == COPIES && lock(&self.window).admit(u32::from_be_bytes([a, b, c, d]));
-        is_first.then_some(PREFIX)
+        let number = u32::from_be_bytes([a, b, c, d]);
+        (context == NUMBERED && lock(&self.window).admit(number)).then_some(number)
     }
 }
 
@@ -189,14 +228,26 @@ mod tests {
             (terms.with_copies(), "copies"),
             (terms.with_deadline(deadline), "deadline=50"),
             (terms.with_copies().with_deadline(deadline), "copies, deadline=50"),
+            (terms.with_order(deadline), "order=50"),
+            (terms.with_deadline(deadline).with_order(2 * deadline), "deadline=50, order=100"),
         ] {
             assert_eq!(terms.value().unwrap(), text);
             assert_eq!(of(text), terms);
         }
         assert_eq!(of("other=1, copies=?1;x, deadline=50"), terms.with_copies().with_deadline(deadline));
         assert_eq!(of("deadline=999999999").deadline(), Some(MAX_DEADLINE));
-        for nothing in ["", "copies=?0", "copies=1", "deadline=0", "deadline=-5", "deadline=1.5", "copies, ="]
-        {
+        assert_eq!(of("order=999999999").order(), Some(MAX_HOLD));
+        for nothing in [
+            "",
+            "copies=?0",
+            "copies=1",
+            "deadline=0",
+            "deadline=-5",
+            "deadline=1.5",
+            "order=0",
+            "order",
+            "copies, =",
+        ] {
             assert_eq!(of(nothing), terms, "{nothing}");
         }
     }
@@ -226,7 +277,7 @@ mod tests {
         let (from, to) = (Numbers::default(), Numbers::default());
         let [one, two] = [from.prefix(), from.prefix()];
         assert_eq!((one, two), ([2, 0, 0, 0, 0], [2, 0, 0, 0, 1]));
-        assert_eq!([to.first(&two), to.first(&one), to.first(&one)], [Some(PREFIX), Some(PREFIX), None]);
+        assert_eq!([to.first(&two), to.first(&one), to.first(&one)], [Some(1), Some(0), None]);
         for bad in [&b""[..], b"\x02\0\0\0", b"\0\0\0\0\x07"] {
             assert_eq!(to.first(bad), None);
         }

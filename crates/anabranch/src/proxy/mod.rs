@@ -6,6 +6,7 @@
 pub mod client;
 mod copies;
 pub mod ip;
+mod order;
 pub mod server;
 
 pub use self::copies::FlowTerms;

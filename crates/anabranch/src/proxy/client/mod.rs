@@ -145,7 +145,7 @@ impl Proxy {
     }
 
     /// Opens a UDP flow like [`Proxy::udp`], with wishes for its datagrams. Datagrams travel twice only if the proxy removes
-    /// the duplicates.
+    /// the duplicates, and are put back in order only if the proxy does so, too.
     ///
     /// # Errors
     /// Fails as [`Proxy::udp`] does.
@@ -154,8 +154,8 @@ impl Proxy {
         let opened = keeper.open(&Head::udp(keeper, target)?.with_terms(terms)).await?;
         let http3 = &opened.live.http3;
         let takes_datagrams = http3.settings().await?.h3_datagram && keeper.config.http3.h3_datagram();
-        let copies = terms.has_copies() && opened.agreed.has_copies();
-        let flow = udp::Flow { quic: http3.quic().clone(), terms, copies, takes_datagrams };
+        let terms = terms.as_agreed(opened.agreed);
+        let flow = udp::Flow { quic: http3.quic().clone(), terms, takes_datagrams };
         Ok(UdpTunnel::new(flow, opened.send, opened.receive))
     }
 

@@ -1,13 +1,16 @@
 //! A UDP flow through the proxy (RFC 9298).
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use anabranch_http3::capsule::{CapsuleReader, CapsuleType};
 use anabranch_wire::varint_len;
 use bytes::{Buf, Bytes};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::capsules::CapsuleStream;
 use super::tcp::broken;
@@ -17,6 +20,7 @@ use crate::http3::{Datagrams, RecvHalf, SendHalf};
 use crate::lock::lock;
 use crate::proxy::FlowTerms;
 use crate::proxy::copies::{Numbers, PREFIX};
+use crate::proxy::order::Order;
 
 /// Context ID of UDP payloads (RFC 9298 §5).
 const PAYLOADS: u8 = 0;
@@ -38,9 +42,8 @@ pub struct UdpTunnel {
 /// Facts about a flow that the proxy has accepted.
 pub(super) struct Flow {
     pub(super) quic: crate::Connection,
+    /// Wishes, as far as the proxy has agreed to them.
     pub(super) terms: FlowTerms,
-    /// `true` if the proxy has agreed to remove duplicates.
-    pub(super) copies: bool,
     /// `true` if the proxy supports HTTP datagrams.
     pub(super) takes_datagrams: bool,
 }
@@ -58,6 +61,33 @@ pub struct UdpReceiver {
     capsules: CapsuleReader,
     /// Bytes of the stream that are not parsed yet.
     unread: Bytes,
+    /// Payloads that wait for earlier ones, if the flow is put back in order.
+    ordered: Option<Ordered>,
+}
+
+/// Order of the received payloads, and when the next one has waited long enough.
+#[derive(Debug)]
+struct Ordered {
+    order: Order,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Ordered {
+    fn new(hold: Duration) -> Self {
+        Self { order: Order::new(hold), timer: Box::pin(sleep_until(Instant::now())) }
+    }
+
+    /// Polls for the next payload in order.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        loop {
+            if let Some(payload) = self.order.pop(Instant::now()) {
+                return Poll::Ready(payload);
+            }
+            let Some(due) = self.order.due() else { return Poll::Pending };
+            self.timer.as_mut().reset(due);
+            ready!(self.timer.as_mut().poll(cx));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -66,8 +96,10 @@ struct Outgoing {
     datagrams: Datagrams,
     /// Length of what precedes a payload in a DATAGRAM frame: the quarter stream ID and the context ID.
     overhead: usize,
-    terms: DatagramTerms,
-    /// Numbers of the payloads, if each travels twice.
+    terms: FlowTerms,
+    /// Terms of the DATAGRAM frames.
+    datagram_terms: DatagramTerms,
+    /// Numbers of the payloads, if they have any.
     numbers: Option<Numbers>,
     uses_capsules: bool,
     stream: Mutex<CapsuleStream>,
@@ -96,18 +128,17 @@ pub enum SendPayloadError {
 impl UdpTunnel {
     /// Creates the flow of an accepted request.
     pub(super) fn new(flow: Flow, send: SendHalf, stream: RecvHalf) -> Self {
-        let Flow { quic, terms, copies, takes_datagrams } = flow;
+        let Flow { quic, terms, takes_datagrams } = flow;
         let datagrams = send.datagrams();
         let uses_capsules = !takes_datagrams || quic.max_datagram_size().is_none();
-        let overhead = varint_len(send.id().index()) + if copies { PREFIX } else { 1 };
-        // Without duplicates to remove, a copy would reach the target.
-        let terms = if copies { terms } else { terms.without_copies() };
+        let overhead = varint_len(send.id().index()) + if terms.has_numbers() { PREFIX } else { 1 };
         let outgoing = Arc::new(Outgoing {
             quic,
             datagrams: datagrams.clone(),
             overhead,
-            terms: terms.datagrams(),
-            numbers: copies.then(Numbers::default),
+            terms,
+            datagram_terms: terms.datagrams(),
+            numbers: terms.has_numbers().then(Numbers::default),
             uses_capsules,
             stream: Mutex::new(CapsuleStream::new(send)),
         });
@@ -118,6 +149,7 @@ impl UdpTunnel {
             stream,
             capsules,
             unread: Bytes::new(),
+            ordered: terms.order().map(Ordered::new),
         };
         Self { sender: UdpSender(outgoing), receiver }
     }
@@ -145,7 +177,12 @@ impl UdpTunnel {
 
     /// Returns whether each payload travels twice, because the proxy removes the duplicates.
     pub fn has_copies(&self) -> bool {
-        self.sender.0.numbers.is_some()
+        self.sender.0.terms.has_copies()
+    }
+
+    /// Returns whether payloads are put back in order at both ends of the tunnel.
+    pub fn is_ordered(&self) -> bool {
+        self.sender.0.terms.order().is_some()
     }
 
     /// Returns the two ends, for different tasks.
@@ -186,7 +223,7 @@ impl Outgoing {
             None => datagram.push(PAYLOADS),
         }
         datagram.extend_from_slice(payload);
-        self.datagrams.send_with(&datagram, &self.terms).map_err(|error| match error {
+        self.datagrams.send_with(&datagram, &self.datagram_terms).map_err(|error| match error {
             SendDatagramError::TooLarge => {
                 let max = self.quic.max_datagram_size().unwrap_or(0).saturating_sub(self.overhead);
                 SendPayloadError::TooLarge { len: payload.len(), max }
@@ -223,16 +260,21 @@ impl UdpReceiver {
     ///
     /// # Errors
     /// Fails as [`UdpReceiver::recv`] does.
-    pub fn poll_recv(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         if self.outgoing.uses_capsules
             && let Poll::Ready(Err(error)) = lock(&self.outgoing.stream).poll_rest(Some(cx))
         {
             return Poll::Ready(Err(error));
         }
         while let Poll::Ready(Ok(datagram)) = self.datagrams.poll_recv(cx) {
-            if let Some(payload) = payload(datagram, self.outgoing.numbers.as_ref()) {
+            if let Some(payload) = self.accept(datagram) {
                 return Poll::Ready(Ok(Some(payload)));
             }
+        }
+        if let Some(ordered) = &mut self.ordered
+            && let Poll::Ready(payload) = ordered.poll_next(cx)
+        {
+            return Poll::Ready(Ok(Some(payload)));
         }
         // The stream has the capsules, and the end of the flow.
         loop {
@@ -241,17 +283,28 @@ impl UdpReceiver {
                     |_| io::Error::new(io::ErrorKind::InvalidData, "the proxy sent an invalid capsule");
                 let (read, capsule) = self.capsules.read(&self.unread).map_err(invalid)?;
                 self.unread.advance(read);
-                if let Some(payload) =
-                    capsule.and_then(|capsule| payload(capsule.value, self.outgoing.numbers.as_ref()))
-                {
+                if let Some(payload) = capsule.and_then(|capsule| self.accept(capsule.value)) {
                     return Poll::Ready(Ok(Some(payload)));
                 }
             }
-            match std::task::ready!(self.stream.poll_read_chunk(cx, PIECE)) {
+            match ready!(self.stream.poll_read_chunk(cx, PIECE)) {
                 Ok(Some(chunk)) => self.unread = chunk,
                 Ok(None) => return Poll::Ready(Ok(None)),
                 Err(error) => return Poll::Ready(Err(broken(error))),
             }
+        }
+    }
+
+    /// Returns the next payload after an HTTP datagram was received; `None` if there is none, or if it waits for earlier ones.
+    fn accept(&mut self, datagram: Bytes) -> Option<Bytes> {
+        let (number, payload) = payload(datagram, self.outgoing.numbers.as_ref())?;
+        match (&self.ordered, number) {
+            (Some(Ordered { order, .. }), Some(number)) => {
+                let now = Instant::now();
+                order.push(number, payload, now);
+                order.pop(now)
+            }
+            _ => Some(payload),
         }
     }
 
@@ -261,16 +314,16 @@ impl UdpReceiver {
     }
 }
 
-/// Returns the UDP payload in an HTTP datagram; `None` for another context, which is dropped (RFC 9298 §5), for a duplicate,
+/// Returns the UDP payload in an HTTP datagram, and its number if it has one; `None` for another context, which is dropped (RFC 9298 §5), for a duplicate,
 /// and for a payload that is too long.
-fn payload(mut datagram: Bytes, numbers: Option<&Numbers>) -> Option<Bytes> {
-    let start = match numbers {
-        _ if *datagram.first()? == PAYLOADS => 1,
-        Some(numbers) => numbers.first(&datagram)?,
+fn payload(mut datagram: Bytes, numbers: Option<&Numbers>) -> Option<(Option<u32>, Bytes)> {
+    let (start, number) = match numbers {
+        _ if *datagram.first()? == PAYLOADS => (1, None),
+        Some(numbers) => (PREFIX, Some(numbers.first(&datagram)?)),
         None => return None,
     };
     datagram.advance(start);
-    (datagram.len() <= MAX_PAYLOAD).then_some(datagram)
+    (datagram.len() <= MAX_PAYLOAD).then_some((number, datagram))
 }
 
 #[cfg(test)]
@@ -279,7 +332,7 @@ mod tests {
 
     #[test]
     fn only_context_zero_has_payloads_of_max_payload_bytes() {
-        let payload = |datagram: Bytes| payload(datagram, None);
+        let payload = |datagram: Bytes| payload(datagram, None).map(|(_, payload)| payload);
         assert_eq!(payload(Bytes::from_static(b"\0hello")).unwrap(), "hello");
         assert_eq!(payload(Bytes::from_static(b"\0")).unwrap(), "");
         assert_eq!(payload(Bytes::from_static(b"\x02\0\0\0\0hello")), None);
@@ -292,9 +345,12 @@ mod tests {
     fn numbered_payloads_are_delivered_once() {
         let numbers = Numbers::default();
         let numbered = || payload(Bytes::from_static(b"\x02\0\0\0\x07hello"), Some(&numbers));
-        assert_eq!(numbered().unwrap(), "hello");
+        assert_eq!(numbered().unwrap(), (Some(7), Bytes::from("hello")));
         assert_eq!(numbered(), None);
-        assert_eq!(payload(Bytes::from_static(b"\0hello"), Some(&numbers)).unwrap(), "hello");
+        assert_eq!(
+            payload(Bytes::from_static(b"\0hello"), Some(&numbers)).unwrap(),
+            (None, Bytes::from("hello"))
+        );
         assert_eq!(payload(Bytes::from_static(b"\x04\0\0\0\x08hello"), Some(&numbers)), None);
     }
 }

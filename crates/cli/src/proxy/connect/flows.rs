@@ -118,9 +118,7 @@ where
             return tokio::time::sleep(REFUSED).await;
         }
     };
-    if wishes.has_copies() && !tunnel.has_copies() {
-        rules::tell_single();
-    }
+    rules::report_missing(wishes, &tunnel);
     let (sender, mut receiver) = tunnel.split();
     let flow = client.seen().open(Kind::Udp, &target);
     let mut end = Instant::now() + terms.idle;

@@ -9,6 +9,7 @@ mod pool;
 mod relay;
 mod session;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ async fn supervise(session: Arc<Session>, mut body: Body) {
             stop = read_capsules(&session, &mut body) => stop,
             stop = session.read_datagrams() => stop,
             stop = assign_late(&session) => stop,
-            () = session.queue().abandoned() => Stop::Abort(Outcome::ByClient, Code::CONNECT_ERROR),
+            () = poll_fn(|cx| session.queue().poll_abandoned(cx)) => Stop::Abort(Outcome::ByClient, Code::CONNECT_ERROR),
         },
     };
     session.release();

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use anabranch_http3::capsule::CapsuleReader;
 use anabranch_wire::{Direction, Reader};
+use bytes::{Buf, Bytes};
 use tokio::io::Interest;
-use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
-use super::super::flow::{Flow, Outcome};
+use super::super::flow::Outcome;
+use super::UdpFlow;
 use super::queue::Queue;
 use crate::DatagramTerms;
 use crate::error::SendDatagramError;
 use crate::http3::{Code, Datagrams};
-use crate::proxy::FlowTerms;
 use crate::proxy::copies::{Numbers, PREFIX};
+use crate::proxy::order::Order;
 
 /// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
 const MAX_PAYLOAD: usize = 65_527;
@@ -42,13 +43,14 @@ pub(in crate::proxy::server) enum Stop {
 
 /// Both directions of a flow.
 pub(super) struct Carrier<'f> {
-    socket: &'f UdpSocket,
-    flow: &'f Flow,
+    udp: &'f UdpFlow,
     queue: &'f Queue,
     datagrams: Option<&'f Datagrams>,
     terms: DatagramTerms,
-    /// Numbers of the payloads, if each travels twice.
-    numbers: Option<Numbers>,
+    /// Numbers of the payloads, if they have any.
+    numbers: Option<Box<Numbers>>,
+    /// Client's payloads that wait for earlier ones, if the flow is put back in order.
+    order: Option<Box<Order>>,
     /// `true` once the client has sent a DATAGRAM capsule.
     uses_capsules: AtomicBool,
     begun: Instant,
@@ -57,20 +59,15 @@ pub(super) struct Carrier<'f> {
 }
 
 impl<'f> Carrier<'f> {
-    pub(super) fn new(
-        socket: &'f UdpSocket,
-        flow: &'f Flow,
-        queue: &'f Queue,
-        datagrams: Option<&'f Datagrams>,
-        terms: FlowTerms,
-    ) -> Self {
+    pub(super) fn new(udp: &'f UdpFlow, queue: &'f Queue, datagrams: Option<&'f Datagrams>) -> Self {
+        let terms = udp.terms;
         Self {
-            socket,
-            flow,
+            udp,
             queue,
             datagrams,
             terms: terms.datagrams(),
-            numbers: terms.has_copies().then(Numbers::default),
+            numbers: terms.has_numbers().then(Box::default),
+            order: terms.order().map(|hold| Box::new(Order::new(hold))),
             uses_capsules: AtomicBool::new(false),
             begun: Instant::now(),
             last: AtomicU64::new(0),
@@ -79,17 +76,49 @@ impl<'f> Carrier<'f> {
 
     /// Carries the client's datagrams to the target.
     pub(super) async fn read_datagrams(&self) -> Stop {
-        if let Some(datagrams) = self.datagrams {
-            let mut burst = 0;
-            while let Ok(datagram) = datagrams.recv().await {
-                if let Err(stop) = self.to_target(&datagram) {
-                    return stop;
-                }
-                rest(&mut burst).await;
-            }
+        let stop = match (self.datagrams, &self.order) {
+            (Some(datagrams), None) => self.read_unordered(datagrams).await,
+            // Few flows have an order, whose timer would make all others larger.
+            (Some(datagrams), Some(order)) => Box::pin(self.read_ordered(datagrams, order)).await,
+            (None, _) => None,
+        };
+        match stop {
+            Some(stop) => stop,
+            // The stream has ended, which its reader notices.
+            None => std::future::pending().await,
         }
-        // The stream has ended, which its reader notices.
-        std::future::pending().await
+    }
+
+    async fn read_unordered(&self, datagrams: &Datagrams) -> Option<Stop> {
+        let mut burst = 0;
+        while let Ok(datagram) = datagrams.recv().await {
+            if let Err(stop) = self.to_target(datagram) {
+                return Some(stop);
+            }
+            rest(&mut burst).await;
+        }
+        None
+    }
+
+    /// Carries the client's datagrams, and those that have waited for earlier ones as long as they may.
+    async fn read_ordered(&self, datagrams: &Datagrams, order: &Order) -> Option<Stop> {
+        let mut burst = 0;
+        loop {
+            let waited = async {
+                match order.due() {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let carried = tokio::select! {
+                datagram = datagrams.recv() => self.to_target(datagram.ok()?),
+                () = waited => self.in_order(),
+            };
+            if let Err(stop) = carried {
+                return Some(stop);
+            }
+            rest(&mut burst).await;
+        }
     }
 
     /// Carries the datagrams of the capsules in `piece`, a part of the stream, to the target.
@@ -102,7 +131,7 @@ impl<'f> Carrier<'f> {
             rest = &rest[read..];
             if let Some(capsule) = capsule {
                 self.uses_capsules.store(true, Ordering::Relaxed);
-                self.to_target(&capsule.value)?;
+                self.to_target(capsule.value)?;
             }
         }
         Ok(())
@@ -113,7 +142,7 @@ impl<'f> Carrier<'f> {
         let mut burst = 0;
         loop {
             let read: io::Result<Result<(), Stop>> = SCRATCH.with_borrow_mut(|scratch| {
-                let len = self.socket.try_recv(&mut scratch[PREFIX..])?;
+                let len = self.udp.socket.try_recv(&mut scratch[PREFIX..])?;
                 let start = match &self.numbers {
                     Some(numbers) => {
                         scratch[..PREFIX].copy_from_slice(&numbers.prefix());
@@ -145,13 +174,14 @@ impl<'f> Carrier<'f> {
     /// Waits until the socket has a datagram or an error. The kernel reports an error by itself, not as something to read.
     async fn ready(&self) -> Result<(), Stop> {
         let gone = Stop::Abort(Outcome::ByTarget, Code::CONNECT_ERROR);
-        let ready = self.socket.ready(Interest::READABLE | Interest::ERROR).await.map_err(|_| gone)?;
+        let ready = self.udp.socket.ready(Interest::READABLE | Interest::ERROR).await.map_err(|_| gone)?;
         if ready.is_error() {
-            if let Ok(Some(error)) = self.socket.take_error() {
+            if let Ok(Some(error)) = self.udp.socket.take_error() {
                 self.target_error(&error)?;
             }
             // The error is taken, so the next call waits for another one.
-            let _ = self.socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+            let _ =
+                self.udp.socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
         }
         Ok(())
     }
@@ -167,31 +197,53 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Sends the payload of an HTTP datagram to the target.
-    fn to_target(&self, datagram: &[u8]) -> Result<(), Stop> {
-        let mut reader = Reader::new(datagram, Direction::Forward);
+    /// Sends the payload of an HTTP datagram to the target, or keeps it until earlier ones have arrived.
+    fn to_target(&self, mut datagram: Bytes) -> Result<(), Stop> {
+        let mut reader = Reader::new(&datagram, Direction::Forward);
         let malformed = Stop::Abort(Outcome::ByClient, Code::DATAGRAM_ERROR);
         let context = reader.varint().map_err(|_| malformed)?;
-        let start = match &self.numbers {
-            _ if context == u64::from(PAYLOAD) => Some(datagram.len() - reader.remaining()),
-            Some(numbers) => numbers.first(datagram),
-            None => None,
+        let (start, number) = match &self.numbers {
+            _ if context == u64::from(PAYLOAD) => (datagram.len() - reader.remaining(), None),
+            Some(numbers) => match numbers.first(&datagram) {
+                Some(number) => (PREFIX, Some(number)),
+                None => return Ok(()),
+            },
+            // RFC 9298 §4: contexts that nobody registered are dropped.
+            None => return Ok(()),
         };
-        // RFC 9298 §4: contexts that nobody registered are dropped.
-        let Some(payload) = start.and_then(|start| datagram.get(start..)) else { return Ok(()) };
+        datagram.advance(start);
         // RFC 9298 §5: there is no such UDP datagram.
-        if payload.len() > MAX_PAYLOAD {
+        if datagram.len() > MAX_PAYLOAD {
             return Err(malformed);
         }
+        match (&self.order, number) {
+            (Some(order), Some(number)) => {
+                order.push(number, datagram, Instant::now());
+                self.in_order()
+            }
+            _ => self.send_to_target(&datagram),
+        }
+    }
+
+    /// Sends the payloads that wait for no earlier ones to the target.
+    fn in_order(&self) -> Result<(), Stop> {
+        let now = Instant::now();
+        while let Some(payload) = self.order.as_ref().and_then(|order| order.pop(now)) {
+            self.send_to_target(&payload)?;
+        }
+        Ok(())
+    }
+
+    fn send_to_target(&self, payload: &[u8]) -> Result<(), Stop> {
         self.touch();
-        if !self.flow.place.may_spend(Instant::now()) {
-            self.flow.drop_datagram();
+        if !self.udp.flow.place.may_spend(Instant::now()) {
+            self.udp.flow.drop_datagram();
             return Ok(());
         }
-        match self.socket.try_send(payload) {
-            Ok(_) => _ = self.flow.sent(payload.len()),
+        match self.udp.socket.try_send(payload) {
+            Ok(_) => _ = self.udp.flow.sent(payload.len()),
             Err(error) => {
-                self.flow.drop_datagram();
+                self.udp.flow.drop_datagram();
                 self.target_error(&error)?;
             }
         }
@@ -201,8 +253,8 @@ impl<'f> Carrier<'f> {
     /// Sends a payload of `len` bytes, whose context ID precedes it, to the client.
     fn to_client(&self, datagram: &[u8], len: usize) -> Result<(), Stop> {
         self.touch();
-        if !self.flow.place.may_spend(Instant::now()) {
-            self.flow.drop_datagram();
+        if !self.udp.flow.place.may_spend(Instant::now()) {
+            self.udp.flow.drop_datagram();
             return Ok(());
         }
         let sent = match self.datagrams {
@@ -210,14 +262,14 @@ impl<'f> Carrier<'f> {
             None => Err(SendDatagramError::UnsupportedByPeer),
         };
         match sent {
-            Ok(()) => _ = self.flow.received(len),
+            Ok(()) => _ = self.udp.flow.received(len),
             // RFC 9297 §3.5: the stream carries what datagrams cannot.
             Err(SendDatagramError::UnsupportedByPeer) => self.queue_capsule(datagram, len),
             Err(SendDatagramError::TooLarge) if self.uses_capsules.load(Ordering::Relaxed) => {
                 self.queue_capsule(datagram, len);
             }
             // RFC 9298 §6.1: a capsule would hide the path's MTU from programs that probe it.
-            Err(SendDatagramError::TooLarge | SendDatagramError::Blocked) => self.flow.drop_datagram(),
+            Err(SendDatagramError::TooLarge | SendDatagramError::Blocked) => self.udp.flow.drop_datagram(),
             Err(SendDatagramError::ConnectionLost(_)) => {
                 return Err(Stop::Abort(Outcome::ByClient, Code::CONNECT_ERROR));
             }
@@ -226,7 +278,7 @@ impl<'f> Carrier<'f> {
     }
 
     fn queue_capsule(&self, datagram: &[u8], len: usize) {
-        let _ = self.flow.received(len);
+        let _ = self.udp.flow.received(len);
         self.queue.push(datagram);
     }
 

@@ -7,6 +7,7 @@ mod carry;
 mod queue;
 mod relay;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,27 +38,36 @@ pub(super) struct UdpFlow {
     pub(super) terms: FlowTerms,
 }
 
+/// A UDP flow, and the request that carries it. It is boxed: an `async` function would hold it twice.
+struct Tunneled {
+    udp: UdpFlow,
+    body: Body,
+    datagrams: Option<Datagrams>,
+    queue: Arc<Queue>,
+}
+
 /// Begins to carry datagrams, in a task. Returns the body of the response, which carries capsules.
 pub(super) fn over_http3(udp: UdpFlow, body: Body, datagrams: Option<Datagrams>) -> Capsules {
     let queue = Arc::new(Queue::of(&udp.flow));
-    tokio::spawn(supervise(udp, body, datagrams, Arc::clone(&queue)));
+    let tunneled = Tunneled { udp, body, datagrams, queue: Arc::clone(&queue) };
+    tokio::spawn(supervise(Box::new(tunneled)));
     Capsules::new(queue)
 }
 
-async fn supervise(udp: UdpFlow, mut body: Body, datagrams: Option<Datagrams>, queue: Arc<Queue>) {
-    let UdpFlow { socket, flow, idle, terms } = udp;
-    let carrier = Carrier::new(&socket, &flow, &queue, datagrams.as_ref(), terms);
+async fn supervise(mut tunneled: Box<Tunneled>) {
+    let Tunneled { udp, body, datagrams, queue } = &mut *tunneled;
+    let carrier = Carrier::new(udp, queue, datagrams.as_ref());
     let stop = tokio::select! {
-        stop = read_capsules(&carrier, &mut body) => stop,
+        stop = read_capsules(&carrier, body) => stop,
         stop = carrier.read_datagrams() => stop,
         stop = carrier.read_target() => stop,
-        () = queue.abandoned() => Stop::Abort(Outcome::ByClient, Code::CONNECT_ERROR),
-        () = carrier.idle_for(idle) => Stop::End(Outcome::Idle),
+        () = poll_fn(|cx| queue.poll_abandoned(cx)) => Stop::Abort(Outcome::ByClient, Code::CONNECT_ERROR),
+        () = carrier.idle_for(udp.idle) => Stop::End(Outcome::Idle),
     };
     match stop {
-        Stop::End(outcome) => flow.end(outcome),
+        Stop::End(outcome) => udp.flow.end(outcome),
         Stop::Abort(outcome, code) => {
-            flow.end(outcome);
+            udp.flow.end(outcome);
             body.abort(code);
         }
     }

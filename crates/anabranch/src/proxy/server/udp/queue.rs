@@ -10,7 +10,6 @@ use anabranch_http3::capsule::CapsuleType;
 use anabranch_wire::push_varint;
 use bytes::Bytes;
 use http_body::Frame;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::super::flow::Flow;
@@ -30,8 +29,6 @@ pub(in crate::proxy::server) struct Queue {
     state: Mutex<State>,
     /// Called for each datagram that is dropped because it is too old, or to make room.
     on_drop: Box<dyn Fn() + Send + Sync>,
-    /// Notified when the reader is gone.
-    abandoned: Notify,
 }
 
 #[derive(Default)]
@@ -41,7 +38,12 @@ struct State {
     capsules: VecDeque<(Instant, Bytes)>,
     bytes: usize,
     ended: bool,
+    /// Waker of the reader.
     waker: Option<Waker>,
+    /// `true` once the reader is gone.
+    is_abandoned: bool,
+    /// Waker of the task that waits for that.
+    owner: Option<Waker>,
 }
 
 impl State {
@@ -58,7 +60,7 @@ impl State {
 
 impl Queue {
     pub(super) fn new(on_drop: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { state: Mutex::default(), on_drop: Box::new(on_drop), abandoned: Notify::new() }
+        Self { state: Mutex::default(), on_drop: Box::new(on_drop) }
     }
 
     /// Creates the queue of a flow, which counts the datagrams that are dropped.
@@ -111,9 +113,24 @@ impl Queue {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until the reader is gone.
-    pub(in crate::proxy::server) async fn abandoned(&self) {
-        self.abandoned.notified().await;
+    /// Returns ready when the reader is gone. One task may wait for that.
+    pub(in crate::proxy::server) fn poll_abandoned(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.state);
+        if state.is_abandoned {
+            return Poll::Ready(());
+        }
+        if !state.owner.as_ref().is_some_and(|owner| owner.will_wake(cx.waker())) {
+            state.owner = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn abandon(&self) {
+        let mut state = lock(&self.state);
+        state.is_abandoned = true;
+        let owner = state.owner.take();
+        drop(state);
+        owner.into_iter().for_each(Waker::wake);
     }
 
     /// Returns the next capsule that is not too old; `None` at the end.
@@ -166,6 +183,6 @@ impl http_body::Body for Capsules {
 
 impl Drop for Capsules {
     fn drop(&mut self) {
-        self.queue.abandoned.notify_one();
+        self.queue.abandon();
     }
 }

@@ -17,22 +17,21 @@ pub(in crate::proxy::server) async fn relay<T>(udp: UdpFlow, io: T)
 where
     T: AsyncRead + AsyncWrite,
 {
-    let UdpFlow { socket, flow, idle, terms } = udp;
-    let queue = Queue::of(&flow);
-    let carrier = Carrier::new(&socket, &flow, &queue, None, terms);
+    let queue = Queue::of(&udp.flow);
+    let carrier = Carrier::new(&udp, &queue, None);
     let (reader, mut writer) = split(io);
     let stop = tokio::select! {
         stop = read_capsules(&carrier, reader) => stop,
         stop = carrier.read_target() => stop,
         stop = write_capsules(&queue, &mut writer) => stop,
-        () = carrier.idle_for(idle) => Stop::End(Outcome::Idle),
+        () = carrier.idle_for(udp.idle) => Stop::End(Outcome::Idle),
     };
     match stop {
         Stop::End(outcome) => {
-            flow.end(outcome);
+            udp.flow.end(outcome);
             let _ = writer.shutdown().await;
         }
-        Stop::Abort(outcome, _) => flow.end(outcome),
+        Stop::Abort(outcome, _) => udp.flow.end(outcome),
     }
 }
 

@@ -1,0 +1,198 @@
+//! Payloads of a UDP flow that are put back in order where they leave the tunnel.
+//!
+//! Several paths reorder datagrams, which some programs take for loss. A payload that overtook others waits for them, for a limited
+//! time and in limited memory. No payload is dropped here: one that comes later than that is passed on as it comes.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::lock::lock;
+
+/// Maximum number of bytes of a flow's payloads that wait for earlier ones.
+const MAX_HELD: usize = 1024 * 1024;
+/// Maximum number of bytes of all flows' payloads that wait for earlier ones.
+const MAX_HELD_IN_ALL: usize = 64 * 1024 * 1024;
+/// Number of bytes that a payload counts for besides its own.
+const OVERHEAD: usize = 64;
+
+/// Number of bytes that wait in all flows of the process.
+static HELD_IN_ALL: AtomicUsize = AtomicUsize::new(0);
+
+/// Order of the payloads of one direction of a flow.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// Maximum time for which a payload waits for earlier ones.
+    hold: Duration,
+    waiting: Mutex<Waiting>,
+}
+
+/// Payloads that wait, by number, without those that have been passed on.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Number of the payload that is next in order.
+    next: u32,
+    held: VecDeque<Held>,
+    /// Sum of the lengths of `held`, with [`OVERHEAD`] for each.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Held {
+    number: u32,
+    payload: Bytes,
+    /// Time since which this payload, or one with a larger number, has waited. It does not decrease from one to the next.
+    since: Instant,
+}
+
+impl Order {
+    /// Creates the order of a direction whose numbers begin at zero.
+    pub(super) fn new(hold: Duration) -> Self {
+        Self { hold, waiting: Mutex::default() }
+    }
+
+    /// Accepts a payload that was received at `now` for the first time.
+    pub(super) fn push(&self, number: u32, payload: Bytes, now: Instant) {
+        lock(&self.waiting).insert(number, payload, now);
+    }
+
+    /// Returns the next payload that waits for no other one at `now`.
+    pub(super) fn pop(&self, now: Instant) -> Option<Bytes> {
+        let mut waiting = lock(&self.waiting);
+        let front = waiting.held.front()?;
+        let is_due = waiting.is_next(front.number)
+            || waiting.bytes > MAX_HELD
+            || HELD_IN_ALL.load(Ordering::Relaxed) > MAX_HELD_IN_ALL
+            || now >= front.since + self.hold;
+        if is_due { waiting.take() } else { None }
+    }
+
+    /// Returns the time at which [`Order::pop`] returns a payload if none is received until then; `None` if none waits.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let waiting = lock(&self.waiting);
+        waiting.held.front().map(|front| front.since + self.hold)
+    }
+}
+
+impl Waiting {
+    /// Returns whether a payload waits for no earlier one. Numbers before the next one are those that came too late.
+    fn is_next(&self, number: u32) -> bool {
+        number.wrapping_sub(self.next).cast_signed() <= 0
+    }
+
+    fn insert(&mut self, number: u32, payload: Bytes, now: Instant) {
+        let distance = |number: u32| number.wrapping_sub(self.next).cast_signed();
+        let at = self.held.partition_point(|held| distance(held.number) < distance(number));
+        let since = self.held.get(at).map_or(now, |later| later.since.min(now));
+        self.count(payload.len() + OVERHEAD, true);
+        self.held.insert(at, Held { number, payload, since });
+    }
+
+    fn take(&mut self) -> Option<Bytes> {
+        let Held { number, payload, .. } = self.held.pop_front()?;
+        let after = number.wrapping_add(1);
+        if after.wrapping_sub(self.next).cast_signed() > 0 {
+            self.next = after;
+        }
+        self.count(payload.len() + OVERHEAD, false);
+        Some(payload)
+    }
+
+    fn count(&mut self, bytes: usize, more: bool) {
+        if more {
+            self.bytes += bytes;
+            HELD_IN_ALL.fetch_add(bytes, Ordering::Relaxed);
+        } else {
+            self.bytes -= bytes;
+            HELD_IN_ALL.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        HELD_IN_ALL.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLD: Duration = Duration::from_millis(100);
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// Returns the first bytes of all payloads that wait for no other one.
+    fn ready(order: &Order, now: Instant) -> Vec<u8> {
+        std::iter::from_fn(|| order.pop(now)).map(|payload| payload[0]).collect()
+    }
+
+    fn push(order: &Order, number: u8, now: Instant) {
+        order.push(number.into(), vec![number].into(), now);
+    }
+
+    #[tokio::test]
+    async fn payloads_wait_for_earlier_ones() {
+        let (order, now) = (Order::new(HOLD), Instant::now());
+        push(&order, 0, now);
+        assert_eq!(ready(&order, now), [0]);
+        push(&order, 3, now);
+        push(&order, 1, now);
+        push(&order, 4, now);
+        assert_eq!(ready(&order, now), [1]);
+        push(&order, 2, now);
+        assert_eq!((ready(&order, now), order.due()), (vec![2, 3, 4], None));
+    }
+
+    #[tokio::test]
+    async fn a_payload_waits_no_longer_than_hold_however_the_others_come() {
+        let (order, begin) = (Order::new(HOLD), Instant::now());
+        // Each one comes before the last, so that a new gap begins with each.
+        for n in 0..50 {
+            push(&order, 100 - n, begin + millis(u64::from(n)));
+        }
+        assert_eq!(order.due(), Some(begin + HOLD));
+        assert_eq!(ready(&order, begin + millis(99)), []);
+        assert_eq!(ready(&order, begin + HOLD), (51..=100).collect::<Vec<u8>>());
+        // Those for which the wait was in vain are passed on as they come.
+        push(&order, 7, begin + HOLD);
+        push(&order, 101, begin + HOLD);
+        assert_eq!(ready(&order, begin + HOLD), [7, 101]);
+        // Each gap has a wait of its own.
+        push(&order, 103, begin + HOLD);
+        push(&order, 105, begin + HOLD + millis(60));
+        assert_eq!(ready(&order, begin + 2 * HOLD), [103]);
+        assert_eq!(order.due(), Some(begin + 2 * HOLD + millis(60)));
+    }
+
+    #[tokio::test]
+    async fn numbers_wrap_around() {
+        let (order, now) = (Order::new(HOLD), Instant::now());
+        let last = u32::MAX - 1;
+        lock(&order.waiting).next = last;
+        for number in [1, last.wrapping_add(1), 0, last] {
+            order.push(number, vec![number.to_be_bytes()[3]].into(), now);
+        }
+        assert_eq!(ready(&order, now), [254, 255, 0, 1]);
+    }
+
+    #[tokio::test]
+    async fn max_held_bytes_wait() {
+        let (order, now) = (Order::new(HOLD), Instant::now());
+        for number in 1..=3 * MAX_HELD / 1_000 {
+            order.push(u32::try_from(number).unwrap(), vec![0; 1_000].into(), now);
+            // Without number 0, all but the newest ones would wait.
+            while order.pop(now).is_some() {}
+            assert!(lock(&order.waiting).bytes <= MAX_HELD);
+        }
+        assert!(lock(&order.waiting).bytes <= MAX_HELD);
+        assert!(HELD_IN_ALL.load(Ordering::Relaxed) <= MAX_HELD_IN_ALL);
+    }
+}

@@ -1,6 +1,6 @@
 //! IP packets in HTTP (RFC 9484): what both ends of CONNECT-IP share.
 //!
-//! [`PacketHeader`] is what proxies look at in a packet. [`too_big`], [`prohibited`] and [`unreachable`] are the ICMP messages
+//! [`PacketHeader`] is what proxies look at in a packet. [`too_big`], [`prohibited`] and [`unreachable()`] are the ICMP messages
 //! that they send back. [`AssignedAddress`] and [`IpRange`] are the contents of the capsules by which a proxy assigns addresses
 //! and announces routes.
 

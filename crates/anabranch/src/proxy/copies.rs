@@ -1,9 +1,10 @@
-//! Wishes for a UDP flow, and payloads that travel twice: an extension of RFC 9298 between both ends of this project.
+//! Terms of a UDP flow: a deadline of its datagrams, and copies of them on a second path. They are an extension of RFC 9298
+//! between a client and a proxy of this project.
 //!
-//! A client asks for it in the field `anabranch-flow` of its request, and a proxy that knows the extension repeats the field in
-//! its response. Datagrams of both directions then have the context ID 2, a number of four bytes, and the payload. Each
-//! travels on two paths, and the receiver delivers each number once. A proxy that does not know the field sends no such
-//! response, and everything is as RFC 9298 says.
+//! A client requests the terms in the field `anabranch-flow` of its request, and a proxy that supports the extension repeats
+//! the field in its response. If both fields have `copies`, the HTTP datagrams of both directions consist of the context
+//! ID 2, a number of four bytes, and the payload. The sender sends each datagram on two paths, and the receiver delivers
+//! each number once. A proxy without the extension ignores the field, and both ends then follow RFC 9298 alone.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,19 +18,20 @@ use crate::lock::lock;
 
 /// Field of a request and its response: a dictionary (RFC 9651 §3.2) with `copies` and `deadline`, in milliseconds.
 pub(super) const FIELD: HeaderName = HeaderName::from_static("anabranch-flow");
-/// Context ID of numbered payloads. Even ones are the client's (RFC 9298 §4).
+/// Context ID of numbered payloads. Even context IDs are allocated by the client (RFC 9298 §4).
 pub(super) const COPIES: u8 = 2;
-/// Length of the context ID and the number, in bytes.
+/// Length of the context ID and the number in front of a payload, in bytes.
 pub(super) const PREFIX: usize = 5;
-/// Maximum number of payloads among which a receiver recognises duplicates. Older ones are dropped.
+/// Number of the latest payload numbers among which a receiver recognises duplicates. Payloads with older numbers are
+/// dropped.
 const MAX_WINDOW: u32 = 1_024;
-/// Maximum deadline that a client may ask for.
+/// Maximum deadline of datagrams; a longer one is reduced to it.
 const MAX_DEADLINE: Duration = Duration::from_secs(10);
-/// Time after which datagrams are dropped instead of being sent if nobody asks for less. A queue of datagrams would only make
-/// all of them old.
+/// Deadline of datagrams without another one in the terms: a datagram that has waited for longer is dropped instead of
+/// sent, because a longer queue would only delay all datagrams.
 const LIFETIME: Duration = Duration::from_millis(250);
 
-/// Wishes for a UDP flow.
+/// Terms of a UDP flow that a client requests: copies of its datagrams, and their deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTerms {
     copies: bool,
@@ -37,35 +39,36 @@ pub struct FlowTerms {
 }
 
 impl FlowTerms {
-    /// Sends each datagram on two paths, if the proxy removes the duplicates: `anabranch proxy serve` does.
+    /// Requests that each datagram is sent on two paths. Copies are sent only if the proxy removes duplicates, as
+    /// `anabranch proxy serve` does.
     #[must_use]
     pub fn with_copies(self) -> Self {
         Self { copies: true, ..self }
     }
 
-    /// Drops datagrams that have waited for longer, in both directions if the proxy is `anabranch proxy serve`. The default is
-    /// 250 ms.
+    /// Sets the time after which a datagram that waits to be sent is dropped, between 1 ms and 10 s. The default is 250 ms.
+    /// It holds for datagrams of the client, and for those of the proxy if that is `anabranch proxy serve`.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
         Self { deadline: Some(deadline.clamp(Duration::from_millis(1), MAX_DEADLINE)), ..self }
     }
 
-    /// Returns the other wishes.
+    /// Returns these terms without copies.
     pub(super) fn without_copies(self) -> Self {
         Self { copies: false, ..self }
     }
 
-    /// Returns whether datagrams travel twice.
+    /// Returns whether each datagram is to be sent on two paths.
     pub fn has_copies(&self) -> bool {
         self.copies
     }
 
-    /// Returns the time after which datagrams are dropped, if one was set.
+    /// Returns the time after which datagrams that wait to be sent are dropped, if one was set.
     pub fn deadline(&self) -> Option<Duration> {
         self.deadline
     }
 
-    /// Returns the wishes in a message's fields. Fields that are malformed wish nothing.
+    /// Returns the terms in a message's fields. A malformed field or member is ignored.
     pub(super) fn of(fields: &HeaderMap) -> Self {
         let text = fields.get(FIELD).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let Ok(members) = Parser::new(text).parse::<Dictionary>() else { return Self::default() };
@@ -84,7 +87,7 @@ impl FlowTerms {
         deadline.map_or(terms, |millis| terms.with_deadline(Duration::from_millis(millis)))
     }
 
-    /// Returns the field's value; `None` if nothing is wished.
+    /// Returns the field's value; `None` for the default terms.
     pub(super) fn value(&self) -> Option<HeaderValue> {
         let mut members = DictSerializer::new();
         if self.copies {
@@ -104,7 +107,7 @@ impl FlowTerms {
     }
 }
 
-/// Numbers of the payloads that travel twice, in both directions of one flow.
+/// Numbers of the payloads that are sent twice, in both directions of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     next: AtomicU32,
@@ -112,14 +115,14 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Returns what precedes the next payload.
+    /// Returns the context ID and the number in front of the next payload.
     pub(super) fn prefix(&self) -> [u8; PREFIX] {
         let [a, b, c, d] = self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         [COPIES, a, b, c, d]
     }
 
-    /// Returns the length of what precedes a payload that is received for the first time; `None` if it is a duplicate, too old
-    /// to know, or malformed.
+    /// Returns the length of the prefix of a received datagram, and records its number. Returns `None` if the datagram is a
+    /// duplicate, is older than the window, has another context ID, or is too short.
     pub(super) fn first(&self, datagram: &[u8]) -> Option<usize> {
         let (prefix, _) = datagram.split_first_chunk::<PREFIX>()?;
         let [context, a, b, c, d] = *prefix;
@@ -128,12 +131,12 @@ impl Numbers {
     }
 }
 
-/// Numbers that were received lately. They wrap around.
+/// The last [`MAX_WINDOW`] numbers, and which of them were received. Numbers wrap around at 2³².
 #[derive(Debug)]
 struct Window {
-    /// Largest number; `None` before the first one.
+    /// Largest number received so far, in serial number order; `None` before the first one.
     largest: Option<u32>,
-    /// Bits of the last [`MAX_WINDOW`] numbers.
+    /// One bit for each of the last [`MAX_WINDOW`] numbers, set if it was received; the index is the number modulo that.
     seen: Box<[u64; MAX_WINDOW as usize / 64]>,
 }
 
@@ -144,7 +147,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Records a number. Returns whether it is new.
+    /// Records a number. Returns whether it is within the window or ahead of it, and is received for the first time.
     fn admit(&mut self, number: u32) -> bool {
         let largest = self.largest.unwrap_or(number.wrapping_sub(1));
         let ahead = number.wrapping_sub(largest).cast_signed();
@@ -160,7 +163,7 @@ impl Window {
         true
     }
 
-    /// Sets the bit of a number. Returns whether it was set before.
+    /// Sets or clears the bit of a number. Returns whether it was set before.
     fn mark(&mut self, number: u32, is_seen: bool) -> bool {
         let (word, bit) = ((number % MAX_WINDOW / 64) as usize, 1_u64 << (number % 64));
         let Some(word) = self.seen.get_mut(word) else { return true };
@@ -209,14 +212,14 @@ mod tests {
                 assert!(window.admit(n), "{n}");
                 assert!(!window.admit(n), "{n}");
             }
-            // Later ones overtake.
+            // Later numbers may arrive first.
             let next = first.wrapping_add(3 * MAX_WINDOW);
             assert!(window.admit(next.wrapping_add(5)) && window.admit(next) && !window.admit(next));
             assert!(window.admit(next.wrapping_add(4)) && !window.admit(next.wrapping_add(5)));
-            // Those that are too old to know are dropped.
+            // Numbers older than the window are dropped.
             assert!(window.admit(next.wrapping_add(MAX_WINDOW)));
             assert!(window.admit(next.wrapping_add(1)) && !window.admit(next), "{next}");
-            // A leap forgets everything.
+            // After a leap, all earlier numbers are older than the window.
             assert!(window.admit(next.wrapping_add(1 << 30)) && !window.admit(next.wrapping_add(2)));
         }
     }

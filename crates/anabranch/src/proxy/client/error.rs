@@ -15,7 +15,7 @@ use crate::http3;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TunnelError {
-    /// There is no connection to the proxy.
+    /// There is no connection to the proxy; the last attempt to connect failed for this reason.
     #[error("no connection to the proxy: {0}")]
     Unavailable(Arc<ConnectFailure>),
     /// The proxy refused the tunnel.
@@ -27,10 +27,10 @@ pub enum TunnelError {
     /// The proxy does not support CONNECT-IP (RFC 9484).
     #[error("the proxy carries no IP packets")]
     NoIp,
-    /// As many tunnels as [`MAX_WAITING`](super::MAX_WAITING) wait for a connection.
+    /// [`MAX_WAITING`](super::MAX_WAITING) tunnels wait for a connection already.
     #[error("too many tunnels wait for the proxy")]
     Busy,
-    /// The proxy did not respond to the request within this time.
+    /// The proxy did not respond to the request within this time, or no connection with a free stream existed within it.
     #[error("the proxy did not respond within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The request failed, or the connection was lost before the proxy responded.
@@ -71,8 +71,9 @@ pub enum ConnectFailure {
 }
 
 impl ConnectFailure {
-    /// Returns whether another attempt would fail, too, unless somebody changes something: TLS failed, for
-    /// instance because the certificate is not trusted, or the configuration cannot be used.
+    /// Returns whether further attempts are expected to fail until the configuration of the client or of the server
+    /// is changed: TLS failed, for instance because the certificate is not trusted, the server does not support HTTP/3,
+    /// or the client's configuration cannot be used.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::NotHttp3 => true,
@@ -94,15 +95,15 @@ impl ConnectFailure {
 pub struct Refusal {
     /// Status of the response.
     pub status: StatusCode,
-    /// Cause that the proxy reports (RFC 9209).
+    /// Cause in the response's `Proxy-Status` field (RFC 9209), if there is one.
     pub cause: Option<ProxyStatus>,
 }
 
-/// Kind of a refusal, for clients that report it in another protocol.
+/// Kind of a refusal, which callers translate into replies of SOCKS5, HTTP or another protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// The proxy does not accept the client's credentials, or wants some.
+    /// The proxy requires credentials, or does not accept those of the client.
     Credentials,
     /// The proxy's rules do not allow the target.
     Denied,
@@ -114,9 +115,9 @@ pub enum RefusalKind {
     ConnectionRefused,
     /// The target did not respond in time.
     TimedOut,
-    /// The user or the proxy has as many tunnels as are allowed.
+    /// The user or the proxy has reached a limit, for instance the maximum number of tunnels.
     Limited,
-    /// The proxy does not support such tunnels.
+    /// The proxy does not support tunnels of the requested kind.
     Unsupported,
     /// Another reason.
     Other,
@@ -127,7 +128,8 @@ impl Refusal {
         Self { status: response.status(), cause: ProxyStatus::of(response.headers()) }
     }
 
-    /// Returns the kind of the refusal: by the cause that the proxy reports, else by the response's status.
+    /// Returns the kind of the refusal. The statuses 401 and 407 mean credentials; otherwise a known error type in
+    /// `Proxy-Status` decides, and the response's status only without one.
     pub fn kind(&self) -> RefusalKind {
         let by_status = match self.status.as_u16() {
             401 | 407 => return RefusalKind::Credentials,

@@ -22,26 +22,26 @@ use crate::proxy::copies::{Numbers, PREFIX};
 const PAYLOADS: u8 = 0;
 /// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
 const MAX_PAYLOAD: usize = 65_527;
-/// Number of bytes that one read takes from the stream of capsules, without a copy.
+/// Maximum number of bytes that one read takes from the flow's stream, without a copy.
 const PIECE: usize = 64 * 1024;
 
 /// A UDP flow between this client and a target, through the proxy. Payloads may be lost, as in UDP.
 ///
-/// They travel in DATAGRAM frames. If the proxy does not support those, they travel as capsules on the flow's
-/// stream.
+/// Payloads are sent in DATAGRAM frames, or as DATAGRAM capsules on the flow's stream if either end does not support
+/// HTTP datagrams in such frames.
 #[derive(Debug)]
 pub struct UdpTunnel {
     sender: UdpSender,
     receiver: UdpReceiver,
 }
 
-/// Facts about a flow that the proxy has accepted.
+/// Terms and connection of a flow that the proxy has accepted.
 pub(super) struct Flow {
     pub(super) quic: crate::Connection,
     pub(super) terms: FlowTerms,
     /// `true` if the proxy has agreed to remove duplicates.
     pub(super) copies: bool,
-    /// `true` if the proxy supports HTTP datagrams.
+    /// `true` if both ends support HTTP datagrams in DATAGRAM frames (SETTINGS_H3_DATAGRAM).
     pub(super) takes_datagrams: bool,
 }
 
@@ -64,10 +64,11 @@ pub struct UdpReceiver {
 struct Outgoing {
     quic: crate::Connection,
     datagrams: Datagrams,
-    /// Length of what precedes a payload in a DATAGRAM frame: the quarter stream ID and the context ID.
+    /// Length of the quarter stream ID, the context ID and the payload's number, if there is one, in a DATAGRAM frame, in
+    /// bytes.
     overhead: usize,
     terms: DatagramTerms,
-    /// Numbers of the payloads, if each travels twice.
+    /// Numbers of the payloads, if each is sent twice.
     numbers: Option<Numbers>,
     uses_capsules: bool,
     stream: Mutex<CapsuleStream>,
@@ -77,7 +78,7 @@ struct Outgoing {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendPayloadError {
-    /// The payload does not fit into a packet of the connection. The limit may change with the paths.
+    /// The payload does not fit into a packet of the connection. The limit changes with the MTU of the paths.
     #[error("the payload has {len} bytes, and at most {max} fit")]
     TooLarge {
         /// Length of the payload, in bytes.
@@ -85,7 +86,7 @@ pub enum SendPayloadError {
         /// Maximum length at present, in bytes.
         max: usize,
     },
-    /// The queue is full: the paths are slower than the flow.
+    /// The queue is full, because payloads are handed over faster than the paths carry them.
     #[error("the queue is full")]
     Full,
     /// The flow has ended.
@@ -100,7 +101,7 @@ impl UdpTunnel {
         let datagrams = send.datagrams();
         let uses_capsules = !takes_datagrams || quic.max_datagram_size().is_none();
         let overhead = varint_len(send.id().index()) + if copies { PREFIX } else { 1 };
-        // Without duplicates to remove, a copy would reach the target.
+        // If the proxy does not remove duplicates, the target would receive the copies.
         let terms = if copies { terms } else { terms.without_copies() };
         let outgoing = Arc::new(Outgoing {
             quic,
@@ -143,19 +144,19 @@ impl UdpTunnel {
         self.sender.max_payload()
     }
 
-    /// Returns whether each payload travels twice, because the proxy removes the duplicates.
+    /// Returns whether each payload is sent twice, which is so if copies were requested and the proxy removes duplicates.
     pub fn has_copies(&self) -> bool {
         self.sender.0.numbers.is_some()
     }
 
-    /// Returns the two ends, for different tasks.
+    /// Splits the tunnel into its two ends, which different tasks can use.
     pub fn split(self) -> (UdpSender, UdpReceiver) {
         (self.sender, self.receiver)
     }
 }
 
 impl UdpSender {
-    /// Sends a payload at once, or drops it.
+    /// Queues a payload, or drops it and returns the reason. Never waits.
     ///
     /// A payload that does not fit into a DATAGRAM frame is not sent as a capsule instead: that would hide
     /// the path's MTU from programs that probe it (RFC 9298 §6.1).
@@ -234,7 +235,7 @@ impl UdpReceiver {
                 return Poll::Ready(Ok(Some(payload)));
             }
         }
-        // The stream has the capsules, and the end of the flow.
+        // The stream carries the capsules, and its end is the end of the flow.
         loop {
             while !self.unread.is_empty() {
                 let invalid =
@@ -261,8 +262,8 @@ impl UdpReceiver {
     }
 }
 
-/// Returns the UDP payload in an HTTP datagram; `None` for another context, which is dropped (RFC 9298 §5), for a duplicate,
-/// and for a payload that is too long.
+/// Returns the UDP payload in an HTTP datagram. Returns `None`, so that the datagram is dropped, for an unknown context ID
+/// (RFC 9298 §5), a duplicate, and a payload longer than [`MAX_PAYLOAD`].
 fn payload(mut datagram: Bytes, numbers: Option<&Numbers>) -> Option<Bytes> {
     let start = match numbers {
         _ if *datagram.first()? == PAYLOADS => 1,

@@ -85,7 +85,7 @@ async fn a_lookup_without_an_end_keeps_its_place_for_max_lookup_at_most() {
         let refusal = dialer.addresses(&target, &Access::default(), &lookups).await.unwrap_err();
         assert_eq!(refusal.cause(), Cause::ResolutionTimeout);
     }
-    // Two of them are still looked up, and the third one has waited for its turn.
+    // Two lookups still run, and the third one timed out while it waited for a permit.
     assert_eq!(lookups.available_permits(), 0);
     tokio::time::sleep(MAX_LOOKUP).await;
     assert_eq!(lookups.available_permits(), 2);

@@ -1,4 +1,4 @@
-//! Carrying of datagrams between a client and a target.
+//! Transfer of datagrams between a client and a target.
 
 use std::cell::RefCell;
 use std::io;
@@ -21,22 +21,22 @@ use crate::proxy::copies::{Numbers, PREFIX};
 
 /// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
 const MAX_PAYLOAD: usize = 65_527;
-/// Maximum number of datagrams that are carried before other tasks have their turn.
+/// Maximum number of datagrams that a task handles before it yields to other tasks.
 const MAX_BURST: usize = 64;
-/// Context ID of UDP payloads (RFC 9298 §4).
+/// Context ID of UDP payloads (RFC 9298 §5).
 const PAYLOAD: u8 = 0;
 
 thread_local! {
-    /// Buffer for one datagram and what precedes it, which all flows of a thread share.
+    /// Buffer for one payload with its prefix, which all flows of a thread share.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PREFIX + MAX_PAYLOAD]);
 }
 
 /// End of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::proxy::server) enum Stop {
-    /// In order.
+    /// Regular end of the stream.
     End(Outcome),
-    /// By an abort of the stream, with this code.
+    /// Abort of the stream with this code.
     Abort(Outcome, Code),
 }
 
@@ -47,12 +47,12 @@ pub(super) struct Carrier<'f> {
     queue: &'f Queue,
     datagrams: Option<&'f Datagrams>,
     terms: DatagramTerms,
-    /// Numbers of the payloads, if each travels twice.
+    /// Numbers of the payloads, if each is sent twice.
     numbers: Option<Numbers>,
     /// `true` once the client has sent a DATAGRAM capsule.
     uses_capsules: AtomicBool,
     begun: Instant,
-    /// Time of the last datagram in either direction, in milliseconds since the beginning.
+    /// Time of the last datagram from either side, in milliseconds since `begun`.
     last: AtomicU64,
 }
 
@@ -77,7 +77,7 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Carries the client's datagrams to the target.
+    /// Sends the payloads of the client's DATAGRAM frames to the target. Returns only if the flow must end.
     pub(super) async fn read_datagrams(&self) -> Stop {
         if let Some(datagrams) = self.datagrams {
             let mut burst = 0;
@@ -88,11 +88,11 @@ impl<'f> Carrier<'f> {
                 rest(&mut burst).await;
             }
         }
-        // The stream has ended, which its reader notices.
+        // No more datagrams arrive. The task that reads the stream ends the flow.
         std::future::pending().await
     }
 
-    /// Carries the datagrams of the capsules in `piece`, a part of the stream, to the target.
+    /// Sends the payloads of the DATAGRAM capsules that `piece`, a part of the stream, completes to the target.
     pub(super) fn capsules(&self, reader: &mut CapsuleReader, piece: &[u8]) -> Result<(), Stop> {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -108,7 +108,7 @@ impl<'f> Carrier<'f> {
         Ok(())
     }
 
-    /// Carries the target's datagrams to the client.
+    /// Sends the target's datagrams to the client. Returns only if the flow must end.
     pub(super) async fn read_target(&self) -> Stop {
         let mut burst = 0;
         loop {
@@ -142,7 +142,8 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Waits until the socket has a datagram or an error. The kernel reports an error by itself, not as something to read.
+    /// Waits until the socket has a datagram or an error. The kernel reports an error by a readiness of its own, also while
+    /// there is no datagram.
     async fn ready(&self) -> Result<(), Stop> {
         let gone = Stop::Abort(Outcome::ByTarget, Code::CONNECT_ERROR);
         let ready = self.socket.ready(Interest::READABLE | Interest::ERROR).await.map_err(|_| gone)?;
@@ -150,13 +151,13 @@ impl<'f> Carrier<'f> {
             if let Ok(Some(error)) = self.socket.take_error() {
                 self.target_error(&error)?;
             }
-            // The error is taken, so the next call waits for another one.
+            // This clears the readiness for errors, so that the next call waits for another error.
             let _ = self.socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
         }
         Ok(())
     }
 
-    /// Returns when no datagram was carried for `idle`.
+    /// Waits until no datagram has arrived from either side for `idle`.
     pub(super) async fn idle_for(&self, idle: Duration) {
         loop {
             let last = self.begun + Duration::from_millis(self.last.load(Ordering::Relaxed));
@@ -177,9 +178,9 @@ impl<'f> Carrier<'f> {
             Some(numbers) => numbers.first(datagram),
             None => None,
         };
-        // RFC 9298 §4: contexts that nobody registered are dropped.
+        // Datagrams with an unknown context ID are dropped (RFC 9298 §5).
         let Some(payload) = start.and_then(|start| datagram.get(start..)) else { return Ok(()) };
-        // RFC 9298 §5: there is no such UDP datagram.
+        // RFC 9298 §5: no UDP datagram has a payload of this length, so the stream is aborted.
         if payload.len() > MAX_PAYLOAD {
             return Err(malformed);
         }
@@ -198,7 +199,7 @@ impl<'f> Carrier<'f> {
         Ok(())
     }
 
-    /// Sends a payload of `len` bytes, whose context ID precedes it, to the client.
+    /// Sends an HTTP datagram, which is a prefix and a payload of `len` bytes, to the client.
     fn to_client(&self, datagram: &[u8], len: usize) -> Result<(), Stop> {
         self.touch();
         if !self.flow.place.may_spend(Instant::now()) {
@@ -211,7 +212,7 @@ impl<'f> Carrier<'f> {
         };
         match sent {
             Ok(()) => _ = self.flow.received(len),
-            // RFC 9297 §3.5: the stream carries what datagrams cannot.
+            // RFC 9297 §3.5: without DATAGRAM frames, the stream carries HTTP datagrams.
             Err(SendDatagramError::UnsupportedByPeer) => self.queue_capsule(datagram, len),
             Err(SendDatagramError::TooLarge) if self.uses_capsules.load(Ordering::Relaxed) => {
                 self.queue_capsule(datagram, len);
@@ -230,8 +231,8 @@ impl<'f> Carrier<'f> {
         self.queue.push(datagram);
     }
 
-    /// Handles an error of the socket. What ICMP reports about the target ends the flow (RFC 9298 §3.1); everything else
-    /// concerns one datagram.
+    /// Handles an error of the socket. An error that ICMP reports about the target ends the flow (RFC 9298 §3.1). Any other
+    /// error affects one datagram only.
     fn target_error(&self, error: &io::Error) -> Result<(), Stop> {
         match error.kind() {
             io::ErrorKind::ConnectionRefused
@@ -249,7 +250,7 @@ impl<'f> Carrier<'f> {
     }
 }
 
-/// Lets other tasks run once in a while.
+/// Counts a datagram, and yields to other tasks after each [`MAX_BURST`] of them.
 pub(in crate::proxy::server) async fn rest(burst: &mut usize) {
     *burst += 1;
     if *burst == MAX_BURST {

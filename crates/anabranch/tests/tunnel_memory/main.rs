@@ -1,4 +1,4 @@
-//! Memory that the proxy holds for each tunnel, as counted by the allocator.
+//! Memory that the proxy has allocated for each tunnel.
 #![cfg(all(target_os = "linux", feature = "proxy"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -24,8 +24,8 @@ const HALF_OPEN: usize = 10_000;
 /// Number of tunnels on each connection.
 const EACH: usize = 2_500;
 
-/// Maximum memory of an idle TCP connection and of an idle UDP flow at the proxy, in bytes. The aim for UDP is 4 KiB, which the
-/// state of the request alone exceeds.
+/// Maximum memory of an idle TCP connection and, below, of an idle UDP flow at the proxy, in bytes. For UDP 4 KiB would be
+/// desirable, but the state of the request alone is larger.
 const TCP: isize = 16 * 1024;
 const UDP: isize = 7 * 1024;
 
@@ -41,7 +41,7 @@ async fn an_idle_tcp_connection_is_small() {
         let (mut tunnel, accepted) =
             within(async { tokio::join!(site::tcp(&connection, target), listener.accept()) }).await;
         let accepted = accepted.unwrap().0;
-        // Each has carried something in both directions.
+        // Each tunnel has carried bytes in both directions.
         tunnel.0.write("question".into()).await.unwrap();
         accepted.writable().await.unwrap();
         accepted.try_write(b"answer").unwrap();

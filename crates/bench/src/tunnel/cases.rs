@@ -1,4 +1,4 @@
-//! Cases of the measurement: their links, and what is carried over them.
+//! Cases of the measurement: their links, and the traffic over them.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Link {
     }
 }
 
-/// Measurement of a case.
+/// Traffic of a case, and what is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     /// One TCP flow, from the target or to it.
@@ -76,7 +76,7 @@ const fn profile(name: &'static str, links: &'static [Link; 2]) -> Case {
     Case { name, links, kind: DOWN }
 }
 
-/// All cases. Those without links are carried over the loopback interface.
+/// All cases. Those without links use the loopback interface directly.
 pub(super) const CASES: &[Case] = &[
     case("tcp-2x100", EQUAL, DOWN),
     case("tcp-2x100-up", EQUAL, Kind::Tcp { up: true }),

@@ -47,10 +47,10 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct Link {
     current: watch::Sender<Client>,
-    /// Options and contents of files that the current client was made of.
+    /// Options and contents of files from which the current client was created.
     print: Print,
     retired: Vec<Weak<Inner>>,
-    /// Task that tells people about the current client.
+    /// Task that prints state changes of the current client.
     teller: AbortHandle,
 }
 
@@ -89,7 +89,7 @@ impl Link {
         fresh(way, seen, print).await.map(Some)
     }
 
-    /// Lets new tunnels use another client. Open tunnels stay on theirs.
+    /// Sets the client that new tunnels use. Open tunnels keep the one on which they were opened.
     pub(crate) fn replace(&mut self, fresh: Fresh) {
         self.teller.abort();
         self.teller = tokio::spawn(way::tell_states(fresh.client.proxy().clone())).abort_handle();
@@ -106,7 +106,7 @@ impl Link {
         }
         let proxy = self.current.borrow().proxy().clone();
         way::end(&proxy, serving).await;
-        // They remove what they have made.
+        // The tasks remove files that they have created, for instance sockets, before they end.
         while serving.join_next().await.is_some() {}
         self.teller.abort();
     }

@@ -1,4 +1,4 @@
-//! Rules by port for UDP flows: which of them travel twice, and how long their datagrams may wait.
+//! Rules by port for UDP flows: whether their datagrams are sent on two paths, and how long they may wait.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::exit;
 
-/// Maximum deadline, in milliseconds.
+/// Maximum deadline of a rule, in milliseconds.
 const MAX_DEADLINE: u64 = 10_000;
 
 /// Rules for UDP flows.
@@ -20,13 +20,13 @@ pub(crate) struct Rules {
     #[arg(long, value_name = "udp:PORT[-PORT]")]
     redundant: Vec<Ports>,
     /// Drop datagrams of flows to this port that have waited this long instead of sending them; may be repeated, and the first
-    /// one that fits counts [default: 250]
+    /// option that covers the port counts [default: 250]
     #[arg(long, value_name = "udp:PORT[-PORT]=MS")]
     deadline: Vec<Deadline>,
 }
 
 impl Rules {
-    /// Returns the wishes for a flow to `port`.
+    /// Returns the terms of a flow to `port`.
     pub(crate) fn of(&self, port: u16) -> FlowTerms {
         let terms = FlowTerms::default();
         let is_redundant = self.redundant.iter().any(|ports| ports.0.contains(&port));
@@ -36,7 +36,7 @@ impl Rules {
     }
 }
 
-/// Reports once on standard error that datagrams do not travel twice although they should.
+/// Reports once on standard error that datagrams are not sent on two paths although a rule asks for it.
 pub(crate) fn tell_single() {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
@@ -44,11 +44,11 @@ pub(crate) fn tell_single() {
     }
 }
 
-/// Ports of UDP.
+/// A range of UDP ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ports(RangeInclusive<u16>);
 
-/// Ports, and how long datagrams to them may wait.
+/// A range of UDP ports, and the maximum time that datagrams to them wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Deadline {
     ports: Ports,

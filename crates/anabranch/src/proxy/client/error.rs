@@ -53,7 +53,7 @@ pub enum ConnectFailure {
         /// Error of the resolver.
         error: io::Error,
     },
-    /// No interface that the path policy allows leads to the proxy.
+    /// No interface that the path policy allows has a route to the proxy.
     #[error("no network path leads to the proxy")]
     NoPath,
     /// No socket could be bound.
@@ -128,8 +128,8 @@ impl Refusal {
         Self { status: response.status(), cause: ProxyStatus::of(response.headers()) }
     }
 
-    /// Returns the kind of the refusal. The statuses 401 and 407 mean credentials; otherwise a known error type in
-    /// `Proxy-Status` decides, and the response's status only without one.
+    /// Returns the kind of the refusal. It is [`RefusalKind::Credentials`] for the statuses 401 and 407. Otherwise the error
+    /// type in `Proxy-Status` determines it or, if there is none or an unknown one, the response's status.
     pub fn kind(&self) -> RefusalKind {
         let by_status = match self.status.as_u16() {
             401 | 407 => return RefusalKind::Credentials,

@@ -86,7 +86,7 @@ impl TcpTunnel {
         self.pump_counting(local, first, &Traffic::default()).await
     }
 
-    /// Moves bytes like [`TcpTunnel::pump`], and counts them in `traffic` meanwhile.
+    /// Moves bytes like [`TcpTunnel::pump`], and counts them in `traffic` as they pass.
     pub async fn pump_counting(mut self, local: TcpStream, first: Bytes, traffic: &Traffic) -> Pumped {
         // Without TCP_NODELAY small messages are delayed, but not lost.
         let _ = local.set_nodelay(true);

@@ -20,7 +20,7 @@ configuration! {
     /// Access list of a proxy. By default every target is allowed whose address is public, see [`is_forbidden`].
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Access {
-        /// Targets that are denied, whatever the other lists say.
+        /// Targets that are denied even if other lists allow them.
         lend deny, with_deny: Vec<Rule> => [Rule] = Vec::new();
         /// Networks that are allowed although they are not public. Rules with names have no effect here, because the owner of a
         /// name chooses its addresses.

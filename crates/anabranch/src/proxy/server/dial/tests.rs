@@ -95,7 +95,7 @@ async fn a_lookup_without_an_end_keeps_its_place_for_max_lookup_at_most() {
 async fn an_address_that_answers_is_found_behind_one_that_does_not() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let good = listener.local_addr().unwrap();
-    // Nothing listens on the port once its listener is gone.
+    // No socket listens on the port, because its listener is closed.
     let closed = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
     let dialer = dialer(Silent);
     let (_, address) = dialer.tcp([closed, good].into()).await.unwrap();

@@ -29,7 +29,7 @@ use crate::http3::{Body, Code, Datagrams};
 
 /// Maximum number of bytes that one read takes from a stream, without a copy.
 const PIECE: usize = 64 * 1024;
-/// Time after which the proxy assigns addresses to a client that has none and has not requested any.
+/// Time after the begin of a tunnel at which the proxy assigns addresses to a client that has none.
 const UNASKED: Duration = Duration::from_millis(200);
 
 /// A tunnel for IP packets that does not carry any yet.

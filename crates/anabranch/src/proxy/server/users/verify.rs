@@ -132,8 +132,8 @@ impl Verifier {
         user.ok_or_else(unknown)
     }
 
-    /// Returns the keyed hash of a user's name, argon2 hash and secret. Because it depends on the argon2 hash, a remembered secret
-    /// is no longer accepted once the user's hash is replaced.
+    /// Returns the keyed hash of a user's name, argon2 hash and secret. Because it depends on the argon2 hash, a remembered
+    /// secret is no longer accepted once the user's hash is replaced.
     fn tag(&self, user: &User, secret: &[u8]) -> [u8; TAG] {
         let mut context = hmac::Context::with_key(&self.key);
         let hash = user.hash.as_ref().map_or("", |hash| hash.as_str());

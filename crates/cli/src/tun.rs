@@ -36,7 +36,7 @@ impl Packet {
         Self(bytes)
     }
 
-    /// Creates a packet from bytes that have [`HEADROOM`] in front of it.
+    /// Creates a packet from `bytes`, in which the packet follows [`HEADROOM`].
     pub(crate) fn with_headroom(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }

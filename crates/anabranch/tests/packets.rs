@@ -270,7 +270,7 @@ async fn pools_and_tunnels_have_limits() {
     assert_eq!(addresses, ["10.9.0.2/32", "::/128"], "there are no IPv6 addresses");
     let (_second, addresses) = Tunnel::assigned(&site, &["0.0.0.0/32"]).await;
     assert_eq!(addresses, ["0.0.0.0/32"]);
-    // MAX_ADDRESSES of one tunnel.
+    // A tunnel has at most MAX_ADDRESSES addresses.
     let site = Site::start(&["fd00:9::/64"]);
     let (_tunnel, addresses) = Tunnel::assigned(&site, &["::/128"; 12]).await;
     let assigned = addresses.iter().filter(|address| *address != "::/128").count();

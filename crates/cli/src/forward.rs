@@ -28,7 +28,7 @@ use crate::proxy::connect::way::{self, Way};
 use crate::serve::{raise_descriptors, systemd};
 use crate::signal::Again;
 
-/// Lead ports of this host to targets behind a proxy, over all networks at once
+/// Forward ports of this host to targets through a proxy, over all networks at once
 ///
 /// The proxy resolves the names of targets. Example: 127.0.0.1:5432=db.internal:5432/tcp 5353=1.1.1.1:53/udp
 #[derive(Args, Debug)]

@@ -1,5 +1,5 @@
-//! `anabranch relay`: a UDP relay in front of a server that has the rate, the delay and the losses of a link. It needs no
-//! privileges.
+//! `anabranch relay`: a UDP relay in front of a server that has the rate, the delay and the losses of a link.
+//! It needs no privileges.
 
 use std::net::SocketAddr;
 use std::time::Instant;

@@ -230,7 +230,8 @@ fn pairs() -> [(&'static str, Vec<LinkSpec>); 3] {
     ]
 }
 
-/// Checks that 99 % of a call's round trips beside other traffic are shorter than 1.5 times those of the call alone.
+/// Checks that 99 % of a call's round trips beside other traffic are shorter than 1.5 times those of the call
+/// alone.
 fn check_call(name: &str, alone: &Ran, beside: &Ran) {
     let [idle, busy] = [alone, beside].map(|ran| percentile(ran.echoes.0.iter().copied(), 0.99));
     let count = beside.echoes.0.len();

@@ -83,7 +83,8 @@ async fn names_that_point_to_such_addresses_are_out_of_reach() {
 
 #[tokio::test]
 async fn spellings_of_addresses_do_not_help() {
-    // The system's resolver accepts such spellings; the addresses that it returns are checked like all others.
+    // The system's resolver accepts such spellings; the addresses that it returns are checked like all
+    // others.
     let users = Users::new().with_anyone(UserLimits::default());
     let proxy =
         anabranch::proxy::server::Proxy::new(ProxyOptions::default(), users, Access::default()).unwrap();

@@ -49,13 +49,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the settings of a proxy that also connects clients without credentials to the loopback interface.
+    /// Returns the settings of a proxy that also connects clients without credentials to the loopback
+    /// interface.
     pub fn open() -> Self {
         let loopback = ["127.0.0.0/8".parse().unwrap(), "[::1]".parse().unwrap()];
         Self { access: Access::default().with_allow(loopback), ..Self::strict() }
     }
 
-    /// Returns the settings of a proxy that connects clients without credentials to the targets of the default access list.
+    /// Returns the settings of a proxy that connects clients without credentials to the targets of the
+    /// default access list.
     pub fn strict() -> Self {
         Self {
             options: ProxyOptions::default().with_connect_timeout(Duration::from_secs(2)),

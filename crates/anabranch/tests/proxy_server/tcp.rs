@@ -21,7 +21,8 @@ async fn expect_reset(target: &mut tokio::net::TcpStream) {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-/// Reads from the tunnel until the direction to the client is reset with H3_CONNECT_ERROR. Fails if it ends regularly.
+/// Reads from the tunnel until the direction to the client is reset with H3_CONNECT_ERROR. Fails if it ends
+/// regularly.
 async fn expect_abort(tunnel: &mut Tunnel) {
     let error = loop {
         match within(tunnel.receive.read_chunk(usize::MAX)).await {

@@ -208,7 +208,8 @@ async fn a_target_that_floods_a_slow_client_does_not_fill_memory() {
     tunnel.send.write(capsule(0, b"\0here")).await.unwrap();
     let mut buffer = [0; 100];
     let (_, proxy) = within(target.recv_from(&mut buffer)).await.unwrap();
-    // The client reads nothing: the stream's window and the proxy's queue fill, and further datagrams are dropped.
+    // The client reads nothing: the stream's window and the proxy's queue fill, and further datagrams are
+    // dropped.
     let flood = async {
         while site.proxy.totals()["*"].dropped == 0 {
             for _ in 0..50 {

@@ -59,7 +59,8 @@ impl Site {
         self.proxy.totals().get("*").map_or(0, |user| user.flows)
     }
 
-    /// Waits until the memory of the proxy's thread changes by less than 1 KiB within 100 ms. Returns its size, in bytes.
+    /// Waits until the memory of the proxy's thread changes by less than 1 KiB within 100 ms. Returns its
+    /// size, in bytes.
     pub(crate) async fn settled(&self) -> isize {
         let mut last: Option<isize> = None;
         for _ in 0..100 {

@@ -1,5 +1,5 @@
-//! Connections that carry tunnels: the client races attempts for them, replaces them when they are lost, and opens a second one
-//! when the first one is full.
+//! Connections that carry tunnels: the client races attempts for them, replaces them when they are lost, and
+//! opens a second one when the first one is full.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -36,7 +36,7 @@ async fn tunnels_share_a_connection_that_ends_with_the_client() {
     let [quic] = &connections[..] else { unreachable!() };
     let quic = quic.clone();
     drop((last, connections));
-    // This handle is the last one.
+    // This handle is the last one that keeps the connection open.
     assert!(quic.close_reason().is_none());
     drop(quic);
     within(site.endpoint.wait_idle()).await;
@@ -166,6 +166,6 @@ async fn a_request_that_ends_every_connection_is_tried_three_times() {
     let site = Site::start();
     let error = within(site.proxy().tcp(&target("lost.test:7"))).await.unwrap_err();
     assert!(matches!(error, TunnelError::Http3(_)), "{error}");
-    // `MAX_TRIES`
+    // The number is `MAX_TRIES`.
     assert_eq!(LOST.load(Ordering::Relaxed), 3);
 }

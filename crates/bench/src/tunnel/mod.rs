@@ -26,7 +26,8 @@ pub(crate) struct Options {
     /// Number of runs of each case, whose medians are reported
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Seconds of each flow; the case `outage` lasts three times as long, and its first link is dead in the middle third
+    /// Seconds of each flow; the case `outage` lasts three times as long, and its first link is dead in the
+    /// middle third
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// List the cases

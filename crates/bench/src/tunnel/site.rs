@@ -13,7 +13,7 @@ use crate::Error;
 use crate::child::{Cost, Program};
 use crate::stacks::{Identity, Ours};
 
-/// Name and secret of the proxy's only user.
+/// Name and, below, secret of the proxy's only user.
 const USER: &str = "bench";
 const SECRET: &str = "not-a-secret";
 

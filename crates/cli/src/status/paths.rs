@@ -11,7 +11,8 @@ const MAX_CLOSED: usize = 4;
 /// Key of a path: the number of its connection, and its path ID.
 pub(crate) type PathKey = (u64, u32);
 
-/// Returns the reports of a connection's paths. `attempts` are those of its path manager, from which the interfaces come.
+/// Returns the reports of a connection's paths. `attempts` are those of its path manager, from which the
+/// interfaces come.
 pub(crate) fn of<K: Ord>(
     (number, connection): (u64, &Connection),
     attempts: &[PathAttempt],

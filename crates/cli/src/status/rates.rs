@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::report::Rated;
 
-/// Counters of the present and the previous report by their keys. A counter that a report does not have is removed.
+/// Counters of the present and the previous report by their keys. A counter that a report does not have is
+/// removed.
 #[derive(Debug)]
 pub(crate) struct Rates<K> {
     before: BTreeMap<K, [u64; 2]>,
@@ -25,7 +26,8 @@ impl<K: Ord> Rates<K> {
         self.interval = interval.filter(|interval| !interval.is_zero());
     }
 
-    /// Returns the bytes sent and received, with their rates. A counter that the previous report did not have was 0 then.
+    /// Returns the bytes sent and received, with their rates. A counter that the previous report did not have
+    /// was 0 then.
     pub(crate) fn rate(&mut self, key: K, [sent, received]: [u64; 2]) -> [Rated; 2] {
         let before = self.before.get(&key).copied().unwrap_or_default();
         let rated = |bytes: u64, before: u64| {

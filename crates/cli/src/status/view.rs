@@ -4,7 +4,8 @@ use super::report::{FlowReport, KindReport, PathReport, Rated, Report, UserRepor
 use crate::exit::one_line;
 use crate::table::table;
 
-/// Header of the table of paths and, below, the indices of its columns with words. The other tables have the same.
+/// Header of the table of paths and, below, the indices of its columns with words. The other tables have the
+/// same.
 pub(super) const PATHS: [&str; 9] =
     ["path", "interface", "local", "state", "RTT ms", "up Mbit/s", "down Mbit/s", "loss %", "why"];
 const PATHS_WORDS: [usize; 5] = [0, 1, 2, 3, 8];

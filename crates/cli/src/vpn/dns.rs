@@ -13,7 +13,8 @@ use crate::exit::{Exit, Failure, Result};
 
 /// Configuration file of the system's resolver.
 pub(super) const CONFIGURATION: &str = "/etc/resolv.conf";
-/// Directory of systemd-resolved. If [`CONFIGURATION`] is a link into it, systemd-resolved manages the resolvers.
+/// Directory of systemd-resolved. If [`CONFIGURATION`] is a link into it, systemd-resolved manages the
+/// resolvers.
 const RESOLVED: &str = "/run/systemd/resolve";
 
 /// Change of the resolver's configuration file.
@@ -97,7 +98,8 @@ impl Resolver {
         Ok(Self { path: path.to_owned(), before, after })
     }
 
-    /// Writes the changed content into the existing file, which may be a mount point and so cannot be replaced.
+    /// Writes the changed content into the existing file, which may be a mount point and so cannot be
+    /// replaced.
     fn make(&self) -> Result {
         fs::write(&self.path, &self.after).map_err(|error| {
             Failure::io(self.path.display(), &error).or("leave out --dns, or run with the right to write it")
@@ -124,8 +126,8 @@ fn is_nameserver(line: &str) -> bool {
     line.split_whitespace().next() == Some("nameserver")
 }
 
-/// Returns the system's first resolver whose address is not public. Packets to such an address usually go to this host or to
-/// a local network, and so around the tunnel.
+/// Returns the system's first resolver whose address is not public. Packets to such an address usually go to
+/// this host or to a local network, and so around the tunnel.
 pub(super) fn around() -> Option<IpAddr> {
     let text = fs::read_to_string(CONFIGURATION).ok()?;
     private(&text)

@@ -1,7 +1,7 @@
 //! Routes and routing rules of this host, by rtnetlink(7).
 //!
-//! All routes are in a table of their own, and all rules have a protocol number of their own, by which they are found again
-//! after a crash.
+//! All routes are in a table of their own, and all rules have a protocol number of their own, by which they
+//! are found again after a crash.
 
 use std::net::IpAddr;
 
@@ -19,8 +19,8 @@ use crate::exit::{Exit, Failure, Result};
 const MARK: RouteProtocol = RouteProtocol::Other(0xab);
 /// Number of the table with the VPN's routes.
 const TABLE: u32 = 0xab_ab;
-/// Priorities of the VPN's rules, which precede those of the tables `main` and `default`: networks that go around the tunnel,
-/// this host's own routes, the table of the tunnel, and the destination of `goto`.
+/// Priorities of the VPN's rules, which precede those of the tables `main` and `default`: networks that go
+/// around the tunnel, this host's own routes, the table of the tunnel, and the destination of `goto`.
 const OUTSIDE: u32 = 5_200;
 const LOCAL: u32 = 5_210;
 const INSIDE: u32 = 5_220;
@@ -67,7 +67,8 @@ impl Netlink {
         Ok(())
     }
 
-    /// Adds routes into the tunnel for `inside`, and unreachable routes for `blocked`. Other routes of the VPN stay.
+    /// Adds routes into the tunnel for `inside`, and unreachable routes for `blocked`. Other routes of the
+    /// VPN stay.
     pub(super) async fn route(&self, inside: &[IpNet], blocked: &[IpNet], device: u32) -> Result {
         for network in inside {
             let route = route(*network).priority(PREFERRED).output_interface(device);
@@ -84,7 +85,8 @@ impl Netlink {
         added.map_err(|error| failed(&format!("cannot set the route to {network}"), &error))
     }
 
-    /// Adds a rule by which packets to a network follow the host's other rules and routes, and so go around the tunnel.
+    /// Adds a rule by which packets to a network follow the host's other rules and routes, and so go around
+    /// the tunnel.
     ///
     /// # Errors
     /// Fails if the kernel refuses.

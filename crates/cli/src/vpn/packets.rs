@@ -35,8 +35,8 @@ pub(super) struct Open {
     pub(super) terms: Terms,
 }
 
-/// Opens a tunnel, requests an address of each family, and waits until the proxy has assigned addresses and advertised routes.
-/// Requests the addresses in `wanted`, and any address of a family without one.
+/// Opens a tunnel, requests an address of each family, and waits until the proxy has assigned addresses and
+/// advertised routes. Requests the addresses in `wanted`, and any address of a family without one.
 ///
 /// # Errors
 /// Fails if the proxy does not support CONNECT-IP, assigns no address, or does not respond.
@@ -175,7 +175,8 @@ impl Outgoing {
         Self { packets, sender, icmp: IcmpLimit::default() }
     }
 
-    /// Sends a packet of a program to the proxy, or drops it. If it does not fit, queues an ICMP message to the program's host.
+    /// Sends a packet of a program to the proxy, or drops it. If it does not fit, queues an ICMP message to
+    /// the program's host.
     pub(super) fn send(&mut self, header: &PacketHeader, packet: &[u8]) {
         // Multicast packets are of the device's link. The proxy would drop packets with another source.
         if header.destination.is_multicast()

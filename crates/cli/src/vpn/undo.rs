@@ -1,4 +1,5 @@
-//! Removal of a VPN's changes to this host: at its end, at the start of the next one, and by `anabranch vpn clean`.
+//! Removal of a VPN's changes to this host: at its end, at the start of the next one, and by `anabranch vpn
+//! clean`.
 
 use clap::Args;
 

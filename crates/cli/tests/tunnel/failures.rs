@@ -54,7 +54,8 @@ fn programs_learn_the_true_cause() {
     let (_proxy, address) = field.proxy("127.0.0.1:0", &[]);
     let client = field.connect(address, &[]);
     let code = |host: &str, port| socks::connect(client.socks, host, port).map(drop);
-    // No socket listens on the port (5: connection refused); the name does not exist or is invalid (4: host unreachable).
+    // No socket listens on the port (5: connection refused); the name does not exist or is invalid (4: host
+    // unreachable).
     assert_eq!(code("127.0.0.1", 1), Err(5));
     assert_eq!(code("no-such-host.invalid", 80), Err(4));
     assert_eq!(code("not a name", 80), Err(4));
@@ -126,7 +127,8 @@ fn programs_that_say_nothing_or_too_much_are_dropped() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     };
-    // Beyond MAX_FIELDS and MAX_HEADER the program gets a response, or a reset instead, because the proxy does not read the rest.
+    // Beyond MAX_FIELDS and MAX_HEADER the program gets a response, or a reset instead, because the proxy
+    // does not read the rest.
     for fields in ["a: b\r\n".repeat(200), format!("a: {}\r\n", "b".repeat(200_000))] {
         let mut stream = open(client.http);
         let _ = write!(stream, "CONNECT localhost:1 HTTP/1.1\r\nHost: x\r\n{fields}\r\n");

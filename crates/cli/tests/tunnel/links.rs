@@ -22,7 +22,8 @@ fn link(field: &Field, name: &str, server: SocketAddr) -> (Process, String) {
 #[test]
 fn a_download_survives_the_death_of_a_link() {
     let (field, web) = (Field::new(), targets::web(LEN));
-    // The links start first, because the proxy has to announce the address of the second one. Its port is chosen here.
+    // The links start first, because the proxy has to announce the address of the second one. Its port is
+    // chosen here.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let everywhere = format!("0.0.0.0:{}", free.port());
     let (mut first, address) = link(&field, "first.log", free);

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use super::process::PATIENCE;
 
-/// Opens a TCP connection to `host`, a name or an IPv4 address, through the SOCKS5 proxy `socks`. Fails with the
-/// reply's code (RFC 1928 §6).
+/// Opens a TCP connection to `host`, a name or an IPv4 address, through the SOCKS5 proxy `socks`. Fails with
+/// the reply's code (RFC 1928 §6).
 pub fn connect(socks: SocketAddr, host: &str, port: u16) -> Result<TcpStream, u8> {
     let mut stream = greeted(socks);
     stream.write_all(&[&[5, 1, 0][..], &address(host, port)].concat()).unwrap();

@@ -213,7 +213,7 @@ impl Datagrams {
         self.outgoing.bytes() as u64
     }
 
-    /// Returns whether any queued message is for particular paths.
+    /// Returns whether any queued message is for particular paths or has to be copied.
     pub(crate) fn is_routed(&self) -> bool {
         self.outgoing.is_routed()
     }

@@ -21,7 +21,7 @@ pub(super) struct CapsuleStream {
     half: SendHalf,
     /// Rest of a capsule of which a part was sent.
     rest: Bytes,
-    /// Capsules that must not be lost.
+    /// Whole capsules that wait behind `rest`.
     waiting: VecDeque<Bytes>,
     /// Task that reads the tunnel; it also sends `rest`.
     reader: Option<Waker>,

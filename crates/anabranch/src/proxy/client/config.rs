@@ -12,8 +12,8 @@ use crate::http3;
 use crate::paths::{PathPolicy, RacePolicy};
 
 const HTTPS_PORT: u16 = 443;
-/// Default time without packets after which a PING frame is sent, so that the connection and its paths stay open
-/// while tunnels are idle.
+/// Default time without packets after which a PING frame is sent, so that the connection and its paths stay
+/// open while tunnels are idle.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Settings of a proxy's client: the proxy's URL, its addresses, path policy, credentials and timeouts.
@@ -43,8 +43,8 @@ pub struct InvalidProxy {
 impl ProxyConfig {
     /// Creates the settings for the proxy at `url`, which is `https://HOST[:PORT]`; the default port is 443.
     /// `quic` has the trusted certificates and the settings of the transport, the scheduler among them; its
-    /// application protocols must include `h3`. If it has no keep-alive for the connection or for its paths, a PING
-    /// frame is sent after 10 s without packets.
+    /// application protocols must include `h3`. If it has no keep-alive for the connection or for its paths,
+    /// a PING frame is sent after 10 s without packets.
     ///
     /// # Errors
     /// Fails if the URL has another scheme, no host, or more than a host and a port.
@@ -97,8 +97,8 @@ impl ProxyConfig {
         self
     }
 
-    /// Sets the interfaces from which the connection is attempted, and on which it opens paths. Without a policy
-    /// the connection has one path, whose local address the operating system chooses.
+    /// Sets the interfaces from which the connection is attempted, and on which it opens paths. Without a
+    /// policy the connection has one path, whose local address the operating system chooses.
     #[must_use]
     pub fn with_paths(mut self, policy: PathPolicy) -> Self {
         self.policy = Some(policy);
@@ -126,15 +126,16 @@ impl ProxyConfig {
         self
     }
 
-    /// Sets the maximum time that a tunnel waits for a connection whose stream limit allows it. The default is 15 s.
+    /// Sets the maximum time that a tunnel waits for a connection whose stream limit allows it. The default
+    /// is 15 s.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Sets the maximum duration of one attempt to connect, which includes the resolution of the proxy's name and
-    /// the handshakes from all candidates. The default is 10 s.
+    /// Sets the maximum duration of one attempt to connect, which includes the resolution of the proxy's name
+    /// and the handshakes from all candidates. The default is 10 s.
     #[must_use]
     pub fn with_attempt_timeout(mut self, timeout: Duration) -> Self {
         self.attempt_timeout = timeout;
@@ -156,8 +157,8 @@ impl ProxyConfig {
     }
 }
 
-/// Returns the configuration with PING frames on idle connections and paths, at [`KEEP_ALIVE`] unless it has another
-/// interval.
+/// Returns the configuration with PING frames on idle connections and paths, at [`KEEP_ALIVE`] unless it has
+/// another interval.
 fn keeping_alive(quic: ClientConfig) -> ClientConfig {
     let mut transport = (**quic.transport()).clone();
     if transport.keep_alive().is_none() {

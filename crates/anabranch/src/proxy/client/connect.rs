@@ -32,8 +32,9 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Connects to the proxy. An attempt begins from each candidate in turn until the proxy responds (RFC 8305), so a path that
-    /// is dead from the start delays the connection by [`RacePolicy::delay`](crate::RacePolicy::delay) at most.
+    /// Connects to the proxy. An attempt begins from each candidate in turn until the proxy responds (RFC
+    /// 8305), so a path that is dead from the start delays the connection by
+    /// [`RacePolicy::delay`](crate::RacePolicy::delay) at most.
     ///
     /// The handshake resumes an earlier session if there is one. It sends no early data: CONNECT is not a
     /// safe method (RFC 8470 §3), and early data on several candidates would be processed several times.
@@ -82,8 +83,8 @@ impl Reach {
         }
     }
 
-    /// Returns the endpoint of all connections. The first call binds it for the family of the first address that this host
-    /// supports.
+    /// Returns the endpoint of all connections. The first call binds it for the family of the first address
+    /// that this host supports.
     fn endpoint(&self, remotes: &[SocketAddr]) -> Result<Endpoint, ConnectFailure> {
         let mut endpoint = lock(&self.endpoint);
         if let Some(endpoint) = &*endpoint {

@@ -78,7 +78,8 @@ impl Credentials {
         Self::bearer(text.trim()).map_err(|_| CredentialsError::Content { path: path.into(), wanted })
     }
 
-    /// Reads a name and a password from a file that holds `NAME:PASSWORD` and nothing else but line ends after it.
+    /// Reads a name and a password from a file that holds `NAME:PASSWORD` and nothing else but line ends
+    /// after it.
     ///
     /// # Errors
     /// Fails if the file cannot be read, or holds no name and password.

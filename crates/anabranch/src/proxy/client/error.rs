@@ -21,7 +21,7 @@ pub enum TunnelError {
     /// The proxy refused the tunnel.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The proxy does not support CONNECT-UDP (RFC 9298).
+    /// The proxy does not support extended CONNECT (RFC 9220), which CONNECT-UDP (RFC 9298) needs.
     #[error("the proxy carries no UDP")]
     NoUdp,
     /// The proxy does not support CONNECT-IP (RFC 9484).
@@ -30,7 +30,8 @@ pub enum TunnelError {
     /// [`MAX_WAITING`](super::MAX_WAITING) tunnels wait for a connection already.
     #[error("too many tunnels wait for the proxy")]
     Busy,
-    /// The proxy did not respond to the request within this time, or no connection with a free stream existed within it.
+    /// The proxy did not respond to the request within this time, or no connection with a free stream existed
+    /// within it.
     #[error("the proxy did not respond within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The request failed, or the connection was lost before the proxy responded.
@@ -48,7 +49,7 @@ pub enum ConnectFailure {
     /// The proxy's name could not be resolved.
     #[error("cannot resolve {host}: {error}")]
     Resolve {
-        /// The name.
+        /// The proxy's host name.
         host: String,
         /// Error of the resolver.
         error: io::Error,
@@ -71,9 +72,9 @@ pub enum ConnectFailure {
 }
 
 impl ConnectFailure {
-    /// Returns whether further attempts are expected to fail until the configuration of the client or of the server
-    /// is changed: TLS failed, for instance because the certificate is not trusted, the server does not support HTTP/3,
-    /// or the client's configuration cannot be used.
+    /// Returns whether further attempts are expected to fail until the configuration of the client or of the
+    /// server is changed: TLS failed, for instance because the certificate is not trusted, the server does
+    /// not support HTTP/3, or the client's configuration cannot be used.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::NotHttp3 => true,
@@ -128,8 +129,9 @@ impl Refusal {
         Self { status: response.status(), cause: ProxyStatus::of(response.headers()) }
     }
 
-    /// Returns the kind of the refusal. It is [`RefusalKind::Credentials`] for the statuses 401 and 407. Otherwise the error
-    /// type in `Proxy-Status` determines it or, if there is none or an unknown one, the response's status.
+    /// Returns the kind of the refusal. It is [`RefusalKind::Credentials`] for the statuses 401 and 407.
+    /// Otherwise the error type in `Proxy-Status` determines it or, if there is none or an unknown one, the
+    /// response's status.
     pub fn kind(&self) -> RefusalKind {
         let by_status = match self.status.as_u16() {
             401 | 407 => return RefusalKind::Credentials,

@@ -33,7 +33,7 @@ pub struct IpTunnel {
     receiver: IpReceiver,
 }
 
-/// Sending end of an [`IpTunnel`]. The tunnel ends when the last clone is dropped.
+/// Sending end of an [`IpTunnel`]. The tunnel ends when all clones and the [`IpReceiver`] are dropped.
 #[derive(Clone, Debug)]
 pub struct IpSender(Arc<Outgoing>);
 

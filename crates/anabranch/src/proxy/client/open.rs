@@ -19,7 +19,8 @@ use crate::proxy::FlowTerms;
 use crate::proxy::copies::FIELD;
 use crate::proxy::ip::EVERYTHING;
 
-/// Maximum number of requests for one tunnel. Another one is sent only if the connection of the last one was lost.
+/// Maximum number of requests for one tunnel. Another one is sent only if the connection of the last one was
+/// lost, or if the proxy rejected the last one (H3_REQUEST_REJECTED).
 const MAX_TRIES: u32 = 3;
 
 /// Request for a tunnel.
@@ -106,9 +107,9 @@ impl Head {
 }
 
 impl Keeper {
-    /// Requests a tunnel, and waits until the proxy has accepted it. If the connection is lost before that, or if the
-    /// proxy no longer accepts requests on it, repeats the request on another connection. That is safe, because no byte of
-    /// the tunnel has been sent yet.
+    /// Requests a tunnel, and waits until the proxy has accepted it. If the connection is lost before that,
+    /// or if the proxy no longer accepts requests on it, repeats the request on another connection. That is
+    /// safe, because no byte of the tunnel has been sent yet.
     pub(super) async fn open(self: &Arc<Self>, head: &Head) -> Result<Opened, TunnelError> {
         let deadline = Instant::now() + self.config.patience;
         let mut tries = 0;
@@ -131,8 +132,8 @@ impl Keeper {
         }
     }
 
-    /// Sends the request on the first connection whose stream limit allows it. Waits for a connection if there is none,
-    /// and for another connection or a free stream if all are full.
+    /// Sends the request on the first connection whose stream limit allows it. Waits for a connection if
+    /// there is none, and for another connection or a free stream if all are full.
     async fn begin(
         self: &Arc<Self>,
         head: &Head,
@@ -188,7 +189,8 @@ impl Keeper {
         }
     }
 
-    /// Requests this number of connections. Fails if the client is closed, or if the last attempt failed lastingly.
+    /// Requests this number of connections. Fails if the client is closed, or if the last attempt failed
+    /// lastingly.
     fn ask_for(self: &Arc<Self>, connections: usize) -> Result<(), TunnelError> {
         let published = self.published();
         if matches!(published, ProxyState::Closed) {
@@ -201,8 +203,8 @@ impl Keeper {
         }
     }
 
-    /// Sends the request if the connection's stream limit allows it now; `None` if it does not, or if the connection is
-    /// lost or accepts no more requests.
+    /// Sends the request if the connection's stream limit allows it now; `None` if it does not, or if the
+    /// connection is lost or accepts no more requests.
     async fn try_on(
         &self,
         live: &Arc<Live>,

@@ -29,7 +29,7 @@ const MAX_GATHERED: usize = 256 * 1024;
 /// Maximum time for which the bytes of a program are still sent to the target after the program has reset its connection.
 const FAREWELL: Duration = Duration::from_millis(250);
 
-/// Payload that a tunnel has carried so far.
+/// Numbers of payload bytes that a tunnel has carried so far.
 #[derive(Debug, Default)]
 pub struct Traffic {
     sent: AtomicU64,

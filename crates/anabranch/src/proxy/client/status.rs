@@ -8,7 +8,8 @@ const MAX_STATUS: usize = 4_096;
 /// Maximum length of the details that are kept, in characters.
 const MAX_DETAILS: usize = 256;
 
-/// Cause of a refusal, as reported by that proxy of the chain that is nearest to the target and reports an error.
+/// Cause of a refusal, as reported by that proxy of the chain that is nearest to the target and reports an
+/// error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProxyStatus {
@@ -21,8 +22,8 @@ pub struct ProxyStatus {
 }
 
 impl ProxyStatus {
-    /// Returns the cause in a response's header section; `None` if the field is absent, malformed or too long, or has no
-    /// error type.
+    /// Returns the cause in a response's header section; `None` if the field is absent, malformed or too
+    /// long, or has no error type.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut field = String::new();
         for value in headers.get_all("proxy-status") {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Maximum length of a host name as text, in bytes: 255 octets of its encoding (RFC 1035 §2.3.4) without the first length
-/// octet and the root label.
+/// Maximum length of a host name as text, in bytes: 255 octets of its encoding (RFC 1035 §2.3.4) without the
+/// first length octet and the root label.
 const MAX_NAME: usize = 253;
 
 /// Host and port at the other end of a tunnel. The proxy resolves names; the client does not.

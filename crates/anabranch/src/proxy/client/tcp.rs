@@ -17,7 +17,7 @@ const MAX_WRITE: usize = 64 * 1024;
 /// [`io::ErrorKind::ConnectionReset`].
 ///
 /// Dropping it before the end of a direction resets that direction. [`TcpTunnel::pump`] connects it to a
-/// `TcpStream` without copying.
+/// `TcpStream` without copies of large pieces.
 #[derive(Debug)]
 pub struct TcpTunnel {
     pub(super) send: SendHalf,
@@ -78,8 +78,8 @@ fn copied(data: &[u8]) -> Bytes {
     Bytes::copy_from_slice(&data[..data.len().min(MAX_WRITE)])
 }
 
-/// Converts the error of a tunnel into the corresponding one of a TCP connection. RFC 9114 §4.4: a proxy that has
-/// received a RST resets the stream and stops it.
+/// Converts the error of a tunnel into the corresponding one of a TCP connection. RFC 9114 §4.4: a proxy that
+/// has received a RST resets the stream and stops it.
 pub(super) fn broken(error: Error) -> io::Error {
     match error {
         Error::Reset(_) | Error::Stopped(_) | Error::Rejected => {

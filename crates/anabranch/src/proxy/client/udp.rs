@@ -45,7 +45,7 @@ pub(super) struct Flow {
     pub(super) takes_datagrams: bool,
 }
 
-/// Sending end of a [`UdpTunnel`]. The flow ends when the last clone is dropped.
+/// Sending end of a [`UdpTunnel`]. The flow ends when all clones and the [`UdpReceiver`] are dropped.
 #[derive(Clone, Debug)]
 pub struct UdpSender(Arc<Outgoing>);
 

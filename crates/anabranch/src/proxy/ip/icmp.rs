@@ -33,7 +33,7 @@ pub fn prohibited(packet: &[u8]) -> Option<Vec<u8>> {
     match PacketHeader::parse(packet)?.source {
         // "Communication administratively prohibited" (RFC 1812 §5.2.7.1).
         IpAddr::V4(_) => message(packet, [3, 13], [0; 4]),
-        // The same (RFC 4443 §3.1).
+        // "Communication with destination administratively prohibited" (RFC 4443 §3.1).
         IpAddr::V6(_) => message(packet, [1, 1], [0; 4]),
     }
 }

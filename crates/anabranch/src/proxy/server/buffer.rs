@@ -2,7 +2,8 @@
 
 use bytes::BytesMut;
 
-/// Minimum and, below, maximum size of a buffer, in bytes. The size returns to the minimum when a read does not fill it.
+/// Minimum and, below, maximum size of a buffer, in bytes. The size returns to the minimum when a read does
+/// not fill it.
 const MIN_BUFFER: usize = 1024;
 const MAX_BUFFER: usize = 16 * 1024;
 

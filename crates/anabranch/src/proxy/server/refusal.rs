@@ -26,7 +26,7 @@ pub enum Cause {
     Unauthenticated,
     /// Clients of the client's network have sent too many wrong secrets.
     TooManySecrets,
-    /// The proxy has more work than it accepts.
+    /// Too many requests wait for the verification of their secrets.
     Overloaded,
     /// The user has as many tunnels or connections, or the proxy as many tunnels, as are allowed.
     Limit,

@@ -20,13 +20,14 @@ use super::link::Client;
 use super::seen::Kind;
 use super::{rules, way};
 
-/// Maximum number of flows of a forwarded port, or of a UDP association of SOCKS5. Datagrams of further flows are
-/// dropped.
-pub(crate) const MAX_FLOWS: usize = 1_024;
-/// Maximum number of datagrams of a flow that wait for its task, for instance until its tunnel is open. Further ones
+/// Maximum number of flows of a forwarded port, or of a UDP association of SOCKS5. Datagrams of further flows
 /// are dropped.
+pub(crate) const MAX_FLOWS: usize = 1_024;
+/// Maximum number of datagrams of a flow that wait for its task, for instance until its tunnel is open.
+/// Further ones are dropped.
 pub(crate) const MAX_QUEUED: usize = 64;
-/// Time after a refusal in which a flow's datagrams are dropped. A datagram after that requests the tunnel again.
+/// Time after a refusal in which a flow's datagrams are dropped. A datagram after that requests the tunnel
+/// again.
 const REFUSED: Duration = Duration::from_secs(2);
 
 /// Maximum length of a UDP datagram, in bytes.
@@ -75,8 +76,9 @@ impl<K: Clone + Ord> Flows<K> {
         Self { known: BTreeMap::new(), running: JoinSet::new() }
     }
 
-    /// Passes a payload to the flow `key`. If there is no such flow, `start` returns the future of its task, which must end
-    /// when the flow does. The payload is dropped if there are [`MAX_FLOWS`] flows, or if [`MAX_QUEUED`] payloads wait.
+    /// Passes a payload to the flow `key`. If there is no such flow, `start` returns the future of its task,
+    /// which must end when the flow does. The payload is dropped if there are [`MAX_FLOWS`] flows, or if
+    /// [`MAX_QUEUED`] payloads wait.
     pub(crate) fn pass<F>(&mut self, key: &K, payload: Bytes, start: impl FnOnce(mpsc::Receiver<Bytes>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -101,8 +103,8 @@ impl<K: Clone + Ord> Flows<K> {
     }
 }
 
-/// Opens a tunnel to `target`, and carries a flow's payloads until none has passed for the idle timeout or either side has
-/// ended the flow. `deliver` is called with each payload from the target.
+/// Opens a tunnel to `target`, and carries a flow's payloads until none has passed for the idle timeout or
+/// either side has ended the flow. `deliver` is called with each payload from the target.
 pub(crate) async fn carry<D, F>(terms: Terms, target: Target, mut inbox: mpsc::Receiver<Bytes>, deliver: D)
 where
     D: Fn(Bytes) -> F + Send,

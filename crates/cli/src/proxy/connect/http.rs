@@ -31,7 +31,8 @@ type Answer = Response<Full<Bytes>>;
 /// A program's CONNECT request, and the tunnel that was opened for it.
 type Upgraded = (Request<Incoming>, Stream);
 
-/// Serves the connection of a program: handles its requests until one opens a tunnel, which then carries the connection.
+/// Serves the connection of a program: handles its requests until one opens a tunnel, which then carries the
+/// connection.
 pub(super) async fn serve(program: TcpStream, shared: Arc<Shared>) {
     let (tell, told) = oneshot::channel();
     let tell = std::sync::Mutex::new(Some(tell));
@@ -39,7 +40,8 @@ pub(super) async fn serve(program: TcpStream, shared: Arc<Shared>) {
         let answer = match open(&request, &shared).await {
             Ok(tunnel) => {
                 let tell = tell.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-                // The receiver exists until this function ends. There is no further request after a successful CONNECT.
+                // The receiver exists until this function ends. There is no further request after a
+                // successful CONNECT.
                 if let Some(tell) = tell {
                     let _ = tell.send((request, tunnel));
                 }

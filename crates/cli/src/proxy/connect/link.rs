@@ -11,7 +11,8 @@ use super::seen::Seen;
 use super::way::{self, Print, Way};
 use crate::exit::Result;
 
-/// The client of a proxy, as tunnels use it. Each tunnel has a clone, so that the client lives as long as its tunnels.
+/// Client of a proxy, with the rules and the statistics of its tunnels. Each tunnel has a clone, so that the client's tasks
+/// run as long as its tunnels are open.
 #[derive(Clone, Debug)]
 pub(crate) struct Client(Arc<Inner>);
 
@@ -74,12 +75,12 @@ impl Link {
         Ok(Self { current: watch::Sender::new(client), print, retired: Vec::new(), teller })
     }
 
-    /// Returns the current client, and its successors.
+    /// Returns a receiver of the current client and its successors.
     pub(crate) fn current(&self) -> watch::Receiver<Client> {
         self.current.subscribe()
     }
 
-    /// Connects to the proxy anew if the options, or files that they name, have changed. `None` if they have not.
+    /// Connects to the proxy again if the options, or files that they name, have changed; `None` if they have not.
     pub(crate) async fn renew(&self, way: &Way) -> Result<Option<Fresh>> {
         let print = way.print();
         if print == self.print {
@@ -99,7 +100,7 @@ impl Link {
         self.retired.push(Arc::downgrade(&before.0));
     }
 
-    /// Closes all tunnels, and then ends `serving`.
+    /// Closes all tunnels, and then aborts the tasks in `serving`.
     pub(crate) async fn end(self, serving: &mut JoinSet<()>) {
         for client in self.retired.iter().filter_map(Weak::upgrade) {
             client.proxy.close().await;

@@ -22,8 +22,8 @@ pub(crate) struct Seeing {
     /// Serve metrics for Prometheus at http://IP:PORT/metrics
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
-    /// Serve a page for a browser of this host that shows the state over time, at a loopback address. The command prints its
-    /// address, which has a secret in it
+    /// Serve a page for a browser on this host that shows the state over time, at a loopback address. The command prints the
+    /// URL, which contains a secret
     #[arg(long, value_name = "IP:PORT")]
     page: Option<SocketAddr>,
 }

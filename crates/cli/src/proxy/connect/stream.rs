@@ -35,8 +35,8 @@ pub(crate) async fn open(client: &Client, target: &Target) -> Result<Stream, Tun
 }
 
 impl Stream {
-    /// Moves bytes between a program and the tunnel until both have ended. `first` has bytes that were read from the program
-    /// already.
+    /// Moves bytes between a program and the tunnel until both have ended. `first` has bytes that were read
+    /// from the program already.
     pub(crate) async fn carry(self, program: TcpStream, first: Bytes) {
         let pumped = self.tunnel.pump_counting(program, first, self.flow.traffic()).await;
         let error = pumped.error.as_ref().map(tracing::field::display);

@@ -41,15 +41,15 @@ pub(crate) struct Way {
     /// The proxy: https://HOST[:PORT]
     #[arg(id = "proxy", value_name = "PROXY")]
     url: String,
-    /// File with the token that the proxy knows this user by
+    /// File with this user's token
     #[arg(long, value_name = "FILE", conflicts_with = "user_file")]
     token_file: Option<PathBuf>,
-    /// File with the name and the password that the proxy knows this user by, NAME:PASSWORD
+    /// File with this user's name and password, NAME:PASSWORD
     #[arg(long, value_name = "FILE")]
     user_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
-    /// Certificate that the client shows to a proxy that demands one
+    /// Client certificate, for a proxy that requires one
     #[arg(long, value_name = "PEM", requires = "client_key")]
     client_cert: Option<PathBuf>,
     /// Private key of the client's certificate
@@ -116,7 +116,7 @@ impl Way {
         files.into_iter().flatten()
     }
 
-    /// Returns the proxy's addresses.
+    /// Resolves the proxy's name. Returns its addresses.
     #[cfg(all(feature = "vpn", target_os = "linux"))]
     pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>> {
         let config = self.config(self.policy())?;

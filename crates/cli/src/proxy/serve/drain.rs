@@ -8,7 +8,8 @@ use anabranch::http3::Code;
 use super::shared::Shared;
 use crate::signal::Stop;
 
-/// Maximum time for the CONNECTION_CLOSE frames to be sent, and again for the records of aborted tunnels to be logged.
+/// Maximum time for the CONNECTION_CLOSE frames to be sent, and again for the records of aborted tunnels to
+/// be logged.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Closes all connections of the endpoint, with the shutdown as the reason phrase.
@@ -16,8 +17,8 @@ fn close(endpoint: &Endpoint) {
     endpoint.close(Code::NO_ERROR.into(), b"the proxy is shutting down");
 }
 
-/// Refuses new connections and requests, and waits until all connections have ended, but at most for `patience`. Then, or at
-/// the next signal, closes those that are open.
+/// Refuses new connections and requests, and waits until all connections have ended, but at most for
+/// `patience`. Then, or at the next signal, closes those that are open.
 pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Duration, stop: &mut Stop) {
     shared.stopping.cancel();
     shared.http3.begin(patience);

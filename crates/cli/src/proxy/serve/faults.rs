@@ -9,7 +9,8 @@ use anabranch::{Connection, ConnectionError, rustls};
 
 use crate::exit::{note, one_line};
 
-/// Maximum number of lines in each period. Further clients are counted, and the next period's first line has their number.
+/// Maximum number of lines in each period. Further clients are counted, and the next period's first line has
+/// their number.
 const MAX_LINES: u32 = 10;
 /// Length of a period.
 const PERIOD: Duration = Duration::from_secs(60);

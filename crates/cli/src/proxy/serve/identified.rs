@@ -34,7 +34,8 @@ impl Identities {
     }
 }
 
-/// Service of a QUIC connection that adds the connection's user to each request, and passes the request to another service.
+/// Service of a QUIC connection that adds the connection's user to each request, and passes the request to
+/// another service.
 #[derive(Clone, Debug)]
 pub(super) struct Identified<S> {
     pub(super) inner: S,

@@ -63,7 +63,7 @@ pub(super) fn version(record: &Record) -> &'static str {
     }
 }
 
-/// Formats an entry as text. Targets have printable ASCII characters only, and so have names of users.
+/// Formats an entry as text. Targets and names of users have printable ASCII characters only.
 fn text((time, record): &Entry) -> String {
     let time = OffsetDateTime::from(*time).format(&Rfc3339).unwrap_or_default();
     let user = record.user.as_deref().unwrap_or("-");

@@ -23,7 +23,8 @@ pub(super) struct Shared {
     pub(super) identities: Identities,
     /// Reporter of clients whose certificates are missing or not accepted.
     pub(super) faults: Faults,
-    /// Cancelled when the server begins to stop: it accepts no new requests, and open tunnels go on within a time limit.
+    /// Cancelled when the server begins to stop: it accepts no new requests, and open tunnels go on within a
+    /// time limit.
     pub(super) stopping: CancellationToken,
     /// Shutdown of HTTP/3, which sends GOAWAY to clients.
     pub(super) http3: Shutdown,

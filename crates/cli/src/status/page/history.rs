@@ -16,7 +16,8 @@ const MAX_LINES: usize = 16;
 pub(super) struct History(VecDeque<Value>);
 
 impl History {
-    /// Adds a report. The line of an interface has the sums of its paths' rates, and the round-trip time of the last one.
+    /// Adds a report. The line of an interface has the sums of its paths' rates, and the round-trip time of
+    /// the last one.
     pub(super) fn add(&mut self, report: &Report) {
         let mut lines: Map<String, Value> = Map::new();
         for path in &report.paths {

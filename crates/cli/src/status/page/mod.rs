@@ -41,7 +41,7 @@ const REST: Duration = Duration::from_millis(100);
 /// Length of the secret in the URL, in bytes before its hexadecimal encoding.
 const SECRET: usize = 16;
 
-/// A page, whose port is bound already.
+/// A page whose port is bound, but which is not served yet.
 #[derive(Debug)]
 pub(crate) struct Page {
     listener: TcpListener,

@@ -18,7 +18,8 @@ impl Host {
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = random();
         let mut interface = Interface::new(config, &mut link, Instant::now());
-        // With `set_any_ip`, the interface accepts packets to every destination whose gateway is one of its own addresses.
+        // With `set_any_ip`, the interface accepts packets to every destination whose gateway is one of its
+        // own addresses.
         let (v4, v6) = (Ipv4Address::new(0, 0, 0, 1), Ipv6Address::new(0, 0, 0, 0, 0, 0, 0, 1));
         interface.update_ip_addrs(|addresses| {
             // There is room for two addresses, and for two routes.

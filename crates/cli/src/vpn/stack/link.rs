@@ -7,7 +7,8 @@ use smoltcp::time::Instant;
 
 use crate::tun::{HEADROOM, Packet};
 
-/// Maximum number of packets of a flow that wait to be written. While they do, the flow's TCP handles no packets.
+/// Maximum number of packets of a flow that wait to be written. While they do, the flow's TCP handles no
+/// packets.
 pub(super) const MAX_OUTGOING: usize = 64;
 
 /// Packets from a program to a flow's TCP, and from the flow's TCP to the program.

@@ -65,8 +65,8 @@ impl Rule {
         covered && self.has_port(port)
     }
 
-    /// Returns whether the rule covers packets to this address with the destination port `port`. A packet without a known port is
-    /// covered only by a rule for all ports.
+    /// Returns whether the rule covers packets to this address with the destination port `port`. A packet
+    /// without a known port is covered only by a rule for all ports.
     pub(super) fn covers_packet(&self, address: IpAddr, port: Option<u16>) -> bool {
         let has_all = self.ports == (1..=u16::MAX);
         match port {

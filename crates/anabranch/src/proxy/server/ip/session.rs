@@ -223,7 +223,7 @@ impl Session {
         }
     }
 
-    /// Queues a packet as a capsule.
+    /// Queues a packet to the client as a DATAGRAM capsule, and counts its bytes as received.
     fn push(&self, packet: &[u8]) {
         _ = self.flow.received(packet.len());
         self.queue.push(&[&[PACKETS], packet].concat());

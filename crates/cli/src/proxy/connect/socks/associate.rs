@@ -1,5 +1,5 @@
-//! UDP ASSOCIATE (RFC 1928 §7): a socket for the datagrams of one program, which is open as long as the program's TCP
-//! connection.
+//! UDP ASSOCIATE (RFC 1928 §7): a socket for the datagrams of one program, which is open as long as the
+//! program's TCP connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use super::super::Shared;
 use super::super::flows::{self, Flows, Terms};
 use super::{Asking, Ends, reply, target};
 
-/// Serves an association. `announced` is DST.ADDR and DST.PORT of the request: the address from which the program will send
-/// datagrams, or zeros if the program does not know it.
+/// Serves an association. `announced` is DST.ADDR and DST.PORT of the request: the address from which the
+/// program will send datagrams, or zeros if the program does not know it.
 pub(super) async fn serve(
     asking: Asking,
     announced: &TargetAddr,

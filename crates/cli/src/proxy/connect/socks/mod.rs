@@ -65,7 +65,8 @@ async fn connect(asking: Asking, address: &TargetAddr, shared: &Shared) -> Resul
     };
     match stream::open(&shared.client, &target).await {
         Ok(tunnel) => {
-            // BND.ADDR and BND.PORT are zeros, because the client does not know the address of the proxy's socket.
+            // BND.ADDR and BND.PORT are zeros, because the client does not know the address of the proxy's
+            // socket.
             let program = asking.reply_success(([0, 0, 0, 0], 0).into()).await?;
             tunnel.carry(program, Bytes::new()).await;
             Ok(())

@@ -1,4 +1,4 @@
-//! IP packets through the proxy (RFC 9484): its service, and its client.
+//! IP packets through the proxy (RFC 9484), between its client, its service and a network.
 #![cfg(feature = "proxy")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::Request;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Destinations that the access list denies and allows.
+/// Destination that the access list denies and, below, one that it allows.
 const PRIVATE: &str = "10.66.0.1";
 const PUBLIC: &str = "198.41.0.4";
 
@@ -79,7 +79,7 @@ impl Site {
 struct Tunnel {
     sender: IpSender,
     receiver: IpReceiver,
-    /// Kept, because the connection ends with it.
+    /// Client that keeps the connection open.
     _proxy: Proxy,
 }
 
@@ -157,7 +157,7 @@ async fn packets_pass_between_a_client_and_the_network() {
         site.network.deliver(&down);
         assert_eq!(tunnel.packet().await, down);
     }
-    // A destination that nobody has.
+    // A destination that no client has.
     site.network.deliver(&udp(PUBLIC, "10.9.0.3", 100, true));
     site.network.deliver(b"no packet");
     assert_eq!(site.network.drops().unassigned, 2);
@@ -189,12 +189,12 @@ async fn foreign_sources_and_denied_destinations_are_dropped_and_counted() {
     assert_eq!(report[28..], denied[..]);
     let allowed = udp("10.9.0.2", PUBLIC, 100, true);
     tunnel.sender.send(&allowed).unwrap();
-    // Nothing else has arrived.
+    // This is the first packet that arrives, so the others were dropped.
     assert_eq!(site.sent().await, allowed);
     let drops = site.network.drops();
     assert_eq!((drops.foreign, drops.denied), (3, 1));
     assert_eq!(site.proxy.totals()["*"].dropped, 4);
-    // Rules that are replaced concern open tunnels.
+    // A replaced access list also holds for open tunnels.
     let access = Access::default().with_allow(["10.66.0.0/16".parse().unwrap()]);
     site.proxy.replace(Users::new().with_anyone(UserLimits::default()), access);
     tunnel.sender.send(&denied).unwrap();
@@ -205,7 +205,7 @@ async fn foreign_sources_and_denied_destinations_are_dropped_and_counted() {
 async fn senders_learn_that_packets_are_too_big() {
     let mut site = Site::start(&["10.9.0.0/24", "fd00:9::/64"]);
     let (mut tunnel, _) = Tunnel::assigned(&site, &["0.0.0.0/32", "::/128"]).await;
-    // From the network: ICMP returns there, and names a length that fits.
+    // From the network: the ICMP message is sent back to it, with a length that fits.
     for (own, other, kind) in [("10.9.0.2", PUBLIC, [3, 4]), ("fd00:9::2", "2600::1", [2, 0])] {
         site.network.deliver(&udp(other, own, 2_000, true));
         let report = site.sent().await;
@@ -248,7 +248,7 @@ async fn a_user_takes_an_address_to_the_next_tunnel() {
     let down = udp(PUBLIC, "10.9.0.2", 100, true);
     site.network.deliver(&down);
     assert_eq!(second.packet().await, down);
-    // The first tunnel can no longer use it.
+    // The first tunnel can no longer use the address.
     first.sender.send(&udp("10.9.0.2", PUBLIC, 100, true)).unwrap();
     drop(second);
     let wait = async {
@@ -257,20 +257,20 @@ async fn a_user_takes_an_address_to_the_next_tunnel() {
         }
     };
     within(wait).await;
-    // It is free again.
+    // The address is free again.
     site.network.deliver(&down);
     assert_eq!(site.network.drops().unassigned, 1);
 }
 
 #[tokio::test]
 async fn pools_and_tunnels_have_limits() {
-    // One address for clients, so a second tunnel of another family or user gets none.
+    // The pool has one address for clients, so a second tunnel gets none.
     let site = Site::start(&["10.9.0.0/30"]);
     let (_first, addresses) = Tunnel::assigned(&site, &["0.0.0.0/32", "::/128"]).await;
     assert_eq!(addresses, ["10.9.0.2/32", "::/128"], "there are no IPv6 addresses");
     let (_second, addresses) = Tunnel::assigned(&site, &["0.0.0.0/32"]).await;
     assert_eq!(addresses, ["0.0.0.0/32"]);
-    // MAX_ADDRESSES of one tunnel.
+    // A tunnel has at most MAX_ADDRESSES addresses.
     let site = Site::start(&["fd00:9::/64"]);
     let (_tunnel, addresses) = Tunnel::assigned(&site, &["::/128"; 12]).await;
     let assigned = addresses.iter().filter(|address| *address != "::/128").count();
@@ -282,7 +282,7 @@ async fn requests_that_the_stream_has_no_room_for_are_refused() {
     let site = Site::start(&["fd00:9::/64"]);
     let tunnel = Tunnel::open(&site).await;
     let prefixes = vec!["::/128".parse().unwrap(); 1_000];
-    // Nothing is sent meanwhile: MAX_WAITING_CAPSULES wait behind what the stream's window has taken.
+    // No task runs meanwhile: MAX_WAITING_CAPSULES wait behind those that the stream's send buffer has taken.
     let sent = (0..10_000).take_while(|_| tunnel.sender.request(&prefixes).is_ok()).count();
     assert!((16..10_000).contains(&sent), "{sent}");
     assert!(matches!(tunnel.sender.request(&prefixes), Err(SendPacketError::Full)));
@@ -318,7 +318,7 @@ async fn send_raw(site: &Site, bytes: &'static [u8]) -> (SendHalf, RecvHalf) {
 async fn malformed_capsules_abort_the_tunnel() {
     let site = Site::start(&["10.9.0.0/24"]);
     for bad in [
-        // No request, a request with the identifier 0, a version that does not exist, a cut-off address.
+        // No request, a request with the ID 0, an IP version that does not exist, a truncated address.
         &[2, 0][..],
         &[2, 7, 0, 4, 0, 0, 0, 0, 32],
         &[2, 7, 1, 5, 0, 0, 0, 0, 32],

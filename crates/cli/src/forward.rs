@@ -1,4 +1,4 @@
-//! `anabranch forward`: ports of this host that lead to targets behind a proxy.
+//! `anabranch forward`: local ports whose connections and datagrams go to targets through a proxy.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +28,7 @@ use crate::proxy::connect::way::{self, Way};
 use crate::serve::{raise_descriptors, systemd};
 use crate::signal::Again;
 
-/// Lead ports of this host to targets behind a proxy, over all networks at once
+/// Forward ports of this host to targets through a proxy, over all networks at once
 ///
 /// The proxy resolves the names of targets. Example: 127.0.0.1:5432=db.internal:5432/tcp 5353=1.1.1.1:53/udp
 #[derive(Args, Debug)]
@@ -36,8 +36,8 @@ use crate::signal::Again;
 pub(crate) struct Forward {
     #[command(flatten)]
     way: Way,
-    /// Local ports and their targets. Without a host the port is one of the loopback address, without a protocol it is
-    /// TCP
+    /// Local ports and their targets. Without a host the port is bound to the loopback address, without a protocol it
+    /// is a TCP port
     #[arg(value_name = "[HOST:]PORT=HOST:PORT[/tcp|/udp]", required = true)]
     routes: Vec<Route>,
     /// Seconds without a datagram after which a UDP flow ends
@@ -73,16 +73,16 @@ impl FromStr for Route {
     }
 }
 
-/// A port, as the options call it: its place and whether it is one of UDP, and which one of several equal ones it is.
+/// Key of a port: its address in the options, `true` for UDP, and its number among several equal ones.
 type Name = ((String, bool), usize);
 
 /// State that all ports share.
 #[derive(Debug)]
 struct Shared {
     client: Client,
-    /// Targets of the ports.
+    /// Target of each port.
     targets: BTreeMap<Name, Target>,
-    /// Silence after which a UDP flow ends.
+    /// Time without datagrams after which a UDP flow ends.
     idle: Duration,
 }
 
@@ -113,7 +113,7 @@ impl Port {
     }
 }
 
-/// Ports that were bound, and the lines that say so.
+/// Bound ports that are not served yet, and the lines to print about them.
 #[derive(Default)]
 struct Bound {
     ports: Vec<(Name, Port)>,
@@ -125,7 +125,7 @@ struct Running {
     link: Link,
     shared: watch::Sender<Arc<Shared>>,
     ports: Ports<Name>,
-    /// Options that cannot change.
+    /// Options that cannot change while the command runs.
     seeing: Seeing,
 }
 
@@ -191,7 +191,7 @@ impl Forward {
         Ok(bound)
     }
 
-    /// Fails if UDP is to be forwarded, and the proxy carries none.
+    /// Fails if a route is for UDP and the proxy does not support UDP.
     async fn check_udp(&self, client: &Client) -> Result {
         if !self.routes.iter().any(|route| route.is_udp) {
             return Ok(());
@@ -213,8 +213,8 @@ impl Forward {
 }
 
 impl Running {
-    /// Reads the configuration again. If it is invalid, or if the proxy that it names cannot be reached, everything stays as
-    /// it was.
+    /// Reads the configuration again and applies it. If it is invalid, or if the proxy that it names cannot be reached,
+    /// changes nothing.
     async fn reload(&mut self, configured: &Configured<Forward>) {
         match self.read_again(configured).await {
             Ok(what) => exit::note(format_args!("anabranch: read again: {what}")),
@@ -236,7 +236,7 @@ impl Running {
             exit::say(bound.lines.join("\n"))?;
         }
         way::tell_fixed(&options.seeing.differences(&self.seeing));
-        // Nothing fails from here on.
+        // The following steps cannot fail.
         let what = way::changes(bound.ports.len(), fresh.is_some());
         fresh.into_iter().for_each(|fresh| self.link.replace(fresh));
         self.shared.send_replace(Arc::new(options.shared(&self.link)));
@@ -260,14 +260,14 @@ fn serve(ports: &mut Ports<Name>, name: Name, port: Port, shared: &watch::Sender
     }
 }
 
-/// Leads the connections of a port to its target.
+/// Accepts connections on a port, and carries each to the port's target.
 async fn streams(local: Local, from: Name, shared: watch::Receiver<Arc<Shared>>, closing: CancellationToken) {
     let told = Arc::new(Mutex::new(String::new()));
     let serve = move |program: TcpStream| {
         let (shared, told) = (Arc::clone(&shared.borrow()), Arc::clone(&told));
         let target = shared.targets.get(&from).cloned();
         async move {
-            // A port that is about to be closed leads nowhere.
+            // A port that is about to be closed has no target.
             let Some(target) = target else { return };
             match stream::open(&shared.client, &target).await {
                 Ok(tunnel) => {
@@ -281,8 +281,8 @@ async fn streams(local: Local, from: Name, shared: watch::Receiver<Arc<Shared>>,
     local.accept(closing, serve).await;
 }
 
-/// Resets the program's connection, and reports the reason unless it is the same as before: the program
-/// learns none.
+/// Resets the program's connection. Prints the reason, which the program does not receive, unless it is the same as that
+/// of the port's last refusal.
 fn refuse(program: &TcpStream, why: &str, told: &Mutex<String>) {
     #[expect(deprecated, reason = "the connection is reset, so closing it does not block")]
     let _ = program.set_linger(Some(Duration::ZERO));
@@ -293,12 +293,12 @@ fn refuse(program: &TcpStream, why: &str, told: &Mutex<String>) {
     }
 }
 
-/// Leads the datagrams of a port to its target, in a flow for each program.
+/// Carries the datagrams of a port to its target, in one flow for each source address.
 async fn datagrams(socket: UdpSocket, name: Name, shared: watch::Receiver<Arc<Shared>>) {
     let socket = Arc::new(socket);
     let mut flows: Flows<SocketAddr> = Flows::new();
     loop {
-        // An error reports that an earlier datagram reached nobody (ICMP).
+        // An error means that ICMP reported an earlier datagram as undeliverable.
         let Ok((datagram, from)) = flows::receive(&socket).await else { continue };
         let shared = Arc::clone(&shared.borrow());
         let Some(target) = shared.targets.get(&name).cloned() else { continue };

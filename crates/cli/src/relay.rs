@@ -1,4 +1,5 @@
-//! `anabranch relay`: a link of limited rate and with delay in front of a server, without privileges.
+//! `anabranch relay`: a UDP relay in front of a server that has the rate, the delay and the losses of a link.
+//! It needs no privileges.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use crate::signal::Stop;
 
 /// Maximum UDP payload on Ethernet over IPv4, in bytes.
 const MTU: usize = 1_472;
-/// Seed of the link's losses, so that they are the same in each run, as far as real time permits.
+/// Seed of the link's losses, so that they are the same in each run, as far as the timing of packets is.
 const SEED: Seed = Seed(9_298);
 
 /// Put a link with a rate, a delay and losses in front of a UDP server, to try several paths on one host

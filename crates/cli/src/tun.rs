@@ -1,4 +1,4 @@
-//! TUN devices, through which IP packets enter and leave this host's kernel.
+//! TUN devices, through which this process exchanges IP packets with the kernel.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, VIRTIO_NET_HDR_LEN};
 
 use crate::exit::{Exit, Failure, Result};
 
-/// Bytes in front of a packet that is written, for the header of segmentation offload.
+/// Room in front of a packet that is written, for the header of segmentation offload, in bytes.
 pub(crate) const HEADROOM: usize = VIRTIO_NET_HDR_LEN;
 /// Maximum length of a name of a device (IFNAMSIZ without the final zero), in bytes.
 const MAX_NAME: usize = 15;
-/// Maximum number of packets that wait to be written. Further ones are dropped, or their senders wait.
+/// Maximum number of packets that wait to be written to the device. Their senders drop further ones, or wait.
 pub(crate) const MAX_WAITING: usize = 1_024;
 /// Maximum number of packets that one system call writes, and into which one read is split.
 const MAX_BATCH: usize = 128;
@@ -24,7 +24,7 @@ const ROOM: usize = 2_048;
 /// Size of the buffer of one read, in bytes.
 const READ: usize = VIRTIO_NET_HDR_LEN + 65_535;
 
-/// An IP packet, behind room for the header of segmentation offload.
+/// An IP packet, with [`HEADROOM`] in front of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet(Vec<u8>);
 
@@ -36,7 +36,7 @@ impl Packet {
         Self(bytes)
     }
 
-    /// Creates the packet that begins at [`HEADROOM`].
+    /// Creates a packet from `bytes`, in which the packet follows [`HEADROOM`].
     pub(crate) fn with_headroom(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
@@ -46,13 +46,13 @@ impl Packet {
     }
 }
 
-/// A TUN device, which vanishes with this value.
+/// A TUN device, which the kernel removes when this value is dropped.
 pub(crate) struct Device {
     inner: AsyncDevice,
     name: String,
 }
 
-/// Packets of one read.
+/// Packets of one read, and its buffers.
 pub(crate) struct Batch {
     raw: Vec<u8>,
     packets: Vec<Vec<u8>>,
@@ -77,10 +77,11 @@ impl Batch {
 }
 
 impl Device {
-    /// Creates the device, which has no addresses yet.
+    /// Creates a device without addresses.
     ///
     /// # Errors
-    /// Fails if there is another one with this name, if this process may not create one, or if the system has none.
+    /// Fails if there is a device with this name, if this process may not create devices, or if the kernel does not support
+    /// TUN devices.
     pub(crate) fn create(name: &str, mtu: u16) -> Result<Self> {
         if name.is_empty() || name.len() > MAX_NAME || name.contains(['/', '%', ' ']) {
             let what = format!("'{name}' is no name of a device");
@@ -95,7 +96,7 @@ impl Device {
         &self.name
     }
 
-    /// Gives an address to the device. It is no error if the device has it already.
+    /// Adds an address to the device, unless the device has it.
     ///
     /// # Errors
     /// Fails if the kernel refuses.
@@ -112,7 +113,7 @@ impl Device {
         }
     }
 
-    /// Takes an address from the device, if it has it.
+    /// Removes an address from the device, if the device has it.
     pub(crate) fn remove_address(&self, address: IpAddr) {
         let _ = self.inner.remove_address(address);
     }
@@ -122,10 +123,11 @@ impl Device {
         self.inner.if_index().map_err(|error| Failure::io(format!("the device {}", self.name), &error))
     }
 
-    /// Waits for packets of this host.
+    /// Waits for packets that this host routes to the device.
     ///
     /// # Errors
-    /// Fails if the device is gone. A packet that cannot be split is lost.
+    /// Fails if the device cannot be read, for instance because it was removed. A segmented packet that cannot be split is
+    /// lost.
     pub(crate) async fn read(&self, batch: &mut Batch) -> io::Result<()> {
         let Batch { raw, packets, lens, count } = batch;
         *count = 0;
@@ -137,7 +139,7 @@ impl Device {
         Ok(())
     }
 
-    /// Writes what arrives in `packets`, until its senders are gone. Packets that the kernel refuses are lost.
+    /// Writes the packets from `packets` to the device, until all senders are dropped. Packets that the kernel refuses are lost.
     pub(crate) async fn write_all(self: Arc<Self>, mut packets: mpsc::Receiver<Packet>) {
         let mut table = GROTable::default();
         let mut batch = Vec::with_capacity(MAX_BATCH);

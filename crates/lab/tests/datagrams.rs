@@ -13,15 +13,15 @@ use anabranch_transport::{Connection, Endpoint, Event, Handle, MultipathConfig};
 use anabranch_wire::{Dir, StreamId, Time};
 use bytes::Bytes;
 
-/// Time at which the windows have grown and the flows begin.
+/// Time at which flows begin, after congestion windows have grown.
 const BEGIN: Time = Time::from_millis(3_000);
 /// Time at which the flows end.
 const END: Time = Time::from_millis(13_000);
 
-/// Time at which bulk traffic begins.
+/// Time at which early flows begin.
 const EARLY: Time = Time::from_millis(500);
 
-/// Length of the messages of a call, in bytes. The server sends them back.
+/// Length of a call's messages, in bytes. The server sends them back.
 const CALL: usize = 160;
 
 /// Flow of messages at a constant rate.
@@ -41,12 +41,12 @@ impl Flow {
         Self { terms, len, every, next: BEGIN, sent: 0 }
     }
 
-    /// Returns the flow with an early begin.
+    /// Returns the flow, which then begins at [`EARLY`].
     fn early(self) -> Self {
         Self { next: EARLY, ..self }
     }
 
-    /// A flow of 64 kbit/s, like a call.
+    /// Returns a flow of 64 kbit/s, like that of a call.
     fn call(terms: Terms) -> Self {
         Self::new(terms.with_flow(0), CALL, Duration::from_millis(20))
     }
@@ -56,7 +56,7 @@ impl Flow {
 #[derive(Clone, Debug, Default)]
 struct Echoes(Vec<Duration>);
 
-/// Client that uploads on a stream if it is asked to, and sends messages.
+/// Client that sends the messages of flows and, if `uploads` is set, zeros on a stream.
 struct Client {
     /// Round-trip times of the first flow's messages.
     echoes: Echoes,
@@ -87,7 +87,7 @@ impl Client {
                 message[0] = name;
                 message[1..9].copy_from_slice(&flow.sent.to_be_bytes());
                 message[9..17].copy_from_slice(&now.as_nanos().to_be_bytes());
-                // A message that finds the queue full is lost.
+                // A message is lost if the queue is full.
                 let _ = connection.datagrams().send_with(now, message.into(), &flow.terms);
                 flow.sent += 1;
                 flow.next += flow.every;
@@ -133,12 +133,12 @@ struct Arrived {
     delay: Duration,
 }
 
-/// Server that reads everything.
+/// Server that reads all messages and stream data, and sends a call's messages back.
 #[derive(Default)]
 struct Server {
-    /// Messages of each flow, in the order of arrival.
+    /// Messages of each flow that arrived, in the order of arrival.
     arrived: Vec<Vec<Arrived>>,
-    /// Number of stream bytes.
+    /// Number of stream bytes that arrived.
     uploaded: usize,
 }
 
@@ -165,9 +165,9 @@ impl Application for Server {
     }
 }
 
-/// Messages of the flows that arrived, with their times.
+/// Results of a run.
 struct Ran {
-    /// Messages of each flow that arrived, in their order.
+    /// Messages of each flow that arrived, in the order of arrival.
     arrived: Vec<Vec<Arrived>>,
     echoes: Echoes,
     /// Number of messages that expired at the client.
@@ -210,7 +210,7 @@ fn percentile(delays: impl IntoIterator<Item = Duration>, share: f64) -> Duratio
     delays[((delays.len() - 1) as f64 * share) as usize]
 }
 
-/// Returns the number of messages that a later one has overtaken.
+/// Returns the number of messages that arrived after a later one of their flow.
 fn overtaken(arrived: &[Arrived]) -> usize {
     let mut largest = 0;
     let is_late = |message: &&Arrived| {
@@ -230,7 +230,8 @@ fn pairs() -> [(&'static str, Vec<LinkSpec>); 3] {
     ]
 }
 
-/// Checks that a call's round trips are hardly longer beside other traffic than alone.
+/// Checks that 99 % of a call's round trips beside other traffic are shorter than 1.5 times those of the call
+/// alone.
 fn check_call(name: &str, alone: &Ran, beside: &Ran) {
     let [idle, busy] = [alone, beside].map(|ran| percentile(ran.echoes.0.iter().copied(), 0.99));
     let count = beside.echoes.0.len();
@@ -251,7 +252,7 @@ fn a_call_beside_an_upload_is_hardly_later_than_alone() {
 #[test]
 fn a_call_beside_a_flood_of_messages_is_hardly_later_than_alone() {
     for (name, links) in pairs() {
-        // Half as much again as the links carry.
+        // 60 Mbit/s, which is at least 1.5 times as much as the links carry.
         let flood = Terms::default().with_flow(1).with_lifetime(Duration::from_millis(250));
         let flood = Flow::new(flood, 1_100, Duration::from_micros(146)).early();
         let flows = [Flow::call(Terms::default()), flood];

@@ -32,7 +32,7 @@ const MAX_HOLD: Duration = Duration::from_secs(1);
 /// all of them old.
 const LIFETIME: Duration = Duration::from_millis(250);
 
-/// Wishes for a UDP flow.
+/// Terms of a UDP flow that a client requests: copies of its datagrams, and their deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTerms {
     copies: bool,
@@ -54,14 +54,15 @@ fn duration(millis: Millis) -> Duration {
 }
 
 impl FlowTerms {
-    /// Sends each datagram on two paths, if the proxy removes the duplicates: `anabranch proxy serve` does.
+    /// Requests that each datagram is sent on two paths. Copies are sent only if the proxy removes duplicates, as
+    /// `anabranch proxy serve` does.
     #[must_use]
     pub fn with_copies(self) -> Self {
         Self { copies: true, ..self }
     }
 
-    /// Drops datagrams that have waited for longer, in both directions if the proxy is `anabranch proxy serve`. The default is
-    /// 250 ms.
+    /// Sets the time after which a datagram that waits to be sent is dropped, between 1 ms and 10 s. The default is 250 ms.
+    /// It holds for datagrams of the client, and for those of the proxy if that is `anabranch proxy serve`.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
         Self { deadline: millis(deadline, MAX_DEADLINE), ..self }
@@ -90,17 +91,17 @@ impl FlowTerms {
         self.order.map(duration)
     }
 
-    /// Returns whether datagrams travel twice.
+    /// Returns whether each datagram is to be sent on two paths.
     pub fn has_copies(&self) -> bool {
         self.copies
     }
 
-    /// Returns the time after which datagrams are dropped, if one was set.
+    /// Returns the time after which datagrams that wait to be sent are dropped, if one was set.
     pub fn deadline(&self) -> Option<Duration> {
         self.deadline.map(duration)
     }
 
-    /// Returns the wishes in a message's fields. Fields that are malformed wish nothing.
+    /// Returns the terms in a message's fields. A malformed field or member is ignored.
     pub(super) fn of(fields: &HeaderMap) -> Self {
         let text = fields.get(FIELD).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let Ok(members) = Parser::new(text).parse::<Dictionary>() else { return Self::default() };
@@ -121,7 +122,7 @@ impl FlowTerms {
         time("order").map_or(terms, |hold| terms.with_order(hold))
     }
 
-    /// Returns the field's value; `None` if nothing is wished.
+    /// Returns the field's value; `None` for the default terms.
     pub(super) fn value(&self) -> Option<HeaderValue> {
         let mut members = DictSerializer::new();
         if self.copies {
@@ -151,7 +152,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Returns what precedes the next payload.
+    /// Returns the context ID and the number in front of the next payload.
     pub(super) fn prefix(&self) -> [u8; PREFIX] {
         let [a, b, c, d] = self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         [NUMBERED, a, b, c, d]
@@ -167,12 +168,12 @@ impl Numbers {
     }
 }
 
-/// Numbers that were received lately. They wrap around.
+/// The last [`MAX_WINDOW`] numbers, and which of them were received. Numbers wrap around at 2³².
 #[derive(Debug)]
 struct Window {
-    /// Largest number; `None` before the first one.
+    /// Largest number received so far, in serial number order; `None` before the first one.
     largest: Option<u32>,
-    /// Bits of the last [`MAX_WINDOW`] numbers.
+    /// One bit for each of the last [`MAX_WINDOW`] numbers, set if it was received; the index is the number modulo that.
     seen: Box<[u64; MAX_WINDOW as usize / 64]>,
 }
 
@@ -183,7 +184,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Records a number. Returns whether it is new.
+    /// Records a number. Returns whether it is within the window or ahead of it, and is received for the first time.
     fn admit(&mut self, number: u32) -> bool {
         let largest = self.largest.unwrap_or(number.wrapping_sub(1));
         let ahead = number.wrapping_sub(largest).cast_signed();
@@ -199,7 +200,7 @@ impl Window {
         true
     }
 
-    /// Sets the bit of a number. Returns whether it was set before.
+    /// Sets or clears the bit of a number. Returns whether it was set before.
     fn mark(&mut self, number: u32, is_seen: bool) -> bool {
         let (word, bit) = ((number % MAX_WINDOW / 64) as usize, 1_u64 << (number % 64));
         let Some(word) = self.seen.get_mut(word) else { return true };
@@ -260,14 +261,14 @@ mod tests {
                 assert!(window.admit(n), "{n}");
                 assert!(!window.admit(n), "{n}");
             }
-            // Later ones overtake.
+            // Later numbers may arrive first.
             let next = first.wrapping_add(3 * MAX_WINDOW);
             assert!(window.admit(next.wrapping_add(5)) && window.admit(next) && !window.admit(next));
             assert!(window.admit(next.wrapping_add(4)) && !window.admit(next.wrapping_add(5)));
-            // Those that are too old to know are dropped.
+            // Numbers older than the window are dropped.
             assert!(window.admit(next.wrapping_add(MAX_WINDOW)));
             assert!(window.admit(next.wrapping_add(1)) && !window.admit(next), "{next}");
-            // A leap forgets everything.
+            // After a leap, all earlier numbers are older than the window.
             assert!(window.admit(next.wrapping_add(1 << 30)) && !window.admit(next.wrapping_add(2)));
         }
     }

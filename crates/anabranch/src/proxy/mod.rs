@@ -1,7 +1,9 @@
-//! Tunnels: TCP connections and UDP flows of other programs, carried over HTTP/3 and, with several paths, over all of them.
+//! Tunnels over HTTP/3 for the TCP connections, UDP flows and IP packets of other programs. With Multipath QUIC they use all
+//! paths of the connection.
 //!
 //! [`server`] is the proxy: a service that responds to CONNECT (RFC 9110 §9.3.6), CONNECT-UDP (RFC 9298) and CONNECT-IP
-//! (RFC 9484). [`client`] opens tunnels through such a proxy. [`ip`] is what both need to know about IP packets.
+//! (RFC 9484). [`client`] opens tunnels through such a proxy. [`ip`] has the packet headers, ICMP messages and capsules that
+//! both use for CONNECT-IP.
 
 pub mod client;
 mod copies;

@@ -1,4 +1,4 @@
-//! UDP flows whose datagrams travel twice.
+//! UDP flows whose datagrams are sent on two paths.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn a_proxy_agrees_only_to_what_it_understands() {
     }
     let mut plain = udp(&connection, &address, &[]).await;
     assert!(!plain.response.headers().contains_key("anabranch-flow"));
-    // The context of copies is not registered then (RFC 9298 §4).
+    // Without the field, the context ID of copies is unknown, so the datagram is dropped (RFC 9298 §5).
     let datagrams = plain.receive.datagrams();
     datagrams.send(b"\x02\0\0\0\0numbered").unwrap();
     datagrams.send(b"\0plain").unwrap();
@@ -94,7 +94,7 @@ async fn a_proxy_agrees_only_to_what_it_understands() {
     let (len, _) = within(target.recv_from(&mut buffer)).await.unwrap();
     assert_eq!(&buffer[..len], b"plain");
     plain.send.finish().unwrap();
-    // Other requests have no flows.
+    // A request for TCP has no terms of a flow.
     let request = Request::connect(address).header("anabranch-flow", "copies").body(()).unwrap();
     let (_send, mut receive) = within(connection.request(request)).await.unwrap();
     assert!(!within(receive.response()).await.unwrap().headers().contains_key("anabranch-flow"));

@@ -1,4 +1,4 @@
-//! The proxy service, as clients and targets see it.
+//! Tests of the proxy service with clients and targets on the loopback interface.
 #![cfg(feature = "proxy")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 

@@ -1,4 +1,4 @@
-//! Tunnels that the proxy does not open, and what it says about them.
+//! Tunnels that the proxy does not open, and its responses.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use super::support::{Plan, joined, proxy_status, tcp, udp, within};
 
-/// Addresses of every kind that is not public.
+/// An address of each kind that is not public.
 const FORBIDDEN: [&str; 24] = [
     "0.0.0.0",
     "10.0.0.1",
@@ -83,7 +83,8 @@ async fn names_that_point_to_such_addresses_are_out_of_reach() {
 
 #[tokio::test]
 async fn spellings_of_addresses_do_not_help() {
-    // The system's resolver understands these; what it returns is checked like any other address.
+    // The system's resolver accepts such spellings; the addresses that it returns are checked like all
+    // others.
     let users = Users::new().with_anyone(UserLimits::default());
     let proxy =
         anabranch::proxy::server::Proxy::new(ProxyOptions::default(), users, Access::default()).unwrap();
@@ -118,7 +119,7 @@ async fn causes_are_told() {
     let tunnel = udp(&connection, "a%20b:80", &[]).await;
     assert_eq!(tunnel.response.status(), 400);
     assert_eq!(proxy_status(tunnel.response.headers()), "http_request_error");
-    // What is no request for a tunnel goes to the service behind the proxy.
+    // Other requests are passed to the service behind the proxy.
     let other = Request::get("https://localhost/").body(()).unwrap();
     let mut receive = within(connection.request_without_body(other)).await.unwrap();
     assert_eq!(within(receive.response()).await.unwrap().status(), 404);
@@ -147,7 +148,7 @@ async fn users_show_their_secrets() {
         assert_eq!(tunnel.response.status(), status, "{value:?}");
         let challenges = tunnel.response.headers().get_all("proxy-authenticate").iter().count();
         assert_eq!(challenges, if status == 407 { 2 } else { 0 });
-        // Some clients of CONNECT-UDP authenticate as to an origin server.
+        // Some clients of CONNECT-UDP send `Authorization`, as to an origin server.
         let fields: Vec<_> = value.iter().map(|value| ("authorization", value.as_str())).collect();
         assert_eq!(udp(&connection, &target, &fields).await.response.status(), status, "{value:?}");
     }

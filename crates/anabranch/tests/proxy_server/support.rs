@@ -1,4 +1,4 @@
-//! A proxy on the loopback interface, its clients and its targets.
+//! Support: a proxy on the loopback interface, its clients and its targets.
 #![allow(unreachable_pub, reason = "other files of the test use it")]
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use anabranch_testkit::endpoints::{loopback, server_config};
 use http::{HeaderMap, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Names that the tests' proxies resolve.
+/// Resolver with the addresses of some names.
 #[derive(Clone, Debug, Default)]
 pub struct Names(pub HashMap<String, Vec<IpAddr>>);
 
@@ -39,7 +39,7 @@ impl Observer for Records {
     }
 }
 
-/// Parts of a proxy.
+/// Settings of a proxy.
 pub struct Plan {
     pub options: ProxyOptions,
     pub users: Users,
@@ -49,13 +49,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Anyone may reach addresses of the loopback interface.
+    /// Returns the settings of a proxy that also connects clients without credentials to the loopback
+    /// interface.
     pub fn open() -> Self {
         let loopback = ["127.0.0.0/8".parse().unwrap(), "[::1]".parse().unwrap()];
         Self { access: Access::default().with_allow(loopback), ..Self::strict() }
     }
 
-    /// Anyone may reach what the default access list allows.
+    /// Returns the settings of a proxy that connects clients without credentials to the targets of the
+    /// default access list.
     pub fn strict() -> Self {
         Self {
             options: ProxyOptions::default().with_connect_timeout(Duration::from_secs(2)),
@@ -80,7 +82,7 @@ impl Plan {
     }
 }
 
-/// A proxy that runs.
+/// A running proxy.
 pub struct Site {
     identity: SelfSigned,
     pub address: SocketAddr,
@@ -90,7 +92,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns the settings of a client of the library.
+    /// Returns the settings of a client of this proxy.
     pub fn config(&self, transport: TransportConfig) -> ProxyConfig {
         let quic = config::client(self.identity.roots().unwrap(), ["h3"]).unwrap().with_transport(transport);
         let url = format!("https://localhost:{}", self.address.port());
@@ -110,7 +112,7 @@ impl Site {
         Connection::new(quic, Config::default())
     }
 
-    /// Returns the records of `count` tunnels, once there are as many.
+    /// Waits for the records of `count` tunnels, and returns all records.
     pub async fn records(&self, count: usize) -> Vec<Record> {
         let wait = async {
             loop {
@@ -162,14 +164,14 @@ async fn open(
     Tunnel { send, receive, response }
 }
 
-/// Returns the error and the details of a response's Proxy-Status.
+/// Returns the error type in a response's `Proxy-Status`; an empty text if there is none.
 pub fn proxy_status(fields: &HeaderMap) -> String {
     let value = fields.get("proxy-status").map_or("", |value| value.to_str().unwrap());
     let error = value.split(';').find_map(|parameter| parameter.trim().strip_prefix("error="));
     error.unwrap_or_default().to_owned()
 }
 
-/// A tunnel to a listener, and the connection that arrives there.
+/// Opens a tunnel to a new listener. Returns the tunnel, and the connection that the listener accepts.
 pub async fn joined(site: &Site, connection: &Connection) -> (Tunnel, TcpStream) {
     let listener = TcpListener::bind(loopback()).await.unwrap();
     let target = listener.local_addr().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! TCP through the proxy: every end of one side is the same end of the other.
+//! TCP through the proxy, which passes regular ends and aborts of each side on to the other side.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -14,14 +14,15 @@ use tokio::time::Instant;
 
 use super::support::{Plan, Tunnel, joined, tcp, within};
 
-/// Waits until the target sees a reset, and nothing else.
+/// Reads from the target's connection until it is reset. Fails if it ends regularly.
 async fn expect_reset(target: &mut tokio::net::TcpStream) {
     let mut rest = Vec::new();
     let error = within(target.read_to_end(&mut rest)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-/// Waits until the client's both directions are aborted with H3_CONNECT_ERROR.
+/// Reads from the tunnel until the direction to the client is reset with H3_CONNECT_ERROR. Fails if it ends
+/// regularly.
 async fn expect_abort(tunnel: &mut Tunnel) {
     let error = loop {
         match within(tunnel.receive.read_chunk(usize::MAX)).await {
@@ -114,7 +115,7 @@ async fn a_connection_that_is_lost_resets_its_targets() {
     assert_eq!(within(second.read(&mut nothing)).await.unwrap(), 0);
     connection.close();
     expect_reset(&mut first).await;
-    // The second target has seen the end of the other direction already, so only a write shows the reset.
+    // The second target has read the end of the direction to it already, so only a write reports the reset.
     let write = async {
         loop {
             if let Err(error) = second.write_all(b"x").await {
@@ -132,7 +133,7 @@ async fn a_connection_that_is_lost_resets_its_targets() {
 async fn a_reset_by_the_target_resets_both_directions() {
     let site = Plan::open().serve();
     let connection = site.connect().await;
-    // The client is idle, has ended its direction, or has had the target end the other one.
+    // Neither side, the client, or the target has ended its direction before the reset.
     for ended in ["", "client", "target"] {
         let (mut tunnel, mut target) = joined(&site, &connection).await;
         let mut nothing = [0];
@@ -247,7 +248,7 @@ async fn a_rate_slows_both_directions_together() {
         }
     };
     within(async { tokio::join!(write, read) }).await;
-    // The last piece has been paid for only in part.
+    // At 1 MB/s that takes 500 ms, less the burst and the delay after the last piece.
     assert!(begin.elapsed() >= Duration::from_millis(250), "{:?}", begin.elapsed());
     assert_eq!(site.proxy.totals()["*"].received, 500_000);
     assert_eq!(site.proxy.totals()["*"].flows, 1);
@@ -258,7 +259,7 @@ async fn targets_have_several_addresses() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut plan = Plan::open();
-    // Nothing listens at the first one.
+    // No socket listens at the first address.
     plan.names
         .0
         .insert("two.example".to_owned(), ["127.0.0.9", "127.0.0.1"].map(|a| a.parse().unwrap()).to_vec());

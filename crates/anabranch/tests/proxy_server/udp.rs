@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 
 use super::support::{Plan, Tunnel, udp, within};
 
-/// Starts a target that echoes. Returns its address.
+/// Starts a target that echoes each datagram. Returns its address.
 async fn echo() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap().to_string();
@@ -24,7 +24,7 @@ async fn echo() -> String {
     address
 }
 
-/// Encodes a capsule with a short type.
+/// Encodes a capsule whose type is below 64.
 fn capsule(kind: u8, value: &[u8]) -> Bytes {
     let len = (value.len() as u32 | 0x8000_0000).to_be_bytes();
     [&[kind], &len[..], value].concat().into()
@@ -69,7 +69,7 @@ async fn datagrams_reach_the_target_and_come_back() {
         datagrams.send(&[b"\0", payload.as_bytes()].concat()).unwrap();
         assert_eq!(within(datagrams.recv()).await.unwrap(), format!("\0{payload}"));
     }
-    // A context that nobody registered is dropped (RFC 9298 §4), and the flow goes on.
+    // A datagram with an unknown context ID is dropped (RFC 9298 §5), and the flow goes on.
     datagrams.send(b"\x02unknown").unwrap();
     datagrams.send(b"\0known").unwrap();
     assert_eq!(within(datagrams.recv()).await.unwrap(), "\0known");
@@ -97,10 +97,10 @@ async fn clients_that_use_capsules_have_large_datagrams_in_capsules() {
     for piece in capsule(0x17, &[7; 100_000]).chunks(999) {
         tunnel.send.write(Bytes::copy_from_slice(piece)).await.unwrap();
     }
-    // One that fits may come as a capsule and goes back as a datagram.
+    // A payload that fits is sent back in a DATAGRAM frame, although it came in a capsule.
     tunnel.send.write(capsule(0, b"\0small")).await.unwrap();
     assert_eq!(within(tunnel.receive.datagrams().recv()).await.unwrap(), "\0small");
-    // UDP has no datagram of this length on this host, so it is dropped, and the flow goes on.
+    // The host cannot send a UDP datagram of this length over IPv4, so it is dropped, and the flow goes on.
     tunnel.send.write(capsule(0, &[0; 1 + 65_527])).await.unwrap();
     tunnel.send.write(capsule(0, b"\0last")).await.unwrap();
     assert_eq!(within(tunnel.receive.datagrams().recv()).await.unwrap(), "\0last");
@@ -143,7 +143,7 @@ async fn malformed_datagrams_abort_the_flow() {
     let site = Plan::open().serve();
     let connection = site.connect().await;
     let target = echo().await;
-    // No context ID; more than UDP can carry (RFC 9298 §5).
+    // Without a context ID, with a truncated one, and longer than a UDP payload can be (RFC 9298 §5).
     for value in [&b""[..], &b"\x40"[..], &[0; 1 + 65_528]] {
         let mut tunnel = udp(&connection, &target, &[]).await;
         tunnel.send.write(capsule(0, value)).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_port_that_is_closed_ends_the_flow() {
     let mut tunnel = udp(&connection, &closed, &[]).await;
     assert_eq!(tunnel.response.status(), 200);
     tunnel.receive.datagrams().send(b"\0anybody?").unwrap();
-    // ICMP says that the port is unreachable.
+    // The host reports by ICMP that the port is unreachable.
     expect_abort(&mut tunnel, Code::CONNECT_ERROR).await;
     assert_eq!(site.records(1).await[0].outcome, Outcome::ByTarget);
 }
@@ -208,7 +208,8 @@ async fn a_target_that_floods_a_slow_client_does_not_fill_memory() {
     tunnel.send.write(capsule(0, b"\0here")).await.unwrap();
     let mut buffer = [0; 100];
     let (_, proxy) = within(target.recv_from(&mut buffer)).await.unwrap();
-    // The client reads nothing: its window and the proxy's queue fill, and the rest is dropped.
+    // The client reads nothing: the stream's window and the proxy's queue fill, and further datagrams are
+    // dropped.
     let flood = async {
         while site.proxy.totals()["*"].dropped == 0 {
             for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! Memory that the proxy holds for each tunnel, as counted by the allocator.
+//! Memory that the proxy has allocated for each tunnel.
 #![cfg(all(target_os = "linux", feature = "proxy"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -40,7 +40,7 @@ async fn an_idle_tcp_connection_is_small() {
         let (mut tunnel, accepted) =
             within(async { tokio::join!(site::tcp(&connection, target), listener.accept()) }).await;
         let accepted = accepted.unwrap().0;
-        // Each has carried something in both directions.
+        // Each tunnel has carried bytes in both directions.
         tunnel.0.write("question".into()).await.unwrap();
         accepted.writable().await.unwrap();
         accepted.try_write(b"answer").unwrap();

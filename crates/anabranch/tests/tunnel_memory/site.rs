@@ -1,4 +1,4 @@
-//! A proxy on a thread of its own, whose memory is counted, and its clients.
+//! A proxy on a thread of its own, whose allocations are counted, and its clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -59,7 +59,8 @@ impl Site {
         self.proxy.totals().get("*").map_or(0, |user| user.flows)
     }
 
-    /// Returns the bytes that the proxy holds once they no longer change.
+    /// Waits until the memory of the proxy's thread changes by less than 1 KiB within 100 ms. Returns its
+    /// size, in bytes.
     pub(crate) async fn settled(&self) -> isize {
         let mut last: Option<isize> = None;
         for _ in 0..100 {

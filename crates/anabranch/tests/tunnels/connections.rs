@@ -1,5 +1,5 @@
-//! The connections that carry tunnels: made by a race, replaced when they are lost, doubled when they are
-//! full.
+//! Connections that carry tunnels: the client races attempts for them, replaces them when they are lost, and
+//! opens a second one when the first one is full.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -27,7 +27,7 @@ async fn tunnels_share_a_connection_that_ends_with_the_client() {
     let connections = proxy.connections();
     assert_eq!((connections.len(), site.endpoint.open_connections()), (1, 1));
     assert!(matches!(*proxy.states().borrow(), ProxyState::Connected));
-    // A tunnel keeps its connection, but not the client's tasks.
+    // A tunnel keeps its connection open, although the client's tasks have ended.
     drop(proxy);
     let mut last = tunnels.pop().unwrap();
     drop(tunnels);
@@ -36,7 +36,7 @@ async fn tunnels_share_a_connection_that_ends_with_the_client() {
     let [quic] = &connections[..] else { unreachable!() };
     let quic = quic.clone();
     drop((last, connections));
-    // This handle is the last one.
+    // This handle is the last one that keeps the connection open.
     assert!(quic.close_reason().is_none());
     drop(quic);
     within(site.endpoint.wait_idle()).await;
@@ -68,7 +68,7 @@ async fn a_full_connection_gets_a_second_one_and_then_tunnels_wait() {
     let waiting = tokio::spawn(async move { proxy.tcp(&target("echo.test:7")).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!waiting.is_finished());
-    // Any connection with room takes it.
+    // Both connections have room again.
     tunnels.clear();
     within(waiting).await.unwrap().unwrap();
 }
@@ -100,7 +100,7 @@ async fn tunnels_of_a_lost_connection_fail_and_new_ones_wait_for_the_next() {
     assert_eq!(again.endpoint.open_connections(), 1);
 }
 
-/// Starts a proxy at the address of one that was killed, as soon as it is free.
+/// Starts a proxy at the address of another one that was killed, as soon as the address is free.
 async fn restarted(address: std::net::SocketAddr, identity: SelfSigned) -> Site {
     while UdpSocket::bind(address).is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -166,6 +166,6 @@ async fn a_request_that_ends_every_connection_is_tried_three_times() {
     let site = Site::start();
     let error = within(site.proxy().tcp(&target("lost.test:7"))).await.unwrap_err();
     assert!(matches!(error, TunnelError::Http3(_)), "{error}");
-    // `MAX_TRIES`
+    // The number is `MAX_TRIES`.
     assert_eq!(LOST.load(Ordering::Relaxed), 3);
 }

@@ -41,7 +41,7 @@ async fn capsules_replace_datagrams_that_the_proxy_does_not_support() {
     let http3 = Config::default().with_h3_datagram(false);
     let site = Site::with(Setting { http3, ..Setting::default() });
     let mut flow = flow(&site).await;
-    // Larger than any packet.
+    // Capsules are not limited by the size of packets.
     assert_eq!(flow.max_payload(), 65_527);
     for len in [0, 1, 1_000, 65_527] {
         let payload = pattern(len);
@@ -50,8 +50,7 @@ async fn capsules_replace_datagrams_that_the_proxy_does_not_support() {
     }
     assert!(matches!(flow.send(&pattern(65_528)), Err(SendPayloadError::TooLarge { max: 65_527, .. })));
 
-    // Payloads that a full stream refuses are dropped as a whole; those that were sent arrive whole and in
-    // order.
+    // A payload is dropped as a whole if the stream has no room for it. The others arrive whole and in order.
     let (sender, mut receiver) = flow.split();
     let mut sent = Vec::new();
     for n in 0..200_000_u32 {

@@ -1,4 +1,4 @@
-//! The client of a proxy over the loopback interface, against a small proxy made of HTTP/3 requests.
+//! Tests of a proxy's client over the loopback interface, against a small proxy that only these tests use.
 #![cfg(feature = "proxy")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 

@@ -89,7 +89,7 @@ async fn resets_pass_through_a_pump_in_both_directions() {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     assert_eq!(within(pumping).await.unwrap().error.unwrap().kind(), ErrorKind::ConnectionReset);
 
-    // The program resets, even after its own end.
+    // The program resets its connection.
     let tunnel = within(proxy.tcp(&target("echo.test:7"))).await.unwrap();
     let (mut program, local) = pair().await;
     let pumping = tokio::spawn(tunnel.pump(local, Bytes::new()));
@@ -107,7 +107,7 @@ async fn a_reset_passes_although_the_target_reads_nothing() {
     let tunnel = within(proxy.tcp(&target("deaf.test:7"))).await.unwrap();
     let (mut program, local) = pair().await;
     let pumping = tokio::spawn(tunnel.pump(local, Bytes::new()));
-    // Until the windows and the buffers are full.
+    // Write until the windows and the buffers are full.
     let soon = std::time::Duration::from_millis(500);
     while tokio::time::timeout(soon, program.write_all(&[0; 65_536])).await.is_ok() {}
     socket2::SockRef::from(&program).set_linger(Some(std::time::Duration::ZERO)).unwrap();

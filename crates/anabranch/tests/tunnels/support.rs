@@ -1,4 +1,4 @@
-//! A small proxy whose targets exist only by their names, and clients that trust it.
+//! A small proxy that itself responds for targets with certain names, and clients that trust it.
 #![allow(unreachable_pub, reason = "other files of the test use it")]
 
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use anabranch_testkit::endpoints::{loopback, server_config};
 use bytes::Bytes;
 use http::{Request, Response};
 
-/// Number of requests for `lost.test:7`, upon which the proxy closes the connection.
+/// Number of requests for `lost.test:7`. The proxy closes the connection of each.
 pub static LOST: AtomicU32 = AtomicU32::new(0);
 
-/// The proxy, while it runs.
+/// A running proxy.
 pub struct Site {
     pub identity: SelfSigned,
     pub endpoint: Endpoint,
@@ -63,7 +63,7 @@ impl Site {
         Proxy::new(self.config())
     }
 
-    /// Closes all connections at once, and stops.
+    /// Closes all connections, and stops the proxy. Returns its address and identity.
     pub async fn kill(self) -> (SocketAddr, SelfSigned) {
         self.endpoint.close(Code::INTERNAL_ERROR.into(), b"killed");
         self.endpoint.wait_close_sent().await;
@@ -115,13 +115,13 @@ async fn answer(
             }
             send.finish().ok()
         }
-        // Reads nothing.
+        // Reads no bytes.
         "deaf.test:7" => {
             send.send_response(Response::new(())).ok()?;
             send.stopped().await;
             Some(())
         }
-        // Responds only after the end of the request.
+        // Sends bytes only after the client has ended its direction.
         "late.test:7" => {
             send.send_response(Response::new(())).ok()?;
             let mut total = 0;
@@ -147,13 +147,13 @@ async fn answer(
                 if &datagram[..] == b"\0end" {
                     return send.finish().ok();
                 }
-                // A datagram of an unknown context precedes each.
+                // A datagram with an unknown context ID is sent before each.
                 let _ = datagrams.send(b"\x02unknown");
                 let _ = datagrams.send(&datagram);
             }
             Some(())
         }
-        // Capsules return as they are.
+        // Sends the bytes of all capsules back.
         "/.well-known/masque/udp/echo.test/7/" => {
             send.send_response(Response::new(())).ok()?;
             while let Some(chunk) = receive.read_chunk(usize::MAX).await.ok()? {

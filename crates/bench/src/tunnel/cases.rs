@@ -1,4 +1,4 @@
-//! Cases of the measurement: their links, and what is carried over them.
+//! Cases of the measurement: their links, and the traffic over them.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Link {
     }
 }
 
-/// Measurement of a case.
+/// Traffic of a case, and what is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     /// One TCP flow, from the target or to it.

@@ -10,7 +10,7 @@ use crate::Error;
 
 /// Number of flows.
 const MANY: usize = 2_000;
-/// Time in which the proxy gives back what the opening of the flows took.
+/// Time in which the proxy frees the memory that it needs only while flows are opened.
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(site: Site<'_>, udp: bool) -> Result<Figures, Error> {
@@ -25,7 +25,7 @@ fn tcp_flows(site: Site<'_>) -> Result<Figures, Error> {
         "listening socks ",
     )?;
     let mut client = client;
-    // A port serves 1,024 programs at a time.
+    // A SOCKS5 port serves at most 1,024 programs at the same time, so there are two ports.
     let other: SocketAddr =
         client.line()?.strip_prefix("listening socks ").ok_or("no second port")?.parse()?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -46,7 +46,7 @@ fn tcp_flows(site: Site<'_>) -> Result<Figures, Error> {
 
 fn udp_flows(site: Site<'_>) -> Result<Figures, Error> {
     let target = UdpSocket::bind("127.0.0.1:0")?;
-    // A port has 1,024 flows at most.
+    // A forwarded port has at most 1,024 UDP flows, so there are two ports.
     let route = format!("127.0.0.1:0={}/udp", target.local_addr()?);
     let (mut client, first) = site.client(&["forward"], &[&route, &route], "forwarding ")?;
     let line = client.line()?;
@@ -76,7 +76,7 @@ fn udp_flows(site: Site<'_>) -> Result<Figures, Error> {
     Ok(Figures { bytes_per_flow: Some(bytes), ..Figures::default() })
 }
 
-/// Raises this process's limit on open files as far as it may.
+/// Raises this process's limit on open files to the hard limit.
 fn raise_descriptors() -> Result<(), Error> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer leads to a value that lives until the call returns.

@@ -28,7 +28,8 @@ pub(crate) struct Options {
     /// Number of runs of each case, whose medians are reported
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Seconds of each flow; an outage takes the middle one of three times as many
+    /// Seconds of each flow; the case `outage` lasts three times as long, and its first link is dead in the
+    /// middle third
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// List the cases
@@ -46,12 +47,12 @@ struct Settings {
     settle: Duration,
 }
 
-/// Results of one run; `None` for what does not apply.
+/// Results of one run; `None` for figures that the case does not measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Figures {
     mbps: Option<f64>,
     gap_ms: Option<f64>,
-    /// Time from the return of a link until the rate is what it was.
+    /// Time from the end of an outage until the rate is at least 90 % of the rate before it.
     full_rate_ms: Option<f64>,
     loss_percent: Option<f64>,
     jitter_ms: Option<f64>,
@@ -60,7 +61,7 @@ struct Figures {
     bytes_per_flow: Option<f64>,
 }
 
-/// Names of the figures, as JSON calls them, and their values.
+/// Names of the figures in JSON, and their values.
 type Named = [(&'static str, Option<f64>); 8];
 
 impl Figures {
@@ -120,7 +121,7 @@ fn measure(case: &Case, ours: &Ours, seed: u64, settings: &Settings) -> Result<F
     }
 }
 
-/// Returns the median of each figure that all runs have.
+/// Returns the median of each figure; `None` for a figure that not all runs have.
 fn medians(runs: &[Figures]) -> Named {
     let mut all = Figures::default().named();
     for (at, (_, figure)) in all.iter_mut().enumerate() {

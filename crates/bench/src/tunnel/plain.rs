@@ -11,11 +11,11 @@ use crate::stacks::{Identity, Ours};
 /// Name of the file that is fetched.
 const FILE: &str = "zeros";
 
-/// Measures a download whose length is what the settings' time takes at about 2 Gbit/s.
+/// Measures a download of as many bytes as 2 Gbit/s carry in the settings' time.
 pub(super) fn measure(ours: &Ours, settings: &Settings) -> Result<Figures, Error> {
     let identity = Identity::new()?;
     let len = settings.time.as_secs().max(1) * 250_000_000;
-    // A file without blocks takes no room on the disk.
+    // A sparse file takes no room on the disk.
     std::fs::File::create(identity.folder().join(FILE))?.set_len(len)?;
     let mut command = Command::new(ours.program()?);
     command.current_dir(identity.folder()).args(["serve", ".", "--listen", "127.0.0.1:0", "--log", "none"]);

@@ -14,17 +14,17 @@ use crate::Error;
 use crate::child::{Cost, Program};
 use crate::stacks::{Identity, Ours};
 
-/// Name and secret of the proxy's only user.
+/// Name and, below, secret of the proxy's only user.
 const USER: &str = "bench";
 const SECRET: &str = "not-a-secret";
 
-/// A proxy, and the links to it. They end when it is dropped.
+/// A proxy process, and the links to it, which end when this value is dropped.
 pub(super) struct Site<'a> {
     ours: &'a Ours,
     identity: Identity,
     proxy: Program,
     links: Vec<Relay>,
-    /// Port at which clients find the proxy: that of the first link.
+    /// Port to which clients connect: that of the first link, or the proxy's own without links.
     port: u16,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Site<'a> {
         );
         std::fs::write(identity.folder().join("users.toml"), users)?;
         std::fs::write(identity.folder().join("token"), format!("{USER}.{SECRET}\n"))?;
-        // The links need the proxy's address, and the proxy has to announce the further links.
+        // The links start first, because the proxy has to announce the addresses of the further ones. Its port is chosen here.
         let server = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
         let relays = links.iter().zip(seed..).map(|(link, seed)| {
             Relay::start(([127, 0, 0, 1], 0).into(), server, &link.spec(), Seed(seed), Instant::now)
@@ -61,8 +61,8 @@ impl<'a> Site<'a> {
         Ok(Self { ours, identity, proxy, links, port })
     }
 
-    /// Starts a client of the proxy with further arguments. Returns it, and the address that it announces in a line that begins
-    /// with `word`.
+    /// Starts a client of the proxy with further arguments. Returns the client, and the address that it prints in a line that
+    /// begins with `word`.
     pub(super) fn client(
         &self,
         command: &[&str],
@@ -114,7 +114,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Returns the rest of the line that begins with `word`.
+/// Waits for a line that begins with `word`. Returns the rest of the line.
 fn expect(program: &mut Program, word: &str) -> Result<String, Error> {
     loop {
         let line = program.line()?;

@@ -9,11 +9,11 @@ use super::site::Site;
 use super::{Figures, Settings};
 use crate::Error;
 
-/// Bytes of one write, and of one read at most.
+/// Size of one write, and maximum size of one read, in bytes.
 const PIECE: usize = 128 * 1024;
 /// Maximum time without a byte.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time that a rate is averaged over.
+/// Time over which a rate is averaged, in seconds.
 const WINDOW: f64 = 0.5;
 /// Share of the rate before an outage that counts as the full rate.
 const FULL: f64 = 0.9;
@@ -43,7 +43,7 @@ pub(super) fn outage(site: Site<'_>, settings: &Settings) -> Result<Figures, Err
     let cpu = site.end(client)?;
     let (death, end) = (death.as_secs_f64(), end.as_secs_f64());
     let mut figures = figures(&arrivals, cpu);
-    // The link dies a little after the first byte has arrived, but not before.
+    // The outage may begin a little after `death`, because the link counts from shortly after the first byte.
     let during: Arrivals = arrivals.iter().copied().filter(|(at, _)| *at >= death - 0.1).collect();
     figures.gap_ms = Some(longest_gap(&during) * 1e3);
     let before = rate(&arrivals, death / 2.0, death);
@@ -67,7 +67,7 @@ fn figures(arrivals: &Arrivals, cpu: f64) -> Figures {
     }
 }
 
-/// Carries one flow for `time`, counted from its first byte, and returns its arrivals. Calls `begun` when the first byte has
+/// Runs one flow for `time` from the arrival of its first byte. Returns its arrivals. Calls `begun` when the first byte has
 /// arrived.
 fn flow(socks: SocketAddr, up: bool, time: Duration, begun: impl FnOnce()) -> Result<Arrivals, Error> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -78,7 +78,7 @@ fn flow(socks: SocketAddr, up: bool, time: Duration, begun: impl FnOnce()) -> Re
     let (from, to) = if up { (program, target) } else { (target, program) };
     let writing = thread::spawn(move || write(from));
     let arrivals = read(to, time, begun);
-    // The reader's end resets the flow, which ends the writer.
+    // The reader has closed its connection, which resets the flow, so the writer ends.
     writing.join().map_err(|_| "the sender failed")?;
     arrivals
 }
@@ -130,13 +130,14 @@ fn longest_gap(arrivals: &Arrivals) -> f64 {
     arrivals.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(0.0, f64::max)
 }
 
-/// Returns the bytes per second that arrived in a time.
+/// Returns the bytes per second that arrived between two times, which are in seconds.
 fn rate(arrivals: &Arrivals, from: f64, to: f64) -> f64 {
     let within = arrivals.iter().filter(|(at, _)| (from..to).contains(at));
     within.map(|(_, bytes)| *bytes).sum::<usize>() as f64 / (to - from)
 }
 
-/// Returns the seconds from `back` to the first time that has the full rate; `None` if there is none.
+/// Returns the seconds from `back` to the begin of the first [`WINDOW`] whose rate is at least the share [`FULL`] of `full`;
+/// `None` if there is none.
 fn full_rate(arrivals: &Arrivals, back: f64, full: f64) -> Option<f64> {
     let last = arrivals.last()?.0;
     let mut starts =

@@ -10,19 +10,19 @@ use super::site::Site;
 use super::{Figures, Settings};
 use crate::Error;
 
-/// Interval at which the sender sends what is due.
+/// Interval at which the sender sends all datagrams that are due.
 const TICK: Duration = Duration::from_micros(250);
-/// Time after the last datagram in which others may still arrive.
+/// Time to wait for datagrams after the last one was sent.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Length of the number and the time in a datagram, in bytes.
 const HEAD: usize = 16;
-/// Weight of a difference in the jitter (RFC 3550 §6.4.1).
+/// Weight of a new transit time difference in the jitter (RFC 3550 §6.4.1).
 const GAIN: f64 = 1.0 / 16.0;
 
-/// Packets that the target has received.
+/// Datagrams that the target has received.
 #[derive(Debug, Default)]
 struct Received {
-    /// Flags of the numbers that have arrived.
+    /// For each number, whether a datagram with it has arrived.
     seen: Vec<bool>,
     count: u64,
     bytes: u64,
@@ -34,7 +34,7 @@ struct Received {
 }
 
 impl Received {
-    /// Records a datagram that arrived at `at`, both times in seconds.
+    /// Records a datagram that was sent at `sent` and arrived at `at`, both in seconds. Ignores duplicates.
     fn record(&mut self, number: usize, sent: f64, at: f64, len: usize) {
         if self.seen.len() <= number {
             self.seen.resize(number + 1, false);
@@ -114,7 +114,7 @@ fn send(to: SocketAddr, epoch: Instant, mbps: f64, len: usize, time: Duration) -
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(to)?;
     let mut datagram = vec![0; len.max(HEAD)];
-    // The flow opens with its first datagram.
+    // The first datagram opens the flow.
     socket.send(&datagram)?;
     thread::sleep(Duration::from_millis(500));
     let per_second = mbps * 1e6 / 8.0 / datagram.len() as f64;
@@ -143,7 +143,7 @@ fn receive(socket: &UdpSocket, epoch: Instant, over: &AtomicBool) -> Received {
         let number =
             |at: usize| buffer[at..at + 8].iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
         if number(0) == 0 {
-            // The datagram that opened the flow is counted, but its time is not.
+            // The datagram that opened the flow is counted, but has no transit time.
             received.count += 1;
             continue;
         }

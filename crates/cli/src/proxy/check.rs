@@ -1,4 +1,4 @@
-//! `anabranch proxy check`: what is wrong in a configuration.
+//! `anabranch proxy check`: checks of configuration files.
 
 use std::path::{Path, PathBuf};
 

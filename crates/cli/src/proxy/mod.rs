@@ -1,4 +1,4 @@
-//! `anabranch proxy`: both ends of a tunnel, which carries TCP connections and UDP flows of other programs.
+//! `anabranch proxy`: the client and the server of tunnels for TCP connections and UDP flows of other programs.
 
 mod check;
 pub(crate) mod config;
@@ -30,7 +30,7 @@ impl Proxy {
         }
     }
 
-    /// Runs the command. `block_on` runs a future on that many threads, or on one for each CPU if the number is 0.
+    /// Runs the command. `block_on` runs a future on the given number of threads, or on one for each CPU if the number is 0.
     pub(crate) fn run<R>(self, mut block_on: R) -> Result
     where
         R: FnMut(usize, std::pin::Pin<Box<dyn Future<Output = Result>>>) -> Result,

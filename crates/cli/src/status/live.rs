@@ -1,4 +1,4 @@
-//! View of a tunnel's state in a terminal, which follows it.
+//! View in a terminal that shows a tunnel's state and updates it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,18 +18,18 @@ use super::report::Report;
 use super::view;
 use crate::exit::{Failure, Result};
 
-/// Maximum number of past rates that are kept: one for each second, and column of a wide terminal.
+/// Maximum number of past rates that are kept, one for each second: as many as a wide terminal has columns.
 const MAX_HISTORY: usize = 300;
-/// Number of reports that may wait to be shown.
+/// Maximum number of received reports that wait to be shown.
 const QUEUE: usize = 2;
-/// Time between two looks for keys and reports.
+/// Maximum time that the view waits for a key before it checks for a report.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Content of the view.
 #[derive(Debug, Default)]
 struct Shown {
     report: Report,
-    /// Sum of the rates of all paths, in kbit/s: up, and down.
+    /// Sums of the rates of all paths, in kbit/s: those up, and those down.
     history: [VecDeque<u64>; 2],
 }
 
@@ -47,7 +47,7 @@ impl Shown {
     }
 }
 
-/// Shows the state until the user ends it, or the process ends.
+/// Shows the state until the user ends the view, or the process that publishes the state ends.
 pub(super) fn run(mut reader: Reader) -> Result {
     let mut shown = Shown::default();
     shown.add(reader.next()?.1);
@@ -150,7 +150,7 @@ fn rows<'a>(header: &[&'static str], widths: &[u16], rows: impl Iterator<Item = 
     Table::new(rows, widths).header(Row::new(header.to_vec()).bold())
 }
 
-/// Draws the newest rates that fit.
+/// Draws a chart of the newest rates that fit into `area`.
 fn chart(frame: &mut Frame<'_>, area: Rect, history: &VecDeque<u64>, name: &str) {
     let width = usize::from(area.width.saturating_sub(2));
     let newest: Vec<u64> = history.iter().skip(history.len().saturating_sub(width)).copied().collect();

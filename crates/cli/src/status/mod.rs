@@ -25,13 +25,13 @@ use crate::exit::{self, Exit, Failure, Result};
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Status {
-    /// Socket of a process [default: all that there are]
+    /// Socket of a process [default: those of all processes]
     #[arg(value_name = "SOCKET")]
     socket: Option<PathBuf>,
     /// Write JSON, an object on each line for each process
     #[arg(long)]
     json: bool,
-    /// Go on, with a new state each second: a view in a terminal, lines elsewhere and with --json
+    /// Show a new state each second, as a view in a terminal; as lines if the output is no terminal, or with --json
     #[arg(long)]
     live: bool,
 }
@@ -53,13 +53,13 @@ pub(crate) fn run(options: &Status) -> Result {
     exit::say(shown.join(if options.json { "\n" } else { "\n\n" }))
 }
 
-/// Connects to one process, or to all that there are.
+/// Connects to the process at `socket`, or to all processes whose sockets this user can see.
 fn open(socket: Option<&Path>) -> Result<Vec<Reader>> {
     if let Some(path) = socket {
         let failed = |error| Failure::io(format_args!("cannot read the state at {}", path.display()), &error);
         return Ok(vec![Reader::open(path).map_err(failed)?]);
     }
-    // A socket that was left behind refuses connections.
+    // The socket of a process that has ended refuses connections.
     let readers: Vec<_> = place::sockets().iter().filter_map(|path| Reader::open(path).ok()).collect();
     match readers.is_empty() {
         true => Err(Failure::new(Exit::Io, "no tunnel runs here, or it belongs to another user")
@@ -74,7 +74,7 @@ fn several(others: &[Reader]) -> Failure {
         .or("name the socket of one")
 }
 
-/// Prints each state on a line.
+/// Prints each report on a line.
 fn lines(mut reader: Reader, is_json: bool) -> Result {
     loop {
         let (line, report) = reader.next()?;

@@ -5,13 +5,14 @@ use anabranch::{Connection, PathAttempt, PathInfo};
 use super::rates::Rates;
 use super::report::PathReport;
 
-/// Maximum number of closed paths of a connection that are reported, the newest ones.
+/// Maximum number of closed paths of a connection that are reported: the newest ones.
 const MAX_CLOSED: usize = 4;
 
-/// Path of a connection, by the connection's number and the path ID.
+/// Key of a path: the number of its connection, and its path ID.
 pub(crate) type PathKey = (u64, u32);
 
-/// Returns the paths of a connection. `attempts` are those of its path manager, which knows interfaces.
+/// Returns the reports of a connection's paths. `attempts` are those of its path manager, from which the
+/// interfaces come.
 pub(crate) fn of<K: Ord>(
     (number, connection): (u64, &Connection),
     attempts: &[PathAttempt],
@@ -47,7 +48,7 @@ pub(crate) fn of<K: Ord>(
     stats.paths.iter().chain(stats.closed.iter().skip(older)).map(&mut report).collect()
 }
 
-/// Returns the attempts of a path manager that have led to no path so far.
+/// Returns the reports of those attempts of a path manager whose paths are not open.
 pub(crate) fn attempted(attempts: &[PathAttempt]) -> impl Iterator<Item = PathReport> {
     attempts.iter().filter(|attempt| !attempt.is_open).map(|attempt| PathReport {
         interface: Some(attempt.interface.clone()).filter(|name| !name.is_empty()),

@@ -1,7 +1,7 @@
-//! Places of the sockets on which processes publish their state.
+//! Paths of the Unix sockets on which processes publish their state.
 //!
-//! A socket belongs to whoever holds the lock beside it. The system releases the lock when a process ends, however it ends,
-//! so that a socket that was left behind is recognised without asking anybody.
+//! A socket belongs to the process that holds the lock on the lock file beside it. The kernel releases the lock when the
+//! process ends, also if it is killed, so the next process knows that it may replace the socket.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
@@ -14,27 +14,27 @@ use crate::exit::{Exit, Failure, Result};
 
 /// Maximum number of sockets of one role in a directory.
 const MAX_NAMES: usize = 64;
-/// Mode of the directory, and of sockets and locks.
+/// Mode of the directory and, below, of sockets and lock files.
 const DIRECTORY_MODE: u32 = 0o700;
 const MODE: u32 = 0o600;
-/// Name of the directory of this program among those of others.
+/// Name of this program's directory in a runtime directory.
 const NAME: &str = "anabranch";
-/// End of the name of a socket, and of a lock.
+/// Extension of a socket's name and, below, of a lock file's name.
 const SOCKET: &str = "sock";
 const LOCK: &str = "lock";
 
-/// A bound socket, which is removed when this value is dropped.
+/// A bound socket and its lock file, which are removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     socket: PathBuf,
     lock: PathBuf,
-    /// Holds the lock.
+    /// Open lock file, which holds the lock.
     _held: File,
 }
 
-/// A place that cannot be taken.
+/// Reason why a socket cannot be bound.
 enum Taken {
-    /// A live process has it.
+    /// A running process holds the lock.
     Busy,
     Failed(io::Error),
 }
@@ -46,7 +46,7 @@ impl From<io::Error> for Taken {
 }
 
 impl Place {
-    /// Binds a socket for a process of this role in the runtime directory, which is created if it is missing.
+    /// Binds a socket for a process of this role in the first usable one of [`directories`], which is created if it is missing.
     pub(crate) fn take(role: &str) -> Result<(Self, UnixListener)> {
         let mut refused = None;
         for directory in directories() {
@@ -72,7 +72,7 @@ impl Place {
         Err(Failure::new(Exit::BusyPort, what).or("name another with --status-socket"))
     }
 
-    /// Binds a socket at `path`. One that a process has left behind is replaced.
+    /// Binds a socket at `path`. Replaces the socket of a process that has ended.
     pub(crate) fn take_named(path: &Path) -> Result<(Self, UnixListener)> {
         if fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
             let what = format!("{} exists, and is no socket", path.display());
@@ -97,7 +97,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // The lock is still held, so both are this process's. What cannot be removed is replaced by the next process.
+        // The lock is still held, so both files belong to this process. The next process replaces files that cannot be removed.
         let _ = fs::remove_file(&self.socket);
         let _ = fs::remove_file(&self.lock);
     }
@@ -107,7 +107,7 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::io(format_args!("cannot publish the state at {}", path.display()), error)
 }
 
-/// Locks a file, which is created if it is missing.
+/// Opens and locks a lock file, which is created if it is missing.
 fn hold(path: &Path) -> std::result::Result<File, Taken> {
     loop {
         let file = File::options().write(true).create(true).truncate(false).mode(MODE).open(path)?;
@@ -116,7 +116,7 @@ fn hold(path: &Path) -> std::result::Result<File, Taken> {
             Err(TryLockError::WouldBlock) => return Err(Taken::Busy),
             Err(TryLockError::Error(error)) => return Err(Taken::Failed(error)),
         }
-        // A process that ends removes its lock; another one may have a new file by then.
+        // The process that held the lock may have removed the file meanwhile, and another one may have created a new file.
         let is_there =
             fs::metadata(path).is_ok_and(|found| found.ino() == file.metadata().map_or(0, |own| own.ino()));
         if is_there {
@@ -125,10 +125,11 @@ fn hold(path: &Path) -> std::result::Result<File, Taken> {
     }
 }
 
-/// Binds a socket that nobody else can connect to, not even for a moment, and moves it to its place.
+/// Binds a socket in a private directory, restricts its mode, and moves it to its path. So no other user can connect to it
+/// at any time.
 fn bind(socket: &Path) -> io::Result<UnixListener> {
     let directory = socket.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Only its owner can enter it.
+    // The directory has the mode 0700.
     let hidden = tempfile::Builder::new().prefix(".").rand_bytes(6).tempdir_in(directory)?;
     let bound = hidden.path().join("s");
     let listener = UnixListener::bind(&bound)?;
@@ -137,14 +138,15 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Creates a runtime directory if it is missing, and lets only this process's user enter it.
+/// Creates a runtime directory if it is missing, and sets its mode to 0700. Fails if it belongs to another user.
 fn prepare(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     let (named, found) = (fs::symlink_metadata(directory)?, fs::metadata(directory)?);
-    // systemd makes links to the directories of services without a user of their own; anybody can make one in /tmp.
+    // systemd, as root, creates symbolic links to the directories of services with dynamic users. In /tmp any user can
+    // create a link.
     let is_foreign_link = named.is_symlink() && named.uid() != 0;
     if is_foreign_link || !found.is_dir() || Some(found.uid()) != own_id() {
         return Err(io::Error::other("it is no directory of this user"));
@@ -157,13 +159,13 @@ fn own_id() -> Option<u32> {
     fs::metadata("/proc/self").ok().map(|own| own.uid())
 }
 
-/// Returns the directories in which this user's processes and services publish their state, the own one first.
+/// Returns the directories in which this process may publish its state, the preferred one first.
 fn directories() -> Vec<PathBuf> {
     if let Some(named) = env::var_os("RUNTIME_DIRECTORY") {
-        // systemd separates several by colons.
+        // systemd separates several directories by colons; the first one is used.
         return env::split_paths(&named).take(1).collect();
     }
-    // `sudo` may keep the directory of another user.
+    // After `sudo` the variable may name the directory of another user.
     let is_own =
         |directory: &PathBuf| fs::metadata(directory).is_ok_and(|found| Some(found.uid()) == own_id());
     let session =
@@ -172,7 +174,7 @@ fn directories() -> Vec<PathBuf> {
     session.into_iter().chain(of_root).chain([temporary()]).collect()
 }
 
-/// Returns the directory for users without a session.
+/// Returns the directory for users without `XDG_RUNTIME_DIR`.
 fn temporary() -> PathBuf {
     env::temp_dir().join(format!("{NAME}-{}", own_id().unwrap_or_default()))
 }
@@ -184,7 +186,7 @@ fn of_services() -> Vec<PathBuf> {
     entries.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
-/// Returns the sockets that this user can see, also those that were left behind.
+/// Returns the sockets that this user can see, also those of processes that have ended.
 pub(super) fn sockets() -> Vec<PathBuf> {
     let mut all = directories();
     if env::var_os("RUNTIME_DIRECTORY").is_none() {

@@ -1,4 +1,4 @@
-//! Publication of a process's state on a Unix socket: a line at once, and one after each interval.
+//! Publication of a process's state on a Unix socket: each reader gets the newest report as a line, and then one each second.
 
 use std::io;
 use std::os::unix::net::UnixListener as StdUnixListener;
@@ -19,23 +19,23 @@ use crate::exit::{Failure, Result, note};
 
 /// Maximum number of processes that read the state at the same time. Further connections are closed at once.
 pub(super) const MAX_READERS: usize = 8;
-/// Maximum time that a reader may take for a line.
+/// Maximum time in which a reader must read a line.
 const MAX_STALL: Duration = Duration::from_secs(5);
 /// Time between two reports.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Pause before accepting again when the process has no free descriptors.
+/// Pause after a connection could not be accepted, for instance because the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
 
-/// Newest report, as a line.
+/// Receiver of the newest report, as a line of JSON.
 pub(crate) type Newest = watch::Receiver<Arc<str>>;
 
 /// Source of reports.
 pub(crate) trait Source: Send + 'static {
-    /// Returns the state now. `interval` is the time since the report before; `None` for the first one.
+    /// Returns the present state. `interval` is the time since the previous report; `None` for the first one.
     fn report(&mut self, interval: Option<Duration>) -> Report;
 }
 
-/// Place at which a command publishes its state.
+/// Options for the socket on which a command publishes its state.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Publishing {
     /// Publish the state at this Unix socket, for `anabranch status` [default: one in the runtime directory]
@@ -47,13 +47,14 @@ pub(crate) struct Publishing {
 }
 
 impl Publishing {
-    /// Returns the place, with this one if the command line names none.
+    /// Returns the options with `configured` as the socket, unless the command line has one of the options.
     pub(crate) fn or(self, configured: Option<PathBuf>) -> Self {
         let named = self.no_status || self.status_socket.is_some();
         if named { self } else { Self { status_socket: configured, ..self } }
     }
 
-    /// Binds the socket. If none was named and none can be bound, this is only reported: the command works without.
+    /// Binds the socket. If the options name none and none can be bound in the runtime directory, prints a message and returns
+    /// `None`, because the command works without the socket.
     pub(crate) fn bind(&self, role: &str) -> Result<Option<Publisher>> {
         if self.no_status {
             return Ok(None);
@@ -73,7 +74,7 @@ impl Publishing {
     }
 }
 
-/// A socket that is bound already, so that its failure is known before the command runs.
+/// A bound socket that does not accept readers yet.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     place: Place,
@@ -93,7 +94,7 @@ impl Publisher {
     }
 }
 
-/// Returns the newest report of `source`, and the task that replaces it each second.
+/// Returns a receiver of the newest report of `source`, and the future of the task that replaces the report each second.
 pub(crate) fn reporting(mut source: impl Source) -> (Newest, impl Future<Output = ()> + Send) {
     let (newest, line) = watch::channel(text(&source.report(None)));
     let report = async move {
@@ -129,7 +130,7 @@ async fn accept(listener: UnixListener, line: Newest) {
                 if let Ok(permit) = Arc::clone(&room).try_acquire_owned() {
                     let line = line.clone();
                     reading.spawn(async move {
-                        // The reader is gone, or does not read.
+                        // An error means that the reader has closed its connection, or does not read.
                         let _ = tell(stream, line).await;
                         drop(permit);
                     });
@@ -152,7 +153,7 @@ async fn tell(mut stream: UnixStream, mut line: Newest) -> io::Result<()> {
                     Ok(()) => break,
                     Err(_) => return Ok(()),
                 },
-                // What readers say is ignored.
+                // Bytes from readers are ignored.
                 readable = stream.readable() => {
                     readable?;
                     match stream.try_read(&mut ignored) {
@@ -206,7 +207,7 @@ mod tests {
         let mut line = String::new();
         reader.read_line(&mut line).await.unwrap();
         assert_eq!(serde_json::from_str::<Report>(&line).unwrap().pid, *before + 1);
-        // A reader that leaves makes room.
+        // A reader that closes its connection makes room for another one.
         readers.clear();
         loop {
             let mut reader = BufReader::new(UnixStream::connect(&path).await.unwrap());

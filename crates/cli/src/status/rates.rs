@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::report::Rated;
 
-/// Counters of the last report, by what they count. Counters that a report does not have are forgotten.
+/// Counters of the present and the previous report by their keys. A counter that a report does not have is
+/// removed.
 #[derive(Debug)]
 pub(crate) struct Rates<K> {
     before: BTreeMap<K, [u64; 2]>,
@@ -19,13 +20,14 @@ impl<K: Ord> Rates<K> {
         Self { before: BTreeMap::new(), now: BTreeMap::new(), interval: None }
     }
 
-    /// Begins a report, this long after the one before.
+    /// Begins a report. `interval` is the time since the previous one; `None` for the first one.
     pub(crate) fn begin(&mut self, interval: Option<Duration>) {
         self.before = std::mem::take(&mut self.now);
         self.interval = interval.filter(|interval| !interval.is_zero());
     }
 
-    /// Returns the bytes sent and received, with their rates. Something new began at 0.
+    /// Returns the bytes sent and received, with their rates. A counter that the previous report did not have
+    /// was 0 then.
     pub(crate) fn rate(&mut self, key: K, [sent, received]: [u64; 2]) -> [Rated; 2] {
         let before = self.before.get(&key).copied().unwrap_or_default();
         let rated = |bytes: u64, before: u64| {

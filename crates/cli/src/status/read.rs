@@ -1,4 +1,4 @@
-//! Reports of another process.
+//! Connection to another process that publishes its state.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
@@ -31,7 +31,7 @@ impl Reader {
         &self.path
     }
 
-    /// Waits for the next report. Returns its line, too.
+    /// Waits for the next report. Returns its line of JSON, and the report.
     pub(super) fn next(&mut self) -> Result<(String, Report)> {
         let name = self.path.display();
         let mut line = String::new();
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads what a process says that writes `said`.
+    /// Reads a report from a process that sends the bytes `said`.
     fn read(said: Vec<u8>) -> Result<(String, Report)> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");

@@ -1,4 +1,4 @@
-//! State of a running end of a tunnel, as it is published: one JSON object on each line.
+//! State of a running client or server, which is published as one JSON object on each line.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub(crate) struct Report {
     pub(crate) pid: u32,
     /// Seconds since the start.
     pub(crate) up_s: f64,
-    /// The proxy of a client.
+    /// URL of a client's proxy; `None` for a server.
     pub(crate) proxy: Option<String>,
     /// State of a client's connection, or of the server.
     pub(crate) state: String,
@@ -39,7 +39,7 @@ pub(crate) struct PathReport {
     pub(crate) local: String,
     pub(crate) remote: String,
     pub(crate) state: String,
-    /// Reason why nothing is sent on the path at present.
+    /// Reason why no packets are sent on the path at present.
     pub(crate) idle: Option<String>,
     /// Reason why the path was closed, or could not be opened.
     pub(crate) why: Option<String>,
@@ -52,12 +52,12 @@ pub(crate) struct PathReport {
     pub(crate) loss_percent: Option<f64>,
 }
 
-/// Bytes, and how many there are in a second.
+/// A number of bytes, and their rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Rated {
     pub(crate) bytes: u64,
-    /// Rate since the report before; `None` in the first one.
+    /// Rate since the previous report, in Mbit/s; `None` in the first report.
     pub(crate) mbps: Option<f64>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct FlowsReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct KindReport {
-    /// `tcp` or `udp`.
+    /// `tcp` or `udp` for clients, `all` for servers.
     pub(crate) kind: String,
     pub(crate) active: u64,
     pub(crate) opened: u64,
@@ -89,7 +89,7 @@ pub(crate) struct KindReport {
 pub(crate) struct FlowReport {
     pub(crate) kind: String,
     pub(crate) target: String,
-    /// Seconds since it was opened.
+    /// Seconds since the tunnel was opened.
     pub(crate) age_s: f64,
     pub(crate) sent: Rated,
     pub(crate) received: Rated,

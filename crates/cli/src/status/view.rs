@@ -4,7 +4,8 @@ use super::report::{FlowReport, KindReport, PathReport, Rated, Report, UserRepor
 use crate::exit::one_line;
 use crate::table::table;
 
-/// Header of the table of paths; the indices of columns with words follow.
+/// Header of the table of paths and, below, the indices of its columns with words. The other tables have the
+/// same.
 pub(super) const PATHS: [&str; 9] =
     ["path", "interface", "local", "state", "RTT ms", "up Mbit/s", "down Mbit/s", "loss %", "why"];
 const PATHS_WORDS: [usize; 5] = [0, 1, 2, 3, 8];
@@ -35,7 +36,7 @@ pub(super) fn whole(report: &Report) -> String {
     parts.join("\n")
 }
 
-/// Returns the first line: which process this is, and its state.
+/// Returns the first line: the process, and its state.
 pub(super) fn head(report: &Report) -> String {
     let proxy = report.proxy.as_ref().map(|proxy| format!(" {proxy}")).unwrap_or_default();
     let why = report.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -105,13 +106,13 @@ pub(super) fn user(user: &UserReport) -> Vec<String> {
     vec![one_line(&user.user), user.flows.to_string(), up, down, megabytes, dropped]
 }
 
-/// Returns both rates, and the sum of the bytes.
+/// Returns both rates in Mbit/s, and the sum of the bytes in MB.
 fn moved(sent: Rated, received: Rated) -> [String; 3] {
     let megabytes = (sent.bytes + received.bytes) as f64 * 1e-6;
     [format!("{:.1}", sent.rate()), format!("{:.1}", received.rate()), format!("{megabytes:.1}")]
 }
 
-/// Formats a duration with its largest unit.
+/// Formats a duration in seconds, minutes, hours or days.
 fn age(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0} s"),

@@ -1,4 +1,4 @@
-//! `anabranch vpn connect`.
+//! `anabranch vpn connect`: routes of this host into a tunnel, and the transfer of its packets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,30 +25,30 @@ use crate::signal::Stop;
 use crate::tun::{self, Batch, Device};
 use crate::verbose::Verbosity;
 
-/// MTU of the device, in bytes. TCP is ended here, so it may use all of it; senders of other packets learn by ICMP how much
-/// fits.
+/// MTU of the device, in bytes. TCP ends in this process, so its segments may have this size; senders of other packets that
+/// do not fit through the tunnel get ICMP messages.
 const MTU: u16 = 1_500;
-/// Interval at which new addresses of the proxy are looked for.
+/// Interval at which routes around the tunnel are added for new addresses of the proxy.
 const LOOK: Duration = Duration::from_millis(250);
-/// Maximum number of addresses of the proxy that lead around the tunnel.
+/// Maximum number of addresses of the proxy to which packets go around the tunnel.
 const MAX_ADDRESSES: usize = 64;
 
 /// Send all packets of this host through a proxy, over all networks at once
 ///
-/// TCP connections end in this command and are carried on streams, everything else as IP packets. Routes and resolvers are put
-/// back at the end; after a crash by the next start, or by `anabranch vpn clean`. Needs the capability CAP_NET_ADMIN
+/// TCP connections end in this command and are carried on streams, all other packets as IP packets. Routes and resolvers are
+/// restored at the end; after a crash by the next start, or by `anabranch vpn clean`. Needs the capability CAP_NET_ADMIN
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Connect {
     #[command(flatten)]
     way: Way,
-    /// Send only packets to this network through the tunnel; may be repeated. Without this option, all go there
+    /// Send only packets to this network through the tunnel; may be repeated. Without this option, all packets go there
     #[arg(long = "route", value_name = "NETWORK")]
     routes: Vec<IpNet>,
     /// Never send packets to this network through the tunnel; may be repeated
     #[arg(long = "exclude", value_name = "NETWORK")]
     excluded: Vec<IpNet>,
-    /// Resolver to use meanwhile; may be repeated. Without this option, this host keeps its own
+    /// Resolver to use while the VPN runs; may be repeated. Without this option, this host keeps its own
     #[arg(long = "dns", value_name = "IP")]
     resolvers: Vec<IpAddr>,
     /// Send nothing around the tunnel, also if it is lost or this command dies: until the next start or `anabranch vpn clean`,
@@ -63,13 +63,13 @@ pub(crate) struct Connect {
 }
 
 pub(super) async fn run(options: Connect) -> Result {
-    // Catches signals before anybody can know that the command runs.
+    // Signals are caught before anything is changed.
     let mut stop = Stop::catch()?;
     raise_descriptors();
     let place = Place::take()?;
     let netlink = Netlink::open()?;
     let left = place.left();
-    // A kill switch that a crash has left stays until the tunnel is there. Then the proxy's name cannot be resolved.
+    // A kill switch that a crash has left stays until the tunnel is open. Until then the proxy's name cannot be resolved.
     let held = left.clone().filter(|left| options.kill_switch && options.is_for(left));
     if held.is_none() && (undo(&netlink, left.as_ref()).await? > 0 || left.is_some()) {
         exit::note("anabranch: undid what a VPN had left that was killed");
@@ -95,7 +95,7 @@ impl Connect {
         Wishes { routes, excluded, kill_switch: self.kill_switch }
     }
 
-    /// Returns whether a state is that of a VPN by way of the same proxy.
+    /// Returns whether a state is that of a VPN through the same proxy.
     fn is_for(&self, state: &State) -> bool {
         state.proxy == self.way.url() && !state.remotes.is_empty()
     }
@@ -103,13 +103,13 @@ impl Connect {
 
 /// State that a killed VPN has left for this one.
 struct Start<'a> {
-    /// State of a VPN whose kill switch still works.
+    /// State of the killed VPN whose kill switch is kept; `None` if there is none.
     held: Option<&'a State>,
-    /// Addresses in the tunnel.
+    /// Addresses that the killed VPN had in the tunnel.
     wanted: &'a [IpAddr],
 }
 
-/// This host, as the VPN changes it.
+/// Changes of the VPN to this host.
 struct Host {
     netlink: Netlink,
     state: State,
@@ -148,7 +148,7 @@ impl Host {
         result
     }
 
-    /// Returns whether something was changed that has to be undone.
+    /// Returns whether this VPN has begun to change the host, so that the changes have to be undone.
     fn is_changed(&self) -> bool {
         !self.state.proxy.is_empty()
     }
@@ -184,7 +184,7 @@ impl Host {
         }
     }
 
-    /// Carries packets until a signal arrives or the device is gone.
+    /// Carries packets until a signal arrives or the device fails.
     async fn carry(&mut self, proxy: &Proxy, open: Open, device: &Arc<Device>, stop: &mut Stop) -> Result {
         let (out, waiting) = mpsc::channel(tun::MAX_WAITING);
         let packets = Packets::new(proxy.clone(), open.terms.clone(), out.clone());
@@ -219,12 +219,12 @@ impl Host {
         result
     }
 
-    /// Changes addresses and routes to what the proxy has told.
+    /// Changes addresses and routes to those that the proxy has assigned and advertised.
     async fn follow(&self, before: &Terms, now: &Terms, device: &Device) -> Result {
         for address in now.addresses.iter().filter(|address| !before.addresses.contains(address)) {
             device.add_address((*address).into())?;
         }
-        // Without addresses for a while, programs keep theirs: the proxy may assign them again.
+        // While the proxy assigns no addresses, the device keeps the former ones, because the proxy may assign them again.
         if !now.addresses.is_empty() {
             let gone = before.addresses.iter().filter(|address| !now.addresses.contains(address));
             gone.for_each(|address| device.remove_address(*address));
@@ -233,7 +233,7 @@ impl Host {
         self.netlink.route(&plan.inside, &plan.blocked, device.index()?).await
     }
 
-    /// Leads further addresses of the proxy, which it has announced, around the tunnel.
+    /// Adds routes around the tunnel for further addresses of the proxy, which the proxy has announced to the connection.
     async fn look_for_addresses(&mut self, proxy: &Proxy) {
         let open = proxy.connections().into_iter().flat_map(|connection| connection.paths());
         let mut seen: Vec<_> = open.map(|path| path.tuple.remote).collect();
@@ -247,7 +247,7 @@ impl Host {
     }
 }
 
-/// Returns the addresses that are not known yet, as long as there is room for them.
+/// Returns those addresses of `seen` whose IP addresses are not in `known`, as many as [`MAX_ADDRESSES`] allows.
 fn unknown(known: &[SocketAddr], seen: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let mut fresh: Vec<SocketAddr> = Vec::new();
     for remote in seen {
@@ -259,13 +259,13 @@ fn unknown(known: &[SocketAddr], seen: Vec<SocketAddr>) -> Vec<SocketAddr> {
     fresh
 }
 
-/// Reads the packets of this host's programs, until the device is gone.
+/// Reads the packets of this host's programs, until the device fails.
 async fn read(device: Arc<Device>, mut stack: Stack, mut packets: Outgoing) {
     let mut batch = Batch::new();
     while device.read(&mut batch).await.is_ok() {
         for packet in batch.packets() {
             let Some(header) = PacketHeader::parse(packet) else { continue };
-            // Fragments of TCP have no ports; they do not occur, because the device has the MTU of this host's connections.
+            // Fragments other than the first have no TCP header. This host sends none, because its TCP knows the device's MTU.
             if header.protocol == transport_protocol::TCP && !header.is_later_fragment {
                 stack.handle(&header, packet);
             } else {

@@ -1,4 +1,4 @@
-//! The host's resolvers while a VPN runs.
+//! Configuration of the host's resolvers while a VPN runs.
 
 use std::fs;
 use std::io;
@@ -11,25 +11,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure, Result};
 
-/// The configuration of the system's resolver.
+/// Configuration file of the system's resolver.
 pub(super) const CONFIGURATION: &str = "/etc/resolv.conf";
-/// Directory in which systemd-resolved keeps it.
+/// Directory of systemd-resolved. If [`CONFIGURATION`] is a link into it, systemd-resolved manages the
+/// resolvers.
 const RESOLVED: &str = "/run/systemd/resolve";
 
-/// Change of a resolver's configuration.
+/// Change of the resolver's configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Resolver {
     pub(super) path: PathBuf,
     /// Content of the file before the change; `None` if there was no file.
     pub(super) before: Option<String>,
-    /// Content after the change.
+    /// Content of the file after the change.
     pub(super) after: String,
 }
 
-/// Way to change the resolvers.
+/// Change of the host's resolvers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// systemd-resolved forgets the change together with the device.
+    /// Change of the device's resolvers in systemd-resolved, which discards it when the device is removed.
     Resolved,
     File(Resolver),
 }
@@ -47,7 +48,7 @@ impl Change {
         Resolver::to(path, resolvers).map(Self::File)
     }
 
-    /// Makes the change. `device` is the TUN device.
+    /// Makes the change. `device` is the name of the TUN device.
     ///
     /// # Errors
     /// Fails if the configuration cannot be written.
@@ -57,7 +58,7 @@ impl Change {
             Self::Resolved => {
                 let addresses = resolvers.iter().map(ToString::to_string);
                 resolvectl(["dns".to_owned(), device.to_owned()].into_iter().chain(addresses))?;
-                // Queries for all names go to these resolvers.
+                // With the domain `~.`, queries for all names are sent to these resolvers.
                 resolvectl(["domain", device, "~."].map(str::to_owned).into_iter())
             }
         }
@@ -84,7 +85,7 @@ impl Resolver {
         };
         let mut after =
             "# Written by anabranch vpn, which puts the former content back at its end.\n".to_owned();
-        // Options and search lists stay.
+        // All lines but resolvers and comments are kept, such as options and search lists.
         for line in before
             .iter()
             .flat_map(|text| text.lines())
@@ -97,14 +98,15 @@ impl Resolver {
         Ok(Self { path: path.to_owned(), before, after })
     }
 
-    /// Writes the changed content. The file itself stays: it may be mounted.
+    /// Writes the changed content into the existing file, which may be a mount point and so cannot be
+    /// replaced.
     fn make(&self) -> Result {
         fs::write(&self.path, &self.after).map_err(|error| {
             Failure::io(self.path.display(), &error).or("leave out --dns, or run with the right to write it")
         })
     }
 
-    /// Puts the former content back, unless somebody else has changed it meanwhile.
+    /// Restores the former content, unless the file has been changed by another program.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -124,7 +126,8 @@ fn is_nameserver(line: &str) -> bool {
     line.split_whitespace().next() == Some("nameserver")
 }
 
-/// Returns the first resolver of the system that lies in a network of this host, around the tunnel.
+/// Returns the system's first resolver whose address is not public. Packets to such an address usually go to
+/// this host or to a local network, and so around the tunnel.
 pub(super) fn around() -> Option<IpAddr> {
     let text = fs::read_to_string(CONFIGURATION).ok()?;
     private(&text)
@@ -158,7 +161,7 @@ mod tests {
         );
         resolver.undo().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
-        // Another program has changed it: that change stays.
+        // Another program has changed the file, so it is not restored.
         resolver.make().unwrap();
         fs::write(&path, "nameserver 1.1.1.1\n").unwrap();
         resolver.undo().unwrap();

@@ -1,6 +1,7 @@
-//! Routes and rules of this host, by rtnetlink(7).
+//! Routes and routing rules of this host, by rtnetlink(7).
 //!
-//! Routes and rules bear a protocol number of their own, by which they are found again after a crash.
+//! All routes are in a table of their own, and all rules have a protocol number of their own, by which they
+//! are found again after a crash.
 
 use std::net::IpAddr;
 
@@ -14,20 +15,21 @@ use rtnetlink::{Handle, IpVersion, RouteMessageBuilder};
 use super::plan::Plan;
 use crate::exit::{Exit, Failure, Result};
 
-/// Mark of our routes and rules.
+/// Protocol number of the VPN's routes and rules.
 const MARK: RouteProtocol = RouteProtocol::Other(0xab);
-/// Table of our routes.
+/// Number of the table with the VPN's routes.
 const TABLE: u32 = 0xab_ab;
-/// Priorities of our rules, before those of the tables `main` and `default`.
+/// Priorities of the VPN's rules, which precede those of the tables `main` and `default`: networks that go
+/// around the tunnel, this host's own routes, the table of the tunnel, and the destination of `goto`.
 const OUTSIDE: u32 = 5_200;
 const LOCAL: u32 = 5_210;
 const INSIDE: u32 = 5_220;
 const END: u32 = 5_290;
-/// Metrics of routes into the tunnel and of those that lead nowhere.
+/// Metric of routes into the tunnel and, below, of unreachable routes, which have effect without the former.
 const PREFERRED: u32 = 1;
 const LAST: u32 = u32::MAX - 1;
 
-/// Connection to the kernel.
+/// Netlink connection to the kernel.
 #[derive(Clone)]
 pub(super) struct Netlink(Handle);
 
@@ -35,7 +37,7 @@ impl Netlink {
     /// Connects to the kernel.
     ///
     /// # Errors
-    /// Fails if there is no netlink.
+    /// Fails if no netlink socket can be opened.
     pub(super) fn open() -> Result<Self> {
         let (connection, handle, _) =
             rtnetlink::new_connection().map_err(|error| Failure::io("cannot open netlink", &error))?;
@@ -46,7 +48,7 @@ impl Netlink {
     /// Sets the routes and rules of a plan.
     ///
     /// # Errors
-    /// Fails if the kernel refuses. What was set until then stays, for [`Netlink::undo`].
+    /// Fails if the kernel refuses one. Those that were set before stay, and [`Netlink::undo`] removes them.
     pub(super) async fn apply(&self, plan: &Plan, device: u32) -> Result {
         self.route(&plan.inside, &plan.blocked, device).await?;
         for is_ipv4 in [true, false] {
@@ -54,7 +56,7 @@ impl Netlink {
             let table = vec![RuleAttribute::Table(TABLE)];
             self.rule(is_ipv4, INSIDE, RuleAction::ToTable, table).await?;
             if plan.keeps_local {
-                // Only the default route of the table `main` is passed over.
+                // This rule uses all routes of the table `main` except the default route.
                 let suppress = vec![RuleAttribute::SuppressPrefixLen(0)];
                 self.rule(is_ipv4, LOCAL, RuleAction::ToTable, suppress).await?;
             }
@@ -65,7 +67,8 @@ impl Netlink {
         Ok(())
     }
 
-    /// Sets the routes into the tunnel, and those that lead nowhere.
+    /// Adds routes into the tunnel for `inside`, and unreachable routes for `blocked`. Other routes of the
+    /// VPN stay.
     pub(super) async fn route(&self, inside: &[IpNet], blocked: &[IpNet], device: u32) -> Result {
         for network in inside {
             let route = route(*network).priority(PREFERRED).output_interface(device);
@@ -82,7 +85,8 @@ impl Netlink {
         added.map_err(|error| failed(&format!("cannot set the route to {network}"), &error))
     }
 
-    /// Leads packets to a network around the tunnel, by whatever routes and rules this host has otherwise.
+    /// Adds a rule by which packets to a network follow the host's other rules and routes, and so go around
+    /// the tunnel.
     ///
     /// # Errors
     /// Fails if the kernel refuses.
@@ -124,7 +128,7 @@ impl Netlink {
         }
     }
 
-    /// Removes all of our routes and rules. Returns their number.
+    /// Removes all routes and rules of the VPN. Returns their number.
     ///
     /// # Errors
     /// Fails if the kernel refuses to remove one.
@@ -159,7 +163,7 @@ impl Netlink {
             let table = RouteAttribute::Table(TABLE);
             for route in routes.into_iter().filter(|route| route.attributes.contains(&table)) {
                 match self.0.route().del(route).execute().await {
-                    // It has vanished together with the device.
+                    // The kernel has removed the route together with the device.
                     Err(error) if is(&error, nix::errno::Errno::ESRCH) => {}
                     removed => {
                         removed.map_err(|error| failed("cannot remove a route", &error))?;
@@ -172,7 +176,7 @@ impl Netlink {
     }
 }
 
-/// Begins a route of ours.
+/// Returns a builder for a route of the VPN.
 fn route(network: IpNet) -> RouteMessageBuilder<IpAddr> {
     let builder = RouteMessageBuilder::<IpAddr>::new().table_id(TABLE).protocol(MARK);
     // The prefix length fits the family.

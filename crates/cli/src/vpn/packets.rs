@@ -1,4 +1,4 @@
-//! Packets that are not TCP: they travel as IP packets (CONNECT-IP, RFC 9484).
+//! Transfer of packets other than TCP, which are sent as IP packets (CONNECT-IP, RFC 9484).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,30 +15,31 @@ use crate::exit::{Exit, Failure, Result};
 use crate::proxy::connect::way;
 use crate::tun::Packet;
 
-/// Maximum time until the proxy assigns addresses.
+/// Maximum time until the proxy has assigned addresses and advertised routes.
 const ASSIGNMENT: Duration = Duration::from_secs(10);
-/// Pause after a lost tunnel, which doubles with each failure up to `LAST_PAUSE`.
+/// Pause after a tunnel could not be opened, which doubles with each further failure up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Addresses that the proxy has assigned to this host, and the packets that it forwards.
+/// Addresses that the proxy has assigned to this host, and ranges of addresses to which it forwards packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) ranges: Vec<IpRange>,
 }
 
-/// A tunnel for IP packets that is open.
+/// An open tunnel for IP packets.
 pub(super) struct Open {
     sender: IpSender,
     receiver: IpReceiver,
     pub(super) terms: Terms,
 }
 
-/// Opens a tunnel, and waits until the proxy has assigned addresses: these ones, if that is possible.
+/// Opens a tunnel, requests an address of each family, and waits until the proxy has assigned addresses and
+/// advertised routes. Requests the addresses in `wanted`, and any address of a family without one.
 ///
 /// # Errors
-/// Fails if the proxy carries no IP packets, assigns no address, or does not respond.
+/// Fails if the proxy does not support CONNECT-IP, assigns no address, or does not respond.
 pub(super) async fn open(proxy: &Proxy, wanted: &[IpAddr]) -> Result<Open> {
     let tunnel = proxy.ip().await.map_err(|error| refused(&error))?;
     let (sender, receiver) = tunnel.split();
@@ -48,7 +49,7 @@ pub(super) async fn open(proxy: &Proxy, wanted: &[IpAddr]) -> Result<Open> {
     let requests: Vec<IpNet> = any.into_iter().map(|any| IpNet::from(like(any))).collect();
     open.sender.request(&requests).map_err(|error| Failure::new(Exit::Protocol, error))?;
     let assigned = async {
-        // The proxy also says which packets it forwards, before or after it assigns addresses.
+        // The proxy advertises routes before or after it assigns addresses.
         while open.terms.addresses.is_empty() || open.terms.ranges.is_empty() {
             match open.receiver.recv().await {
                 Ok(Some(event)) => _ = open.terms.update(&event),
@@ -92,13 +93,13 @@ impl Terms {
     }
 }
 
-/// State that the two directions share.
+/// State that both directions of packets share.
 pub(super) struct Packets {
     proxy: Proxy,
-    /// Sending end of the tunnel that is open; `None` while there is none.
+    /// Sending end of the open tunnel; `None` while there is none.
     sender: watch::Sender<Option<IpSender>>,
     terms: watch::Sender<Terms>,
-    /// Queue of the device.
+    /// Queue of packets to the device.
     out: mpsc::Sender<Packet>,
 }
 
@@ -108,12 +109,12 @@ impl Packets {
         Arc::new(Self { proxy, sender, terms, out })
     }
 
-    /// Returns the terms, and their changes.
+    /// Returns a receiver of the terms and their changes.
     pub(super) fn terms(&self) -> watch::Receiver<Terms> {
         self.terms.subscribe()
     }
 
-    /// Writes the proxy's packets to the device, and opens the tunnel again whenever it has ended.
+    /// Queues the proxy's packets for the device, and opens another tunnel whenever one has ended.
     pub(super) async fn receive(self: Arc<Self>, mut open: Option<Open>) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -145,7 +146,7 @@ impl Packets {
         self.sender.send_replace(Some(sender));
         loop {
             match receiver.recv().await {
-                // A device that is busy loses packets, as any link does.
+                // A packet is dropped if the device's queue is full, as on any link.
                 Ok(Some(IpEvent::Packet(packet))) => _ = self.out.try_send(Packet::new(&packet)),
                 Ok(Some(event)) => {
                     self.terms.send_if_modified(|terms| terms.update(&event));
@@ -174,9 +175,10 @@ impl Outgoing {
         Self { packets, sender, icmp: IcmpLimit::default() }
     }
 
-    /// Sends a packet of a program. Tells the program if it does not fit.
+    /// Sends a packet of a program to the proxy, or drops it. If it does not fit, queues an ICMP message to
+    /// the program's host.
     pub(super) fn send(&mut self, header: &PacketHeader, packet: &[u8]) {
-        // Packets of the link itself, and those with another source, which the proxy would drop.
+        // Multicast packets are of the device's link. The proxy would drop packets with another source.
         if header.destination.is_multicast()
             || !self.packets.terms.borrow().addresses.contains(&header.source)
         {

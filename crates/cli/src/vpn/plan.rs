@@ -1,23 +1,22 @@
-//! Packets of this host that go through the tunnel, and those that go around it.
+//! Networks whose packets go through the tunnel, and those whose packets go around it.
 
 use std::net::IpAddr;
 
 use anabranch::proxy::ip::IpRange;
 use ipnet::IpNet;
 
-/// Maximum number of networks that a proxy may make this host route.
+/// Maximum number of networks for which a proxy's advertisements add routes.
 pub(super) const MAX_ROUTES: usize = 4_096;
 
-/// Networks that are always reached directly: those that never lead further than the next link. Without them, IPv6 would
-/// not find its neighbours.
+/// Networks with link scope, to which packets always go around the tunnel. IPv6 needs them for neighbour discovery.
 const LINK: [&str; 4] = ["169.254.0.0/16", "224.0.0.0/24", "fe80::/10", "ff00::/8"];
 
-/// Choices of the user.
+/// Networks and kill switch that the options name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wishes {
-    /// Networks that go through the tunnel; all if there are none.
+    /// Networks whose packets go through the tunnel; all packets do if the list is empty.
     pub(super) routes: Vec<IpNet>,
-    /// Networks that go around it.
+    /// Networks whose packets go around the tunnel.
     pub(super) excluded: Vec<IpNet>,
     pub(super) kill_switch: bool,
 }
@@ -25,25 +24,26 @@ pub(super) struct Wishes {
 /// Routes and rules of a VPN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Networks that lead into the tunnel.
+    /// Networks with a route into the tunnel.
     pub(super) inside: Vec<IpNet>,
-    /// Networks that lead nowhere while they do not lead into the tunnel.
+    /// Networks with an unreachable route, which has effect while there is no route into the tunnel.
     pub(super) blocked: Vec<IpNet>,
-    /// Networks that lead around the tunnel.
+    /// Networks with a rule that leads around the tunnel.
     pub(super) outside: Vec<IpNet>,
-    /// `true` if this host's own routes win over the tunnel if they are more specific than a default route: those of its
-    /// local networks.
+    /// `true` if this host's other routes, except default routes, precede those into the tunnel. So its local networks stay
+    /// reachable directly.
     pub(super) keeps_local: bool,
 }
 
 impl Wishes {
-    /// Returns the plan, with the addresses that this host has in the tunnel and the ranges that the proxy forwards.
+    /// Returns the plan. `own` are the addresses of this host in the tunnel, and `ranges` those to which the proxy forwards
+    /// packets.
     pub(super) fn plan(&self, own: &[IpAddr], ranges: &[IpRange]) -> Plan {
         let is_full = self.routes.is_empty();
         let all = [IpNet::new_assert([0; 4].into(), 0), IpNet::new_assert([0; 16].into(), 0)];
         let wanted = if is_full { all.to_vec() } else { self.routes.clone() };
         let has = |net: &IpNet| own.iter().any(|address| address.is_ipv4() == net.addr().is_ipv4());
-        // Ranges for single protocols say nothing about routes of this host.
+        // A range for one protocol cannot be a route, which has no protocol.
         let forwarded: Vec<IpNet> = ranges
             .iter()
             .filter(|range| range.protocol == 0)
@@ -54,7 +54,7 @@ impl Wishes {
         let inside: Vec<IpNet> = inside.take(MAX_ROUTES).collect();
         let blocked = match self.kill_switch {
             true => wanted,
-            // A family without an address would go around a tunnel that is for everything.
+            // Otherwise packets of a family without an address would go around the tunnel.
             false if is_full => wanted.into_iter().filter(|net| !has(net)).collect(),
             false => Vec::new(),
         };
@@ -64,7 +64,7 @@ impl Wishes {
     }
 }
 
-/// Returns the parts of a network that lie in these networks.
+/// Returns the intersections of a network with these networks.
 fn common(net: IpNet, networks: &[IpNet]) -> Vec<IpNet> {
     let part = |other: &IpNet| {
         if other.contains(&net) { Some(net) } else { net.contains(other).then_some(*other) }
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(plan.inside, nets(&["0.0.0.0/0", "::/0"]));
         assert_eq!((plan.blocked.len(), plan.keeps_local), (0, true));
         assert!(plan.outside.contains(&nets(&["192.0.2.0/24"])[0]) && plan.outside.len() == LINK.len() + 1);
-        // A family without an address leads nowhere.
+        // A family without an address is blocked.
         let plan = wishes.plan(&own(&["10.9.0.2"]), &everything());
         assert_eq!((plan.inside, plan.blocked), (nets(&["0.0.0.0/0"]), nets(&["::/0"])));
     }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn at_most_max_routes_are_set() {
-        // Each of these ranges needs 62 networks.
+        // Each of these ranges consists of 46 networks.
         let range =
             |n: u8| IpRange { start: [n, 0, 0, 1].into(), end: [n, 255, 255, 254].into(), protocol: 0 };
         let ranges: Vec<_> = (1..=200).map(range).collect();

@@ -1,4 +1,4 @@
-//! Changes that a VPN has made on this host, kept in a file so that they can be undone after a crash.
+//! File with the changes that a VPN has made to this host, from which they can be undone after a crash.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -11,25 +11,25 @@ use serde::{Deserialize, Serialize};
 use super::dns::Resolver;
 use crate::exit::{Exit, Failure, Result};
 
-/// Directory of the files, unless the service manager names one.
+/// Directory of the lock and the state, unless `RUNTIME_DIRECTORY` names one.
 const DIRECTORY: &str = "/run/anabranch";
 /// Maximum length of a file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Changes to this host that outlive the command. Routes and rules are not among them: they bear a mark of their own.
+/// Changes to this host that outlive the command, except routes and rules, which are found by their table and protocol number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct State {
     /// Change of the resolver's configuration.
     pub(super) resolver: Option<Resolver>,
-    /// The proxy and its addresses, which lead around the tunnel.
+    /// URL of the proxy and, below, its addresses, to which packets go around the tunnel.
     pub(super) proxy: String,
     pub(super) remotes: Vec<SocketAddr>,
     /// Addresses of this host in the tunnel.
     pub(super) addresses: Vec<IpAddr>,
 }
 
-/// The lock that one VPN of this host holds, and its state. The kernel releases it when the process ends.
+/// Lock that one VPN of this host holds, and the directory of its state. The kernel releases the lock when the process ends.
 #[derive(Debug)]
 pub(super) struct Place {
     directory: PathBuf,
@@ -40,9 +40,9 @@ impl Place {
     /// Takes the lock.
     ///
     /// # Errors
-    /// Fails if another VPN has it, or if the directory cannot be written.
+    /// Fails if another VPN holds the lock, or if the directory cannot be written.
     pub(super) fn take() -> Result<Self> {
-        // systemd separates several directories by colons.
+        // systemd separates several directories by colons; the first one is used.
         let named = std::env::var("RUNTIME_DIRECTORY").unwrap_or_default();
         let named = named.split(':').next().filter(|path| !path.is_empty());
         Self::take_in(Path::new(named.unwrap_or(DIRECTORY)))
@@ -73,7 +73,7 @@ impl Place {
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(&error)),
             }
-            // The former holder removes the file.
+            // The former holder of the lock may have removed the file meanwhile.
             let is_same = fs::metadata(&path)
                 .is_ok_and(|there| lock.metadata().is_ok_and(|own| own.ino() == there.ino()));
             if is_same {
@@ -89,15 +89,15 @@ impl Place {
         self.directory.join("vpn.json")
     }
 
-    /// Returns what an earlier VPN has left; `None` if that is nothing.
+    /// Returns the state that an earlier VPN has left; `None` if there is none.
     pub(super) fn left(&self) -> Option<State> {
         let mut text = String::new();
         File::open(self.file()).ok()?.take(MAX_FILE).read_to_string(&mut text).ok()?;
-        // A file that is damaged tells nothing, but routes and rules are still found.
+        // From a damaged file no resolvers are restored, but routes and rules are found without it.
         Some(serde_json::from_str(&text).unwrap_or_default())
     }
 
-    /// Writes the state, before the change that it describes.
+    /// Writes the state. This must precede the changes that the state describes.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -113,12 +113,12 @@ impl Place {
         write().map(drop).map_err(|error| Failure::io(path.display(), &error))
     }
 
-    /// Removes the files: everything is undone.
+    /// Removes the files and releases the lock, after all changes were undone.
     pub(super) fn leave(self) {
         let _ = fs::remove_file(self.file());
         let _ = fs::remove_file(self.directory.join("vpn.lock"));
         drop(self.lock);
-        // Succeeds if nobody else uses the directory.
+        // This fails, without effect, if the directory has other files.
         let _ = fs::remove_dir(&self.directory);
     }
 }
@@ -142,7 +142,7 @@ mod tests {
         let proxy = "https://p".to_owned();
         let state = State { resolver: Some(resolver), proxy, remotes, addresses: vec![[10, 9, 0, 2].into()] };
         place.write(&state).unwrap();
-        // A crash: nothing is removed.
+        // After a crash, the files stay.
         drop(place);
         let next = Place::take_in(&directory).unwrap();
         assert_eq!(next.left(), Some(state));

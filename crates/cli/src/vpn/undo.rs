@@ -1,4 +1,5 @@
-//! `anabranch vpn clean`, and the same at the end and at the start of a VPN: this host as it was before.
+//! Removal of a VPN's changes to this host: at its end, at the start of the next one, and by `anabranch vpn
+//! clean`.
 
 use clap::Args;
 
@@ -6,7 +7,7 @@ use super::netlink::Netlink;
 use super::state::{Place, State};
 use crate::exit::{self, Result};
 
-/// Undo what a VPN has left that could not do so itself, for instance because it was killed
+/// Undo the changes of a VPN that could not undo them itself, for instance because it was killed
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Clean {}
@@ -24,10 +25,10 @@ pub(super) async fn run(_options: &Clean) -> Result {
     })
 }
 
-/// Removes routes and rules, and puts the resolvers back. Returns the number of routes and rules.
+/// Removes routes and rules, and restores the resolvers. Returns the number of removed routes and rules.
 pub(super) async fn undo(netlink: &Netlink, state: Option<&State>) -> Result<usize> {
     let undone = netlink.undo().await;
-    // One failure does not keep the rest from being undone.
+    // If routes or rules cannot be removed, the resolvers are restored nevertheless.
     let resolver = state.and_then(|state| state.resolver.as_ref());
     let resolved = resolver.map_or(Ok(()), super::dns::Resolver::undo);
     let count = undone?;

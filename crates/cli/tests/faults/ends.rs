@@ -1,4 +1,4 @@
-//! Both ends of the tunnel, the target, and a flow between a program and the target.
+//! The proxy, its client, a target, and downloads of programs from the target.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +18,7 @@ use crate::network::{SERVER, SERVER_V6, listen_at_server, place, program_at_serv
 
 /// Port of the proxy.
 const PORT: u16 = 4433;
-/// Maximum time of every wait.
+/// Maximum time of each wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The proxy, a client, a target, and their files.
@@ -32,7 +32,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Starts everything.
+    /// Starts the target, the proxy and the client, which gets the options in `more`.
     pub(crate) fn start(more: &[&str], ipv6: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Files::new(folder.path(), &["localhost", SERVER, SERVER_V6]);
@@ -79,7 +79,7 @@ impl Ends {
         self.folder.path().join(name)
     }
 
-    /// Returns what an end has said on standard error.
+    /// Returns the standard error of a process, which is in the file `name`.
     pub(crate) fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.file(name)).unwrap()
     }
@@ -99,7 +99,7 @@ impl Ends {
         }
     }
 
-    /// Returns the time until a new tunnel carries something.
+    /// Returns the time until a new tunnel carries bytes.
     pub(crate) fn works_again(&self) -> Duration {
         let begin = Instant::now();
         let flow = eventually("a new tunnel", || self.download().ok());
@@ -108,7 +108,7 @@ impl Ends {
     }
 }
 
-/// Sends a pattern without an end to each program.
+/// Sends an endless pattern on each connection.
 fn serve(listener: &TcpListener) {
     while let Ok((mut stream, _)) = listener.accept() {
         thread::spawn(move || {
@@ -124,7 +124,7 @@ fn serve(listener: &TcpListener) {
     }
 }
 
-/// A download that goes on until it is dropped or the tunnel breaks.
+/// A download that goes on until it is dropped or its connection fails.
 pub(crate) struct Flow {
     received: Arc<AtomicU64>,
     longest: Arc<AtomicU64>,
@@ -168,7 +168,7 @@ impl Flow {
         Duration::from_millis(self.longest.swap(0, Ordering::Relaxed))
     }
 
-    /// Waits until the tunnel breaks, and returns how.
+    /// Waits until the connection fails, and returns the error.
     pub(crate) fn breaks(mut self) -> std::io::Error {
         self.reading.take().unwrap().join().unwrap().expect("nobody else ends it")
     }
@@ -189,7 +189,7 @@ impl Drop for Flow {
 /// A process that is killed when dropped.
 pub(crate) struct Process {
     child: Child,
-    /// Kept open, because a program that cannot print ends.
+    /// Standard output, which stays open because a program that cannot print ends.
     stdout: BufReader<ChildStdout>,
     log: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Namespaces for a test: it runs again in a child process that has some of its own.
+//! Namespaces for a test, which runs again in a child process with namespaces of its own.
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ const INSIDE: &str = "ANABRANCH_FAULTS_INSIDE";
 const UNSHARE: [&str; 7] =
     ["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"];
 
-/// Tests that measure gaps do not run at the same time.
+/// Lock by which tests run one after the other, because some measure gaps.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Runs `scene` as the test `name` in namespaces of its own.
@@ -33,7 +33,7 @@ pub(crate) fn inside(name: &str, scene: impl FnOnce()) {
     eprintln!("{name}: {}", stderr.trim());
 }
 
-/// Returns the reason why namespaces are not to be had.
+/// Returns the reason why the test cannot run; `None` if it can.
 fn obstacle() -> Option<&'static str> {
     let works = |program: &str, words: &[&str]| {
         Command::new(program).args(words).output().is_ok_and(|output| output.status.success())

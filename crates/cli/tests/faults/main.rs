@@ -1,5 +1,5 @@
-//! Faults of the field: networks that vanish, change and come back under `anabranch proxy connect`, and ends that die. Each runs
-//! in namespaces of its own, without root where users may create namespaces; it is skipped by name elsewhere.
+//! Faults: networks that disappear, change and return while `anabranch proxy connect` runs, and processes that are killed. Each
+//! test runs in namespaces of its own, without root. Where users may not create namespaces, it prints that it is skipped.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

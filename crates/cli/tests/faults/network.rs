@@ -7,19 +7,19 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns};
 
-/// Addresses of the server, which all links lead to.
+/// IPv4 address of the server and, below, its IPv6 address. They can be reached over all links.
 pub(crate) const SERVER: &str = "10.9.9.9";
 pub(crate) const SERVER_V6: &str = "fd09::9";
-/// Namespace of the server. The client is in that of this process.
+/// Network namespace of the server. The client is in that of this process.
 const SIDE: &str = "server";
-/// Rate of each link, and its queue in bytes.
+/// Arguments of `tc` for the rate and the queue of each link.
 const RATE: [&str; 7] = ["tbf", "rate", "24mbit", "burst", "20k", "limit", "200k"];
 
 /// One of the client's interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link(pub(crate) u8);
 
-/// Makes the namespaces' common parts, and `count` links.
+/// Creates the server's namespace and `count` links.
 pub(crate) fn lay(count: u8, ipv6: bool) -> Vec<Link> {
     // Names of network namespaces are in /run, which must be this test's own.
     run("mount", &["-t", "tmpfs", "tmpfs", "/run"]);
@@ -41,7 +41,7 @@ pub(crate) fn program_at_server(program: &str) -> Command {
     command
 }
 
-/// Listens at the server.
+/// Returns a listener in the server's namespace.
 pub(crate) fn listen_at_server() -> TcpListener {
     // A thread has a network namespace of its own, and a socket keeps that of its thread.
     let listening = thread::spawn(|| {
@@ -69,7 +69,7 @@ impl Link {
         format!("10.{}.0.{host}/24", self.0)
     }
 
-    /// Makes the link, for instance after it was deleted.
+    /// Creates the link, for instance after it was deleted.
     pub(crate) fn make(self, ipv6: bool) {
         let (ours, theirs) = (self.name(), self.peer());
         run("ip", &["link", "add", &ours, "type", "veth", "peer", "name", &theirs, "netns", SIDE]);
@@ -115,13 +115,13 @@ impl Link {
         run("ip", &["link", "set", &self.name(), "down"]);
     }
 
-    /// Takes the interface up, with its route, which was lost when it went down.
+    /// Takes the interface up, and adds its route, which the kernel removed when it went down.
     pub(crate) fn up(self) {
         run("ip", &["link", "set", &self.name(), "up"]);
         self.route();
     }
 
-    /// Takes the carrier away, as if a cable were pulled.
+    /// Removes the carrier, as if a cable were pulled.
     pub(crate) fn pull(self) {
         at_server(&["link", "set", &self.peer(), "down"]);
     }
@@ -139,7 +139,7 @@ impl Link {
         self.route();
     }
 
-    /// Loses all packets in both directions, or none. Neither host notices.
+    /// Drops all packets to the client on this link, or none. Neither host gets an error.
     pub(crate) fn silence(self, is_silent: bool) {
         let ours = format!("10.{}.0.1", self.0);
         let change = if is_silent { "add" } else { "delete" };

@@ -8,7 +8,7 @@ use crate::ends::{Ends, Flow, eventually};
 use crate::inside::inside;
 use crate::network::{Link, lay, state};
 
-/// Number of bytes that shows that a link carries data. It exceeds all control traffic.
+/// Number of received bytes by which a link is known to carry data, because control traffic has fewer.
 const CARRIES: u64 = 300_000;
 /// Maximum time without a byte while one of two links is lost, on a busy machine.
 const GAP: Duration = Duration::from_millis(1_500);
@@ -20,7 +20,7 @@ fn carries(link: Link) {
     eventually(&format!("data on {}", link.name()), has);
 }
 
-/// Starts both ends over two links, and a download that uses both.
+/// Starts the proxy and the client with two links, and a download that uses both.
 fn two_links() -> ([Link; 2], Ends, Flow) {
     let links: [Link; 2] = lay(2, false).try_into().unwrap();
     let ends = Ends::start(&[], false);
@@ -30,7 +30,7 @@ fn two_links() -> ([Link; 2], Ends, Flow) {
     (links, ends, flow)
 }
 
-/// Checks that the flow goes on while `fault` has taken the first link, and that the link is used again after `remedy`.
+/// Checks that a download goes on after `fault` has disabled the first link, and uses the link again after `remedy`.
 fn survives(fault: impl FnOnce(Link), remedy: impl FnOnce(Link)) {
     let ([first, second], _ends, flow) = two_links();
     fault(first);
@@ -130,7 +130,7 @@ fn both_dead_for_35_s() {
     inside("both_dead_for_35_s", || {
         let (links, ends, flow) = two_links();
         links.into_iter().for_each(|link| link.silence(true));
-        // Programs are told, and do not take it for an end.
+        // The program's connection is reset, so that the program does not take the loss for the end of the data.
         assert_eq!(flow.breaks().kind(), ErrorKind::ConnectionReset);
         sleep(Duration::from_secs(5));
         links.into_iter().for_each(|link| link.silence(false));
@@ -195,10 +195,10 @@ fn client_killed() {
         let flow = ends.download().unwrap();
         flow.advances(CARRIES);
         ends.client = None;
-        // The system closes the connections of programs.
+        // The kernel closes the connections of programs.
         assert!([ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof].contains(&flow.breaks().kind()));
         assert_eq!(state(), before, "it leaves nothing behind");
-        // The next one has the same port at once.
+        // The next client can bind the same port at once.
         ends.start_client(&[]);
         let again = ends.download().unwrap();
         again.advances(CARRIES);

@@ -15,7 +15,7 @@ fn check(content: &str) -> Output {
     anabranch(&["proxy", "check"]).arg(field.path("proxy.toml")).output().unwrap()
 }
 
-/// Runs a server that ends at once, and returns its exit status and what it said.
+/// Runs a server that ends at once. Returns its exit status and its log.
 fn refused(field: &Field, args: &[&str]) -> (Option<i32>, String) {
     let status = field.serve(args).status().unwrap();
     (status.code(), std::fs::read_to_string(field.path("log")).unwrap())

@@ -1,4 +1,4 @@
-//! Many tunnels that do nothing, or whose clients read nothing.
+//! Memory of the server with many tunnels that are idle, or whose clients read nothing.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn a_thousand_slow_clients_hold_bounded_memory() {
     assert!(busy < (MANY as u64) * 128 * 1024, "{} bytes for each slow tunnel", busy / MANY as u64);
     println!("idle {} bytes, slow {} bytes for each tunnel", idle / MANY as u64, busy / MANY as u64);
 
-    // Others are still served.
+    // Other clients are still served.
     let other = site.http3(TransportConfig::default()).await;
     assert_eq!(connect(&other, &target, TOKEN).await.2, 200);
     drop(tunnels);

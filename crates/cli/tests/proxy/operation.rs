@@ -1,4 +1,4 @@
-//! Running a proxy: metrics, reload, shutdown, and what it denies by default.
+//! Operation of a proxy: metrics, reload, shutdown, and targets that are denied by default.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};

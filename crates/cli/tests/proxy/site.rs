@@ -1,4 +1,4 @@
-//! A proxy in a process of its own, and clients of it.
+//! Support: a proxy in a process of its own, and its clients.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Maximum time of every wait.
+/// Maximum time of each wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Token of the user `alice`.
 pub const TOKEN: &str = "Bearer alice.tea";
@@ -63,11 +63,11 @@ impl Field {
         std::fs::write(self.path("users.toml"), users.iter().map(user).collect::<String>()).unwrap();
     }
 
-    /// Returns the command that serves. Its log is written to the file `log`.
+    /// Returns the command of a proxy, whose standard error is written to the file `log`.
     pub fn serve(&self, more: &[&str]) -> Command {
         let mut command = anabranch(&["proxy", "serve"]);
         command.current_dir(self.0.path()).args(more);
-        // It publishes its state there.
+        // Directory of the socket on which the proxy publishes its state.
         command.env("RUNTIME_DIRECTORY", self.path("run"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(self.path("log")).unwrap());
         command
@@ -78,7 +78,7 @@ impl Field {
 pub struct Site {
     pub field: Field,
     pub child: Child,
-    /// Kept open, because a server that cannot print ends.
+    /// Standard output, which stays open because a server that cannot print ends.
     stdout: BufReader<ChildStdout>,
     pub address: SocketAddr,
 }
@@ -123,7 +123,7 @@ impl Site {
         }
     }
 
-    /// Returns the lines of the log once one of them contains `text`.
+    /// Waits until the log contains `text`, and returns the log.
     pub fn log_with(&self, text: &str) -> String {
         eventually(text, || {
             let log = std::fs::read_to_string(self.field.path("log")).unwrap();

@@ -1,4 +1,4 @@
-//! Users that are known by the certificates of their clients.
+//! Authentication of users by client certificates.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use super::process::{Field, eventually, stderr};
 use super::{socks, targets};
 
-/// An authority for clients.
+/// An authority that signs certificates of clients.
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 /// Creates an authority, and writes its certificate to a file.
@@ -34,7 +34,7 @@ fn client(field: &Field, name: &str, authority: &Authority) {
     fs::write(field.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
 }
 
-/// Returns whether an echo answers through a SOCKS5 port.
+/// Returns whether an echoing target sends a byte back through a SOCKS5 port.
 fn echoes(port: SocketAddr, target: SocketAddr) -> bool {
     let Ok(mut stream) = socks::connect(port, "127.0.0.1", target.port()) else { return false };
     stream.write_all(b"x").unwrap();
@@ -80,16 +80,16 @@ fn certificates_are_credentials() {
         said
     };
 
-    // A certificate that names a user is enough.
+    // A certificate of a user needs no other credentials.
     let (known, port) = start(Some(("laptop", "laptop")), &[]);
     assert!(echoes(port, echo), "{}", known.log());
     eventually("the user in the log", || proxy.log().contains(" bob ").then_some(()));
-    // One that names nobody needs credentials as well.
+    // A certificate of no user needs credentials as well.
     ended(Some(("unknown", "unknown")), &[], 11);
     let (with_token, port) = start(Some(("unknown", "unknown")), &["--token-file", "token"]);
     assert!(echoes(port, echo), "{}", with_token.log());
 
-    // Without a certificate, and with a wrong one, both ends say why.
+    // Without a certificate, and with one of another authority, both ends print the reason.
     let said = ended(None, &["--token-file", "token"], 5);
     assert!(
         said.contains("the proxy demands a client certificate") && said.contains("--client-cert"),
@@ -101,7 +101,7 @@ fn certificates_are_credentials() {
     let said = ended(Some(("stranger", "stranger")), &["--token-file", "token"], 5);
     assert!(said.contains("the proxy does not accept the client's certificate"), "{said}");
     eventually("a line about a wrong certificate", || proxy.log().contains("UnknownIssuer").then_some(()));
-    // A key of another certificate is noticed here.
+    // The client itself detects that the key belongs to another certificate.
     ended(Some(("laptop", "stranger")), &[], 2);
 }
 

@@ -1,4 +1,4 @@
-//! Failures, and the reasons that people and programs learn.
+//! Failures, and their messages, exit statuses and replies to programs.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -54,11 +54,12 @@ fn programs_learn_the_true_cause() {
     let (_proxy, address) = field.proxy("127.0.0.1:0", &[]);
     let client = field.connect(address, &[]);
     let code = |host: &str, port| socks::connect(client.socks, host, port).map(drop);
-    // Nothing listens there (5: connection refused), no such name (4: host unreachable).
+    // No socket listens on the port (5: connection refused); the name does not exist or is invalid (4: host
+    // unreachable).
     assert_eq!(code("127.0.0.1", 1), Err(5));
     assert_eq!(code("no-such-host.invalid", 80), Err(4));
     assert_eq!(code("not a name", 80), Err(4));
-    // The proxy's rules do not allow this one (2).
+    // The proxy's rules do not allow the address (2: connection not allowed).
     assert_eq!(code("169.254.169.254", 80), Err(2));
 
     let mut stream = socks::connect(client.socks, "127.0.0.1", resetter.port()).unwrap();
@@ -99,7 +100,7 @@ fn whatever_is_wrong_is_said_in_one_line() {
     assert!(!stderr(&told).contains("tea"));
     ended(&common(&url, &["--path", "no-such-if0"]), 13, "no interface or address no-such-if0");
     ended(&common("https://no-such-host.invalid", &[]), 3, "cannot resolve no-such-host.invalid");
-    // A socket that never answers, and a port on which nothing listens.
+    // A socket that never responds, and a port without a socket.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let url_of = |port: u16| format!("https://localhost:{port}");
     let slow = common(&url_of(silent.local_addr().unwrap().port()), &["--timeout", "1"]);
@@ -126,7 +127,8 @@ fn programs_that_say_nothing_or_too_much_are_dropped() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     };
-    // MAX_FIELDS and MAX_HEADER: a response, or a reset that overtakes it, since the rest is not read.
+    // Beyond MAX_FIELDS and MAX_HEADER the program gets a response, or a reset instead, because the proxy
+    // does not read the rest.
     for fields in ["a: b\r\n".repeat(200), format!("a: {}\r\n", "b".repeat(200_000))] {
         let mut stream = open(client.http);
         let _ = write!(stream, "CONNECT localhost:1 HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
@@ -136,7 +138,7 @@ fn programs_that_say_nothing_or_too_much_are_dropped() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
         }
     }
-    // MAX_HELLO, after which nothing is there to read.
+    // After MAX_HELLO the proxy closes the connections.
     let begin = Instant::now();
     for mut stream in [open(client.socks), open(client.http)] {
         let _ = stream.write_all(&[5]);

@@ -1,4 +1,4 @@
-//! Two links of limited rate and with delay, one of which dies.
+//! A download over two links with a rate and a delay, one of which dies.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -22,7 +22,8 @@ fn link(field: &Field, name: &str, server: SocketAddr) -> (Process, String) {
 #[test]
 fn a_download_survives_the_death_of_a_link() {
     let (field, web) = (Field::new(), targets::web(LEN));
-    // The links need the proxy's address, and the proxy has to announce the second link.
+    // The links start first, because the proxy has to announce the address of the second one. Its port is
+    // chosen here.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let everywhere = format!("0.0.0.0:{}", free.port());
     let (mut first, address) = link(&field, "first.log", free);
@@ -46,7 +47,7 @@ fn a_download_survives_the_death_of_a_link() {
     }
     let body = received.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     assert!(received[body..] == pattern(LEN), "{} bytes", received.len());
-    // The second link alone needs 2 s for 10 MB at 40 Mbit/s, and dead air would cost seconds.
+    // For comparison: the second link alone needs 2 s for 10 MB at 40 Mbit/s.
     let took = begin.elapsed();
     eprintln!("{LEN} bytes in {took:?}, the first link died after {died:?}");
     assert!(client.process.log().is_empty(), "{}", client.process.log());

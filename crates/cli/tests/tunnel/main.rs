@@ -1,4 +1,4 @@
-//! Tunnels end to end, with real processes on the loopback interface: the proxy, its client, programs and
+//! Tests of tunnels end to end, with processes on the loopback interface: the proxy, its client, programs and
 //! targets.
 #![allow(unreachable_pub, reason = "modules of a test")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]

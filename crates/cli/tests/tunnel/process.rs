@@ -1,4 +1,4 @@
-//! Processes of a test: the proxy, its clients, links.
+//! Support: processes of a test, which are the proxy, its clients and links.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anabranch_testkit::certificates::Files;
 use tempfile::TempDir;
 
-/// Maximum time of every wait.
+/// Maximum time of each wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Name and secret of the proxy's only user.
@@ -37,11 +37,11 @@ impl Field {
         self.0.path().join(name)
     }
 
-    /// Returns a command of the program, in the directory.
+    /// Returns a command of the program that runs in the directory.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
         command.current_dir(self.0.path()).args(args).stdin(Stdio::null());
-        // Processes publish their state there.
+        // Directory of the sockets on which processes publish their state.
         command.env("RUNTIME_DIRECTORY", self.path("run"));
         command
     }
@@ -87,7 +87,7 @@ impl Field {
     }
 }
 
-/// Returns the hash of the user's secret, which takes a while to compute.
+/// Returns the hash of the user's secret, which is computed once per process.
 fn hash() -> &'static str {
     static HASH: OnceLock<String> = OnceLock::new();
     HASH.get_or_init(|| {
@@ -109,7 +109,7 @@ pub struct Client {
 /// A process that is killed when dropped.
 pub struct Process {
     child: Child,
-    /// Kept open, because a program that cannot print ends.
+    /// Standard output, which stays open because a program that cannot print ends.
     stdout: BufReader<ChildStdout>,
     log: PathBuf,
 }
@@ -141,7 +141,7 @@ impl Process {
         assert!(sent.success());
     }
 
-    /// Sends SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits until the process has ended.
     pub fn terminate(&mut self) -> ExitStatus {
         self.signal("-TERM");
         eventually("the end of a process", || self.child.try_wait().unwrap())

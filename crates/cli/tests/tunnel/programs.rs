@@ -1,4 +1,4 @@
-//! Programs behind the SOCKS5 and HTTP ports, and forwards.
+//! Programs that use the SOCKS5 and HTTP ports, and forwarded ports.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use super::process::{Field, PATIENCE, eventually};
 use super::socks::{self, Association};
 use super::targets;
 
-/// Runs curl with these arguments, and returns what it fetched; `None` if it is not installed.
+/// Runs curl with these arguments, and returns the content that it fetched; `None` if curl is not installed.
 fn curl(args: &[&str]) -> Option<Vec<u8>> {
     let output = Command::new("curl").args(["-sS", "--max-time", "60"]).args(args).output();
     let Ok(output) = output else {
@@ -124,7 +124,7 @@ fn the_http_port_says_what_it_does_not_do() {
         stream.read_to_string(&mut response).unwrap();
         response
     };
-    // `me:secret`, then `me:other`.
+    // The credentials are `me:secret` and `me:other`.
     let allowed = "Proxy-Authorization: Basic bWU6c2VjcmV0\r\nConnection: close\r\n\r\n";
     let refused = "Proxy-Authorization: Basic bWU6b3RoZXI=\r\nConnection: close\r\n\r\n";
     let plain = ask(format!("GET http://{web}/ HTTP/1.1\r\nHost: {web}\r\n{allowed}"));
@@ -134,11 +134,11 @@ fn the_http_port_says_what_it_does_not_do() {
         let answer = ask(format!("{connect}{wrong}"));
         assert!(answer.starts_with("HTTP/1.1 407 ") && answer.contains("proxy-authenticate"), "{answer}");
     }
-    // Nothing listens on port 1.
+    // No socket listens on port 1.
     let dead = ask(format!("CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: x\r\n{allowed}"));
     assert!(dead.starts_with("HTTP/1.1 502 ") && dead.contains("connection_refused"), "{dead}");
 
-    // SOCKS asks for the password, too.
+    // The SOCKS5 port requires the password, too.
     let mut stream = TcpStream::connect(client.socks).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&[5, 1, 0]).unwrap();

@@ -1,4 +1,4 @@
-//! Configurations in files, which are read again on SIGHUP.
+//! Configuration files that processes read again on SIGHUP.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Writes a client's configuration, without its ports.
+/// Writes a client's configuration with the proxy's port and the lines in `more`.
 fn write(field: &Field, name: &str, port: u16, more: &str) {
     let text = format!(
         "proxy = \"https://localhost:{port}\"\ntoken_file = \"token\"\nca = \"cert.pem\"\npath = \"lo\"\n{more}\n"
@@ -24,7 +24,7 @@ fn write(field: &Field, name: &str, port: u16, more: &str) {
     std::fs::write(field.path(name), text).unwrap();
 }
 
-/// Tells a process to read its configuration again, and returns the log once it contains `wanted`.
+/// Sends SIGHUP to a process, waits until its log contains `wanted`, and returns the new part of the log.
 fn reload(process: &Process, wanted: &str) -> String {
     let before = process.log().len();
     process.signal("-HUP");
@@ -34,7 +34,7 @@ fn reload(process: &Process, wanted: &str) -> String {
     })
 }
 
-/// Returns whether an echo answers through a SOCKS5 port.
+/// Returns whether an echoing target sends a byte back through a SOCKS5 port.
 fn echoes(port: SocketAddr, target: SocketAddr) -> bool {
     let Ok(mut stream) = socks::connect(port, "127.0.0.1", target.port()) else { return false };
     stream.write_all(b"x").unwrap();
@@ -66,7 +66,8 @@ fn a_download_goes_on_while_the_configuration_changes() {
         received.extend_from_slice(&piece[..len]);
         if !is_changed && received.len() > LEN / 4 {
             is_changed = true;
-            // Another connection to the proxy, another port, one port less, and the one that the download came by is closed.
+            // The new configuration needs another connection to the proxy. It opens one port and closes two, one of which the
+            // download uses.
             let changed = format!("socks = \"{second}\"\nmax_paths = 3\nmetrics = \"127.0.0.1:0\"");
             write(&field, "c.toml", slow.port(), &changed);
             let log = reload(&client, "read again");
@@ -79,11 +80,11 @@ fn a_download_goes_on_while_the_configuration_changes() {
     let body = received.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     assert!(is_changed && received[body..] == pattern(LEN), "{} bytes", received.len());
 
-    // What is invalid changes nothing.
+    // An invalid configuration changes nothing.
     write(&field, "c.toml", slow.port(), &format!("socks = \"{first}\"\nmax_path = 3"));
     let log = reload(&client, "everything stays as it was");
     assert!(log.contains("c.toml:6: unknown key `max_path`; did you mean `max_paths`?"), "{log}");
-    // Neither does a proxy that does not answer.
+    // Neither does the configuration of a proxy that does not respond.
     write(&field, "c.toml", free().port(), &format!("socks = \"{first}\"\ntimeout = 1"));
     reload(&client, "everything stays as it was");
     assert!(echoes(second, echo) && TcpStream::connect(first).is_err());
@@ -148,7 +149,7 @@ fn files_with_typos_are_refused_with_key_and_line() {
     assert!(said.contains("f.toml:6: routes: ") && said.contains("neither tcp nor udp"), "{said}");
     write(&field, "f.toml", 1, "routes = \"5353=1.1.1.1:53/udp\"");
     assert!(check("f.toml").status.success());
-    // Files that are named are looked at, too.
+    // Files that the configuration names are checked, too.
     std::fs::remove_file(field.path("token")).unwrap();
     assert!(stderr(&check("f.toml")).contains("token"));
 }

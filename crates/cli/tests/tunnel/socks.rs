@@ -1,11 +1,11 @@
-//! A SOCKS5 client, written by hand.
+//! Support: a SOCKS5 client (RFC 1928).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use super::process::PATIENCE;
 
-/// Opens a TCP connection to `host`, a name or an IPv4 address, through the SOCKS5 proxy `socks`. An error is
+/// Opens a TCP connection to `host`, a name or an IPv4 address, through the SOCKS5 proxy `socks`. Fails with
 /// the reply's code (RFC 1928 §6).
 pub fn connect(socks: SocketAddr, host: &str, port: u16) -> Result<TcpStream, u8> {
     let mut stream = greeted(socks);
@@ -13,9 +13,9 @@ pub fn connect(socks: SocketAddr, host: &str, port: u16) -> Result<TcpStream, u8
     reply(&mut stream).map(|_| stream)
 }
 
-/// An association for UDP.
+/// A UDP association (RFC 1928 §7).
 pub struct Association {
-    /// The association ends with this connection.
+    /// TCP connection whose end ends the association.
     pub control: TcpStream,
     socket: UdpSocket,
 }
@@ -49,7 +49,7 @@ impl Association {
         datagram[header.len()..len].to_vec()
     }
 
-    /// Returns whether the relay's socket is gone.
+    /// Returns whether the relay's socket is closed.
     pub fn is_gone(&self) -> bool {
         self.socket.send(b"?").is_err()
     }
@@ -74,7 +74,7 @@ fn address(host: &str, port: u16) -> Vec<u8> {
     bytes
 }
 
-/// Reads a reply with an IPv4 address. An error is its code.
+/// Reads a reply with an IPv4 address. Fails with the reply's code.
 fn reply(stream: &mut TcpStream) -> Result<SocketAddr, u8> {
     let mut reply = [0; 10];
     stream.read_exact(&mut reply).unwrap();

@@ -1,4 +1,4 @@
-//! The published state of both ends.
+//! Published states of the proxy and its clients.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -36,7 +36,7 @@ fn paths(state: &Value) -> Vec<Value> {
     state["paths"].as_array().unwrap().clone()
 }
 
-/// Downloads without an end worth waiting for.
+/// Starts a download in a thread, which ends with the download or its connection.
 fn download(client: &Client, web: SocketAddr) -> thread::JoinHandle<()> {
     let mut stream = socks::connect(client.socks, "127.0.0.1", web.port()).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -105,7 +105,7 @@ fn sockets_are_private_and_those_left_behind_are_replaced() {
     assert_eq!((mode(""), mode("connect.sock")), (0o700, 0o600));
     let mut second = field.connect(address, &[]);
     assert_eq!(states(&field).len(), 2);
-    // What a killed process leaves behind is replaced by the next one.
+    // The next process replaces the files of a killed one.
     first.process.kill();
     assert!(run.join("connect.sock").exists());
     assert_eq!(states(&field).len(), 1);
@@ -138,7 +138,7 @@ fn without_a_terminal_the_live_view_is_lines() {
     status.kill().unwrap();
     status.wait().unwrap();
 
-    // The same figures as metrics.
+    // The metrics have the same figures.
     let metrics = client.process.said("metrics http://");
     let mut stream = TcpStream::connect(metrics.trim_end_matches("/metrics")).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();

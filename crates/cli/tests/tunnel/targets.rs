@@ -1,4 +1,4 @@
-//! Targets behind the proxy, in threads of the test.
+//! Support: targets behind the proxy, in threads of the test.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -33,7 +33,7 @@ pub fn web(len: usize) -> SocketAddr {
     })
 }
 
-/// Starts a server that returns each byte at once.
+/// Starts a server that sends each byte back at once.
 pub fn echo() -> SocketAddr {
     tcp(|mut stream| {
         let mut buffer = vec![0; 65_536];
@@ -46,7 +46,7 @@ pub fn echo() -> SocketAddr {
     })
 }
 
-/// Starts a server that counts until the client's end, and responds then.
+/// Starts a server that responds with the number of received bytes after the client has ended its direction.
 pub fn counter() -> SocketAddr {
     tcp(|mut stream| {
         let mut request = Vec::new();
@@ -59,12 +59,12 @@ pub fn counter() -> SocketAddr {
 pub fn resetter() -> SocketAddr {
     tcp(|mut stream| {
         stream.read_exact(&mut [0])?;
-        // A second byte that nobody reads makes the kernel reset the connection.
+        // The second byte stays unread, so the kernel resets the connection when it is closed.
         stream.peek(&mut [0]).map(drop)
     })
 }
 
-/// Starts a UDP server that returns each datagram with the word `echo` in front.
+/// Starts a UDP server that sends each datagram back with the word `echo` in front.
 pub fn udp_echo() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();

@@ -16,7 +16,7 @@ use super::spaces::{PATIENCE, Spaces, TARGET, ip};
 /// Length of the download, in bytes.
 const LEN: usize = 20_000_000;
 
-/// Starts TCP servers on the target that send this many bytes after the first line.
+/// Starts a TCP server on each address of the target, which sends `len` bytes after the client's first bytes.
 fn web(spaces: &Spaces, len: usize) {
     for address in TARGET {
         let (tell, told) = std::sync::mpsc::channel();
@@ -35,7 +35,7 @@ fn web(spaces: &Spaces, len: usize) {
     }
 }
 
-/// Starts UDP servers on the target that echo.
+/// Starts a UDP server on each address of the target, which echoes datagrams.
 fn echo(spaces: &Spaces) {
     for address in TARGET {
         let (tell, told) = std::sync::mpsc::channel();
@@ -51,7 +51,7 @@ fn echo(spaces: &Spaces) {
     }
 }
 
-/// Opens a UDP socket to the target's echo.
+/// Opens a UDP socket that is connected to the target's echo server.
 fn udp(address: &str) -> UdpSocket {
     let any = if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).unwrap();
@@ -60,7 +60,7 @@ fn udp(address: &str) -> UdpSocket {
     socket
 }
 
-/// Sends an echo request to the target, and waits for the reply.
+/// Sends an ICMP echo request to the target, and waits for the reply.
 fn ping() {
     let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Icmp).unwrap();
     setsockopt(&raw, sockopt::ReceiveTimeout, &TimeVal::new(5, 0)).unwrap();
@@ -86,7 +86,7 @@ fn everything_passes_and_a_download_survives_the_death_of_a_link() {
     web(&spaces, LEN);
     echo(&spaces);
     for link in ["wifi0", "lte0"] {
-        // The rate from the proxy to the client.
+        // Limits the rate from the proxy to the client.
         let device = link.replace('0', "1");
         let args = format!(
             "-n {} qdisc add dev {device} root tbf rate 60mbit burst 32k latency 30ms",
@@ -104,11 +104,11 @@ fn everything_passes_and_a_download_survives_the_death_of_a_link() {
             socket.send(b"hello").unwrap();
             let mut reply = [0; 100];
             assert_eq!(socket.recv(&mut reply).unwrap(), 5, "{address}");
-            // Nothing listens there, and the program learns it from the target.
+            // No socket listens on the port, so the target's refusal reaches the program.
             let error = TcpStream::connect((address, 81)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{address}");
         }
-        // ICMP errors reach programs of UDP, too.
+        // ICMP errors reach programs that use UDP, too.
         let closed = UdpSocket::bind("0.0.0.0:0").unwrap();
         closed.connect((TARGET[0], 9)).unwrap();
         closed.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -155,20 +155,20 @@ fn programs_learn_which_packets_fit() {
     spaces.within("c", || {
         for address in TARGET {
             let socket = udp(address);
-            // The kernel learns from ICMP, and then refuses to send such a datagram in one piece.
+            // After the ICMP message, the kernel no longer sends such a datagram in one piece.
             let header = if address.contains(':') { 48 } else { 28 };
             let begin = Instant::now();
             let mut fragments = false;
             while begin.elapsed() < PATIENCE && !fragments {
                 let _ = socket.send(&vec![7; 1_500 - header]);
                 socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-                // It arrives once the kernel fragments it, since no piece is too big any longer.
+                // The datagram arrives once the kernel fragments it.
                 fragments = socket.recv(&mut [0; 2_000]).is_ok_and(|len| len == 1_500 - header);
             }
             assert!(fragments, "{address}");
         }
     });
-    // In the other direction: the target learns it.
+    // In the other direction, the target gets the ICMP message.
     let from_target = spaces.within("t", || UdpSocket::bind("10.70.0.2:0").unwrap());
     let at_client = spaces.within("c", || UdpSocket::bind("10.9.0.2:0").unwrap());
     at_client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();

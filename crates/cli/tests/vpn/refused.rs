@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use super::spaces::Spaces;
 
-/// Returns the status and the only line of an attempt.
+/// Returns the exit status of a command, and the only line that it printed on standard error.
 fn line(output: &Output) -> (Option<i32>, String) {
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -40,7 +40,7 @@ fn a_process_without_rights_is_told_so() {
     let Some(spaces) = Spaces::make("a_process_without_rights_is_told_so") else { return };
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set", "-net_admin", "ip", "netns", "exec", &spaces.space("c")]);
-    // `ip netns exec` itself needs other rights only.
+    // `ip netns exec` itself does not need CAP_NET_ADMIN.
     command.arg(env!("CARGO_BIN_EXE_anabranch")).args(spaces.vpn(&[]));
     command.current_dir(spaces.path("")).env("RUNTIME_DIRECTORY", spaces.path("run"));
     let Ok(output) = command.output() else {

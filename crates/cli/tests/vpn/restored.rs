@@ -1,4 +1,4 @@
-//! Routes, rules and resolvers after the VPN.
+//! Routes, rules and resolvers after a VPN has ended or was killed.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::spaces::{RESOLVER, Spaces, TARGET};
 
-/// Listens on the target.
+/// Starts a TCP server on the target, which closes each connection. Returns its address.
 fn listen(spaces: &Spaces) -> SocketAddr {
     let listener = spaces.within("t", || TcpListener::bind((TARGET[0], 80)).unwrap());
     let address = listener.local_addr().unwrap();
@@ -45,7 +45,7 @@ fn everything_is_as_before_after_a_kill_and_a_clean_up() {
     let Some(spaces) = Spaces::make("everything_is_as_before_after_a_kill_and_a_clean_up") else { return };
     let target = listen(&spaces);
     let before = spaces.situation();
-    // Around the tunnel, by the host's own route.
+    // Without a VPN, packets use the host's own route.
     assert_eq!(reach(&spaces, target).unwrap().ip().to_string(), "10.71.1.2");
     let proxy = spaces.proxy();
     let mut vpn = spaces.connect(&["--dns", "10.70.0.2", "--kill-switch"]);
@@ -54,11 +54,11 @@ fn everything_is_as_before_after_a_kill_and_a_clean_up() {
     // The kill switch keeps packets from going around the tunnel.
     assert!(reach(&spaces, target).is_err());
     assert_ne!(spaces.situation(), before);
-    // The next VPN begins with it, and undoes all of it at its end.
+    // The next VPN starts while the kill switch is set, and connects.
     let mut next = spaces.connect(&["--dns", "10.70.0.2", "--kill-switch"]);
     assert_eq!(reach(&spaces, target).unwrap().ip().to_string(), "10.9.0.2");
     next.kill();
-    // Without a proxy there is no VPN, and packets still do not go around it.
+    // Without a proxy the next VPN does not start, and the kill switch stays.
     drop(proxy);
     let failed = spaces.run("c", &spaces.vpn(&["--kill-switch", "--timeout", "1"]));
     assert!(!failed.status.success() && reach(&spaces, target).is_err());

@@ -1,4 +1,4 @@
-//! Network namespaces, the links between them, and the processes in them.
+//! Support: network namespaces, the links between them, and the processes in them.
 //!
 //! ```text
 //! client  10.71.1.2 ── 10.71.1.1  proxy  10.70.0.1 ── 10.70.0.2  target
@@ -18,7 +18,7 @@ use anabranch_testkit::certificates::Files;
 use nix::sched::{CloneFlags, setns};
 use tempfile::TempDir;
 
-/// Maximum time of every wait.
+/// Maximum time of each wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The target's addresses.
 pub const TARGET: [&str; 2] = ["10.70.0.2", "fd70::2"];
@@ -32,7 +32,7 @@ pub struct Spaces {
 }
 
 impl Spaces {
-    /// Makes the namespaces; `None` if this process may not.
+    /// Creates the namespaces; `None` if this process may not.
     pub fn make(test: &str) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Spaces {
             fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
             fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
         });
-        // `ip netns exec` puts this file in the place of the host's.
+        // `ip netns exec` mounts this file over the host's file.
         fs::create_dir_all(format!("/etc/netns/{c}")).unwrap();
         fs::write(self.resolver_path(), RESOLVER).unwrap();
         Files::new(self.dir.path(), &["10.71.1.1"]);
@@ -112,8 +112,8 @@ impl Spaces {
         format!("/etc/netns/{}/resolv.conf", self.space("c"))
     }
 
-    /// Returns the client's resolvers, routes and rules, once the link-local addresses of both links are there and nothing
-    /// changes any longer.
+    /// Waits until both links have link-local addresses and nothing changes for 100 ms. Returns the client's resolvers,
+    /// rules, routes and addresses.
     pub fn situation(&self) -> String {
         let begin = Instant::now();
         let mut before = self.see();
@@ -135,11 +135,11 @@ impl Spaces {
             let output = Command::new("ip").args(args.split(' ')).output().unwrap();
             seen.push_str(&String::from_utf8(output.stdout).unwrap());
         }
-        // Lifetimes of routes count down.
+        // The lifetimes of such routes count down, so their lines change.
         seen.lines().filter(|line| !line.contains("expires")).collect::<Vec<_>>().join("\n")
     }
 
-    /// Runs `act` on a thread in a namespace.
+    /// Runs `act` on a thread in a namespace, and waits for its result.
     pub fn within<R: Send>(&self, which: &str, act: impl FnOnce() -> R + Send) -> R {
         let space = self.space(which);
         thread::scope(|scope| {
@@ -153,7 +153,7 @@ impl Spaces {
         })
     }
 
-    /// Runs `act` on a thread in a namespace, until the test ends.
+    /// Starts a thread in a namespace that runs `act`, until the test ends.
     pub fn serve_within(&self, which: &str, act: impl FnOnce() + Send + 'static) {
         let space = self.space(which);
         thread::spawn(move || {
@@ -166,7 +166,7 @@ impl Spaces {
     pub fn command(&self, which: &str, args: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.space(which), env!("CARGO_BIN_EXE_anabranch")]).args(args);
-        // The proxy has a directory of its own.
+        // The proxy publishes its state in another directory than the VPN.
         let runtime = if which == "c" { self.path("run") } else { self.path("run-of-proxy") };
         command.current_dir(self.dir.path()).env("RUNTIME_DIRECTORY", runtime).stdin(Stdio::null());
         command
@@ -197,13 +197,13 @@ impl Spaces {
         process
     }
 
-    /// Returns the arguments of a VPN.
+    /// Returns the arguments of `anabranch vpn connect` with both links.
     pub fn vpn<'a>(&self, more: &[&'a str]) -> Vec<&'a str> {
         let args = ["vpn", "connect", "https://10.71.1.1:4433", "--token-file", "token", "--ca", "cert.pem"];
         [&args[..], &["--path", "wifi0", "--path", "lte0"], more].concat()
     }
 
-    /// Starts the VPN, and waits until it is there.
+    /// Starts the VPN, and waits until it is connected.
     pub fn connect(&self, more: &[&str]) -> Process {
         let mut process = self.start("c", "vpn.log", &self.vpn(more));
         assert_eq!(process.said("connected "), "anabranch0 10.9.0.2 fd09::2");
@@ -217,7 +217,7 @@ impl Drop for Spaces {
             let _ = Command::new("ip").args(["netns", "delete", &self.space(which)]).output();
         }
         let _ = fs::remove_dir_all(format!("/etc/netns/{}", self.space("c")));
-        // Succeeds if no other namespace has files there.
+        // This fails, without effect, if another namespace has files there.
         let _ = fs::remove_dir("/etc/netns");
     }
 }
@@ -236,7 +236,7 @@ pub fn ip(args: &str) {
 /// A process that is killed when dropped.
 pub struct Process {
     child: Child,
-    /// Kept open, because a program that cannot print ends.
+    /// Standard output, which stays open because a program that cannot print ends.
     stdout: BufReader<ChildStdout>,
     log: PathBuf,
 }
@@ -258,13 +258,13 @@ impl Process {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Sends SIGKILL.
+    /// Sends SIGKILL, and waits until the process has ended.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Sends SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits until the process has ended.
     pub fn terminate(&mut self) -> ExitStatus {
         let sent = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
         assert!(sent.success());

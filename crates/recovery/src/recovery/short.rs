@@ -1,5 +1,5 @@
-//! Short queue: how much may be in flight so that packets hardly queue on the path, for connections that carry calls beside
-//! bulk data. Controllers fill the path's queue, all of it when they search for bandwidth.
+//! Limit on the bytes in flight that keeps the path's queue short, for connections that carry calls beside bulk data.
+//! Congestion controllers alone fill the path's queue, at least while they search for bandwidth.
 
 use core::time::Duration;
 
@@ -9,15 +9,16 @@ use super::Recovery;
 use crate::congestion::{Controller as _, State};
 use crate::rate::{RateSample, bytes_in, per_second};
 
-/// Number of round trips in which the largest delivery rate counts.
+/// Length of a period in round trips. The delivery rate is the largest one of the present and the previous period.
 const ROUNDS: u32 = 4;
-/// Part of the minimum round-trip time, and the least time, that packets may queue.
+/// Packets may queue for this fraction of the minimum round-trip time (1/8) and, below, at least for this time.
 const PART: u32 = 8;
 const LEAST: Duration = Duration::from_millis(2);
-/// Part of the minimum round-trip time that counts as its variation at most. A longer one is due to queues.
+/// Maximum of the round-trip time's variation that is allowed for, as a fraction of the minimum round-trip time (1/4). More
+/// variation is due to queues.
 const VARIANCE: u32 = 4;
 
-/// Largest delivery rate lately, in bytes per second.
+/// Largest delivery rate of the present and the previous period, in bytes per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivery {
     current: u64,
@@ -26,7 +27,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Records a sample on a path with this round-trip time.
+    /// Records a rate sample of a path whose round-trip time is `round_trip`.
     pub(super) fn record(&mut self, now: Time, sample: &RateSample, round_trip: Duration) {
         let Some(rate) = sample.rate else { return };
         if sample.app_limited && rate <= self.rate() {
@@ -46,8 +47,8 @@ impl Delivery {
 }
 
 impl<T: Clone> Recovery<T> {
-    /// Returns whether another packet would queue on the path for longer than a small part of its round-trip time. If the sender
-    /// `searches` for bandwidth, a whole round trip is allowed until the controller has found it.
+    /// Returns whether another packet would queue on the path for longer than 1/8 of its minimum round-trip time, but at least
+    /// 2 ms. If `searches` is set, a queue of a whole round trip is allowed in slow start.
     pub fn would_queue(&self, searches: bool) -> bool {
         let rate = self.delivery.rate();
         if rate == 0 {
@@ -55,7 +56,7 @@ impl<T: Clone> Recovery<T> {
         }
         let empty = self.rtt.min();
         let queue = match self.congestion.state() {
-            // The rate doubles in a round trip.
+            // In slow start the rate may double in a round trip.
             State::Startup | State::SlowStart | State::ConservativeSlowStart if searches => empty,
             _ => empty / PART,
         };
@@ -63,7 +64,8 @@ impl<T: Clone> Recovery<T> {
         self.bytes_in_flight >= bytes_in(rate, time) + 2 * u64::from(self.mtu.current())
     }
 
-    /// Returns the delivery rate in bytes per second: the largest one lately, or what the window permits if there was none.
+    /// Returns the largest delivery rate of the present and the previous period, in bytes per second. Without a sample, returns
+    /// the rate that the congestion window permits.
     pub fn delivery_rate(&self) -> u64 {
         match self.delivery.rate() {
             0 => per_second(self.window(), self.rtt.smoothed()),
@@ -71,8 +73,8 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Records that the sender keeps the queue short although the window has room. The window is not in full use then, and
-    /// does not grow (RFC 9002 §7.8).
+    /// Records that the sender keeps the queue short although the congestion window has room. The window is underutilized then,
+    /// and does not grow (RFC 9002 §7.8).
     pub fn keep_short(&mut self) {
         self.app_limited = true;
     }
@@ -99,7 +101,7 @@ mod tests {
         assert_eq!(delivery.rate(), 1_000, "of the time before");
         delivery.record(at(1_402), &sample(500, false), round);
         assert_eq!(delivery.rate(), 500);
-        // A sender without data says little about the path.
+        // Application-limited samples do not lower the rate.
         for later in 0..100 {
             delivery.record(at(2_000 + 100 * later), &sample(10, true), round);
         }

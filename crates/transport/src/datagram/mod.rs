@@ -24,7 +24,7 @@ pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 65_535;
 /// queue.
 const MESSAGE_OVERHEAD: usize = 64;
 
-/// Time after a message of a flow in which others are expected.
+/// Time after the last message of a flow for which paths keep short queues, because further messages are expected.
 const LIVELY: Duration = Duration::from_millis(500);
 
 /// Minimum overhead of a frame: its type, without a Length field.
@@ -144,8 +144,8 @@ impl Datagrams {
         self.send_with(Time::ZERO, message, &Terms::default().with_route(route))
     }
 
-    /// Queues a message on these terms. If the queue is full, older messages of a flow that has more in it are dropped for
-    /// this one.
+    /// Queues a message on these terms. If the queue is full, the oldest messages of the flow that has the most bytes in it
+    /// are dropped, if that is not the flow of this message.
     pub fn send_with(&mut self, now: Time, message: Bytes, terms: &Terms) -> Result<(), SendDatagramError> {
         let max = self.max_len().ok_or(SendDatagramError::UnsupportedByPeer)?;
         if message.len() > max {
@@ -188,7 +188,7 @@ impl Datagrams {
         !self.outgoing.is_empty()
     }
 
-    /// Returns whether messages of flows were sent lately, so that paths should have short queues.
+    /// Returns whether a message of a flow was queued within [`LIVELY`], so that paths should have short queues.
     pub(crate) fn wants_short_queues(&self, now: Time) -> bool {
         self.last_flow.is_some_and(|last| now - last < LIVELY)
     }
@@ -213,7 +213,7 @@ impl Datagrams {
         self.outgoing.bytes() as u64
     }
 
-    /// Returns whether any queued message is for particular paths.
+    /// Returns whether any queued message is for particular paths or has to be copied.
     pub(crate) fn is_routed(&self) -> bool {
         self.outgoing.is_routed()
     }

@@ -1,4 +1,5 @@
-//! Messages that wait to be sent: a queue for each flow, and the flows in turn (deficit round robin, SIGCOMM 1995).
+//! Messages that wait to be sent, in a queue for each flow. The flows take turns by deficit round robin (Shreedhar and
+//! Varghese, SIGCOMM 1995).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,23 +11,24 @@ use super::MESSAGE_OVERHEAD;
 use super::terms::Terms;
 use crate::schedule::{Carrier, Route};
 
-/// Number of bytes that a flow may send in its turn.
+/// Number of bytes that each turn adds to a flow's credit.
 const QUANTUM: usize = 1_500;
-/// Maximum number of flows that one search looks at.
+/// Maximum number of flows that one search covers.
 pub(super) const MAX_SEARCHED: usize = 64;
-/// Maximum time that the copy of a message waits for a second path. A later one would hardly overtake a lost original.
+/// Maximum time that the copy of a message waits for a second path. A later copy would usually arrive too late to replace a
+/// lost original.
 pub(super) const MAX_COPY_WAIT: Duration = Duration::from_millis(150);
 
-/// Key of a flow; `None` for messages without a flow, which are one together.
+/// Key of a flow; `None` for all messages without a flow, which together are treated like a flow.
 type Key = Option<u64>;
 
-/// A message that waits.
+/// A queued message.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) message: Bytes,
     route: Route,
     is_copied: bool,
-    /// Time at which it was queued; `None` if it does not wait for a faster path.
+    /// Time at which the message was queued; `None` if it does not wait for a faster path.
     since: Option<Time>,
     expires: Option<Time>,
 }
@@ -52,20 +54,20 @@ impl Entry {
 struct Flow {
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// Number of bytes that it may send before the next flow has its turn.
+    /// Number of bytes that the flow may send before the next flow has its turn.
     credit: usize,
 }
 
 /// Messages that were dropped instead of being sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Drops {
-    /// Number of messages that were too large, or had to make room.
+    /// Number of messages that were too large, or were dropped to make room for others.
     pub(super) dropped: u64,
     /// Number of messages whose lifetime had ended.
     pub(super) expired: u64,
 }
 
-/// Place of a message: of its flow in the order of turns, and in the flow.
+/// Place of a message: the index of its flow in the order of turns, and its index in the flow.
 pub(super) type Place = (usize, usize);
 
 /// Queues of all flows, bounded in bytes together.
@@ -76,7 +78,7 @@ pub(super) struct Outgoing {
     turns: VecDeque<Key>,
     bytes: usize,
     capacity: usize,
-    /// Number of messages for particular paths.
+    /// Number of messages that are for particular paths or have to be copied.
     routed: usize,
     pub(super) drops: Drops,
 }
@@ -94,7 +96,7 @@ impl Outgoing {
         self.bytes
     }
 
-    /// Returns whether any message is for particular paths.
+    /// Returns whether any message is for particular paths or has to be copied.
     pub(super) fn is_routed(&self) -> bool {
         self.routed > 0
     }
@@ -108,8 +110,8 @@ impl Outgoing {
         }
     }
 
-    /// Queues a message. If there is no room, the oldest messages of a flow with more in the queue are dropped. Returns whether
-    /// the message was queued.
+    /// Queues a message. If there is no room, drops the oldest messages of the flow with the most bytes, as long as that has
+    /// more bytes than the message's own flow. Returns whether the message was queued.
     pub(super) fn push(&mut self, key: Key, entry: Entry) -> bool {
         // A single message always fits, or it could never be sent.
         while !self.is_empty() && self.bytes + entry.cost() > self.capacity {
@@ -133,8 +135,8 @@ impl Outgoing {
         true
     }
 
-    /// Returns the place of the next message that `carrier` may carry now. Drops earlier ones that are longer than `max` or
-    /// too old.
+    /// Returns the place of the next message that `carrier` may carry now. Drops messages before it that are longer than `max`
+    /// or whose lifetime has ended.
     pub(super) fn find(&mut self, now: Time, carrier: &Carrier, max: Option<usize>) -> Option<Place> {
         let mut at = 0;
         while at < self.turns.len().min(MAX_SEARCHED) {
@@ -155,10 +157,10 @@ impl Outgoing {
         None
     }
 
-    /// Searches one flow.
+    /// Searches the flow at index `at` of the turns.
     fn find_in(&mut self, at: usize, now: Time, carrier: &Carrier, max: Option<usize>) -> Search {
         let mut index = 0;
-        // Bytes of the flow's messages before.
+        // Bytes of the flow's messages in front of the present one.
         let mut before = 0;
         loop {
             let Some(flow) = self.turns.get(at).and_then(|key| self.flows.get(key)) else {
@@ -189,10 +191,11 @@ impl Outgoing {
         }
     }
 
-    /// Returns whether a message, with so many bytes of its flow before it, arrives earlier if it waits for a faster path.
+    /// Returns whether a message arrives earlier if it waits for a faster path. `before` is the number of bytes of its flow in
+    /// front of it.
     fn waits(&self, now: Time, entry: &Entry, (flow, before): (&Flow, usize), carrier: &Carrier) -> bool {
         let Some(since) = entry.since else { return false };
-        // Other flows have their turns meanwhile.
+        // Other flows send in their turns meanwhile.
         let others = self.bytes - flow.bytes;
         let ahead = before + others.min((before + QUANTUM) * (self.flows.len() - 1));
         (ahead as u64) < carrier.patience.ahead && now - since < carrier.patience.time
@@ -204,7 +207,8 @@ impl Outgoing {
         flow.entries.get(index).map(|entry| &entry.message)
     }
 
-    /// Records that the message at a place was sent on the carrier's path. Its copy waits for another one, if any works.
+    /// Records that the message at a place was sent on the carrier's path. If it has to be copied and another path works, it
+    /// stays queued for other paths as its copy. Otherwise it is removed.
     pub(super) fn on_sent(&mut self, now: Time, (at, index): Place, carrier: &Carrier) {
         let Some(flow) = self.turns.get(at).and_then(|key| self.flows.get_mut(key)) else { return };
         let Some(entry) = flow.entries.get_mut(index) else { return };
@@ -220,7 +224,7 @@ impl Outgoing {
         }
     }
 
-    /// Removes a message.
+    /// Removes and returns the message at a place.
     pub(super) fn take(&mut self, (at, index): Place) -> Option<Bytes> {
         let key = *self.turns.get(at)?;
         let flow = self.flows.get_mut(&key)?;
@@ -233,7 +237,7 @@ impl Outgoing {
             self.turns.remove(at);
         }
         if self.turns.is_empty() {
-            // An idle connection keeps no memory.
+            // An idle connection keeps no memory allocated.
             self.turns = VecDeque::new();
         }
         Some(entry.message)
@@ -242,10 +246,10 @@ impl Outgoing {
 
 /// Result of the search in one flow.
 enum Search {
-    /// Place in the flow and length of the next message.
+    /// Index in the flow, and length, of the next message.
     Found(usize, usize),
-    /// None of its messages can be carried now.
+    /// None of the flow's messages can be carried now.
     Nothing,
-    /// All of its messages were dropped, and the flow is gone.
+    /// All of the flow's messages were dropped, and the flow was removed.
     Emptied,
 }

@@ -1,4 +1,4 @@
-//! Wishes of the application for one message.
+//! Terms on which the application sends a message.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use crate::schedule::Route;
 
 /// Terms on which a message is sent.
 ///
-/// Messages of a *flow* share the connection with other flows evenly, byte by byte, however many messages the others queue.
-/// They keep to the path on which they arrive first. A message takes another path if so many wait before it that it arrives
-/// there at the same time, so that they arrive nearly in order. Connections that carry them also keep the paths' queues short.
+/// Each *flow* gets the same share of the connection in bytes, however many messages other flows queue. Messages of flows use
+/// the path on which they arrive first. A message uses another path if so many bytes wait in front of it that it arrives at
+/// the same time there, so the messages of a flow arrive nearly in order. While flows send, the connection also keeps
+/// the paths' queues short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Terms {
@@ -29,12 +30,12 @@ impl Terms {
         Self { flow: Some(flow), ..self }
     }
 
-    /// Sets the time after which the message is dropped instead of being sent.
+    /// Sets the time for which the message may wait. After that, it is dropped instead of being sent.
     pub fn with_lifetime(self, lifetime: Duration) -> Self {
         Self { lifetime: Some(lifetime), ..self }
     }
 
-    /// Sends the message on a second path as well, if one works. The application removes the duplicates.
+    /// Sends the message on a second path as well, if another path works. The receiving application must remove duplicates.
     pub fn with_copy(self) -> Self {
         Self { is_copied: true, ..self }
     }

@@ -164,7 +164,7 @@ fn flows_have_the_same_share_however_much_they_queue() {
     for _ in 0..4 {
         sent.extend(carried(&mut datagrams, now, &carrier(0, &[], NO_PATIENCE), 1_200));
     }
-    // The flow that came first spends its quantum, and then waits for the others.
+    // The first flow uses its credit, and then the others have their turns.
     assert_eq!(sent, [1, 2, 2, 3, 1, 1]);
     let mut bytes = [0; 2];
     for _ in 0..50 {
@@ -208,7 +208,7 @@ fn messages_that_are_too_old_are_dropped_at_the_front_and_counted() {
     assert_eq!(sent, [3, 4]);
     assert_eq!((datagrams.expired(), datagrams.dropped()), (2, 0));
     assert_eq!((datagrams.has_pending(), datagrams.pending_bytes()), (false, 0));
-    // A queue of old messages only is emptied, too.
+    // A queue in which all messages are too old is emptied.
     datagrams.send_with(Time::ZERO, message(5, 10), &terms).unwrap();
     assert!(carried(&mut datagrams, Time::from_millis(20), &carrier(0, &[], NO_PATIENCE), 1_200).is_empty());
     assert_eq!((datagrams.has_pending(), datagrams.expired()), (false, 3));
@@ -232,7 +232,7 @@ fn a_flow_spills_from_the_depth_at_which_both_paths_are_equally_quick() {
     assert_eq!(carried(&mut datagrams, now, &slower, 1_200), [5]);
     assert_eq!(carried(&mut datagrams, now, &slower, 1_200), NONE);
     assert_eq!(carried(&mut datagrams, now, &home, 1_200), [1]);
-    // The home does not go on.
+    // If the home path sends nothing, a message waits for 45 ms only.
     assert_eq!(carried(&mut datagrams, Time::from_millis(45), &slower, 1_200), NONE);
     assert_eq!(carried(&mut datagrams, Time::from_millis(46), &slower, 1_200), [2]);
 }
@@ -253,7 +253,7 @@ fn a_copy_takes_another_path_within_max_copy_wait() {
     datagrams.send_with(now, message(2, 10), &terms).unwrap();
     assert_eq!(carried(&mut datagrams, now, &carrier(0, &[0], NO_PATIENCE), 1_200), [2]);
     assert!(!datagrams.has_pending());
-    // A second path that has no room for too long carries none.
+    // If no second path has room within MAX_COPY_WAIT, the copy is dropped.
     datagrams.send_with(now, message(3, 10), &terms).unwrap();
     assert_eq!(carried(&mut datagrams, now, &first, 1_200), [3]);
     assert_eq!(carried(&mut datagrams, now + outgoing::MAX_COPY_WAIT, &second, 1_200), NONE);

@@ -21,7 +21,7 @@ pub(super) struct CapsuleStream {
     half: SendHalf,
     /// Rest of a capsule of which a part was sent.
     rest: Bytes,
-    /// Capsules that must not be lost.
+    /// Whole capsules that wait behind `rest`.
     waiting: VecDeque<Bytes>,
     /// Task that reads the tunnel; it also sends `rest`.
     reader: Option<Waker>,
@@ -32,8 +32,8 @@ impl CapsuleStream {
         Self { half, rest: Bytes::new(), waiting: VecDeque::new(), reader: None }
     }
 
-    /// Sends an HTTP datagram with this context ID as a capsule. Returns `false` if it is dropped because an earlier capsule
-    /// is not sent yet.
+    /// Sends an HTTP datagram with this context ID as a DATAGRAM capsule. Returns `false` if the datagram is dropped because
+    /// an earlier capsule is not sent yet.
     ///
     /// # Errors
     /// Fails if the stream or the connection has ended.
@@ -50,7 +50,7 @@ impl CapsuleStream {
         self.is_busy().map(|_| true)
     }
 
-    /// Sends a whole capsule, perhaps later. Returns `false` if too many wait.
+    /// Sends a whole capsule, after those that wait already. Returns `false` and drops it if [`MAX_WAITING_CAPSULES`] wait.
     ///
     /// # Errors
     /// Fails if the stream or the connection has ended.
@@ -62,7 +62,7 @@ impl CapsuleStream {
         self.is_busy().map(|_| true)
     }
 
-    /// Sends what there is room for. Returns whether something remains.
+    /// Sends as much as flow control allows. Returns whether bytes remain.
     fn is_busy(&mut self) -> io::Result<bool> {
         match self.poll_rest(None) {
             Poll::Ready(sent) => sent.map(|()| false),
@@ -70,7 +70,8 @@ impl CapsuleStream {
         }
     }
 
-    /// Sends as much as there is room for. Wakes the reading task, by `cx` if that is the caller, when there is more room.
+    /// Sends as much as flow control allows. If bytes remain, the reading task is woken when it allows more. The reading task
+    /// passes its `cx`, which is kept; all other callers pass `None`.
     pub(super) fn poll_rest(&mut self, cx: Option<&Context<'_>>) -> Poll<io::Result<()>> {
         if let Some(cx) = cx {
             self.reader = Some(cx.waker().clone());

@@ -12,11 +12,11 @@ use crate::http3;
 use crate::paths::{PathPolicy, RacePolicy};
 
 const HTTPS_PORT: u16 = 443;
-/// Default silence after which a PING is sent, so that the connection and its paths live while tunnels are
-/// idle.
+/// Default time without packets after which a PING frame is sent, so that the connection and its paths stay
+/// open while tunnels are idle.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// A proxy, and how its client reaches it.
+/// Settings of a proxy's client: the proxy's URL, its addresses, path policy, credentials and timeouts.
 #[derive(Clone, Debug)]
 pub struct ProxyConfig {
     pub(super) host: String,
@@ -32,7 +32,7 @@ pub struct ProxyConfig {
     pub(super) response_timeout: Duration,
 }
 
-/// URL that names no proxy.
+/// Error for a URL that is no proxy's URL. It does not repeat a URL with credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{url} is no proxy: {reason}")]
 pub struct InvalidProxy {
@@ -41,9 +41,10 @@ pub struct InvalidProxy {
 }
 
 impl ProxyConfig {
-    /// Creates the settings for the proxy at `url`, which is `https://HOST[:PORT]`. `quic` decides which
-    /// certificates are trusted, and has the settings of the transport, the scheduler among them; its
-    /// application protocols must include `h3`. If it sends no PINGs, the client makes it send them.
+    /// Creates the settings for the proxy at `url`, which is `https://HOST[:PORT]`; the default port is 443.
+    /// `quic` has the trusted certificates and the settings of the transport, the scheduler among them; its
+    /// application protocols must include `h3`. If it has no keep-alive for the connection or for its paths,
+    /// a PING frame is sent after 10 s without packets.
     ///
     /// # Errors
     /// Fails if the URL has another scheme, no host, or more than a host and a port.
@@ -89,15 +90,15 @@ impl ProxyConfig {
         self.port
     }
 
-    /// Sets the proxy's addresses, instead of asking the resolver.
+    /// Sets the proxy's addresses, so that its host name is not resolved.
     #[must_use]
     pub fn with_addresses(mut self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.addresses = addresses.into_iter().collect();
         self
     }
 
-    /// Sets the interfaces from which the connection begins, and on which it opens paths. Without a policy
-    /// the system chooses one path.
+    /// Sets the interfaces from which the connection is attempted, and on which it opens paths. Without a
+    /// policy the connection has one path, whose local address the operating system chooses.
     #[must_use]
     pub fn with_paths(mut self, policy: PathPolicy) -> Self {
         self.policy = Some(policy);
@@ -111,7 +112,7 @@ impl ProxyConfig {
         self
     }
 
-    /// Sets the credentials that each tunnel shows.
+    /// Sets the credentials that each request for a tunnel contains.
     #[must_use]
     pub fn with_credentials(mut self, credentials: Credentials) -> Self {
         self.credentials = Some(credentials);
@@ -125,14 +126,16 @@ impl ProxyConfig {
         self
     }
 
-    /// Sets the maximum time that a tunnel waits for a connection to the proxy. The default is 15 s.
+    /// Sets the maximum time that a tunnel waits for a connection whose stream limit allows it. The default
+    /// is 15 s.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Sets the maximum duration of one attempt to connect, over all candidates. The default is 10 s.
+    /// Sets the maximum duration of one attempt to connect, which includes the resolution of the proxy's name
+    /// and the handshakes from all candidates. The default is 10 s.
     #[must_use]
     pub fn with_attempt_timeout(mut self, timeout: Duration) -> Self {
         self.attempt_timeout = timeout;
@@ -154,7 +157,8 @@ impl ProxyConfig {
     }
 }
 
-/// Returns the configuration with PINGs on idle connections and paths, unless it has some already.
+/// Returns the configuration with PING frames on idle connections and paths, at [`KEEP_ALIVE`] unless it has
+/// another interval.
 fn keeping_alive(quic: ClientConfig) -> ClientConfig {
     let mut transport = (**quic.transport()).clone();
     if transport.keep_alive().is_none() {

@@ -1,4 +1,4 @@
-//! One attempt to connect to the proxy, by every candidate that the path policy allows.
+//! Attempts to connect to the proxy, from each candidate that the path policy allows.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -23,17 +23,17 @@ pub(super) struct Live {
     pub(super) manager: Option<PathManager>,
 }
 
-/// Parts of a client that outlive its connections.
+/// Endpoint and addresses of the proxy, which outlive a client's connections.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     endpoint: Mutex<Option<Endpoint>>,
-    /// Addresses of the proxy when it was last resolved, for times when the resolver cannot be reached.
+    /// Addresses to which the proxy's name was last resolved. They are used while it cannot be resolved.
     known: Mutex<Vec<SocketAddr>>,
 }
 
 impl Reach {
-    /// Connects to the proxy. Attempts begin on each candidate in turn until the proxy responds (RFC 8305),
-    /// so a path that is dead from the start delays the connection by
+    /// Connects to the proxy. An attempt begins from each candidate in turn until the proxy responds (RFC
+    /// 8305), so a path that is dead from the start delays the connection by
     /// [`RacePolicy::delay`](crate::RacePolicy::delay) at most.
     ///
     /// The handshake resumes an earlier session if there is one. It sends no early data: CONNECT is not a
@@ -83,7 +83,8 @@ impl Reach {
         }
     }
 
-    /// Returns the endpoint of all connections, bound for the first address whose family this host supports.
+    /// Returns the endpoint of all connections. The first call binds it for the family of the first address
+    /// that this host supports.
     fn endpoint(&self, remotes: &[SocketAddr]) -> Result<Endpoint, ConnectFailure> {
         let mut endpoint = lock(&self.endpoint);
         if let Some(endpoint) = &*endpoint {
@@ -95,7 +96,7 @@ impl Reach {
         Ok(endpoint.insert(made.map_err(ConnectFailure::Socket)?).clone())
     }
 
-    /// Returns the endpoint, if one was needed so far.
+    /// Returns the endpoint, if it is bound already.
     pub(super) fn bound(&self) -> Option<Endpoint> {
         lock(&self.endpoint).clone()
     }

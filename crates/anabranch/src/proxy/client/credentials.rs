@@ -27,7 +27,7 @@ pub enum CredentialsError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The file holds something else.
+    /// The file is longer than 8,192 bytes, is not UTF-8, or holds other content than the expected one.
     #[error("{path} holds no {wanted}")]
     Content {
         /// The file.
@@ -35,7 +35,7 @@ pub enum CredentialsError {
         /// Content that is expected.
         wanted: &'static str,
     },
-    /// The name or the secret has characters that cannot be sent.
+    /// The name, the password or the token has characters that cannot be sent, or the token is empty.
     #[error("{0}")]
     Invalid(&'static str),
 }
@@ -59,7 +59,7 @@ impl Credentials {
     /// Creates credentials of a token (Bearer, RFC 6750).
     ///
     /// # Errors
-    /// Fails if the token is empty, or has other characters than RFC 6750 §2.1 allows.
+    /// Fails if the token is empty, or has other characters than those of a `b64token` (RFC 6750 §2.1).
     pub fn bearer(token: &str) -> Result<Self, CredentialsError> {
         let valid = |c: u8| c.is_ascii_alphanumeric() || b"-._~+/=".contains(&c);
         if token.is_empty() || !token.bytes().all(valid) {
@@ -68,7 +68,7 @@ impl Credentials {
         Self::sensitive(&format!("Bearer {token}"))
     }
 
-    /// Reads a token from a file that holds nothing else.
+    /// Reads a token from a file that holds nothing else but white space around it.
     ///
     /// # Errors
     /// Fails if the file cannot be read, or holds no token.
@@ -78,7 +78,8 @@ impl Credentials {
         Self::bearer(text.trim()).map_err(|_| CredentialsError::Content { path: path.into(), wanted })
     }
 
-    /// Reads a name and a password from a file that holds `NAME:PASSWORD` and nothing else.
+    /// Reads a name and a password from a file that holds `NAME:PASSWORD` and nothing else but line ends
+    /// after it.
     ///
     /// # Errors
     /// Fails if the file cannot be read, or holds no name and password.
@@ -90,7 +91,7 @@ impl Credentials {
         Self::basic(name, password).map_err(|_| refused())
     }
 
-    /// Returns the value of `Proxy-Authorization` and of `Authorization`.
+    /// Returns the value of the fields `Proxy-Authorization` and `Authorization`.
     pub(super) fn value(&self) -> HeaderValue {
         self.0.clone()
     }

@@ -15,22 +15,23 @@ use crate::http3;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TunnelError {
-    /// There is no connection to the proxy.
+    /// There is no connection to the proxy; the last attempt to connect failed for this reason.
     #[error("no connection to the proxy: {0}")]
     Unavailable(Arc<ConnectFailure>),
     /// The proxy refused the tunnel.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The proxy does not support CONNECT-UDP (RFC 9298).
+    /// The proxy does not support extended CONNECT (RFC 9220), which CONNECT-UDP (RFC 9298) needs.
     #[error("the proxy carries no UDP")]
     NoUdp,
     /// The proxy does not support CONNECT-IP (RFC 9484).
     #[error("the proxy carries no IP packets")]
     NoIp,
-    /// As many tunnels as [`MAX_WAITING`](super::MAX_WAITING) wait for a connection.
+    /// [`MAX_WAITING`](super::MAX_WAITING) tunnels wait for a connection already.
     #[error("too many tunnels wait for the proxy")]
     Busy,
-    /// The proxy did not respond to the request within this time.
+    /// The proxy did not respond to the request within this time, or no connection with a free stream existed
+    /// within it.
     #[error("the proxy did not respond within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The request failed, or the connection was lost before the proxy responded.
@@ -48,12 +49,12 @@ pub enum ConnectFailure {
     /// The proxy's name could not be resolved.
     #[error("cannot resolve {host}: {error}")]
     Resolve {
-        /// The name.
+        /// The proxy's host name.
         host: String,
         /// Error of the resolver.
         error: io::Error,
     },
-    /// No interface that the path policy allows leads to the proxy.
+    /// No interface that the path policy allows has a route to the proxy.
     #[error("no network path leads to the proxy")]
     NoPath,
     /// No socket could be bound.
@@ -71,8 +72,9 @@ pub enum ConnectFailure {
 }
 
 impl ConnectFailure {
-    /// Returns whether another attempt would fail, too, unless somebody changes something: TLS failed, for
-    /// instance because the certificate is not trusted, or the configuration cannot be used.
+    /// Returns whether further attempts are expected to fail until the configuration of the client or of the
+    /// server is changed: TLS failed, for instance because the certificate is not trusted, the server does
+    /// not support HTTP/3, or the client's configuration cannot be used.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::NotHttp3 => true,
@@ -94,15 +96,15 @@ impl ConnectFailure {
 pub struct Refusal {
     /// Status of the response.
     pub status: StatusCode,
-    /// Cause that the proxy reports (RFC 9209).
+    /// Cause in the response's `Proxy-Status` field (RFC 9209), if there is one.
     pub cause: Option<ProxyStatus>,
 }
 
-/// Kind of a refusal, for clients that report it in another protocol.
+/// Kind of a refusal, which callers translate into replies of SOCKS5, HTTP or another protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// The proxy does not accept the client's credentials, or wants some.
+    /// The proxy requires credentials, or does not accept those of the client.
     Credentials,
     /// The proxy's rules do not allow the target.
     Denied,
@@ -114,9 +116,9 @@ pub enum RefusalKind {
     ConnectionRefused,
     /// The target did not respond in time.
     TimedOut,
-    /// The user or the proxy has as many tunnels as are allowed.
+    /// The user or the proxy has reached a limit, for instance the maximum number of tunnels.
     Limited,
-    /// The proxy does not support such tunnels.
+    /// The proxy does not support tunnels of the requested kind.
     Unsupported,
     /// Another reason.
     Other,
@@ -127,7 +129,9 @@ impl Refusal {
         Self { status: response.status(), cause: ProxyStatus::of(response.headers()) }
     }
 
-    /// Returns the kind of the refusal: by the cause that the proxy reports, else by the response's status.
+    /// Returns the kind of the refusal. It is [`RefusalKind::Credentials`] for the statuses 401 and 407.
+    /// Otherwise the error type in `Proxy-Status` determines it or, if there is none or an unknown one, the
+    /// response's status.
     pub fn kind(&self) -> RefusalKind {
         let by_status = match self.status.as_u16() {
             401 | 407 => return RefusalKind::Credentials,

@@ -19,20 +19,21 @@ use crate::proxy::ip::{
     PacketHeader, ROUTE_ADVERTISEMENT,
 };
 
-/// Number of bytes that one read takes from the stream of capsules, without a copy.
+/// Maximum number of bytes that one read takes from the tunnel's stream, without a copy.
 const PIECE: usize = 64 * 1024;
 
 /// A tunnel for IP packets between this client and the proxy's network. Packets may be lost.
 ///
-/// They travel in DATAGRAM frames. Those that do not fit although they must, and all packets if the proxy does not support
-/// such frames, travel as capsules on the tunnel's stream.
+/// Packets are sent in DATAGRAM frames. Two kinds are sent as DATAGRAM capsules on the tunnel's stream: packets that do not
+/// fit into a frame although they have at most 1,280 bytes or may be fragmented, and all packets if the proxy does not
+/// support DATAGRAM frames.
 #[derive(Debug)]
 pub struct IpTunnel {
     sender: IpSender,
     receiver: IpReceiver,
 }
 
-/// Sending end of an [`IpTunnel`]. The tunnel ends when the last clone is dropped.
+/// Sending end of an [`IpTunnel`]. The tunnel ends when all clones and the [`IpReceiver`] are dropped.
 #[derive(Clone, Debug)]
 pub struct IpSender(Arc<Outgoing>);
 
@@ -58,26 +59,27 @@ struct Outgoing {
 pub enum IpEvent {
     /// An IP packet for this client.
     Packet(Bytes),
-    /// All addresses of this client, and refusals of requests.
+    /// All addresses of this client, and the requests that the proxy refused (ADDRESS_ASSIGN, RFC 9484 §4.7.1).
     Addresses(Vec<AssignedAddress>),
-    /// All ranges of addresses to which the proxy forwards packets.
+    /// All ranges of addresses to which the proxy forwards packets (ROUTE_ADVERTISEMENT, RFC 9484 §4.7.3).
     Routes(Vec<IpRange>),
 }
 
-/// Reason why a packet was not sent. It is dropped.
+/// Reason why a packet or a request for addresses was dropped and not sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendPacketError {
-    /// The packet does not fit, and routers may not fragment it. The limit may change with the paths.
+    /// The packet does not fit into a DATAGRAM frame, and routers may not fragment it. The limit changes with the MTU of the
+    /// paths.
     #[error("at most {mtu} bytes fit")]
     TooLarge {
         /// Maximum length at present, in bytes.
         mtu: usize,
     },
-    /// The packet is not exactly one IP packet.
+    /// The bytes are not exactly one IP packet, or the number of requested addresses is 0 or too large.
     #[error("this is no IP packet")]
     Invalid,
-    /// The queue is full: the paths are slower than the packets.
+    /// The queue is full, because packets are handed over faster than the paths carry them.
     #[error("the queue is full")]
     Full,
     /// The tunnel has ended.
@@ -94,18 +96,19 @@ impl IpTunnel {
         Self { sender: IpSender(outgoing), receiver }
     }
 
-    /// Returns the two ends, for different tasks.
+    /// Splits the tunnel into its two ends, which different tasks can use.
     pub fn split(self) -> (IpSender, IpReceiver) {
         (self.sender, self.receiver)
     }
 }
 
 impl IpSender {
-    /// Requests addresses, one for each prefix: this address if it is free, and any of its family if it is the unspecified
-    /// one (RFC 9484 §4.7.2). The response is an [`IpEvent::Addresses`].
+    /// Sends an ADDRESS_REQUEST capsule (RFC 9484 §4.7.2) with one request for each prefix. The unspecified address asks for
+    /// any address of its family, and another one for exactly that address. The proxy responds with an
+    /// [`IpEvent::Addresses`].
     ///
     /// # Errors
-    /// Fails if the tunnel has ended, or if too many requests wait or too many addresses are requested.
+    /// Fails if the tunnel has ended, if too many capsules wait, or if no or too many addresses are requested.
     pub fn request(&self, prefixes: &[IpNet]) -> Result<(), SendPacketError> {
         if prefixes.is_empty() || prefixes.len() > MAX_ENTRIES {
             return Err(SendPacketError::Invalid);
@@ -120,10 +123,10 @@ impl IpSender {
         }
     }
 
-    /// Sends a packet at once, or drops it.
+    /// Queues a packet, or drops it and returns the reason. Never waits.
     ///
     /// # Errors
-    /// Fails if this is no packet, if it does not fit, if the queue is full, or if the tunnel has ended.
+    /// Fails if the bytes are not one IP packet, if it does not fit, if the queue is full, or if the tunnel has ended.
     pub fn send(&self, packet: &[u8]) -> Result<(), SendPacketError> {
         let header = PacketHeader::parse(packet).ok_or(SendPacketError::Invalid)?;
         let mut datagram = Vec::with_capacity(1 + packet.len());
@@ -132,8 +135,8 @@ impl IpSender {
         match self.0.datagrams.send(&datagram) {
             Ok(()) => Ok(()),
             Err(SendDatagramError::UnsupportedByPeer) => self.send_capsule(packet),
-            // RFC 9484 §8: 1,280 bytes fit into every tunnel. Routers may fragment IPv4 packets without DF; the stream saves
-            // them the work.
+            // RFC 9484 §10.1: packets of 1,280 bytes fit into every tunnel. An IPv4 packet without DF may have any length;
+            // the stream carries it whole, so that it need not be fragmented.
             Err(SendDatagramError::TooLarge) if packet.len() <= MIN_MTU || header.may_fragment => {
                 self.send_capsule(packet)
             }
@@ -145,7 +148,7 @@ impl IpSender {
         }
     }
 
-    /// Returns the maximum length of a packet at present, in bytes: at least 1,280.
+    /// Returns the maximum length of a packet that routers may not fragment, in bytes, at present: at least 1,280.
     pub fn mtu(&self) -> usize {
         self.0.datagrams.max_len().map_or(MAX_PACKET, |max| max.saturating_sub(1)).clamp(MIN_MTU, MAX_PACKET)
     }
@@ -181,7 +184,7 @@ impl IpReceiver {
                 return Poll::Ready(Ok(Some(IpEvent::Packet(packet))));
             }
         }
-        // The stream has the capsules, and the end of the tunnel.
+        // The stream carries the capsules, and its end is the end of the tunnel.
         loop {
             while !self.unread.is_empty() {
                 let (read, capsule) = self.capsules.read(&self.unread).map_err(|_| invalid())?;
@@ -213,8 +216,8 @@ fn invalid() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the proxy sent an invalid capsule")
 }
 
-/// Returns the packet in an HTTP datagram; `None` for another context and for what is no packet: both are dropped (RFC 9484
-/// §6).
+/// Returns the IP packet in an HTTP datagram. Returns `None`, so that the datagram is dropped (RFC 9484 §6), if its context
+/// ID is not 0 or its payload is not one IP packet.
 fn packet(mut datagram: Bytes) -> Option<Bytes> {
     let (first, rest) = datagram.split_first()?;
     if *first != PACKETS || rest.len() > MAX_PACKET || PacketHeader::parse(rest).is_none() {

@@ -1,5 +1,5 @@
-//! Keeps connections to the proxy: one for all tunnels, and a second one when the peer's stream limit is
-//! reached or the first one is lost.
+//! Supervisor of the connections to the proxy: one for all tunnels, a second one when the proxy's stream limit is
+//! reached, and a new one when the last one is lost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::log::HTTP3;
 
 /// Maximum number of connections to the proxy that accept tunnels at the same time.
 pub const MAX_CONNECTIONS: usize = 2;
-/// Maximum number of tunnels that wait for a connection at the same time. Further ones fail at once.
+/// Maximum number of tunnels that wait for a connection or a free stream at the same time. Further ones fail at once.
 pub const MAX_WAITING: usize = 1_024;
-/// Time between a failed attempt and the next one, which doubles with each failure.
+/// Pause after the first failed attempt to connect. It doubles with each further failure.
 const FIRST_BACKOFF: Duration = Duration::from_millis(250);
-/// Maximum time between attempts.
+/// Maximum pause between attempts to connect.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// Lifetime below which a connection counts as a failed attempt. The proxy may end it at once, for instance because it does
-/// not accept the client's certificate, of which TLS 1.3 tells the client after the handshake (RFC 8446 §4.4.2.4).
+/// Lifetime below which a connection counts as a failed attempt. The proxy may close a connection at once, for instance if it
+/// rejects the client's certificate, which TLS 1.3 reports after the client's handshake is complete (RFC 8446 §4.4.2.4).
 const BRIEF: Duration = Duration::from_secs(1);
 
 /// State of the client.
@@ -34,11 +34,11 @@ const BRIEF: Duration = Duration::from_secs(1);
 pub enum ProxyState {
     /// No connection was needed so far, or the first one is being set up.
     Idle,
-    /// There is a connection.
+    /// There is a connection, or another one is being set up because the proxy accepts no more requests on the last one.
     Connected,
     /// The last connection was lost for this reason, and another one is being set up.
     Lost(Arc<http3::Error>),
-    /// The last attempt to connect failed. The client tries again.
+    /// The last attempt to connect failed for this reason, and the client repeats it after a pause.
     Failing(Arc<ConnectFailure>),
     /// The client was closed.
     Closed,
@@ -50,16 +50,16 @@ pub(super) struct Keeper {
     pub(super) config: ProxyConfig,
     pub(super) reach: Reach,
     state: Mutex<State>,
-    /// Published state. Every change of `state` that a task may wait for marks it as changed.
+    /// Published state. It is marked as changed with each change of `state` for which a task may wait.
     published: watch::Sender<ProxyState>,
-    /// Notified when a tunnel waits, which shortens the pause before the next attempt.
+    /// Notified when a tunnel begins to wait, which shortens the pause before the next attempt.
     urgent: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     live: Vec<Arc<Live>>,
-    /// Number of connections that there should be.
+    /// Number of connections that the supervisor keeps open.
     wanted: usize,
     waiting: usize,
     is_supervised: bool,
@@ -97,7 +97,7 @@ impl Keeper {
         lock(&self.state).live.clone()
     }
 
-    /// Requests that there are at least `wanted` connections, but no more than [`MAX_CONNECTIONS`].
+    /// Sets the number of connections that the supervisor keeps open to at least `wanted`, but at most [`MAX_CONNECTIONS`].
     pub(super) fn want(self: &Arc<Self>, wanted: usize) {
         let mut state = lock(&self.state);
         let more = wanted.min(MAX_CONNECTIONS);
@@ -115,7 +115,7 @@ impl Keeper {
         self.urgent.notify_one();
     }
 
-    /// Counts a tunnel that waits for a connection; `None` if too many wait already.
+    /// Counts a tunnel that waits for a connection or a free stream; `None` if [`MAX_WAITING`] wait already.
     pub(super) fn wait(self: &Arc<Self>) -> Option<Waiting> {
         let mut state = lock(&self.state);
         if state.waiting >= MAX_WAITING {
@@ -126,7 +126,7 @@ impl Keeper {
         Some(Waiting(Arc::clone(self)))
     }
 
-    /// Stops opening tunnels on a connection that is lost, or that the proxy is about to close.
+    /// Opens no more tunnels on a connection that is lost, or on which the proxy accepts no more requests (GOAWAY).
     pub(super) fn leave(&self, live: &Arc<Live>, reason: Option<http3::Error>) {
         let mut state = lock(&self.state);
         let before = state.live.len();
@@ -193,7 +193,7 @@ impl Keeper {
     }
 }
 
-/// A tunnel that waits for a connection.
+/// Count of a tunnel that waits for a connection or a free stream, until it is dropped.
 pub(super) struct Waiting(Arc<Keeper>);
 
 impl Drop for Waiting {
@@ -202,10 +202,10 @@ impl Drop for Waiting {
     }
 }
 
-/// Connects whenever there are fewer connections than wanted, with a growing pause after each failure.
+/// Connects whenever there are fewer connections than wanted. Pauses after each failure, for longer with each further one.
 async fn supervise(keeper: Arc<Keeper>) {
     let mut backoff = FIRST_BACKOFF;
-    // Time at which the newest connection was set up.
+    // Time at which the latest connection was set up.
     let mut newest: Option<Instant> = None;
     loop {
         let mut changes = keeper.subscribe();
@@ -245,8 +245,8 @@ async fn supervise(keeper: Arc<Keeper>) {
     }
 }
 
-/// Waits for `backoff`, with a random part so that the clients of a proxy that restarts do not all come at
-/// once. A tunnel that begins to wait ends the pause, but not before [`FIRST_BACKOFF`].
+/// Waits for 75 % to 125 % of `backoff`. The random part spreads the attempts of all clients after a proxy has restarted.
+/// A tunnel that begins to wait ends the pause, but not before [`FIRST_BACKOFF`].
 async fn pause(keeper: &Keeper, backoff: Duration) {
     let mut random = [0; 1];
     // Without randomness the pause has its usual length.
@@ -256,7 +256,7 @@ async fn pause(keeper: &Keeper, backoff: Duration) {
     let _ = timeout(pause.saturating_sub(FIRST_BACKOFF), keeper.urgent.notified()).await;
 }
 
-/// Waits until a connection ends or accepts no more requests.
+/// Waits until a connection is lost or accepts no more requests, and then opens no more tunnels on it.
 async fn watch_over(keeper: Arc<Keeper>, live: Arc<Live>) {
     let reason = tokio::select! {
         error = live.http3.closed() => Some(error),

@@ -1,9 +1,9 @@
 //! Client of a proxy: tunnels for TCP connections, UDP flows and IP packets, on one multipath connection.
 //!
-//! [`Proxy`] connects when the first tunnel is opened, over whichever path answers first, and uses all paths
-//! that its policy allows from then on. A connection that is lost is replaced; new tunnels wait for the next
-//! one, and those on the lost one fail with the reason. If the proxy's stream limit is reached, a second
-//! connection takes further tunnels.
+//! [`Proxy`] connects when the first tunnel is opened, on the path on which the proxy responds first, and opens all
+//! paths that its policy allows afterwards. A connection that is lost is replaced: tunnels on the lost connection fail
+//! with the reason of the loss, and new tunnels wait for the next connection. If the proxy's stream limit is
+//! reached, a second connection carries further tunnels.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
@@ -58,18 +58,18 @@ use crate::http3::Code;
 use crate::paths::PathManager;
 use crate::proxy::FlowTerms;
 
-/// Name that does not exist (RFC 6761 §6.4). A request for it shows whether a proxy accepts the client's
-/// credentials.
+/// Name that does not exist (RFC 6761 §6.4). The response to a request for a tunnel to this name shows whether a
+/// proxy accepts the client's credentials.
 const NOWHERE: &str = "anabranch-check.invalid";
-/// Maximum time until the packets that close connections are sent.
+/// Maximum time that [`Proxy::close`] waits until the CONNECTION_CLOSE frames are sent.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// A proxy, as its client sees it. Clones are cheap and share the connections, which end with the last clone
-/// and the last tunnel.
+/// Client of one proxy. Clones are cheap and share the connections. A connection is closed when the last clone and
+/// the connection's last tunnel are dropped.
 #[derive(Clone, Debug)]
 pub struct Proxy(Arc<Owner>);
 
-/// Owner of a client's tasks, which end when it is dropped.
+/// Guard that ends a client's tasks when the last clone of its [`Proxy`] is dropped.
 #[derive(Debug)]
 struct Owner(Arc<Keeper>);
 
@@ -85,8 +85,8 @@ impl Proxy {
         Self(Arc::new(Owner(Arc::new(Keeper::new(config)))))
     }
 
-    /// Connects, unless there is a connection. Returns when one is set up, or when the next attempt has
-    /// failed. The client tries again in any case.
+    /// Connects, unless there is a connection. Returns when a connection is set up, or when the next attempt has
+    /// failed. The client repeats failed attempts also after this function has returned.
     ///
     /// # Errors
     /// Fails if the attempt has failed.
@@ -113,10 +113,12 @@ impl Proxy {
         }
     }
 
-    /// Asks the proxy whether it accepts the credentials, by a request for a name that cannot exist.
+    /// Checks the credentials by a request for a TCP tunnel to a name that cannot exist. Any refusal for another reason than
+    /// the credentials means that the proxy accepts them.
     ///
     /// # Errors
-    /// Fails if the proxy does not accept the credentials, or if there is no connection.
+    /// Fails if the proxy does not accept the credentials, if it does not respond, or if no connection to it can be set up
+    /// in time.
     pub async fn check(&self) -> Result<(), TunnelError> {
         let keeper = &self.0.0;
         let nowhere = Target::new(NOWHERE, 443).map_err(|_| TunnelError::Closed)?;
@@ -185,7 +187,7 @@ impl Proxy {
         Ok(live.http3.settings().await?.enable_connect_protocol)
     }
 
-    /// Returns the state of the client, and its changes.
+    /// Returns a receiver of the client's state and its changes.
     pub fn states(&self) -> watch::Receiver<ProxyState> {
         self.0.0.subscribe()
     }
@@ -195,19 +197,19 @@ impl Proxy {
         self.0.0.live().iter().map(|live| live.http3.quic().clone()).collect()
     }
 
-    /// Returns the paths that the manager of the first connection has to open, with their states.
+    /// Returns the paths that the path manager of the first connection opens or tries to open, with their states.
     pub fn path_attempts(&self) -> Vec<crate::PathAttempt> {
         let live = self.0.0.live();
         live.first().and_then(|live| live.manager.as_ref()).map(PathManager::attempts).unwrap_or_default()
     }
 
-    /// Closes all connections, and with them all tunnels. Waits a short time until the proxy is told.
+    /// Closes all connections, and with them all tunnels. Waits at most 200 ms until the CONNECTION_CLOSE frames are sent.
     pub async fn close(&self) {
         let keeper = &self.0.0;
         keeper.end();
         if let Some(endpoint) = keeper.reach.bound() {
             endpoint.close(Code::NO_ERROR.into(), b"");
-            // A proxy that is not told notices by its idle timeout.
+            // A proxy that receives no CONNECTION_CLOSE frame ends the connection after its idle timeout.
             let _ = timeout(FAREWELL, endpoint.wait_close_sent()).await;
         }
     }

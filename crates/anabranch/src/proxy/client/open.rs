@@ -1,4 +1,4 @@
-//! Requests for tunnels, on whichever connection has room.
+//! Requests for tunnels, on the first connection whose stream limit allows one.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -19,18 +19,19 @@ use crate::proxy::FlowTerms;
 use crate::proxy::copies::FIELD;
 use crate::proxy::ip::EVERYTHING;
 
-/// Maximum number of times that a tunnel is requested, if connections are lost meanwhile.
+/// Maximum number of requests for one tunnel. Another one is sent only if the connection of the last one was
+/// lost, or if the proxy rejected the last one (H3_REQUEST_REJECTED).
 const MAX_TRIES: u32 = 3;
 
 /// Request for a tunnel.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     uri: Uri,
-    /// Credentials, if the proxy asks for some.
+    /// Credentials, if the client has any.
     credentials: Option<HeaderValue>,
     /// Protocol of an extended CONNECT (RFC 9220).
     protocol: Option<Protocol>,
-    /// Wishes for a UDP flow.
+    /// Terms of a UDP flow.
     terms: FlowTerms,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct Opened {
     pub(super) live: Arc<Live>,
     pub(super) send: SendHalf,
     pub(super) receive: RecvHalf,
-    /// Wishes for a UDP flow that the proxy has agreed to.
+    /// Terms of a UDP flow to which the proxy has agreed.
     pub(super) agreed: FlowTerms,
 }
 
@@ -61,7 +62,7 @@ impl Head {
         Self::new(keeper, uri, Some(Protocol::CONNECT_IP))
     }
 
-    /// Returns the request with wishes for its UDP flow.
+    /// Returns the request with terms of its UDP flow.
     pub(super) fn with_terms(self, terms: FlowTerms) -> Self {
         Self { terms, ..self }
     }
@@ -96,7 +97,7 @@ impl Head {
             request.extensions_mut().insert(protocol.clone());
             // RFC 9298 §3.4, RFC 9484 §4.4: capsules follow (RFC 9297 §3.4).
             request.headers_mut().insert("capsule-protocol", HeaderValue::from_static("?1"));
-            // The proxy is also the origin server of the template, so some ask with 401.
+            // The proxy is also the origin server of the URI, so some proxies require `Authorization` (401).
             if let Some(value) = &self.credentials {
                 request.headers_mut().insert(AUTHORIZATION, value.clone());
             }
@@ -107,8 +108,8 @@ impl Head {
 
 impl Keeper {
     /// Requests a tunnel, and waits until the proxy has accepted it. If the connection is lost before that,
-    /// or if it no longer accepts requests, the request is repeated on another one: no byte of the tunnel has
-    /// been sent yet.
+    /// or if the proxy no longer accepts requests on it, repeats the request on another connection. That is
+    /// safe, because no byte of the tunnel has been sent yet.
     pub(super) async fn open(self: &Arc<Self>, head: &Head) -> Result<Opened, TunnelError> {
         let deadline = Instant::now() + self.config.patience;
         let mut tries = 0;
@@ -132,7 +133,7 @@ impl Keeper {
     }
 
     /// Sends the request on the first connection whose stream limit allows it. Waits for a connection if
-    /// there is none, and for a further one or for room if all are full.
+    /// there is none, and for another connection or a free stream if all are full.
     async fn begin(
         self: &Arc<Self>,
         head: &Head,
@@ -188,7 +189,8 @@ impl Keeper {
         }
     }
 
-    /// Requests `connections`, unless that is in vain.
+    /// Requests this number of connections. Fails if the client is closed, or if the last attempt failed
+    /// lastingly.
     fn ask_for(self: &Arc<Self>, connections: usize) -> Result<(), TunnelError> {
         let published = self.published();
         if matches!(published, ProxyState::Closed) {
@@ -202,7 +204,7 @@ impl Keeper {
     }
 
     /// Sends the request if the connection's stream limit allows it now; `None` if it does not, or if the
-    /// connection is about to end.
+    /// connection is lost or accepts no more requests.
     async fn try_on(
         &self,
         live: &Arc<Live>,
@@ -233,7 +235,7 @@ impl Keeper {
         }
     }
 
-    /// Returns the error of a tunnel that has waited long enough.
+    /// Returns the error of a tunnel that has found no connection with a free stream in time.
     fn late(&self) -> TunnelError {
         match self.published() {
             ProxyState::Failing(failure) => TunnelError::Unavailable(failure),
@@ -242,7 +244,7 @@ impl Keeper {
     }
 }
 
-/// Waits for the response that is not an interim one.
+/// Waits for the final response, and ignores interim ones (1xx).
 async fn final_response(receive: &mut RecvHalf) -> Result<Response<()>, http3::Error> {
     loop {
         let response = receive.response().await?;

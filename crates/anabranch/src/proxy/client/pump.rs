@@ -1,4 +1,4 @@
-//! Moves bytes between a tunnel and a local TCP connection, without copying them in this process.
+//! Transfer of bytes between a tunnel and a local TCP connection, without copies of large pieces in this process.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -21,15 +21,15 @@ use crate::http3::{Error, RecvHalf, SendHalf};
 
 /// Size of the buffer into which the local connection is read, in bytes.
 const READ: usize = 64 * 1024;
-/// Maximum number of received pieces that one system call writes.
+/// Maximum number of received chunks that are gathered for the local connection, and that one system call writes.
 const MAX_PIECES: usize = 64;
-/// Maximum number of received bytes that wait to be written to the local connection. Flow control stops the
-/// peer when more arrive.
+/// Maximum number of received bytes that are gathered for the local connection. Further ones stay in the stream, whose
+/// flow control stops the proxy.
 const MAX_GATHERED: usize = 256 * 1024;
-/// Maximum time for bytes that a program sent before it reset its connection.
+/// Maximum time for which the bytes of a program are still sent to the target after the program has reset its connection.
 const FAREWELL: Duration = Duration::from_millis(250);
 
-/// Payload that a tunnel has carried so far.
+/// Numbers of payload bytes that a tunnel has carried so far.
 #[derive(Debug, Default)]
 pub struct Traffic {
     sent: AtomicU64,
@@ -62,39 +62,39 @@ impl Traffic {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Pumped {
-    /// Number of bytes sent to the target.
+    /// Number of bytes read for the target. After a failure, the last of them may not have been sent.
     pub sent: u64,
     /// Number of bytes received from the target and written to the local connection.
     pub received: u64,
-    /// Reason why the connection was reset, if it did not end in both directions.
+    /// Reason why both directions were reset; `None` if each direction ended regularly.
     pub error: Option<io::Error>,
 }
 
-/// End of a direction that breaks the other one, too.
+/// Failure of one direction, after which the other direction is reset as well.
 enum Fault {
     Local(io::Error),
     Tunnel(io::Error),
 }
 
 impl TcpTunnel {
-    /// Moves bytes in both directions until both have ended, or until one breaks. Sends `first` before the
-    /// bytes of `local`, which a parser may have read already.
+    /// Moves bytes in both directions until both have ended, or until one fails. Sends `first` before the bytes that are
+    /// read from `local`: those are bytes that the caller has read from `local` already.
     ///
-    /// Half-closes pass through in both directions. A reset of either side resets the other one, and so does
-    /// the loss of the connection to the proxy.
+    /// Half-closes pass through in both directions. A reset of the local connection resets the tunnel, and vice versa. The
+    /// loss of the connection to the proxy resets the local connection.
     pub async fn pump(self, local: TcpStream, first: Bytes) -> Pumped {
         self.pump_counting(local, first, &Traffic::default()).await
     }
 
-    /// Moves bytes like [`TcpTunnel::pump`], and counts them in `traffic` meanwhile.
+    /// Moves bytes like [`TcpTunnel::pump`], and counts them in `traffic` as they pass.
     pub async fn pump_counting(mut self, local: TcpStream, first: Bytes, traffic: &Traffic) -> Pumped {
-        // Without TCP_NODELAY small messages are late, and nothing breaks.
+        // Without TCP_NODELAY small messages are delayed, but not lost.
         let _ = local.set_nodelay(true);
         let fault = both(&mut self, &local, first, traffic).await.err();
         if fault.is_some() {
-            // The local end learns of the loss by a RST, not by an end that looks regular.
+            // The kernel then closes the local connection with a RST, so that the program does not take a FIN for a regular end.
             let _ = SockRef::from(&local).set_linger(Some(Duration::ZERO));
-            // RFC 9114 §4.4: an error of the TCP connection.
+            // RFC 9114 §4.4: an error of the TCP connection is a stream error of type H3_CONNECT_ERROR.
             self.send.reset(Code::CONNECT_ERROR);
             self.receive.stop(Code::CONNECT_ERROR);
         }
@@ -126,8 +126,7 @@ async fn both(
             }
             error = reset(local) => {
                 if !is_up_over {
-                    // Bytes that the program sent before it reset the connection reach the target first, if it
-                    // reads them.
+                    // Bytes that the program sent before the RST are sent to the target first.
                     let _ = timeout(FAREWELL, &mut up).await;
                 }
                 return Err(Fault::Local(error));
@@ -137,7 +136,7 @@ async fn both(
     Ok(())
 }
 
-/// Sends what the local connection sends, and its end.
+/// Sends the bytes of the local connection, and the end of its sending direction, to the target.
 async fn upload(
     local: &TcpStream,
     send: &mut SendHalf,
@@ -151,7 +150,7 @@ async fn upload(
     loop {
         tokio::select! {
             readable = local.readable() => readable.map_err(Fault::Local)?,
-            // RFC 9114 §4.1: the target's side wants no more, but may still send.
+            // RFC 9114 §4.1: with H3_NO_ERROR the proxy needs no further bytes, but may still send its own.
             error = send.stopped() => match error {
                 Error::Stopped(Code::NO_ERROR) => return Ok(()),
                 error => return Err(tunnel(error)),
@@ -171,8 +170,8 @@ async fn upload(
     }
 }
 
-/// Takes the bytes in the buffer. A few bytes are copied, so that they do not keep a large buffer until they
-/// are acknowledged.
+/// Takes the bytes in the buffer. Fewer than `READ / 8` bytes are copied, so that they do not keep a large buffer
+/// allocated until they are acknowledged.
 fn taken(buffer: &mut BytesMut) -> Bytes {
     if buffer.len() >= READ / 8 {
         return buffer.split().freeze();
@@ -182,7 +181,7 @@ fn taken(buffer: &mut BytesMut) -> Bytes {
     copied
 }
 
-/// Writes what the target sends to the local connection, and its end.
+/// Writes the bytes of the target, and the end of its sending direction, to the local connection.
 async fn download(local: &TcpStream, receive: &mut RecvHalf, traffic: &Traffic) -> Result<(), Fault> {
     let mut pieces = VecDeque::new();
     loop {
@@ -196,13 +195,14 @@ async fn download(local: &TcpStream, receive: &mut RecvHalf, traffic: &Traffic) 
     }
 }
 
-/// Waits for received bytes, and takes as many pieces as there are now, within bounds. Returns whether the
-/// end was reached.
+/// Waits for received bytes, and takes all chunks that have arrived, up to [`MAX_PIECES`] and [`MAX_GATHERED`]. Returns
+/// whether the end of the stream was reached.
 async fn gather(receive: &mut RecvHalf, pieces: &mut VecDeque<Bytes>) -> Result<bool, Error> {
     poll_fn(|cx| poll_pieces(pieces, |max| receive.poll_read_chunk(cx, max))).await
 }
 
-/// Takes as many pieces as `next` has now, each of the given length at most. Returns whether the end was reached.
+/// Takes chunks from `next` until it is pending or a bound is reached; the argument of `next` is the maximum length of the
+/// chunk. Returns whether the end of the stream was reached.
 fn poll_pieces<E>(
     pieces: &mut VecDeque<Bytes>,
     mut next: impl FnMut(usize) -> Poll<Result<Option<Bytes>, E>>,
@@ -248,7 +248,7 @@ fn advance(pieces: &mut VecDeque<Bytes>, mut n: usize) {
     }
 }
 
-/// Waits until the local connection is reset. That can also happen after its end was read.
+/// Waits until the local connection is reset, which can also happen after its FIN was read.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 async fn reset(local: &TcpStream) -> io::Error {
     match local.ready(Interest::ERROR).await {

@@ -1,4 +1,4 @@
-//! The `Proxy-Status` field of a response (RFC 9209): the true cause of a refusal.
+//! The `Proxy-Status` field of a response (RFC 9209), which names the cause of a refusal.
 
 use http::HeaderMap;
 use sfv::{BareItem, List, ListEntry, Parameters, Parser};
@@ -8,7 +8,8 @@ const MAX_STATUS: usize = 4_096;
 /// Maximum length of the details that are kept, in characters.
 const MAX_DETAILS: usize = 256;
 
-/// Cause of a refusal, as the proxy that is nearest to the target reports it.
+/// Cause of a refusal, as reported by that proxy of the chain that is nearest to the target and reports an
+/// error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProxyStatus {
@@ -21,7 +22,8 @@ pub struct ProxyStatus {
 }
 
 impl ProxyStatus {
-    /// Returns the cause in a response's header section; `None` if it names none, or is malformed.
+    /// Returns the cause in a response's header section; `None` if the field is absent, malformed or too
+    /// long, or has no error type.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut field = String::new();
         for value in headers.get_all("proxy-status") {
@@ -32,7 +34,7 @@ impl ProxyStatus {
             }
         }
         let list: List = Parser::new(&field).parse().ok()?;
-        // RFC 9209 §2: the first member is that of the proxy nearest to the origin.
+        // RFC 9209 §2: the first member describes the proxy nearest to the origin server.
         list.iter().find_map(Self::of_member)
     }
 

@@ -1,10 +1,11 @@
-//! The other end of a tunnel, as the client names it.
+//! Target of a tunnel: the host and port that the client requests.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Maximum length of a host name, in bytes (RFC 1035 §2.3.4).
+/// Maximum length of a host name as text, in bytes: 255 octets of its encoding (RFC 1035 §2.3.4) without the
+/// first length octet and the root label.
 const MAX_NAME: usize = 253;
 
 /// Host and port at the other end of a tunnel. The proxy resolves names; the client does not.
@@ -29,7 +30,7 @@ enum Host {
     Address(IpAddr),
 }
 
-/// Text that names no target.
+/// Error for a host or a text that is no valid target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is no target: {reason}")]
 pub struct InvalidTarget {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::http3::{Error, RecvHalf, SendHalf};
 
-/// Maximum number of bytes that one write copies.
+/// Maximum number of bytes that one write takes and copies.
 const MAX_WRITE: usize = 64 * 1024;
 
 /// A TCP connection that the proxy has opened to a target. Bytes are read and written as on a `TcpStream`;
@@ -17,7 +17,7 @@ const MAX_WRITE: usize = 64 * 1024;
 /// [`io::ErrorKind::ConnectionReset`].
 ///
 /// Dropping it before the end of a direction resets that direction. [`TcpTunnel::pump`] connects it to a
-/// `TcpStream` without copying.
+/// `TcpStream` without copies of large pieces.
 #[derive(Debug)]
 pub struct TcpTunnel {
     pub(super) send: SendHalf,
@@ -63,7 +63,7 @@ impl AsyncWrite for TcpTunnel {
         self.send.poll_write(cx, &mut data).map_err(broken)
     }
 
-    /// Does nothing: written bytes are sent without being asked.
+    /// Does nothing, because written bytes are sent without a flush.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -78,8 +78,8 @@ fn copied(data: &[u8]) -> Bytes {
     Bytes::copy_from_slice(&data[..data.len().min(MAX_WRITE)])
 }
 
-/// Converts the error of a tunnel as that of a TCP connection. RFC 9114 §4.4: a proxy that has received a RST
-/// resets the stream and stops it.
+/// Converts the error of a tunnel into the corresponding one of a TCP connection. RFC 9114 §4.4: a proxy that
+/// has received a RST resets the stream and stops it.
 pub(super) fn broken(error: Error) -> io::Error {
     match error {
         Error::Reset(_) | Error::Stopped(_) | Error::Rejected => {

@@ -26,20 +26,20 @@ use crate::proxy::order::Order;
 const PAYLOADS: u8 = 0;
 /// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
 const MAX_PAYLOAD: usize = 65_527;
-/// Number of bytes that one read takes from the stream of capsules, without a copy.
+/// Maximum number of bytes that one read takes from the flow's stream, without a copy.
 const PIECE: usize = 64 * 1024;
 
 /// A UDP flow between this client and a target, through the proxy. Payloads may be lost, as in UDP.
 ///
-/// They travel in DATAGRAM frames. If the proxy does not support those, they travel as capsules on the flow's
-/// stream.
+/// Payloads are sent in DATAGRAM frames, or as DATAGRAM capsules on the flow's stream if either end does not support
+/// HTTP datagrams in such frames.
 #[derive(Debug)]
 pub struct UdpTunnel {
     sender: UdpSender,
     receiver: UdpReceiver,
 }
 
-/// Facts about a flow that the proxy has accepted.
+/// Terms and connection of a flow that the proxy has accepted.
 pub(super) struct Flow {
     pub(super) quic: crate::Connection,
     /// Wishes, as far as the proxy has agreed to them.
@@ -48,7 +48,7 @@ pub(super) struct Flow {
     pub(super) takes_datagrams: bool,
 }
 
-/// Sending end of a [`UdpTunnel`]. The flow ends when the last clone is dropped.
+/// Sending end of a [`UdpTunnel`]. The flow ends when all clones and the [`UdpReceiver`] are dropped.
 #[derive(Clone, Debug)]
 pub struct UdpSender(Arc<Outgoing>);
 
@@ -94,7 +94,8 @@ impl Ordered {
 struct Outgoing {
     quic: crate::Connection,
     datagrams: Datagrams,
-    /// Length of what precedes a payload in a DATAGRAM frame: the quarter stream ID and the context ID.
+    /// Length of the quarter stream ID, the context ID and the payload's number, if there is one, in a DATAGRAM frame, in
+    /// bytes.
     overhead: usize,
     terms: FlowTerms,
     /// Terms of the DATAGRAM frames.
@@ -109,7 +110,7 @@ struct Outgoing {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendPayloadError {
-    /// The payload does not fit into a packet of the connection. The limit may change with the paths.
+    /// The payload does not fit into a packet of the connection. The limit changes with the MTU of the paths.
     #[error("the payload has {len} bytes, and at most {max} fit")]
     TooLarge {
         /// Length of the payload, in bytes.
@@ -117,7 +118,7 @@ pub enum SendPayloadError {
         /// Maximum length at present, in bytes.
         max: usize,
     },
-    /// The queue is full: the paths are slower than the flow.
+    /// The queue is full, because payloads are handed over faster than the paths carry them.
     #[error("the queue is full")]
     Full,
     /// The flow has ended.
@@ -175,7 +176,7 @@ impl UdpTunnel {
         self.sender.max_payload()
     }
 
-    /// Returns whether each payload travels twice, because the proxy removes the duplicates.
+    /// Returns whether each payload is sent twice, which is so if copies were requested and the proxy removes duplicates.
     pub fn has_copies(&self) -> bool {
         self.sender.0.terms.has_copies()
     }
@@ -185,14 +186,14 @@ impl UdpTunnel {
         self.sender.0.terms.order().is_some()
     }
 
-    /// Returns the two ends, for different tasks.
+    /// Splits the tunnel into its two ends, which different tasks can use.
     pub fn split(self) -> (UdpSender, UdpReceiver) {
         (self.sender, self.receiver)
     }
 }
 
 impl UdpSender {
-    /// Sends a payload at once, or drops it.
+    /// Queues a payload, or drops it and returns the reason. Never waits.
     ///
     /// A payload that does not fit into a DATAGRAM frame is not sent as a capsule instead: that would hide
     /// the path's MTU from programs that probe it (RFC 9298 §6.1).

@@ -10,12 +10,12 @@ use ipnet::{IpNet, IpSubnets, Ipv4Subnets, Ipv6Subnets};
 pub struct AssignedAddress {
     /// Identifier of the request; 0 if the address was not requested.
     pub request: u64,
-    /// The address, or a prefix of which all addresses are meant.
+    /// The address with the maximum prefix length, or a network with all of its addresses.
     pub prefix: IpNet,
 }
 
 impl AssignedAddress {
-    /// Returns whether this is the refusal of a request (RFC 9484 §4.7.2): the unspecified address.
+    /// Returns whether this refuses a request (RFC 9484 §4.7.2): the unspecified address with the maximum prefix length.
     pub fn is_refusal(&self) -> bool {
         self.prefix.addr().is_unspecified() && self.prefix.prefix_len() == self.prefix.max_prefix_len()
     }
@@ -28,7 +28,7 @@ pub struct IpRange {
     pub start: IpAddr,
     /// Last address, of the same family.
     pub end: IpAddr,
-    /// Number of the protocol that is forwarded; 0 if all are.
+    /// IP protocol number of the packets that are forwarded; 0 for all protocols.
     pub protocol: u8,
 }
 
@@ -38,12 +38,12 @@ impl IpRange {
         Self { start: network.network(), end: network.broadcast(), protocol: 0 }
     }
 
-    /// Returns the networks that cover the range.
+    /// Returns the networks that together have exactly the addresses of the range.
     pub fn networks(&self) -> impl Iterator<Item = IpNet> + use<> {
         match (self.start, self.end) {
             (IpAddr::V4(start), IpAddr::V4(end)) => IpSubnets::V4(Ipv4Subnets::new(start, end, 0)),
             (IpAddr::V6(start), IpAddr::V6(end)) => IpSubnets::V6(Ipv6Subnets::new(start, end, 0)),
-            // A range of no family has no addresses.
+            // A range from one family to the other has no addresses.
             _ => IpSubnets::V4(Ipv4Subnets::new([0, 0, 0, 1].into(), [0, 0, 0, 0].into(), 0)),
         }
     }

@@ -14,10 +14,12 @@ pub(crate) const ADDRESS_ASSIGN: CapsuleType = CapsuleType(0x01);
 pub(crate) const ADDRESS_REQUEST: CapsuleType = CapsuleType(0x02);
 /// ROUTE_ADVERTISEMENT (RFC 9484 §4.7.3).
 pub(crate) const ROUTE_ADVERTISEMENT: CapsuleType = CapsuleType(0x03);
-/// Maximum number of addresses or ranges in one capsule. A capsule with more is malformed to this endpoint.
+/// Maximum number of addresses or ranges in one capsule. This endpoint treats a capsule with more as
+/// malformed.
 pub(crate) const MAX_ENTRIES: usize = 1_024;
 
-/// Error of a capsule that violates RFC 9484. The tunnel is aborted (RFC 9297 §3.3).
+/// Error of a capsule that violates RFC 9484 or has too many entries. The receiver aborts the tunnel (RFC
+/// 9297 §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a capsule is malformed")]
 pub(crate) struct MalformedCapsule;

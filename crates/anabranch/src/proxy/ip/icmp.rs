@@ -8,13 +8,14 @@ use tokio::time::Instant;
 use super::MIN_MTU;
 use super::packet::{PacketHeader, transport_protocol};
 
-/// Maximum number of ICMP messages that one tunnel causes in a second (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8).
+/// Maximum number of ICMP messages for one tunnel in an interval of one second (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8).
 pub const MAX_ICMP_RATE: u32 = 100;
 /// Maximum length of an ICMP message for IPv4, in bytes (RFC 1812 §4.3.2.3).
 const MAX_V4: usize = 576;
 
-/// Returns the ICMP message that reports to the sender of `packet` that it does not fit: `mtu` bytes would. It seems to
-/// come from the destination: that address is routed where the message is written. `None` if no message may be sent.
+/// Returns the ICMP message that reports to the sender of `packet` that at most `mtu` bytes fit. Its source is the
+/// destination of `packet`, because the network into which the message is sent has a route to that address. Returns `None`
+/// if no message may be sent.
 pub fn too_big(packet: &[u8], mtu: usize) -> Option<Vec<u8>> {
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
     let [high, low] = mtu.to_be_bytes();
@@ -32,7 +33,7 @@ pub fn prohibited(packet: &[u8]) -> Option<Vec<u8>> {
     match PacketHeader::parse(packet)?.source {
         // "Communication administratively prohibited" (RFC 1812 §5.2.7.1).
         IpAddr::V4(_) => message(packet, [3, 13], [0; 4]),
-        // The same (RFC 4443 §3.1).
+        // "Communication with destination administratively prohibited" (RFC 4443 §3.1).
         IpAddr::V6(_) => message(packet, [1, 1], [0; 4]),
     }
 }
@@ -48,7 +49,8 @@ pub fn unreachable(packet: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Builds a message of this type and code, with these four bytes in front of the part of `packet` that it quotes.
+/// Builds a message. `kind` is its type and code, and `rest` the four bytes between its checksum and the quoted part of
+/// `packet`.
 fn message(packet: &[u8], kind: [u8; 2], rest: [u8; 4]) -> Option<Vec<u8>> {
     let header = PacketHeader::parse(packet)?;
     if !may_report(packet, &header) {
@@ -75,7 +77,7 @@ fn message(packet: &[u8], kind: [u8; 2], rest: [u8; 4]) -> Option<Vec<u8>> {
             let mut ip = vec![0x60, 0, 0, 0, len[0], len[1], transport_protocol::ICMPV6, 64];
             ip.extend(from.octets());
             ip.extend(to.octets());
-            // RFC 8200 §8.1.
+            // The pseudo-header of RFC 8200 §8.1.
             let pseudo = [&ip[8..40], &[0, 0, len[0], len[1], 0, 0, 0, transport_protocol::ICMPV6]].concat();
             ip.extend(with_checksum(icmp, &pseudo));
             ip
@@ -84,8 +86,8 @@ fn message(packet: &[u8], kind: [u8; 2], rest: [u8; 4]) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns whether a message about the packet may be sent (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)): not about ICMP errors, later
-/// fragments, or packets whose addresses are not those of single hosts.
+/// Returns whether a message about the packet may be sent (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)): not about ICMP errors,
+/// fragments other than the first, or packets whose source or destination is a multicast, broadcast or unspecified address.
 fn may_report(packet: &[u8], header: &PacketHeader) -> bool {
     let kind = packet.get(header.transport).copied();
     let is_error = match header.protocol {
@@ -134,7 +136,7 @@ impl Default for IcmpLimit {
 }
 
 impl IcmpLimit {
-    /// Returns whether one more message may be sent now: [`MAX_ICMP_RATE`] in each second.
+    /// Counts a message. Returns whether it may be sent: the first [`MAX_ICMP_RATE`] ones of each interval of one second.
     pub fn allows(&mut self) -> bool {
         let now = Instant::now();
         if now.duration_since(self.begun) >= Duration::from_secs(1) {

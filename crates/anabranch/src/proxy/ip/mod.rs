@@ -1,4 +1,4 @@
-//! IP packets in HTTP (RFC 9484): what both ends of CONNECT-IP share.
+//! IP packets in HTTP (RFC 9484): headers, ICMP messages and capsules that both ends of CONNECT-IP use.
 //!
 //! [`PacketHeader`] is what proxies look at in a packet. [`too_big`], [`prohibited`] and [`unreachable()`] are the ICMP messages
 //! that they send back. [`AssignedAddress`] and [`IpRange`] are the contents of the capsules by which a proxy assigns addresses
@@ -19,12 +19,12 @@ use std::net::IpAddr;
 
 /// Path of the default template (RFC 9484 §3) for all targets and all protocols.
 pub(crate) const EVERYTHING: &str = "/.well-known/masque/ip/*/*/";
-/// Path of the default template, up to its variables.
+/// Path of the default template (RFC 9484 §3) in front of its variables.
 pub(crate) const PREFIX: &str = "/.well-known/masque/ip/";
 /// Context ID of IP packets (RFC 9484 §6).
 pub(crate) const PACKETS: u8 = 0;
-/// Maximum length of an IP packet that a tunnel carries even if the packets of the connection are shorter, in bytes: the
-/// minimum MTU of IPv6 (RFC 8200 §5, RFC 9484 §8). Such packets then travel as capsules.
+/// Minimum MTU of a tunnel, in bytes: the minimum MTU of IPv6 (RFC 8200 §5, RFC 9484 §10.1). Packets of up to this length
+/// that do not fit into a DATAGRAM frame are sent as capsules.
 pub const MIN_MTU: usize = 1_280;
 /// Maximum length of an IP packet, in bytes.
 pub(crate) const MAX_PACKET: usize = 65_535;

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-/// Maximum number of extension headers of an IPv6 packet that are read. A packet with more has no known transport header.
+/// Maximum number of extension headers of an IPv6 packet that are parsed. The transport protocol and the ports of a packet
+/// with more are not found.
 const MAX_EXTENSIONS: usize = 8;
-/// Length of a header of IPv6, in bytes.
+/// Length of an IPv6 header without extension headers, in bytes.
 const V6_HEADER: usize = 40;
 
 /// Protocol numbers.
@@ -19,7 +20,7 @@ pub mod transport_protocol {
     pub const ICMPV6: u8 = 58;
 }
 
-/// Header of an IP packet, as far as proxies look at it.
+/// Fields of an IP packet's headers by which a proxy decides whether it forwards the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacketHeader {
@@ -27,13 +28,14 @@ pub struct PacketHeader {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Number of the transport protocol: of what follows the extension headers.
+    /// Protocol number of the header at `transport`, which follows the extension headers.
     pub protocol: u8,
-    /// Offset of the transport header in the packet.
+    /// Offset of the transport header, in bytes. It may be beyond the end of a malformed packet.
     pub transport: usize,
-    /// Source port of TCP and UDP; `None` for other protocols and for fragments but the first.
+    /// Source port of TCP and UDP; `None` for other protocols, for fragments other than the first, and if the packet ends
+    /// before it.
     pub source_port: Option<u16>,
-    /// Destination port, as `source_port`.
+    /// Destination port, with the same exceptions as `source_port`.
     pub destination_port: Option<u16>,
     /// `true` if this is a fragment but not the first one.
     pub is_later_fragment: bool,
@@ -42,7 +44,7 @@ pub struct PacketHeader {
 }
 
 impl PacketHeader {
-    /// Parses the header of a packet; `None` if the packet is not exactly one of IPv4 or IPv6.
+    /// Parses the headers of a packet; `None` unless the bytes are exactly one IPv4 or IPv6 packet.
     pub fn parse(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::parse_v4(packet),

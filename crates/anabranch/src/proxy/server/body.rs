@@ -1,4 +1,4 @@
-//! Bodies of responses.
+//! Body of a response to a request for a tunnel, or of another service's response.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,7 +11,8 @@ use super::tcp::Download;
 use super::udp::Capsules;
 
 pin_project! {
-    /// Body of a response: what a target sends, or the body of another service's response.
+    /// Body of a response: the bytes of a TCP target, the capsules of a UDP flow, or the body of another
+    /// service's response.
     #[project = TunnelBodyProjection]
     pub struct TunnelBody<B> {
         #[pin]

@@ -1,12 +1,13 @@
-//! Buffers of relays, which are small while little is carried.
+//! Read buffers of relays, whose size follows the length of the last read.
 
 use bytes::BytesMut;
 
-/// Minimum and maximum size of a buffer, in bytes. A direction that is idle holds the minimum.
+/// Minimum and, below, maximum size of a buffer, in bytes. The size returns to the minimum when a read does
+/// not fill it.
 const MIN_BUFFER: usize = 1024;
 const MAX_BUFFER: usize = 16 * 1024;
 
-/// Buffer that grows while reads fill it.
+/// Buffer whose size doubles after each read that fills it.
 pub(super) struct Buffer {
     bytes: BytesMut,
     size: usize,
@@ -18,7 +19,7 @@ impl Buffer {
         Self { bytes: BytesMut::new(), size: MIN_BUFFER }
     }
 
-    /// Returns the memory for the next read, which is empty.
+    /// Discards the bytes of the last read. Returns an empty buffer for the next one.
     pub(super) fn for_read(&mut self) -> &mut BytesMut {
         let filled = self.bytes.len() >= self.size;
         self.size = if filled { (2 * self.size).min(MAX_BUFFER) } else { MIN_BUFFER };

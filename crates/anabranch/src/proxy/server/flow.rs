@@ -1,4 +1,4 @@
-//! Account of one tunnel, from its request to its end.
+//! Record and counters of one tunnel, from its request to its end.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +17,15 @@ use super::target::Carried;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It was not opened.
+    /// The tunnel was not opened.
     Refused(Cause),
-    /// Both directions ended in order.
+    /// Both directions ended regularly.
     Complete,
-    /// Nothing was carried for too long.
+    /// The tunnel carried nothing for its idle timeout.
     Idle,
-    /// The client aborted it, or its connection was lost.
+    /// The client aborted the tunnel, or the connection to the client was lost.
     ByClient,
-    /// The target aborted it, or is unreachable.
+    /// The target aborted the tunnel, or became unreachable.
     ByTarget,
 }
 
@@ -56,7 +56,7 @@ pub struct Record {
     pub carried: Carried,
     /// Target as the client named it; `None` if it named none, and for IP packets.
     pub target: Option<String>,
-    /// Address that was dialled; `None` if none was reached.
+    /// Address of the target to which the proxy connected; `None` if there is no connection, and for IP packets.
     pub address: Option<SocketAddr>,
     /// Bytes of payload from the client to the target.
     pub sent: u64,
@@ -64,26 +64,27 @@ pub struct Record {
     pub received: u64,
     /// Number of datagrams that were dropped because they were too large, too old or too many.
     pub dropped: u64,
-    /// Time from the request to the end.
+    /// Time from the request to the end of the tunnel.
     pub duration: Duration,
-    /// Its end.
+    /// End of the tunnel, or the reason why it was not opened.
     pub outcome: Outcome,
 }
 
 /// Receiver of records, for access logs and metrics.
 pub trait Observer: Send + Sync + 'static {
-    /// Handles a tunnel that has ended or was refused. It is called once for each request for a tunnel.
+    /// Handles a tunnel that has ended or was refused. The proxy calls this once for each request for a tunnel.
     fn ended(&self, record: &Record);
 }
 
-/// Facts about a request that become its record.
+/// Begin of a request, and its record, which is complete when the tunnel has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) begun: Instant,
     pub(super) record: Record,
 }
 
-/// A request for a tunnel whose outcome is not known yet. If it is dropped before, the client has given up.
+/// Request for a tunnel that is neither opened nor refused yet. Dropping it passes its record to the observer; the outcome is
+/// [`Outcome::ByClient`] unless the request was refused.
 pub(super) struct Pending {
     pub(super) facts: Facts,
     observer: Option<Arc<dyn Observer>>,
@@ -95,13 +96,13 @@ impl Pending {
         Self { facts, observer, outcome: Some(Outcome::ByClient) }
     }
 
-    /// Returns the facts for the tunnel that was opened, which makes the record from now on.
+    /// Returns the facts for the [`Flow`] of the opened tunnel, which passes the record to the observer instead.
     pub(super) fn opened(mut self) -> Facts {
         self.outcome = None;
         self.facts.clone()
     }
 
-    /// Makes the record of a refusal.
+    /// Passes the record of a refusal to the observer.
     pub(super) fn refused(mut self, cause: Cause) {
         self.outcome = Some(Outcome::Refused(cause));
     }
@@ -117,7 +118,7 @@ impl Drop for Pending {
     }
 }
 
-/// An open tunnel. Its record is made when the last reference is dropped.
+/// An open tunnel. When it is dropped, its record is passed to the observer.
 pub(super) struct Flow {
     facts: Facts,
     pub(super) place: Place,
@@ -126,7 +127,7 @@ pub(super) struct Flow {
     received: AtomicU64,
     dropped: AtomicU64,
     outcome: OnceLock<Outcome>,
-    /// Place among the flows of the whole proxy.
+    /// Permit among the tunnels of all users.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -149,14 +150,14 @@ impl Flow {
         }
     }
 
-    /// Counts payload from the client. Returns the time until the user's rate allows more.
+    /// Counts payload from the client. Returns the time until the user's rate allows more, if that is not now.
     pub(super) fn sent(&self, bytes: usize) -> Option<Duration> {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
         self.place.count_sent(bytes);
         self.place.spend(bytes, Instant::now())
     }
 
-    /// Counts payload from the target. Returns the time until the user's rate allows more.
+    /// Counts payload from the target. Returns the time until the user's rate allows more, if that is not now.
     pub(super) fn received(&self, bytes: usize) -> Option<Duration> {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
         self.place.count_received(bytes);
@@ -169,7 +170,7 @@ impl Flow {
         self.place.user.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records how the tunnel ends. The first call counts.
+    /// Records the end of the tunnel. Only the first call has effect.
     pub(super) fn end(&self, outcome: Outcome) {
         let _ = self.outcome.set(outcome);
     }
@@ -183,7 +184,7 @@ impl Drop for Flow {
         record.received = *self.received.get_mut();
         record.dropped = *self.dropped.get_mut();
         record.duration = self.facts.begun.elapsed();
-        // A tunnel whose tasks were dropped with their runtime was aborted by neither, but its client is cut off.
+        // A tunnel whose tasks were dropped with their runtime has no outcome; the connection to its client is lost then.
         record.outcome = self.outcome.get().copied().unwrap_or(Outcome::ByClient);
         observer.ended(record);
     }

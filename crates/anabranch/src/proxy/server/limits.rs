@@ -1,4 +1,4 @@
-//! Limits of each user, and what each user has open.
+//! Limits of users, and the open tunnels and used bandwidth of each user.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,26 +13,27 @@ use tokio::time::Instant;
 use super::refusal::{Cause, Refusal};
 use crate::lock::lock;
 
-/// Time for which a user may save up bandwidth that was not used.
+/// Maximum time for which unused bandwidth accumulates: a user may exceed its rate by the bytes of this time at once.
 const BURST: Duration = Duration::from_millis(100);
-/// Maximum number of names of one user that are resolved at the same time. Others wait.
+/// Maximum number of names that are resolved for one user at the same time. Further ones wait.
 const MAX_USER_LOOKUPS: usize = 16;
 
 configuration! {
     /// Limits of one user.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct UserLimits {
-        /// Maximum number of TCP connections and UDP flows.
+        /// Maximum number of open tunnels: TCP connections, UDP flows and tunnels for IP packets.
         copy max_flows, with_max_flows: usize = 1_024;
-        /// Maximum number of client addresses that have flows: connections to the proxy.
+        /// Maximum number of client addresses, each an IP address and a port, that have open tunnels. That limits the number of
+        /// the user's connections to the proxy.
         copy max_connections, with_max_connections: usize = 64;
-        /// Maximum rate in bytes per second, over all flows and both directions; `None` if there is no limit. TCP waits;
-        /// datagrams beyond the rate are dropped.
+        /// Maximum rate in bytes per second, over all tunnels and both directions; `None` if there is no limit. The proxy
+        /// delays the bytes of TCP connections, and drops datagrams and IP packets beyond the rate.
         into rate, with_rate: Option<u64> = None;
     }
 }
 
-/// Account of one user: open flows, and totals.
+/// State of one user: open tunnels, used bandwidth, and totals.
 #[derive(Debug)]
 pub(super) struct UserState {
     open: Mutex<Open>,
@@ -40,7 +41,7 @@ pub(super) struct UserState {
     pub(super) sent: AtomicU64,
     pub(super) received: AtomicU64,
     pub(super) dropped: AtomicU64,
-    /// Permits, one for each name that may be resolved.
+    /// Permits, one for each name that may be resolved at the same time.
     pub(super) lookups: Arc<Semaphore>,
 }
 
@@ -60,18 +61,18 @@ impl Default for UserState {
 #[derive(Debug, Default)]
 struct Open {
     flows: usize,
-    /// Number of flows of each client address.
+    /// Number of open tunnels of each client address.
     clients: BTreeMap<SocketAddr, usize>,
 }
 
-/// Bandwidth that was used, as a debt that is paid off at the user's rate.
+/// Token bucket of a user, as the time until which its bandwidth is used.
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Time until which the bandwidth is used up.
+    /// Time until which the bytes so far use the whole rate; `None` before the first byte.
     paid: Option<Instant>,
 }
 
-/// A flow's place among those that its user may have; given back when dropped.
+/// A tunnel's place among those that its user may have. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) user: Arc<UserState>,
@@ -80,10 +81,10 @@ pub(super) struct Place {
 }
 
 impl UserState {
-    /// Takes a place for a flow of `client`.
+    /// Takes a place for a tunnel of `client`.
     ///
     /// # Errors
-    /// Fails if the user has as many flows or connections as the limits allow.
+    /// Fails if the user has as many tunnels or client addresses as the limits allow.
     pub(super) fn enter(self: &Arc<Self>, limits: &UserLimits, client: SocketAddr) -> Result<Place, Refusal> {
         let mut open = lock(&self.open);
         if open.flows >= limits.max_flows {
@@ -103,7 +104,7 @@ impl UserState {
 }
 
 impl Place {
-    /// Accounts for `bytes`, and returns the time until the rate allows more.
+    /// Charges `bytes` to the user's rate. Returns the time until the rate allows more; `None` if it does now.
     pub(super) fn spend(&self, bytes: usize, now: Instant) -> Option<Duration> {
         let rate = self.rate?.max(1);
         let cost = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / rate);

@@ -1,8 +1,8 @@
 //! The proxy service: tunnels for CONNECT (RFC 9110 §9.3.6), CONNECT-UDP (RFC 9298) and CONNECT-IP (RFC 9484).
 //!
-//! [`Proxy`] decides who may open which tunnels. [`ProxyService`] is its [`tower_service::Service`] for HTTP/3, in front of
-//! any other service, for instance an `axum::Router`. For other versions of HTTP, [`Proxy::open`] opens a tunnel, and
-//! [`Tunnel::relay`] carries it on an upgraded connection.
+//! [`Proxy`] authenticates users, checks targets and opens tunnels. [`ProxyService`] is its [`tower_service::Service`] for
+//! HTTP/3; it passes requests that are not for a tunnel to another service, for instance an `axum::Router`. For other
+//! versions of HTTP, [`Proxy::open`] opens a tunnel, and [`Tunnel::relay`] carries it on an upgraded connection.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
@@ -17,7 +17,7 @@
 //!
 //! let identity = SelfSigned::new(["localhost"])?;
 //! let endpoint = Endpoint::server(identity.server_config(["h3"])?, "127.0.0.1:0".parse()?)?;
-//! // Each tunnel is a request that is processed.
+//! // Each tunnel occupies the handler of its request until it ends.
 //! let limits = Limits::default().with_max_handlers(1_024);
 //! let server = Server::new(endpoint, ProxyService::new(proxy, Nothing)).limits(limits);
 //! tokio::spawn(server.serve());

@@ -1,4 +1,4 @@
-//! The proxy: who may open which tunnels.
+//! The proxy, which authenticates users, checks targets and opens tunnels.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::lock::lock;
 use crate::proxy::FlowTerms;
 use crate::proxy::client::Target;
 
-/// Name of clients without credentials, if they are allowed. No user has it.
+/// Name of the user of clients without credentials, if such clients are allowed. No configured user has this name.
 const ANYONE: &str = "*";
 
 configuration! {
@@ -52,13 +52,13 @@ pub struct Proxy(Arc<Shared>);
 struct Shared {
     options: ProxyOptions,
     policy: RwLock<Arc<Policy>>,
-    /// Users by name, also those that the policy no longer has.
+    /// State of each user who has opened a tunnel, by name. It is kept when the user is removed from the policy.
     states: Mutex<BTreeMap<String, Arc<UserState>>>,
     verifier: Verifier,
     dialer: Dialer,
     observer: Option<Arc<dyn Observer>>,
     network: Option<IpNetwork>,
-    /// Permits, one for each tunnel that may be open.
+    /// Permits, one for each tunnel that may be open at the same time.
     flows: Arc<Semaphore>,
     max_flows: u32,
 }
@@ -87,7 +87,7 @@ pub struct UserTotals {
     pub sent: u64,
     /// Bytes of payload from targets to clients.
     pub received: u64,
-    /// Number of datagrams that were dropped.
+    /// Number of datagrams and IP packets that were dropped.
     pub dropped: u64,
 }
 
@@ -117,7 +117,7 @@ impl Proxy {
         })))
     }
 
-    /// Returns the proxy with another resolver. It has effect before the proxy is cloned.
+    /// Returns the proxy with another resolver. Has no effect if the proxy was cloned before.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
@@ -126,7 +126,7 @@ impl Proxy {
         self
     }
 
-    /// Returns the proxy with a receiver of records. It has effect before the proxy is cloned.
+    /// Returns the proxy with a receiver of records. Has no effect if the proxy was cloned before.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
@@ -135,7 +135,7 @@ impl Proxy {
         self
     }
 
-    /// Returns the proxy with a network to which it carries IP packets (RFC 9484). It has effect before the proxy is cloned.
+    /// Returns the proxy with a network to which it forwards IP packets (RFC 9484). Has no effect if the proxy was cloned before.
     #[must_use]
     pub fn with_network(mut self, network: IpNetwork) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
@@ -144,7 +144,7 @@ impl Proxy {
         self
     }
 
-    /// Returns the network to which the proxy carries IP packets.
+    /// Returns the network to which the proxy forwards IP packets, if there is one.
     pub fn network(&self) -> Option<&IpNetwork> {
         self.0.network.as_ref()
     }
@@ -153,18 +153,19 @@ impl Proxy {
         Arc::clone(&self.0.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces users and access list. Open tunnels remain.
+    /// Replaces users and access list. Open tunnels remain; those for IP packets follow the new access list.
     pub fn replace(&self, users: Users, access: Access) {
         *self.0.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Policy { users, access });
     }
 
-    /// Waits until all tunnels have ended and their records are made. Tunnels that are requested meanwhile are refused.
+    /// Waits until all tunnels have ended and their records were passed to the observer. Refuses tunnels that are requested
+    /// meanwhile.
     pub async fn drained(&self) {
         // The semaphore is never closed.
         let _ = self.0.flows.acquire_many(self.0.max_flows).await;
     }
 
-    /// Returns what each user has done so far, by name; `*` are clients without credentials.
+    /// Returns the totals of each user so far, by name; `*` is the name for clients without credentials.
     pub fn totals(&self) -> BTreeMap<String, UserTotals> {
         let of = |state: &UserState| UserTotals {
             flows: state.flows(),
@@ -175,8 +176,8 @@ impl Proxy {
         lock(&self.0.states).iter().map(|(name, state)| (name.clone(), of(state))).collect()
     }
 
-    /// Returns the tunnel that a request asks for; `None` if the request is for something else. `protocol` is the protocol of
-    /// an extended CONNECT (RFC 8441, RFC 9220), or of an upgrade in HTTP/1.1.
+    /// Returns the tunnel that a request asks for; `None` if the request is not for a tunnel. `protocol` is the protocol of an
+    /// extended CONNECT (RFC 8441, RFC 9220), or of an upgrade in HTTP/1.1.
     pub fn asked(&self, parts: &Parts, protocol: Option<&str>, client: SocketAddr) -> Option<Asked> {
         let carried = target::carried(parts, protocol)?;
         let target = target::target(parts, carried);
@@ -200,12 +201,12 @@ impl Proxy {
     /// Opens a tunnel: authenticates the user, checks the target, and connects to it.
     ///
     /// # Errors
-    /// Fails with the reason, whose response the client receives.
+    /// Fails with the reason of the refusal; [`Refusal::response`] is the response to the client.
     pub async fn open(&self, asked: Asked) -> Result<Tunnel, Refusal> {
         let Asked { carried, target, fields, facts } = asked;
         let mut pending = Pending::new(facts, self.0.observer.clone());
         let record = &mut pending.facts.record;
-        // Over other versions of HTTP there is only one path.
+        // Copies and deadlines need the DATAGRAM frames of HTTP/3.
         let is_http3 = record.version == Version::HTTP_3;
         let terms = if is_http3 { FlowTerms::of(&fields) } else { FlowTerms::default() };
         let opened = self.connect(carried, target, &fields, record).await;
@@ -248,10 +249,10 @@ impl Proxy {
         Ok(Reached { end, place, permit })
     }
 
-    /// Authenticates the user, and takes a place for the flow.
+    /// Authenticates the user, and takes a place for the tunnel among those of the user.
     async fn admit(&self, users: &Users, fields: &HeaderMap, record: &mut Record) -> Result<Place, Refusal> {
         let client = record.client;
-        // The connection may have authenticated a user.
+        // A client certificate may have authenticated the user of the connection.
         let known = record.user.take();
         let known = known.as_deref().and_then(|name| users.get(name));
         let (name, limits) = match (known, users.anyone()) {
@@ -278,7 +279,7 @@ impl Proxy {
                 Tunnel::udp(flow, address)
             }
             End::Ip(network) => {
-                // Rules that are replaced concern tunnels that are open, too.
+                // The access list is read for each packet, so a replaced one also holds for open tunnels.
                 let proxy = self.clone();
                 let allow = Box::new(move |to, port| proxy.policy().access.allows_packet(to, port));
                 Tunnel::ip(IpFlow { network, flow: Arc::new(flow), allow, user })
@@ -287,14 +288,14 @@ impl Proxy {
     }
 }
 
-/// A target that was reached.
+/// A connection to a target, with the permits of its tunnel.
 struct Reached {
     end: End,
     place: Place,
     permit: tokio::sync::OwnedSemaphorePermit,
 }
 
-/// Far end of a tunnel.
+/// End of a tunnel at the target.
 enum End {
     Tcp(tokio::net::TcpStream, SocketAddr),
     Udp(tokio::net::UdpSocket, SocketAddr),

@@ -7,30 +7,30 @@ use http::header::{PROXY_AUTHENTICATE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use sfv::{ListSerializer, StringRef, TokenRef, key_ref, token_ref};
 
-/// Field of RFC 9209 §2.
+/// Name of the field `Proxy-Status` (RFC 9209 §2).
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
-/// Name of this proxy in the field.
+/// Name of this proxy in `Proxy-Status`.
 const NAME: &TokenRef = token_ref("anabranch");
-/// Schemes that clients may use (RFC 7617, RFC 6750).
+/// Challenges of the supported authentication schemes (RFC 7617, RFC 6750).
 const CHALLENGES: [&str; 2] = ["Basic realm=\"proxy\", charset=\"UTF-8\"", "Bearer realm=\"proxy\""];
-/// Time after which a client may try again once it has sent too many wrong secrets, in seconds.
+/// Value of `Retry-After` for a client that has sent too many wrong secrets, in seconds.
 const RETRY: HeaderValue = HeaderValue::from_static("6");
 
 /// Reason why a tunnel was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The request names no target.
+    /// The request names no valid target.
     Malformed,
     /// The request has no valid credentials.
     Unauthenticated,
-    /// The client's network has sent too many wrong secrets.
+    /// Clients of the client's network have sent too many wrong secrets.
     TooManySecrets,
-    /// The proxy has more work than it accepts.
+    /// Too many requests wait for the verification of their secrets.
     Overloaded,
-    /// The user, or the proxy, has as many flows or connections as are allowed.
+    /// The user has as many tunnels or connections, or the proxy as many tunnels, as are allowed.
     Limit,
-    /// The access list denies the name or the port.
+    /// The access list denies the target's name or port.
     Denied,
     /// The access list denies every address of the target.
     ForbiddenAddress,
@@ -38,7 +38,7 @@ pub enum Cause {
     Resolution,
     /// The name could not be resolved in time.
     ResolutionTimeout,
-    /// No route leads to the target.
+    /// The proxy has no route to the target.
     Unroutable,
     /// The target refused the connection.
     Refused,
@@ -46,14 +46,14 @@ pub enum Cause {
     Timeout,
     /// The target reset the connection before it was established.
     Terminated,
-    /// The proxy carries nothing of this kind.
+    /// The proxy does not support tunnels of the requested kind.
     Unsupported,
-    /// The proxy failed.
+    /// An error occurred in the proxy itself.
     Internal,
 }
 
 impl Cause {
-    /// Returns the proxy error type (RFC 9209 §2.3), if one applies, and the status that is recommended for it.
+    /// Returns the proxy error type (RFC 9209 §2.3), if one applies, and the status of the response.
     fn reported(self) -> (Option<&'static TokenRef>, StatusCode) {
         match self {
             Self::Malformed => (Some(token_ref("http_request_error")), StatusCode::BAD_REQUEST),
@@ -98,7 +98,7 @@ impl Refusal {
         Self { cause, details: details.into(), next_hop: None }
     }
 
-    /// Returns the refusal with the address that was tried.
+    /// Returns the refusal with the address to which the proxy tried to connect.
     pub(super) fn at(self, address: SocketAddr) -> Self {
         Self { next_hop: Some(address), ..self }
     }
@@ -129,7 +129,7 @@ impl Refusal {
         response
     }
 
-    /// Formats the field of RFC 9209 §2.
+    /// Returns the value of `Proxy-Status`. Details that are not printable ASCII are left out.
     fn proxy_status(&self, error: &TokenRef) -> Option<HeaderValue> {
         let mut list = ListSerializer::new();
         let mut item = list.bare_item(NAME).parameter(key_ref("error"), error);

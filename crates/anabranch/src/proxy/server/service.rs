@@ -19,7 +19,7 @@ pub struct ProxyService<S> {
     inner: S,
 }
 
-/// Service that has nothing: its responses are 404 (Not Found).
+/// Service without resources: it responds to each request with 404 (Not Found).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 

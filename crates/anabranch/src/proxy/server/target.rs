@@ -8,7 +8,7 @@ use super::refusal::{Cause, Refusal};
 use crate::proxy::client::Target;
 use crate::proxy::ip;
 
-/// Path of the default template for UDP (RFC 9298 §2), up to the host.
+/// Path of the default template for UDP (RFC 9298 §2), in front of the host.
 const UDP_PREFIX: &str = "/.well-known/masque/udp/";
 /// Protocol of an extended CONNECT request for a UDP flow (RFC 9298 §3.4).
 const CONNECT_UDP: &str = "connect-udp";
@@ -38,8 +38,8 @@ impl Carried {
     }
 }
 
-/// Returns what a request asks the proxy to carry; `None` if the request is for something else. `protocol` is the
-/// protocol of an extended CONNECT (RFC 8441, RFC 9220), or of an upgrade in HTTP/1.1.
+/// Returns the kind of tunnel that a request asks for; `None` if the request is not for a tunnel. `protocol` is the protocol
+/// of an extended CONNECT (RFC 8441, RFC 9220), or of an upgrade in HTTP/1.1.
 pub(super) fn carried(parts: &Parts, protocol: Option<&str>) -> Option<Carried> {
     match protocol {
         None if parts.method == Method::CONNECT => Some(Carried::Tcp),
@@ -49,10 +49,10 @@ pub(super) fn carried(parts: &Parts, protocol: Option<&str>) -> Option<Carried> 
     }
 }
 
-/// Returns the target of a request; `None` for IP packets, which have their own destinations.
+/// Returns the target of a request; `None` for IP packets, each of which has its own destination.
 ///
 /// # Errors
-/// Fails if the request names no target.
+/// Fails if the request names no valid target, or a scope of IP packets that is not supported.
 pub(super) fn target(parts: &Parts, carried: Carried) -> Result<Option<Target>, Refusal> {
     match carried {
         Carried::Tcp => tcp(parts).map(Some),
@@ -61,7 +61,7 @@ pub(super) fn target(parts: &Parts, carried: Carried) -> Result<Option<Target>, 
     }
 }
 
-/// Checks that a request for IP packets names all targets and all protocols. Proxies may refuse others (RFC 9484 §4.6).
+/// Checks that the scope of a request for IP packets is all targets and all protocols. Others are refused (RFC 9484 §4.6).
 fn everything(parts: &Parts) -> Result<(), Refusal> {
     let rest = parts.uri.path().strip_prefix(ip::PREFIX).unwrap_or_default();
     let decoded: Vec<_> =
@@ -73,7 +73,7 @@ fn everything(parts: &Parts) -> Result<(), Refusal> {
 }
 
 fn tcp(parts: &Parts) -> Result<Target, Refusal> {
-    // RFC 9110 §9.3.6: only the authority form, and an invalid or empty port is an error of the client.
+    // RFC 9110 §9.3.6: a request has the authority form, and one with an empty or invalid port is rejected.
     let authority =
         parts.uri.authority().ok_or_else(|| invalid("a CONNECT request names HOST:PORT"))?.as_str();
     let (_, port) = authority.rsplit_once(':').ok_or_else(|| invalid("a CONNECT request names a port"))?;
@@ -84,7 +84,7 @@ fn tcp(parts: &Parts) -> Result<Target, Refusal> {
 fn udp(parts: &Parts) -> Result<Target, Refusal> {
     let rest = parts.uri.path().strip_prefix(UDP_PREFIX).unwrap_or_default();
     let segments: Vec<_> = rest.splitn(4, '/').collect();
-    // RFC 9298 §3: both variables are there, and the template ends in a slash.
+    // RFC 9298 §3: both variables have values, and the path of the default template ends in a slash.
     let &[host, port, ""] = &segments[..] else {
         return Err(invalid("a path for UDP is /.well-known/masque/udp/HOST/PORT/"));
     };
@@ -95,7 +95,7 @@ fn udp(parts: &Parts) -> Result<Target, Refusal> {
     Target::new(&host, port).map_err(|_| invalid("a path names a host and a port from 1 to 65535"))
 }
 
-/// Parses a port, which consists of digits only.
+/// Parses a port from 1 to 65535, which consists of digits only.
 fn digits(port: &str) -> Result<u16, Refusal> {
     let number = port.bytes().all(|digit| digit.is_ascii_digit()).then(|| port.parse().ok()).flatten();
     number.filter(|port| *port > 0).ok_or_else(|| invalid("a port is a number from 1 to 65535"))
@@ -109,7 +109,7 @@ fn invalid(details: &'static str) -> Refusal {
 mod tests {
     use super::*;
 
-    /// Returns the target of a request as text, or the cause of the refusal; `None` if it asks for something else.
+    /// Returns the target of a request as text, or the cause of the refusal; `None` if the request is not for a tunnel.
     fn asked(method: Method, uri: &str, protocol: Option<&str>) -> Option<Result<String, Cause>> {
         let request = http::Request::builder().method(method).uri(uri).body(()).unwrap();
         let parts = request.into_parts().0;

@@ -1,4 +1,4 @@
-//! A tunnel whose target was reached.
+//! A tunnel whose target the proxy has reached.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,10 +19,11 @@ use super::{ip, tcp, udp};
 use crate::http3::{Body, Datagrams};
 use crate::proxy::copies::FIELD;
 
-/// Field that says that the stream carries capsules (RFC 9297 §3.4).
+/// Field of messages whose stream carries capsules (RFC 9297 §3.4).
 const CAPSULE_PROTOCOL: HeaderName = HeaderName::from_static("capsule-protocol");
 
-/// Tunnel whose target was reached, before its first byte is carried. Dropping it ends the connection to the target.
+/// Tunnel whose target the proxy has reached, but which does not carry bytes yet. Dropping it closes the connection to the
+/// target.
 pub struct Tunnel {
     address: Option<SocketAddr>,
     kind: Kind,
@@ -47,7 +48,7 @@ impl Tunnel {
         Self { address: None, kind: Kind::Ip(flow) }
     }
 
-    /// Returns the kind of traffic.
+    /// Returns the kind of traffic that the tunnel carries.
     pub fn carried(&self) -> Carried {
         match self.kind {
             Kind::Tcp(_) => Carried::Tcp,
@@ -75,7 +76,7 @@ impl Tunnel {
         response
     }
 
-    /// Carries the tunnel on a request's stream, from now on. Returns the body of the response.
+    /// Begins to carry the tunnel on a request's stream. Returns the body of the response.
     pub(super) fn over_http3<B>(self, body: Body, datagrams: Option<Datagrams>) -> TunnelBody<B> {
         match self.kind {
             Kind::Tcp(link) => TunnelBody::tcp(tcp::over_http3(link, body)),
@@ -84,11 +85,11 @@ impl Tunnel {
         }
     }
 
-    /// Carries the tunnel on a connection that other versions of HTTP have upgraded, until it ends. If `opening` has passed
-    /// before the upgrade is complete, the tunnel ends.
+    /// Carries the tunnel on a connection of HTTP/1.1 or a stream of HTTP/2 that `upgrade` returns, until the tunnel ends. Drops
+    /// the tunnel and returns `Ok` if the upgrade is not complete within `opening`.
     ///
     /// # Errors
-    /// Fails if the upgrade fails or takes too long.
+    /// Fails if the upgrade fails.
     pub async fn relay<T, E>(
         self,
         upgrade: impl Future<Output = Result<T, E>>,

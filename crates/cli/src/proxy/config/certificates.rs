@@ -1,4 +1,4 @@
-//! Users that are known by the certificates of their clients (mutual TLS).
+//! Users that the proxy authenticates by client certificates (mutual TLS).
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Beginning of a certificate's digest.
+/// Prefix of a certificate's digest in the configuration.
 const DIGEST: &str = "sha256:";
-/// Beginning of the common name in a certificate's subject.
+/// Prefix of the common name of a certificate's subject in the configuration.
 const NAME: &str = "CN=";
 
-/// Users by their certificates: by the SHA-256 of the whole certificate, or by the common name of its subject.
+/// Users by the SHA-256 digests of whole certificates, or by the common names of their subjects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Certificates {
     by_digest: BTreeMap<Vec<u8>, String>,
@@ -23,7 +23,7 @@ impl Certificates {
     /// Adds the certificate of a user: `sha256:DIGEST` or `CN=NAME`.
     ///
     /// # Errors
-    /// Fails if it is neither, or if another user has it.
+    /// Fails if the text is neither, or if another user has the same certificate.
     pub(super) fn add(&mut self, certificate: &str, user: &str) -> Result<(), String> {
         let wrong = || {
             format!("'{certificate}' is no certificate; write sha256: and 64 hexadecimal digits, or CN=NAME")
@@ -46,7 +46,8 @@ impl Certificates {
         self.by_digest.is_empty() && self.by_name.is_empty()
     }
 
-    /// Returns the user whose certificate begins a chain that TLS has verified.
+    /// Returns the user of the first certificate in a chain that TLS has verified. A digest takes precedence over a common
+    /// name.
     pub(crate) fn user(&self, chain: &[CertificateDer<'_>]) -> Option<&str> {
         let certificate = chain.first()?;
         let by_digest = self.by_digest.get(digest(&SHA256, certificate).as_ref());

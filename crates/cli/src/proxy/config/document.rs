@@ -1,4 +1,4 @@
-//! A file in TOML, and the places in it.
+//! A TOML file, and problems at positions in it.
 
 use std::fmt;
 use std::fs::File;
@@ -25,10 +25,10 @@ pub(crate) struct Document {
     text: String,
 }
 
-/// Something that is wrong in a file.
+/// A mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Offset in the file, in bytes; `None` if the problem has no place.
+    /// Offset in the file, in bytes; `None` if the problem has no position.
     at: Option<usize>,
     what: String,
 }
@@ -47,7 +47,7 @@ impl Document {
     /// Reads a file.
     ///
     /// # Errors
-    /// Fails if the file cannot be read or is not UTF-8.
+    /// Fails if the file cannot be read, is longer than [`MAX_FILE`], or is not UTF-8.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let name = path.display();
         let refused = |what: &dyn fmt::Display| Failure::new(Exit::Usage, format!("{name}: {what}"));
@@ -63,7 +63,7 @@ impl Document {
     /// Parses the file.
     ///
     /// # Errors
-    /// Fails if it is not TOML, or has other keys or types than `T`.
+    /// Fails if the file is not TOML, or has other keys or types than `T`.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> std::result::Result<T, Problem> {
         toml::from_str(&self.text).map_err(|error| invalid(&error))
     }
@@ -71,7 +71,7 @@ impl Document {
     /// Parses the file, and returns its keys in the order in which they are written.
     ///
     /// # Errors
-    /// Fails if it is not TOML.
+    /// Fails if the file is not TOML.
     pub(crate) fn table(&self) -> std::result::Result<Vec<Entry<'_>>, Problem> {
         let table = DeTable::parse(&self.text).map_err(|error| invalid(&error))?;
         let mut entries: Vec<_> = table.into_inner().into_iter().collect();
@@ -79,12 +79,12 @@ impl Document {
         Ok(entries)
     }
 
-    /// Returns a path that the file names, which is relative to its directory.
+    /// Returns a path that the file contains, resolved against the directory of the file.
     pub(crate) fn beside(&self, path: &Path) -> PathBuf {
         self.path.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
     }
 
-    /// Returns the place of a problem and what it is, on one line.
+    /// Returns one line with the path, the line number and the text of a problem.
     pub(crate) fn line(&self, problem: &Problem) -> String {
         let path = self.path.display();
         let line = problem.at.map(|at| {
@@ -96,7 +96,7 @@ impl Document {
         }
     }
 
-    /// Prints all problems but the last, which becomes the failure.
+    /// Prints all problems but the last one. Returns the last one as a failure.
     pub(crate) fn failure(&self, problems: &[Problem]) -> Failure {
         let (last, others) =
             problems.split_last().map_or((None, problems), |(last, others)| (Some(last), others));

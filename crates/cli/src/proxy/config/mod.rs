@@ -23,7 +23,7 @@ pub(crate) use self::users::{Known, read_users};
 use crate::exit::Result;
 use crate::listen::HostPort;
 
-/// Configuration of `anabranch proxy serve`. Options of the command line win.
+/// Configuration of `anabranch proxy serve`. Options of the command line take precedence.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) listen: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Config {
     pub(crate) options: ProxyOptions,
 }
 
-/// The file, as it is written.
+/// Contents of the file before they are checked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
@@ -68,14 +68,14 @@ struct WrittenAccess {
 #[serde(deny_unknown_fields, default)]
 struct WrittenLimits {
     flows: Option<usize>,
-    /// Times in seconds.
+    /// This and the other times are in seconds.
     connect_timeout: Option<Spanned<f64>>,
     resolve_timeout: Option<Spanned<f64>>,
     udp_idle: Option<Spanned<f64>>,
 }
 
 impl Config {
-    /// Reads the configuration in a file, whose paths are relative to its directory.
+    /// Reads a configuration file. Its paths are resolved against its directory.
     ///
     /// # Errors
     /// Fails with every problem if the file cannot be read or is invalid.
@@ -121,7 +121,7 @@ impl Config {
 }
 
 impl Config {
-    /// Returns the names of the settings that differ and cannot change while the server runs.
+    /// Returns the names of the settings that differ from `other` but cannot change while the server runs.
     pub(crate) fn fixed_differences(&self, other: &Self) -> Vec<&'static str> {
         let differences = [
             ("listen", self.listen != other.listen),

@@ -1,4 +1,4 @@
-//! Options of a command, some of which are in a file. Its keys are the long options, with underscores.
+//! Options of a command that may also be in a configuration file. The keys of the file are the long options, with underscores.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,8 +19,8 @@ use crate::verbose::Verbosity;
 /// Name of the option that names the file.
 const CONFIG: &str = "config";
 
-/// Command line whose options may also be in the file that `--config` names. Options of the command line win, also over
-/// those in the file that contradict them.
+/// Command line whose options may also be in the file that `--config` names. Options of the command line take precedence over
+/// the same options in the file, and over options in the file with which they conflict.
 #[derive(Clone, Debug)]
 pub(crate) struct Configured<T> {
     given: Vec<Given>,
@@ -29,26 +29,26 @@ pub(crate) struct Configured<T> {
     options: PhantomData<fn() -> T>,
 }
 
-/// An argument.
+/// An argument of the command line, or of the file.
 #[derive(Clone, Debug)]
 struct Given {
     /// ID of the option.
     id: Id,
-    /// Position of the argument; `None` for an option with a name.
+    /// Index of a positional argument; `None` for a named option.
     index: Option<usize>,
     argument: OsString,
-    /// Place of the value in the file; `None` for the command line.
+    /// Position of the value in the file; `None` for the command line.
     span: Option<Range<usize>>,
 }
 
 impl<T: Args> Configured<T> {
-    /// Creates a command line that has nothing but the file.
+    /// Creates a command line with the option `--config` alone.
     pub(crate) fn of_file(path: &Path) -> Self {
         let file = Some(path.to_owned());
         Self { given: Vec::new(), file, verbosity: Verbosity::default(), options: PhantomData }
     }
 
-    /// Returns the logging options, which are for the command line only.
+    /// Returns the logging options, which are accepted on the command line only.
     pub(crate) fn verbosity(&self) -> Verbosity {
         self.verbosity
     }
@@ -76,7 +76,7 @@ impl<T: Args> Configured<T> {
         let mut decided: BTreeSet<Id> = self.given.iter().map(|given| given.id.clone()).collect();
         let is_given = |id: &Id| self.given.iter().any(|given| given.id == *id);
         for arg in command.get_arguments() {
-            // A conflict is declared by one of both.
+            // A conflict is declared at one of the two options only.
             for other in command.get_arg_conflicts_with(arg) {
                 let (one, other) = (arg.get_id(), other.get_id());
                 decided.extend(is_given(one).then(|| other.clone()));
@@ -98,7 +98,7 @@ pub(super) fn known_keys<T: Args>(keys: &[&str]) -> usize {
 /// Returns a parser of the options of `T` alone.
 fn command<T: Args>() -> Command {
     let mut command = T::augment_args(Command::new("options").no_binary_name(true));
-    // Arguments have no positions before.
+    // Positional arguments have no index before.
     command.build();
     command
 }
@@ -113,9 +113,9 @@ fn parse<T: Args>(given: &[Given]) -> std::result::Result<T, clap::Error> {
     T::from_arg_matches(&command::<T>().try_get_matches_from(arguments)?)
 }
 
-/// Returns the arguments that a file has.
+/// Converts the keys of a file to arguments. Fails with all problems.
 fn written(command: &Command, document: &Document) -> std::result::Result<Vec<Given>, Vec<Problem>> {
-    // Single values are checked without the others.
+    // Each value is checked alone, so no other option may be required.
     let lenient = command.clone().mut_args(|arg| arg.required(false));
     let (mut written, mut problems) = (Vec::new(), Vec::new());
     for (key, value) in document.table().map_err(|problem| vec![problem])? {
@@ -139,7 +139,7 @@ fn written(command: &Command, document: &Document) -> std::result::Result<Vec<Gi
     if problems.is_empty() { Ok(written) } else { Err(problems) }
 }
 
-/// Returns the option that a key means.
+/// Returns the option with this key, in which dashes and underscores are equal.
 fn option<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
     command.get_arguments().filter(|arg| takes_values(arg)).find(|arg| key_of(arg) == key.replace('-', "_"))
 }
@@ -148,7 +148,7 @@ fn key_of(arg: &Arg) -> String {
     arg.get_long().unwrap_or(arg.get_id().as_str()).replace('-', "_")
 }
 
-/// Something, and its place in the file.
+/// A value, and its position in the file.
 type Placed<T> = (T, Range<usize>);
 
 /// Converts a value of the file to arguments for `arg`.
@@ -184,7 +184,7 @@ fn arguments(
     values.into_iter().filter_map(|value| argument(value).transpose()).collect()
 }
 
-/// Returns whether an argument is an option or a flag, and not a request such as --help.
+/// Returns whether an argument is an option or a flag that a file can contain, unlike `--help`.
 fn takes_values(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue)
 }
@@ -208,12 +208,12 @@ fn valued(arg: &Arg, value: OsString) -> OsString {
     argument
 }
 
-/// Returns what is wrong with one argument, regardless of others.
+/// Returns the mistake in one argument, if there is one, without regard to other arguments.
 fn wrong(lenient: &Command, arg: &Arg, argument: &OsString) -> Option<String> {
     let mut line: Vec<OsString> = Vec::new();
     if let Some(index) = arg.get_index() {
         line.push("--".into());
-        // The arguments before it are checked by themselves.
+        // The positional arguments in front of it are checked separately.
         line.extend(std::iter::repeat_n(OsString::from("x"), index - 1));
     }
     line.push(argument.clone());
@@ -235,7 +235,7 @@ fn unknown(lenient: &Command, key: &str) -> String {
     }
 }
 
-/// Returns the problem that several options cause together, at the place of one of them.
+/// Returns a problem that several options cause together, at the position of one of them.
 fn placed(error: &clap::Error, written: &[Given], command: &Command) -> Problem {
     let named = |id: &Id, shown: &str| {
         command.get_arguments().any(|arg| arg.get_id() == id && arg.to_string() == *shown)
@@ -263,7 +263,7 @@ fn missing(error: &clap::Error) -> String {
     }
 }
 
-/// Returns the first paragraph of an error; the others explain the command line.
+/// Returns the first paragraph of an error as one line; the other paragraphs explain the command line.
 fn first_paragraph(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();

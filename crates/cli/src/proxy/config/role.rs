@@ -1,4 +1,4 @@
-//! Roles of a tunnel, each of which has a configuration of its own.
+//! Commands that have configuration files of different kinds.
 
 use clap::{Args, ValueEnum};
 
@@ -20,7 +20,7 @@ const SERVER: [&str; 11] = [
     "limits",
 ];
 
-/// Command that a configuration is for.
+/// Command that reads a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
     /// `anabranch proxy serve`
@@ -32,8 +32,8 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Returns the role whose keys a file has. `C` has the options of `proxy connect`, `F` those of `forward`. A file that
-    /// could be for several roles is for the first one.
+    /// Returns the role that knows the most keys of a file; the first one of several that know as many. `C` has the options of
+    /// `proxy connect`, `F` those of `forward`.
     pub(crate) fn of<C: Args, F: Args>(document: &Document) -> Self {
         let table = document.table().unwrap_or_default();
         let keys: Vec<&str> = table.iter().map(|(key, _)| key.get_ref().as_ref()).collect();
@@ -43,11 +43,11 @@ impl Role {
             (Self::Connect, known_keys::<C>(&keys)),
             (Self::Forward, known_keys::<F>(&keys)),
         ];
-        // The last one of several is the maximum.
+        // Of several equal maxima, `max_by_key` returns the last one.
         roles.into_iter().rev().max_by_key(|(_, known)| *known).map_or(Self::Serve, |(role, _)| role)
     }
 
-    /// Returns the command.
+    /// Returns the command line of the role, without options.
     pub(crate) fn command(self) -> &'static str {
         match self {
             Self::Serve => "anabranch proxy serve",

@@ -1,9 +1,9 @@
 use super::*;
 
-/// A valid hash with little work.
+/// A valid hash with cheap parameters.
 const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHRzYWx0$eSdTyYzsBgXpSqGVxl/nnTnqvzqC4kIXtFiOqMpd1rE";
 
-/// Returns the lines that say what is wrong in a file.
+/// Returns the lines of all problems in a file.
 fn problems(text: &str, users: bool) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.toml");

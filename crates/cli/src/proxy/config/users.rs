@@ -11,7 +11,7 @@ use super::{Document, Problem};
 use crate::exit::Result;
 use crate::size;
 
-/// The file, as it is written.
+/// Contents of the file before they are checked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
@@ -22,7 +22,7 @@ struct Written {
 #[serde(deny_unknown_fields)]
 struct WrittenUser {
     name: Spanned<String>,
-    /// Hash of a secret.
+    /// Hash of the secret, in the PHC format.
     secret: Option<Spanned<String>>,
     /// `sha256:DIGEST` or `CN=NAME`.
     certificate: Option<Spanned<String>>,
@@ -32,7 +32,7 @@ struct WrittenUser {
     rate: Option<Spanned<String>>,
 }
 
-/// Users, and the certificates that some of them are known by.
+/// Users, and the client certificates of some of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) users: Users,

@@ -1,4 +1,4 @@
-//! UDP flows of programs: a tunnel for each, as long as datagrams pass.
+//! UDP flows of programs, each of which has a tunnel until no datagrams pass for some time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,26 +20,28 @@ use super::link::Client;
 use super::seen::Kind;
 use super::{rules, way};
 
-/// Maximum number of flows of a forward, or of an association of SOCKS. Datagrams of further flows are
-/// dropped.
+/// Maximum number of flows of a forwarded port, or of a UDP association of SOCKS5. Datagrams of further flows
+/// are dropped.
 pub(crate) const MAX_FLOWS: usize = 1_024;
-/// Maximum number of datagrams of a flow that wait until its tunnel is open. Further ones are dropped.
+/// Maximum number of datagrams of a flow that wait for its task, for instance until its tunnel is open.
+/// Further ones are dropped.
 pub(crate) const MAX_QUEUED: usize = 64;
-/// Time during which datagrams to a target that the proxy has refused are dropped, before it is asked again.
+/// Time after a refusal in which a flow's datagrams are dropped. A datagram after that requests the tunnel
+/// again.
 const REFUSED: Duration = Duration::from_secs(2);
 
 /// Maximum length of a UDP datagram, in bytes.
 const MAX_DATAGRAM: usize = 65_535;
 
 thread_local! {
-    /// Buffer for one datagram, which all sockets of a thread share: one that is idle holds none.
+    /// Buffer for one datagram, which all sockets of a thread share, so that an idle socket has none.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_DATAGRAM]);
 }
 
 /// Receives the next datagram of a program.
 ///
 /// # Errors
-/// Fails as the socket does, for instance because an earlier datagram reached nobody (ICMP).
+/// Fails as the socket does, for instance because ICMP reported an earlier datagram as undeliverable.
 pub(crate) async fn receive(socket: &UdpSocket) -> io::Result<(Bytes, SocketAddr)> {
     loop {
         socket.readable().await?;
@@ -54,18 +56,18 @@ pub(crate) async fn receive(socket: &UdpSocket) -> io::Result<(Bytes, SocketAddr
     }
 }
 
-/// Flows by what distinguishes them: the program's address, or the target.
+/// Flows by their keys: the addresses of programs, or the targets.
 #[derive(Debug)]
 pub(crate) struct Flows<K> {
     known: BTreeMap<K, mpsc::Sender<Bytes>>,
     running: JoinSet<()>,
 }
 
-/// Settings of every flow.
+/// Client and idle timeout of all flows of a port or an association.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) client: Client,
-    /// Silence after which a flow ends.
+    /// Time without datagrams after which a flow ends.
     pub(crate) idle: Duration,
 }
 
@@ -74,8 +76,9 @@ impl<K: Clone + Ord> Flows<K> {
         Self { known: BTreeMap::new(), running: JoinSet::new() }
     }
 
-    /// Passes a payload to the flow `key`. `start` makes the task of a new flow, which ends when the flow
-    /// does. The payload is dropped if there are too many flows, or if too many payloads wait.
+    /// Passes a payload to the flow `key`. If there is no such flow, `start` returns the future of its task,
+    /// which must end when the flow does. The payload is dropped if there are [`MAX_FLOWS`] flows, or if
+    /// [`MAX_QUEUED`] payloads wait.
     pub(crate) fn pass<F>(&mut self, key: &K, payload: Bytes, start: impl FnOnce(mpsc::Receiver<Bytes>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -93,15 +96,15 @@ impl<K: Clone + Ord> Flows<K> {
             return;
         }
         let (flow, inbox) = mpsc::channel(MAX_QUEUED);
-        // The queue is empty.
+        // This cannot fail, because the queue is empty.
         let _ = flow.try_send(payload);
         self.running.spawn(start(inbox));
         self.known.insert(key.clone(), flow);
     }
 }
 
-/// Carries a flow to `target` until it is silent or has ended. `deliver` receives the payloads from the
-/// target.
+/// Opens a tunnel to `target`, and carries a flow's payloads until none has passed for the idle timeout or
+/// either side has ended the flow. `deliver` is called with each payload from the target.
 pub(crate) async fn carry<D, F>(terms: Terms, target: Target, mut inbox: mpsc::Receiver<Bytes>, deliver: D)
 where
     D: Fn(Bytes) -> F + Send,
@@ -128,7 +131,7 @@ where
                 let Some(payload) = payload else { return };
                 match sender.send(&payload) {
                     Ok(()) => flow.traffic().add_sent(payload.len() as u64),
-                    // As on a link with a smaller MTU or a full queue.
+                    // The datagram is dropped, as on a link with a smaller MTU or a full queue.
                     Err(error @ (SendPayloadError::TooLarge { .. } | SendPayloadError::Full)) => {
                         debug!(target: "anabranch::proxy", %target, %error, "dropped a datagram");
                     }
@@ -182,7 +185,7 @@ mod tests {
             inboxes.push(inbox);
         }
         assert_eq!(inboxes.len(), MAX_FLOWS);
-        // A flow that has ended makes room for another one, and begins anew with its next datagram.
+        // A flow that has ended makes room for another one, and its next datagram starts a new task.
         drop(inboxes.remove(5));
         flows.pass(&MAX_FLOWS, Bytes::from("first"), start(MAX_FLOWS));
         assert_eq!(told.try_recv().unwrap().0, MAX_FLOWS);

@@ -28,10 +28,11 @@ const MAX_HEADER: usize = 32 * 1024;
 
 type Answer = Response<Full<Bytes>>;
 
-/// A program's request that became a tunnel.
+/// A program's CONNECT request, and the tunnel that was opened for it.
 type Upgraded = (Request<Incoming>, Stream);
 
-/// Serves a program.
+/// Serves the connection of a program: handles its requests until one opens a tunnel, which then carries the
+/// connection.
 pub(super) async fn serve(program: TcpStream, shared: Arc<Shared>) {
     let (tell, told) = oneshot::channel();
     let tell = std::sync::Mutex::new(Some(tell));
@@ -39,7 +40,8 @@ pub(super) async fn serve(program: TcpStream, shared: Arc<Shared>) {
         let answer = match open(&request, &shared).await {
             Ok(tunnel) => {
                 let tell = tell.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-                // The receiver is below. After CONNECT there is no further request.
+                // The receiver exists until this function ends. There is no further request after a
+                // successful CONNECT.
                 if let Some(tell) = tell {
                     let _ = tell.send((request, tunnel));
                 }
@@ -60,7 +62,7 @@ pub(super) async fn serve(program: TcpStream, shared: Arc<Shared>) {
         debug!(target: "anabranch::proxy", %error, "HTTP");
         return;
     }
-    // Without a tunnel nobody tells anything.
+    // If no request has opened a tunnel, the receiver fails at once.
     drop(tell);
     if let Ok(upgraded) = told.await {
         carry(upgraded).await;
@@ -98,7 +100,7 @@ async fn open(request: &Request<Incoming>, shared: &Shared) -> Result<Stream, An
     stream::open(&shared.client, &target).await.map_err(|error| answer(status(&error), &error.to_string()))
 }
 
-/// Returns whether a request has the name and password that programs must know (RFC 7617).
+/// Returns whether a request has the name and the password that programs must send (RFC 7617).
 fn is_admitted(guard: &Guard, headers: &HeaderMap) -> bool {
     let shown = || {
         let (scheme, encoded) = headers.get(PROXY_AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;

@@ -11,7 +11,8 @@ use super::seen::Seen;
 use super::way::{self, Print, Way};
 use crate::exit::Result;
 
-/// The client of a proxy, as tunnels use it. Each tunnel has a clone, so that the client lives as long as its tunnels.
+/// Client of a proxy, with the rules and the statistics of its tunnels. Each tunnel has a clone, so that the client's tasks
+/// run as long as its tunnels are open.
 #[derive(Clone, Debug)]
 pub(crate) struct Client(Arc<Inner>);
 
@@ -47,10 +48,10 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct Link {
     current: watch::Sender<Client>,
-    /// Options and contents of files that the current client was made of.
+    /// Options and contents of files from which the current client was created.
     print: Print,
     retired: Vec<Weak<Inner>>,
-    /// Task that tells people about the current client.
+    /// Task that prints state changes of the current client.
     teller: AbortHandle,
 }
 
@@ -74,12 +75,12 @@ impl Link {
         Ok(Self { current: watch::Sender::new(client), print, retired: Vec::new(), teller })
     }
 
-    /// Returns the current client, and its successors.
+    /// Returns a receiver of the current client and its successors.
     pub(crate) fn current(&self) -> watch::Receiver<Client> {
         self.current.subscribe()
     }
 
-    /// Connects to the proxy anew if the options, or files that they name, have changed. `None` if they have not.
+    /// Connects to the proxy again if the options, or files that they name, have changed; `None` if they have not.
     pub(crate) async fn renew(&self, way: &Way) -> Result<Option<Fresh>> {
         let print = way.print();
         if print == self.print {
@@ -89,7 +90,7 @@ impl Link {
         fresh(way, seen, print).await.map(Some)
     }
 
-    /// Lets new tunnels use another client. Open tunnels stay on theirs.
+    /// Sets the client that new tunnels use. Open tunnels keep the one on which they were opened.
     pub(crate) fn replace(&mut self, fresh: Fresh) {
         self.teller.abort();
         self.teller = tokio::spawn(way::tell_states(fresh.client.proxy().clone())).abort_handle();
@@ -99,14 +100,14 @@ impl Link {
         self.retired.push(Arc::downgrade(&before.0));
     }
 
-    /// Closes all tunnels, and then ends `serving`.
+    /// Closes all tunnels, and then aborts the tasks in `serving`.
     pub(crate) async fn end(self, serving: &mut JoinSet<()>) {
         for client in self.retired.iter().filter_map(Weak::upgrade) {
             client.proxy.close().await;
         }
         let proxy = self.current.borrow().proxy().clone();
         way::end(&proxy, serving).await;
-        // They remove what they have made.
+        // The tasks remove files that they have created, for instance sockets, before they end.
         while serving.join_next().await.is_some() {}
         self.teller.abort();
     }

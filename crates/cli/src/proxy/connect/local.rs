@@ -1,4 +1,4 @@
-//! Listeners for programs of this host.
+//! TCP listeners for programs, and the password that programs must send.
 
 use std::fs::File;
 use std::future::Future;
@@ -19,13 +19,14 @@ use crate::exit::{Exit, Failure, Result};
 use crate::listen::HostPort;
 use crate::options::cannot_listen;
 
-/// Maximum number of connections of programs to one listener. Others wait in the kernel's queue.
+/// Maximum number of connections of programs that one listener serves at the same time. Further ones wait in the kernel's
+/// queue.
 pub(crate) const MAX_PROGRAMS: usize = 1_024;
-/// Maximum time that a program may take to say what it wants.
+/// Maximum time until a program has sent its request.
 pub(crate) const MAX_HELLO: Duration = Duration::from_secs(10);
 /// Maximum length of a file with a name and a password, in bytes.
 const MAX_FILE: u64 = 1_024;
-/// Pause before accepting again when the process has no free descriptors.
+/// Pause after a connection could not be accepted, for instance because the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
 
 /// Socket that accepts connections of programs.
@@ -36,7 +37,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// Binds the first address of a place that this host has.
+    /// Binds the first address of a place that is an address of this host.
     pub(crate) async fn bind(place: &HostPort) -> Result<Option<Self>> {
         for address in addresses(place).await? {
             let bound = StdTcpListener::bind(address).and_then(|listener| {
@@ -47,7 +48,7 @@ impl Local {
             });
             match bound {
                 Ok(local) => return Ok(Some(local)),
-                // `localhost` may have an address that this host has not.
+                // A name such as `localhost` may resolve to an address that is not one of this host.
                 Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable && !place.is_address() => {
                 }
                 Err(error) => return Err(cannot_listen(address, &error)),
@@ -60,8 +61,8 @@ impl Local {
         self.address
     }
 
-    /// Accepts connections, and serves each in a task, until `closing` is cancelled. Then waits for them. Their tasks end
-    /// with this one.
+    /// Accepts connections, and serves each in a task, until `closing` is cancelled. Then waits until all are served. Dropping
+    /// the future aborts their tasks.
     pub(crate) async fn accept<F>(self, closing: CancellationToken, serve: impl Fn(TcpStream) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -87,7 +88,7 @@ impl Local {
                         drop(permit);
                     });
                 }
-                // The program is gone already, or the process has no free descriptors.
+                // The program has closed its connection already, or the process has no free descriptors.
                 Err(_) => tokio::time::sleep(REST).await,
             }
         }
@@ -96,7 +97,7 @@ impl Local {
     }
 }
 
-/// Returns the addresses of a place; the loopback address if it names no host.
+/// Returns the addresses of a place; the IPv4 loopback address if the place has no host.
 pub(crate) async fn addresses(place: &HostPort) -> Result<Vec<SocketAddr>> {
     match &place.resolve().await?[..] {
         [] if place.host.is_none() => Ok(vec![([127, 0, 0, 1], place.port).into()]),
@@ -104,7 +105,7 @@ pub(crate) async fn addresses(place: &HostPort) -> Result<Vec<SocketAddr>> {
     }
 }
 
-/// Name and password that programs must know. Only a digest is kept.
+/// Name and password that programs must send, kept as a SHA-256 digest.
 #[derive(Clone)]
 pub(crate) struct Guard(Vec<u8>);
 
@@ -132,7 +133,7 @@ impl Guard {
         Self(digest(&SHA256, format!("{name}:{password}").as_bytes()).as_ref().to_vec())
     }
 
-    /// Returns whether a program knows name and password, in constant time.
+    /// Returns whether name and password are the right ones. The comparison takes constant time.
     pub(crate) fn admits(&self, name: &str, password: &str) -> bool {
         verify_slices_are_equal(&self.0, &Self::of(name, password).0).is_ok()
     }

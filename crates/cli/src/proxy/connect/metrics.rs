@@ -20,10 +20,10 @@ use super::seen::{Kind, Seen, Totals};
 use crate::exit::Result;
 use crate::serve::metrics::{self as scrape, Paths, Watched};
 
-/// Interval between looks for new connections and for those that have ended.
+/// Interval at which new connections are added to the metrics, and those that have ended are removed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Metrics of a client.
+/// Metrics of the current client.
 #[derive(Debug)]
 struct Metrics {
     registry: Registry,
@@ -32,7 +32,7 @@ struct Metrics {
     current: watch::Receiver<Client>,
 }
 
-/// Serves the metrics until the tasks are dropped. Returns the bound address.
+/// Serves the metrics in tasks that are added to `tasks`. Returns the bound address.
 pub(crate) fn serve(
     listener: std::net::TcpListener,
     current: watch::Receiver<Client>,
@@ -59,7 +59,7 @@ impl Metrics {
         Self { registry, paths, watched: Mutex::default(), current }
     }
 
-    /// Includes new connections, and forgets those that have ended.
+    /// Adds new connections of the current client, and removes those that have ended.
     fn look(&self) {
         let connections = self.current.borrow().proxy().connections();
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ impl Metrics {
     }
 }
 
-/// Number of connections to the proxy.
+/// Collector of the number of connections of the current client.
 #[derive(Debug)]
 struct Connections(watch::Receiver<Client>);
 
@@ -93,7 +93,7 @@ impl Collector for Connections {
     }
 }
 
-/// Tunnels of programs.
+/// Collector of the tunnels of programs.
 #[derive(Debug)]
 struct Tunnels(Seen);
 

@@ -1,5 +1,4 @@
-//! `anabranch proxy connect`: the end of the tunnel that programs use, as a SOCKS5 and an HTTP proxy on this
-//! host.
+//! `anabranch proxy connect`: SOCKS5 and HTTP proxies on this host, which carry connections of programs to the remote proxy.
 
 pub(crate) mod flows;
 mod http;
@@ -36,22 +35,21 @@ use crate::signal::Again;
 /// Offer programs of this host a SOCKS5 and an HTTP proxy, whose connections are carried over all networks at
 /// once
 ///
-/// Names of hosts are resolved by the proxy, not here. SOCKS5 carries TCP (CONNECT) and UDP (UDP ASSOCIATE),
-/// HTTP carries what CONNECT asks for, which is all of HTTPS
+/// Names of hosts are resolved by the proxy, not here. SOCKS5 carries TCP (CONNECT) and UDP (UDP ASSOCIATE). HTTP
+/// carries connections that CONNECT requests, which programs use for HTTPS
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Connect {
     #[command(flatten)]
     way: Way,
-    /// Address and port of the SOCKS5 proxy for programs; may be repeated [default: 127.0.0.1:1080, unless
-    /// there is
+    /// Address and port of the SOCKS5 proxy for programs; may be repeated [default: 127.0.0.1:1080, unless there is
     /// --http]
     #[arg(long, value_name = "HOST:PORT")]
     socks: Vec<HostPort>,
     /// Address and port of the HTTP proxy for programs; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
     http: Vec<HostPort>,
-    /// Let only programs in that know the name and the password in this file, NAME:PASSWORD
+    /// Serve only programs that send the name and the password in this file, NAME:PASSWORD
     #[arg(long, value_name = "FILE")]
     local_user_file: Option<PathBuf>,
     /// Seconds without a datagram after which a UDP flow ends
@@ -61,23 +59,23 @@ pub(crate) struct Connect {
     seeing: Seeing,
 }
 
-/// Kind of a local proxy.
+/// Protocol of a local proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Speaks {
     Socks,
     Http,
 }
 
-/// A port, as the options call it: what it speaks, its place, and which one of several equal ones it is.
+/// Key of a port: its protocol, its address in the options, and its number among several equal ones.
 type Port = ((Speaks, String), usize);
 
 /// State that the local proxies share.
 #[derive(Debug)]
 struct Shared {
     client: Client,
-    /// Password of programs; `None` if anyone may connect.
+    /// Name and password that programs must send; `None` if there are none.
     guard: Option<Guard>,
-    /// Silence after which a UDP flow ends.
+    /// Time without datagrams after which a UDP flow ends.
     idle: Duration,
 }
 
@@ -86,14 +84,14 @@ struct Running {
     link: Link,
     shared: watch::Sender<Arc<Shared>>,
     ports: Ports<Port>,
-    /// Options that cannot change.
+    /// Options that cannot change while the command runs.
     seeing: Seeing,
 }
 
 pub(crate) async fn run(configured: Configured<Connect>) -> Result {
     let options = configured.read()?;
     let guard = options.guard()?;
-    // Catches signals before anybody can know that the command runs.
+    // Signals are caught before the ports are open and the command prints them.
     let (mut stop, mut again) = Again::catch(configured.has_file())?;
     raise_descriptors();
     let mut ports = Ports::new();
@@ -137,7 +135,7 @@ impl Connect {
         self.local_user_file.as_deref().map(Guard::load).transpose()
     }
 
-    /// Returns the ports that the options want, and their places.
+    /// Returns the keys and the addresses of the ports that the options name.
     fn ports(&self) -> Vec<(Port, HostPort)> {
         let usual = HostPort { host: Some("127.0.0.1".to_owned()), port: 1080, has_port: true };
         let socks = match self.socks.is_empty() && self.http.is_empty() {
@@ -170,8 +168,8 @@ impl Connect {
 }
 
 impl Running {
-    /// Reads the configuration again. If it is invalid, or if the proxy that it names cannot be reached, everything stays as
-    /// it was.
+    /// Reads the configuration again and applies it. If it is invalid, or if the proxy that it names cannot be reached,
+    /// changes nothing.
     async fn reload(&mut self, configured: &Configured<Connect>) {
         match self.read_again(configured).await {
             Ok(what) => exit::note(format_args!("anabranch: read again: {what}")),
@@ -191,7 +189,7 @@ impl Running {
             exit::say(announcement(&bound, Vec::new()))?;
         }
         way::tell_fixed(&options.seeing.differences(&self.seeing));
-        // Nothing fails from here on.
+        // The following steps cannot fail.
         warn(&bound, guard.is_some());
         let what = way::changes(bound.len(), fresh.is_some());
         fresh.into_iter().for_each(|fresh| self.link.replace(fresh));
@@ -219,7 +217,7 @@ fn serve(ports: &mut Ports<Port>, port: Port, local: Local, shared: &watch::Send
     });
 }
 
-/// Returns the lines for programs that start this one.
+/// Returns the lines on standard output, which programs that start this command parse.
 fn announcement(bound: &[(Port, Local)], more: Vec<String>) -> String {
     let line = |(((speaks, _), _), local): &(Port, Local)| {
         let name = match speaks {
@@ -231,7 +229,7 @@ fn announcement(bound: &[(Port, Local)], more: Vec<String>) -> String {
     bound.iter().map(line).chain(more).collect::<Vec<_>>().join("\n")
 }
 
-/// Warns people if others may use the proxy.
+/// Prints a warning if programs of other hosts can use the local proxies without a password.
 fn warn(bound: &[(Port, Local)], is_guarded: bool) {
     if !is_guarded && bound.iter().any(|(_, local)| !local.address().ip().is_loopback()) {
         exit::note("anabranch: other hosts can use this proxy without a password; see --local-user-file");

@@ -1,11 +1,11 @@
-//! Ports of this host that a command has open. Its configuration can change them while it runs.
+//! Open local ports of a command, which a new configuration can open and close while the command runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Open ports, by what the options call them.
+/// Open ports by their keys, and the tasks that serve them.
 #[derive(Debug)]
 pub(crate) struct Ports<K> {
     open: BTreeMap<K, CancellationToken>,
@@ -21,7 +21,7 @@ impl<K: Ord> Ports<K> {
         self.open.contains_key(key)
     }
 
-    /// Serves a port by a task, which stops accepting when the token is cancelled.
+    /// Serves a port by a task. The task must stop accepting connections when the token is cancelled.
     pub(crate) fn serve<F>(&mut self, key: K, serve: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -32,8 +32,8 @@ impl<K: Ord> Ports<K> {
         self.open.insert(key, closing);
     }
 
-    /// Closes all ports but those that are wanted. Connections that were accepted on them go on. Returns the number of
-    /// closed ports.
+    /// Closes all ports that are not in `wanted`. Connections that were accepted on them go on. Returns the number of closed
+    /// ports.
     pub(crate) fn keep(&mut self, wanted: &BTreeSet<K>) -> usize {
         let before = self.open.len();
         self.open.retain(|key, closing| {
@@ -46,13 +46,13 @@ impl<K: Ord> Ports<K> {
         before - self.open.len()
     }
 
-    /// Returns the tasks, which end when they are dropped.
+    /// Returns the tasks that serve ports. Dropping the set aborts them.
     pub(crate) fn serving(&mut self) -> &mut JoinSet<()> {
         &mut self.serving
     }
 }
 
-/// Numbers equal values, so that each can be told from the others: `port 0` may be wanted several times.
+/// Numbers equal values from 1, because several options may have the same value, for instance port 0.
 pub(crate) fn numbered<K: Clone + Ord>(values: impl IntoIterator<Item = K>) -> Vec<(K, usize)> {
     let mut counts = BTreeMap::new();
     let mut number = |value: K| {

@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::exit;
 
-/// Maximum deadline, in milliseconds.
+/// Maximum deadline of a rule, in milliseconds.
 const MAX_DEADLINE: u64 = 10_000;
 /// Maximum time for which a datagram waits for earlier ones, in milliseconds.
 const MAX_HOLD: u64 = 1_000;
@@ -23,7 +23,7 @@ pub(crate) struct Rules {
     #[arg(long, value_name = "udp:PORT[-PORT]")]
     redundant: Vec<Ports>,
     /// Drop datagrams of flows to this port that have waited this long instead of sending them; may be repeated, and the first
-    /// one that fits counts [default: 250]
+    /// option that covers the port counts [default: 250]
     #[arg(long, value_name = "udp:PORT[-PORT]=MS")]
     deadline: Vec<Timed<MAX_DEADLINE>>,
     /// Put datagrams of flows to this port back in order where they leave the tunnel, for programs that take reordering for loss. One
@@ -33,7 +33,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Returns the wishes for a flow to `port`.
+    /// Returns the terms of a flow to `port`.
     pub(crate) fn of(&self, port: u16) -> FlowTerms {
         let terms = FlowTerms::default();
         let is_redundant = self.redundant.iter().any(|ports| ports.0.contains(&port));
@@ -60,7 +60,7 @@ pub(crate) fn report_missing(wishes: FlowTerms, tunnel: &UdpTunnel) {
     }
 }
 
-/// Ports of UDP.
+/// A range of UDP ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ports(RangeInclusive<u16>);
 

@@ -1,4 +1,4 @@
-//! Ways to see what a client does: its state on a socket, and metrics.
+//! Publication of a client's state: on a Unix socket, as metrics, and as a page for a browser.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -14,7 +14,7 @@ use crate::serve::sockets::bind_tcp;
 use crate::status::page::Page;
 use crate::status::publish::{Publisher, Publishing, reporting};
 
-/// Options that show what a client does. They cannot change while the command runs.
+/// Options for the publication of a client's state. They cannot change while the command runs.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seeing {
     #[command(flatten)]
@@ -22,13 +22,13 @@ pub(crate) struct Seeing {
     /// Serve metrics for Prometheus at http://IP:PORT/metrics
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
-    /// Serve a page for a browser of this host that shows the state over time, at a loopback address. The command prints its
-    /// address, which has a secret in it
+    /// Serve a page for a browser on this host that shows the state over time, at a loopback address. The command prints the
+    /// URL, which contains a secret
     #[arg(long, value_name = "IP:PORT")]
     page: Option<SocketAddr>,
 }
 
-/// Sockets that are bound before the command connects.
+/// Sockets for the client's state, which are bound before the command connects to the proxy.
 #[derive(Debug)]
 pub(crate) struct Bound {
     role: &'static str,
@@ -45,7 +45,7 @@ impl Seeing {
         Ok(Bound { role, publisher: self.publishing.bind(role)?, metrics, page })
     }
 
-    /// Returns the names of the options that differ, which have no effect before a restart.
+    /// Returns the names of the options that differ from `other`. They have no effect before a restart.
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let differences = [
             ("status_socket", self.publishing != other.publishing),
@@ -57,7 +57,7 @@ impl Seeing {
 }
 
 impl Bound {
-    /// Shows what the client does, until the tasks are dropped. Returns the lines for programs that start this one.
+    /// Publishes the client's state in tasks that are added to `tasks`. Returns the lines to print about it.
     pub(crate) fn start(
         self,
         current: &watch::Receiver<Client>,

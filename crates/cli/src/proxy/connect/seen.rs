@@ -1,4 +1,4 @@
-//! Tunnels of programs that are open, and totals of all.
+//! Open tunnels of programs, and totals of all tunnels so far.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use anabranch::proxy::client::{Target, Traffic};
 
-/// Maximum number of open tunnels that are listed one by one. Further ones are counted only.
+/// Maximum number of open tunnels that are listed individually. Further ones are counted, and their bytes are added to the
+/// totals when they end.
 const MAX_LISTED: usize = 4_096;
 
 /// Kind of a tunnel.
@@ -20,7 +21,7 @@ impl Kind {
     /// All kinds.
     pub(crate) const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
 
-    /// Returns the name for people, logs and metrics.
+    /// Returns the name for reports, logs and metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -29,7 +30,7 @@ impl Kind {
     }
 }
 
-/// Tunnels of all programs. Cloning it is cheap.
+/// Open tunnels and totals of a command. Clones are cheap and share everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen(Arc<Mutex<State>>);
 
@@ -47,14 +48,14 @@ pub(crate) struct Totals {
     pub(crate) active: u64,
     /// Number of tunnels that were opened.
     pub(crate) opened: u64,
-    /// Number of tunnels that the proxy refused or that could not be opened.
+    /// Number of tunnels that could not be opened, for instance because the proxy refused them.
     pub(crate) failed: u64,
-    /// Bytes of payload to targets, and from them.
+    /// Bytes of payload to targets and, below, from targets.
     pub(crate) sent: u64,
     pub(crate) received: u64,
 }
 
-/// A tunnel that is open.
+/// An open tunnel.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) kind: Kind,
@@ -63,7 +64,7 @@ pub(crate) struct Account {
     pub(crate) traffic: Traffic,
 }
 
-/// Guard of an open tunnel, which is listed until it is dropped.
+/// Guard of an open tunnel, which is counted and listed until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Flow {
     seen: Seen,
@@ -72,7 +73,7 @@ pub(crate) struct Flow {
 }
 
 impl Seen {
-    /// Enters a tunnel that was opened.
+    /// Counts and lists an opened tunnel.
     pub(crate) fn open(&self, kind: Kind, target: &Target) -> Flow {
         let (target, begun) = (target.clone(), Instant::now());
         let account = Arc::new(Account { kind, target, begun, traffic: Traffic::default() });
@@ -93,8 +94,7 @@ impl Seen {
         self.lock().totals.entry(kind).or_default().failed += 1;
     }
 
-    /// Returns the totals of a kind, with what open tunnels have carried so far. They never decrease, but for those that are
-    /// open.
+    /// Returns the totals of a kind. The bytes include those of listed open tunnels so far. No value but `active` ever decreases.
     pub(crate) fn totals(&self, kind: Kind) -> Totals {
         let state = self.lock();
         let mut totals = state.totals.get(&kind).copied().unwrap_or_default();
@@ -105,7 +105,7 @@ impl Seen {
         totals
     }
 
-    /// Returns the listed tunnels, with a number that no other one has.
+    /// Returns the listed tunnels with their unique numbers.
     pub(crate) fn listed(&self) -> Vec<(u64, Arc<Account>)> {
         self.lock().listed.iter().map(|(id, account)| (*id, Arc::clone(account))).collect()
     }
@@ -116,7 +116,7 @@ impl Seen {
 }
 
 impl Flow {
-    /// Returns the counters of what the tunnel carries.
+    /// Returns the byte counters of the tunnel.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.account.traffic
     }

@@ -14,10 +14,10 @@ use crate::status::publish::Source;
 use crate::status::rates::Rates;
 use crate::status::report::{FlowReport, FlowsReport, KindReport, Report};
 
-/// Maximum number of tunnels that are reported one by one.
+/// Maximum number of tunnels that are reported individually: those with the highest rates.
 const MAX_TOP: usize = 10;
 
-/// Counter of a report.
+/// Key of a counter whose rate is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Path(PathKey),
@@ -32,7 +32,7 @@ pub(crate) struct State {
     current: watch::Receiver<Client>,
     begun: Instant,
     rates: Rates<Key>,
-    /// Numbers of the present connections.
+    /// Numbers of the open connections in reports.
     numbers: BTreeMap<ConnectionId, u64>,
     next: u64,
 }
@@ -109,7 +109,7 @@ impl Source for State {
     }
 }
 
-/// Returns the name of a client's state, and its reason.
+/// Returns the name of a client's state in reports, and its reason, if there is one.
 fn state(state: &ProxyState) -> (&'static str, Option<String>) {
     match state {
         ProxyState::Idle => ("connecting", None),

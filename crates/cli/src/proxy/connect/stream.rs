@@ -1,4 +1,4 @@
-//! TCP connections of programs, as tunnels.
+//! Tunnels for TCP connections of programs.
 
 use anabranch::proxy::client::{Target, TcpTunnel, TunnelError};
 use bytes::Bytes;
@@ -14,11 +14,11 @@ use super::way;
 pub(crate) struct Stream {
     tunnel: TcpTunnel,
     flow: Flow,
-    /// Keeps the paths managed while the tunnel is open.
+    /// Client whose path manager runs while the tunnel is open.
     _client: Client,
 }
 
-/// Opens a tunnel. Reports the failure to the log, and to people if it concerns the credentials.
+/// Opens a tunnel. Logs a failure, and prints one that concerns the credentials on standard error.
 pub(crate) async fn open(client: &Client, target: &Target) -> Result<Stream, TunnelError> {
     match client.proxy().tcp(target).await {
         Ok(tunnel) => {
@@ -35,8 +35,8 @@ pub(crate) async fn open(client: &Client, target: &Target) -> Result<Stream, Tun
 }
 
 impl Stream {
-    /// Moves bytes between a program and the tunnel until both have ended. `first` was read from the program
-    /// already.
+    /// Moves bytes between a program and the tunnel until both have ended. `first` has bytes that were read
+    /// from the program already.
     pub(crate) async fn carry(self, program: TcpStream, first: Bytes) {
         let pumped = self.tunnel.pump_counting(program, first, self.flow.traffic()).await;
         let error = pumped.error.as_ref().map(tracing::field::display);

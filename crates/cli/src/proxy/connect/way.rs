@@ -1,5 +1,5 @@
-//! The way to the proxy: options that the commands of the client share, its connection, and what people learn
-//! about it.
+//! Options that all commands of a client share, the connection to the proxy, and messages about the connection on standard
+//! error.
 
 use std::fs::File;
 use std::io::Read;
@@ -28,28 +28,28 @@ use crate::output::hex;
 
 /// Application protocol of HTTP/3.
 const H3: &str = "h3";
-/// Maximum time that the first check of the credentials delays the start.
+/// Maximum time for which the start waits for the first check of the credentials.
 const CHECK: Duration = Duration::from_secs(2);
-/// Number of bytes at the beginning of each file whose changes are noticed.
+/// Maximum number of bytes of each file that are compared to detect changes.
 const PRINTED: u64 = 4 << 20;
-/// Time in which the connections of programs are reset after the tunnels were closed.
+/// Time after the end of the tunnels in which the connections of programs are reset.
 const RESETS: Duration = Duration::from_millis(50);
 
-/// Options that name a proxy, and decide how it is reached.
+/// Options for a proxy, the credentials, and the paths to the proxy.
 #[derive(Args, Debug)]
 pub(crate) struct Way {
     /// The proxy: https://HOST[:PORT]
     #[arg(id = "proxy", value_name = "PROXY")]
     url: String,
-    /// File with the token that the proxy knows this user by
+    /// File with this user's token
     #[arg(long, value_name = "FILE", conflicts_with = "user_file")]
     token_file: Option<PathBuf>,
-    /// File with the name and the password that the proxy knows this user by, NAME:PASSWORD
+    /// File with this user's name and password, NAME:PASSWORD
     #[arg(long, value_name = "FILE")]
     user_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
-    /// Certificate that the client shows to a proxy that demands one
+    /// Client certificate, for a proxy that requires one
     #[arg(long, value_name = "PEM", requires = "client_key")]
     client_cert: Option<PathBuf>,
     /// Private key of the client's certificate
@@ -79,7 +79,7 @@ pub(crate) struct Way {
     tuning: Tuning,
 }
 
-/// Options of a [`Way`], and digests of the files that they name. Clients with equal prints are equal.
+/// Options of a [`Way`], and digests of the files that they name. Equal prints create equal clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Print(String);
 
@@ -99,7 +99,7 @@ impl Way {
         self.config(self.policy()).map(drop)
     }
 
-    /// Returns the print of the options and of the files that they name. One that cannot be read is reported when it is used.
+    /// Returns the print of the options and of the files that they name. Ignores files that cannot be read.
     pub(crate) fn print(&self) -> Print {
         let mut print = format!("{self:?}");
         for file in self.files() {
@@ -116,7 +116,7 @@ impl Way {
         files.into_iter().flatten()
     }
 
-    /// Returns the proxy's addresses.
+    /// Resolves the proxy's name. Returns its addresses.
     #[cfg(all(feature = "vpn", target_os = "linux"))]
     pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>> {
         let config = self.config(self.policy())?;
@@ -129,7 +129,7 @@ impl Way {
         Ok(found.collect())
     }
 
-    /// Connects as [`Way::connect`] does, to one of these addresses and never by way of `device`.
+    /// Connects as [`Way::connect`] does, to one of these addresses and never through the interface `device`.
     #[cfg(all(feature = "vpn", target_os = "linux"))]
     pub(crate) async fn connect_around(&self, device: &str, addresses: &[SocketAddr]) -> Result<Proxy> {
         let own = device.parse::<Pattern>().map_err(|error| Failure::new(Exit::Usage, error))?;
@@ -150,7 +150,7 @@ impl Way {
         let config = self.config(policy)?.with_addresses(addresses.iter().copied());
         let proxy = Proxy::new(config);
         proxy.connect().await.map_err(|error| self.failure(&error))?;
-        // The proxy verifies the certificate after the handshake is complete here (RFC 8446 §4.4.2.4).
+        // The proxy verifies the certificate after the client has completed the handshake (RFC 8446 §4.4.2.4).
         let mut states = proxy.states();
         let rejected = async {
             let state = states.wait_for(|state| certificate_fault(state).is_some()).await.ok();
@@ -200,7 +200,7 @@ impl Way {
         Ok(Some((config::certificates(cert)?, config::private_key(key)?)))
     }
 
-    /// Converts the failure of a tunnel, with a remedy.
+    /// Converts the error of a tunnel into a failure of the command, with a remedy.
     fn failure(&self, error: &TunnelError) -> Failure {
         match error {
             TunnelError::Refused(refusal) if refusal.kind() == RefusalKind::Credentials => {
@@ -220,7 +220,7 @@ fn unreadable(error: &CredentialsError) -> Failure {
     Failure::new(Exit::Usage, error)
 }
 
-/// Returns whether the proxy will answer in the same way again.
+/// Returns whether the request is expected to fail again if it is repeated.
 fn is_final(error: &TunnelError) -> bool {
     match error {
         TunnelError::Refused(_) => true,
@@ -240,7 +240,7 @@ fn certificate_fault(state: &ProxyState) -> Option<Failure> {
     }
 }
 
-/// Converts the end of a connection whose client the proxy did not accept; `None` for other ends.
+/// Converts the error of a connection if the proxy has rejected the client's certificate; `None` for other errors.
 fn certificate(error: &ConnectionError) -> Option<Failure> {
     let ConnectionError::PeerTransport(error) = error else { return None };
     let (what, remedy) = match error.code.alert()? {
@@ -259,7 +259,7 @@ fn certificate(error: &ConnectionError) -> Option<Failure> {
     Some(Failure::new(Exit::Certificate, format!("{what}{reason}")).or(remedy))
 }
 
-/// Converts the failure of a tunnel.
+/// Converts the error of a tunnel into a failure of the command.
 pub(crate) fn failure(error: &TunnelError) -> Failure {
     match error {
         TunnelError::Unavailable(failure) => unavailable(failure),
@@ -286,15 +286,14 @@ fn unavailable(failure: &ConnectFailure) -> Failure {
     }
 }
 
-/// Closes all tunnels, and then ends `running`. Until then programs learn by a reset that their connections
-/// are lost.
+/// Closes all tunnels, waits until the connections of programs are reset, and then aborts the tasks in `running`.
 pub(crate) async fn end(proxy: &Proxy, running: &mut JoinSet<()>) {
     proxy.close().await;
     tokio::time::sleep(RESETS).await;
     running.abort_all();
 }
 
-/// Describes what a configuration that was read again changes.
+/// Describes the effect of a configuration that was read again.
 pub(crate) fn changes(opened: usize, is_replaced: bool) -> String {
     let proxy = if is_replaced { "new tunnels use a new connection" } else { "the connection stays" };
     format!("{proxy}; ports: {opened} opened")
@@ -308,7 +307,7 @@ pub(crate) fn tell_fixed(options: &[&str]) {
     }
 }
 
-/// Reports on standard error when the connection is lost, why it cannot be replaced, and when it is there
+/// Reports on standard error when the connection is lost, why it cannot be replaced, and when there is a connection
 /// again.
 pub(crate) async fn tell_states(proxy: Proxy) {
     let mut states = proxy.states();
@@ -334,10 +333,10 @@ pub(crate) async fn tell_states(proxy: Proxy) {
     }
 }
 
-/// `true` once people know that the proxy does not accept the credentials.
+/// `true` once it was reported that the proxy does not accept the credentials.
 static TOLD_CREDENTIALS: AtomicBool = AtomicBool::new(false);
 
-/// Reports once on standard error if the proxy does not accept the credentials.
+/// Reports on standard error, once per process, if `error` means that the proxy does not accept the credentials.
 pub(crate) fn tell_refusal(error: &TunnelError) {
     let TunnelError::Refused(refusal) = error else { return };
     if refusal.kind() == RefusalKind::Credentials && !TOLD_CREDENTIALS.swap(true, Ordering::Relaxed) {
@@ -346,7 +345,7 @@ pub(crate) fn tell_refusal(error: &TunnelError) {
     }
 }
 
-/// Checks the credentials without a hurry.
+/// Checks the credentials without the time limit of the start.
 async fn tell_credentials(proxy: Proxy) {
     if let Err(error) = proxy.check().await {
         tell_refusal(&error);

@@ -1,4 +1,4 @@
-//! Shutdown of a proxy: open tunnels may end within a time limit.
+//! Shutdown of a proxy, which waits for open tunnels within a time limit.
 
 use std::time::Duration;
 
@@ -8,15 +8,17 @@ use anabranch::http3::Code;
 use super::shared::Shared;
 use crate::signal::Stop;
 
-/// Maximum time until the packets that close connections are sent.
+/// Maximum time for the CONNECTION_CLOSE frames to be sent, and again for the records of aborted tunnels to
+/// be logged.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Closes every connection of the endpoint, and gives the shutdown as reason.
+/// Closes all connections of the endpoint, with the shutdown as the reason phrase.
 fn close(endpoint: &Endpoint) {
     endpoint.close(Code::NO_ERROR.into(), b"the proxy is shutting down");
 }
 
-/// Refuses new work, and returns when all connections have ended, after `patience`, or at the next signal.
+/// Refuses new connections and requests, and waits until all connections have ended, but at most for
+/// `patience`. Then, or at the next signal, closes those that are open.
 pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Duration, stop: &mut Stop) {
     shared.stopping.cancel();
     shared.http3.begin(patience);
@@ -35,7 +37,7 @@ pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Dur
             }
         };
         let _ = tokio::time::timeout(FAREWELL, sent).await;
-        // The tunnels learn of it, and write their lines of the log.
+        // The tasks of the tunnels end, and their records are logged.
         let _ = tokio::time::timeout(FAREWELL, shared.proxy.drained()).await;
     };
     tokio::select! {

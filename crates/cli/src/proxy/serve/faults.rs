@@ -1,4 +1,4 @@
-//! Clients whose certificates are not accepted, for people.
+//! Messages on standard error about clients whose certificates are missing or not accepted.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -9,7 +9,8 @@ use anabranch::{Connection, ConnectionError, rustls};
 
 use crate::exit::{note, one_line};
 
-/// Maximum number of lines in each period. Further clients are counted.
+/// Maximum number of lines in each period. Further clients are counted, and the next period's first line has
+/// their number.
 const MAX_LINES: u32 = 10;
 /// Length of a period.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -27,7 +28,7 @@ struct Period {
 }
 
 impl Faults {
-    /// Reports the client of a QUIC connection, if its certificate is the reason for the end.
+    /// Reports the client of a QUIC connection that was closed because of the client's certificate.
     pub(super) fn quic(&self, client: SocketAddr, connection: &Connection) {
         if let Some(ConnectionError::Transport(error)) = connection.close_reason()
             && error.code.alert().is_some_and(|alert| matches!(alert, 42..=49 | 116))
@@ -36,7 +37,7 @@ impl Faults {
         }
     }
 
-    /// Reports the client of a TLS handshake over TCP, if its certificate is the reason for the failure.
+    /// Reports the client of a TLS handshake over TCP that failed because of the client's certificate.
     pub(super) fn tls(&self, client: SocketAddr, error: &std::io::Error) {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         if let Some(cause @ (rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_))) =
@@ -52,7 +53,7 @@ impl Faults {
         }
     }
 
-    /// Returns the line for a client; `None` if there were too many lately.
+    /// Returns the line for a client; `None` if the period has [`MAX_LINES`] already.
     fn line(&self, now: Instant, client: SocketAddr, why: &dyn Display) -> Option<String> {
         let mut period = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let over = period.take_if(|period| now.duration_since(period.begun) >= PERIOD);

@@ -1,4 +1,4 @@
-//! Users that are known by the certificates of their clients.
+//! Authentication of users by client certificates.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use crate::proxy::config::Certificates;
 
-/// The certificates of users, which a new configuration replaces. Cloning it is cheap.
+/// Certificates of users, which a new configuration can replace. Clones are cheap and share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Identities(Arc<RwLock<Arc<Certificates>>>);
 
@@ -25,7 +25,7 @@ impl Identities {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certificates);
     }
 
-    /// Adds the user whose certificate begins `chain` to the extensions of a request.
+    /// Adds the user of the first certificate in `chain`, if there is one, to the extensions of a request.
     pub(super) fn identify(&self, chain: Option<&[CertificateDer<'_>]>, extensions: &mut Extensions) {
         let certificates = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
         if let Some(user) = chain.and_then(|chain| certificates.user(chain)) {
@@ -34,7 +34,8 @@ impl Identities {
     }
 }
 
-/// Service that identifies the user of a QUIC connection, and passes requests on.
+/// Service of a QUIC connection that adds the connection's user to each request, and passes the request to
+/// another service.
 #[derive(Clone, Debug)]
 pub(super) struct Identified<S> {
     pub(super) inner: S,

@@ -24,10 +24,10 @@ pub(crate) enum Format {
     None,
 }
 
-/// Entry of the log: the time of the end, and what happened.
+/// Entry of the log: the time at which the tunnel ended or was refused, and its record.
 type Entry = (SystemTime, Record);
 
-/// Queue of entries for the log. Cloning it is cheap.
+/// Queue of entries for the log. Clones are cheap and share it.
 #[derive(Clone, Debug)]
 pub(super) struct Log(Option<Lines<Entry>>);
 
@@ -48,7 +48,7 @@ impl Log {
         }
     }
 
-    /// Waits until the queued entries are written, but only for a short time.
+    /// Waits for a limited time until the queued entries are written.
     pub(super) fn flush(&self) {
         self.0.iter().for_each(Lines::flush);
     }
@@ -63,7 +63,7 @@ pub(super) fn version(record: &Record) -> &'static str {
     }
 }
 
-/// Formats an entry as text. Targets have printable ASCII characters only, and so have names of users.
+/// Formats an entry as text. Targets and names of users have printable ASCII characters only.
 fn text((time, record): &Entry) -> String {
     let time = OffsetDateTime::from(*time).format(&Rfc3339).unwrap_or_default();
     let user = record.user.as_deref().unwrap_or("-");

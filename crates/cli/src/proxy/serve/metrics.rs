@@ -51,26 +51,26 @@ struct OfTunnel {
     refused: &'static str,
 }
 
-/// All metrics of a proxy, but those of users, which the proxy itself counts.
+/// All metrics of a proxy except those of users, which come from [`Proxy::totals`].
 #[derive(Debug)]
 pub(super) struct Metrics {
     registry: Registry,
     active: Family<OfTransport, Gauge>,
     tunnels: Family<OfTunnel, Counter>,
-    /// Sums of `tunnels`.
+    /// Sums of `tunnels`: those that were opened and, below, those that were refused.
     opened: Counter,
     refused: Counter,
     paths: Arc<Paths>,
 }
 
-/// Numbers of tunnels that have ended: those that were opened, and those that were refused.
+/// Number of opened tunnels that have ended, and number of refused ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) opened: u64,
     pub(super) refused: u64,
 }
 
-/// Counter of tunnels, and the access log.
+/// Observer that counts tunnels and writes the access log.
 struct Counting {
     tunnels: Family<OfTunnel, Counter>,
     opened: Counter,
@@ -109,7 +109,7 @@ impl Metrics {
         Self { registry, active, tunnels, opened: Counter::default(), refused: Counter::default(), paths }
     }
 
-    /// Returns the receiver of the proxy's records.
+    /// Returns the observer for the proxy.
     pub(super) fn observer(&self, log: Log) -> Arc<dyn Observer> {
         let (opened, refused) = (self.opened.clone(), self.refused.clone());
         Arc::new(Counting { tunnels: self.tunnels.clone(), opened, refused, log })
@@ -127,7 +127,7 @@ impl Metrics {
         self.paths.watch(connection.clone())
     }
 
-    /// Returns the open connections, with numbers that no other ones have.
+    /// Returns the open connections with their unique numbers.
     pub(super) fn connections(&self) -> Vec<(u64, Connection)> {
         self.paths.open()
     }
@@ -145,12 +145,12 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         let _ = encode(&mut of_users, &users);
-        // The mark of the end comes once.
+        // The text has one end marker only.
         format!("{}{of_users}", text.trim_end_matches("# EOF\n"))
     }
 }
 
-/// An open connection.
+/// Count of an open connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Open(Gauge);
 
@@ -160,7 +160,7 @@ impl Drop for Open {
     }
 }
 
-/// Totals of all users.
+/// Collector of the totals of all users.
 #[derive(Debug)]
 struct UsersOf(Proxy);
 

@@ -1,4 +1,4 @@
-//! `anabranch proxy serve`: the end of the tunnel that connects to targets.
+//! `anabranch proxy serve`: the proxy, which connects to targets for its users.
 
 mod drain;
 mod faults;
@@ -44,15 +44,15 @@ use crate::signal::{Stop, hangup};
 use crate::status::publish::{Publishing, reporting};
 use crate::verbose::Verbosity;
 
-/// Seconds that open tunnels get after SIGTERM by default.
+/// Default time that open tunnels have to end after SIGTERM, in seconds.
 const DRAIN: u32 = 10;
 
 /// Carry TCP connections and UDP flows of users to their targets, over HTTP/3, HTTP/2 and HTTP/1.1
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Serve {
-    /// Configuration in TOML; options of the command line win. It and the file with users are read again on SIGHUP, for
-    /// users and access lists
+    /// Configuration in TOML; options of the command line take precedence. On SIGHUP the file is read again for the access
+    /// list, and so is the file with users
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Addresses, or names of this host, and ports to listen on, for UDP and TCP alike, as for `anabranch serve`
@@ -64,11 +64,11 @@ pub(crate) struct Serve {
     announce: Vec<HostPort>,
     #[command(flatten)]
     identity: Identity,
-    /// Demand that clients show a certificate that an authority in this PEM file has signed
+    /// Require each client to have a certificate that an authority in this PEM file has signed
     #[arg(long, value_name = "PEM")]
     client_ca: Option<PathBuf>,
-    /// Users in TOML: [[user]] with name, secret (from `anabranch proxy hash`) and perhaps flows, connections and rate.
-    /// Clients show NAME and SECRET (Basic), or the token NAME.SECRET (Bearer)
+    /// Users in TOML: [[user]] with name, secret (from `anabranch proxy hash`) and, optionally, certificate, flows,
+    /// connections and rate. Clients send NAME and SECRET (Basic), or the token NAME.SECRET (Bearer)
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Allow this network although it is not public, as in 10.0.0.0/8:5432; may be repeated
@@ -93,7 +93,7 @@ pub(crate) struct Serve {
     network: network::Network,
     #[command(flatten)]
     publishing: Publishing,
-    /// Seconds that open tunnels get after SIGTERM [default: 10]; a second signal aborts them at once
+    /// Seconds that open tunnels have to end after SIGTERM [default: 10]; a second signal aborts them at once
     #[arg(long, value_name = "SECONDS")]
     drain: Option<u32>,
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub(crate) async fn run(options: Serve) -> Result {
     let sockets = Sockets::open(&places, !options.no_tcp && config.tcp.unwrap_or(true)).await?;
     let scraped = options.metrics.or(config.metrics).map(sockets::bind_tcp).transpose()?;
     let publisher = options.publishing.clone().or(config.status_socket.clone()).bind("serve")?;
-    // Catches signals before anybody can know that the server runs.
+    // Signals are caught before the server prints that it listens.
     let mut stop = Stop::catch_without_hangup()?;
     let mut again = hangup()?;
     raise_descriptors();
@@ -155,7 +155,7 @@ pub(crate) async fn run(options: Serve) -> Result {
     let patience = options.drain.or(config.drain).unwrap_or(DRAIN);
     drain::drain(&shared, &endpoints, Duration::from_secs(patience.into()), &mut stop).await;
     log.flush();
-    // The tasks remove what they have made.
+    // Aborted tasks remove files that they have created, for instance sockets.
     accepting.shutdown().await;
     Ok(())
 }
@@ -187,8 +187,8 @@ impl Serve {
         Ok((known, access))
     }
 
-    /// Reads users and access list again. If they are invalid, the proxy keeps those that it has. `first` is the
-    /// configuration of the start.
+    /// Reads users and access list again. If they are invalid, the proxy keeps the present ones. `first` is the configuration
+    /// with which the server was started.
     fn reload(&self, shared: &Shared, first: &Config) {
         match self.read().and_then(|config| Ok((self.policy(&config)?, config))) {
             Ok(((known, access), config)) => {
@@ -231,7 +231,7 @@ impl Serve {
     }
 }
 
-/// Returns the lines that are printed at the start. The first lines are for programs that start this one.
+/// Returns the lines that are printed at the start. Programs that start this command parse the first ones.
 fn announcement(endpoints: &[Endpoint], trust: Vec<String>, metrics: Option<SocketAddr>) -> Result<String> {
     let mut lines = Vec::new();
     for endpoint in endpoints {

@@ -1,4 +1,4 @@
-//! The network behind the proxy for IP packets of clients: a TUN device.
+//! Network behind the proxy for IP packets of clients, which is a TUN device.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,16 +12,17 @@ use tokio::task::JoinSet;
 use crate::exit::{Exit, Failure, Result, note};
 use crate::tun::{Batch, Device, MAX_WAITING, Packet};
 
-/// MTU of the device, in bytes. Senders of packets that do not fit through the tunnel learn by ICMP how much does.
+/// MTU of the device, in bytes. The proxy sends ICMP messages with the tunnel's MTU to senders of packets that do not fit.
 const MTU: u16 = 1_500;
-/// Switches of the kernel that let it forward packets.
+/// Files below `/proc/sys` with the kernel's switches for forwarding of IPv4 and IPv6 packets.
 const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 
 /// Options of the network behind the proxy.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Network {
-    /// Carry IP packets, too (`anabranch vpn`), and give clients addresses of this network; may be repeated, for IPv4 and IPv6.
-    /// Needs the capability CAP_NET_ADMIN. This host has to forward the packets, and routes or NAT have to lead back here
+    /// Carry IP packets, too (`anabranch vpn`), and assign addresses of this network to clients; may be repeated, for IPv4 and
+    /// IPv6. Needs the capability CAP_NET_ADMIN. This host has to forward the packets, and responses have to reach it by routes
+    /// or NAT
     #[arg(long = "vpn-pool", value_name = "NETWORK")]
     pools: Vec<IpNet>,
     /// Name of the TUN device for IP packets
@@ -29,7 +30,7 @@ pub(super) struct Network {
     device: String,
 }
 
-/// Queue of the device.
+/// Queue of packets to the device. A packet is dropped if the queue is full.
 struct Queue(mpsc::Sender<Packet>);
 
 impl PacketSink for Queue {
@@ -39,7 +40,7 @@ impl PacketSink for Queue {
 }
 
 impl Network {
-    /// Returns the proxy with a network, if one is wanted.
+    /// Creates the device if there are pools. Returns the proxy with its network.
     pub(super) fn attach(&self, proxy: Proxy, running: &mut JoinSet<()>) -> Result<Proxy> {
         if self.pools.is_empty() {
             return Ok(proxy);
@@ -57,7 +58,7 @@ impl Network {
         Ok(proxy.with_network(network))
     }
 
-    /// Warns people if packets of clients would go no further than to this host.
+    /// Prints a warning for each family of the pools whose packets the kernel does not forward.
     fn check_forwarding(&self) {
         for (switch, is_ipv4) in FORWARDING.into_iter().zip([true, false]) {
             let wanted = self.pools.iter().any(|pool| pool.addr().is_ipv4() == is_ipv4);
@@ -71,7 +72,7 @@ impl Network {
     }
 }
 
-/// Passes packets from the device to clients, until the device is gone.
+/// Delivers packets from the device to clients, until the device fails.
 async fn read(device: Arc<Device>, network: IpNetwork) {
     let mut batch = Batch::new();
     while device.read(&mut batch).await.is_ok() {

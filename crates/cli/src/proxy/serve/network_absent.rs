@@ -1,4 +1,4 @@
-//! In place of `network.rs` where there are no TUN devices, or none are wanted.
+//! Replacement of `network.rs` without the feature `vpn`, and on systems other than Linux.
 
 use anabranch::proxy::server::Proxy;
 use clap::Args;
@@ -11,7 +11,7 @@ use crate::exit::Result;
 pub(super) struct Network {}
 
 impl Network {
-    /// Returns the proxy as it is.
+    /// Returns the proxy unchanged.
     #[expect(clippy::unnecessary_wraps, reason = "the other version can fail")]
     pub(super) fn attach(&self, proxy: Proxy, _: &mut JoinSet<()>) -> Result<Proxy> {
         Ok(proxy)

@@ -1,4 +1,4 @@
-//! QUIC connections of a proxy's clients, which speak HTTP/3.
+//! HTTP/3 connections of a proxy's clients.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ pub(super) const PROTOCOLS: &[&str] = &["h3"];
 /// Maximum number of connections of one endpoint; further ones are refused. Those without a tunnel end after a minute, see
 /// [`Limits`](anabranch::http3::Limits).
 const MAX_CONNECTIONS: usize = 16_384;
-/// Maximum number of bytes of datagrams that wait to be sent on one connection: those of 20 ms at 400 Mbit/s, by which paths may
-/// differ. None becomes old, because each has a deadline.
+/// Maximum size of the datagrams that wait to be sent on one connection, in bytes: those of 20 ms at 400 Mbit/s, for paths
+/// whose delays differ as much. The deadline of each datagram limits its age.
 const MAX_WAITING_DATAGRAMS: usize = 1 << 20;
 
-/// Returns the settings of the transport for many tunnels.
+/// Returns the settings of the transport with limits for many tunnels on one connection.
 pub(super) fn transport(transport: TransportConfig) -> TransportConfig {
     let streams = transport.streams().clone().with_max_bidi(MAX_TUNNELS as u64);
     transport.with_streams(streams).with_datagram_send_buffer(MAX_WAITING_DATAGRAMS)
@@ -41,14 +41,14 @@ pub(super) async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
 /// Serves a connection until it ends.
 async fn serve(incoming: Incoming, shared: Arc<Shared>, _place: OwnedSemaphorePermit) {
     let Ok(connecting) = incoming.accept() else { return };
-    // Early data cannot open tunnels: CONNECT waits until the handshake is complete (RFC 8470 §3).
+    // Early data cannot open tunnels: a CONNECT request waits until the handshake is complete (RFC 8470 §3).
     let Ok((connection, _)) = connecting.into_0rtt() else { return };
     let _open = shared.metrics.connection(Transport::Quic);
     let _watched = shared.metrics.watch(&connection);
     let inner = ProxyService::new(shared.proxy.clone(), Nothing);
     let service = Identified { inner, connection: connection.clone(), identities: shared.identities.clone() };
     let (options, http3) = (shared.options.clone(), shared.http3.clone());
-    // Other errors are not reported: the client is gone, or violated HTTP/3.
+    // Other errors are not reported: the connection was lost, or the client violated HTTP/3.
     if http3::serve_connection(connection.clone(), service, options, http3).await.is_err() {
         shared.faults.quic(connection.remote_address(), &connection);
     }

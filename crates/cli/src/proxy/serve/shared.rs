@@ -11,7 +11,7 @@ use super::faults::Faults;
 use super::identified::Identities;
 use super::metrics::Metrics;
 
-/// Maximum number of tunnels of one connection.
+/// Maximum number of tunnels on one HTTP/3 connection.
 pub(super) const MAX_TUNNELS: usize = 4_096;
 
 /// State of one proxy, shared by its connections.
@@ -19,11 +19,12 @@ pub(super) const MAX_TUNNELS: usize = 4_096;
 pub(super) struct Shared {
     pub(super) proxy: Proxy,
     pub(super) metrics: Arc<Metrics>,
-    /// Users that are known by certificates.
+    /// Certificates of users.
     pub(super) identities: Identities,
-    /// Clients whose certificates were not accepted.
+    /// Reporter of clients whose certificates are missing or not accepted.
     pub(super) faults: Faults,
-    /// Cancelled when the server stops: no new requests are accepted, and open tunnels go on for a while.
+    /// Cancelled when the server begins to stop: it accepts no new requests, and open tunnels go on within a
+    /// time limit.
     pub(super) stopping: CancellationToken,
     /// Shutdown of HTTP/3, which sends GOAWAY to clients.
     pub(super) http3: Shutdown,
@@ -47,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// Returns the function that returns all metrics.
+    /// Returns a function that returns all metrics in the text format.
     pub(super) fn text(&self) -> impl Fn() -> String + Send + Sync + 'static {
         let (metrics, proxy) = (Arc::clone(&self.metrics), self.proxy.clone());
         move || metrics.text(&proxy)

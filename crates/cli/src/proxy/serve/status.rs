@@ -9,14 +9,14 @@ use crate::status::publish::Source;
 use crate::status::rates::Rates;
 use crate::status::report::{FlowsReport, KindReport, PathReport, Report, UserReport};
 
-/// Maximum number of connections whose paths are looked at, the newest ones.
+/// Maximum number of connections whose paths are candidates for a report: the newest ones.
 const MAX_SAMPLED: usize = 256;
-/// Maximum number of paths that are reported, those with the most traffic.
+/// Maximum number of paths that are reported: those with the highest rates.
 const MAX_PATHS: usize = 20;
-/// Maximum number of users that are reported, those with the most traffic.
+/// Maximum number of users that are reported: those with the highest rates.
 const MAX_USERS: usize = 20;
 
-/// Counter of a report.
+/// Key of a counter whose rate is reported.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Path(PathKey),
@@ -51,7 +51,7 @@ impl State {
         users
     }
 
-    /// Returns the tunnels of all users together.
+    /// Returns the sums of all users' tunnels as one kind, `all`.
     fn flows(&mut self, users: &[UserReport]) -> FlowsReport {
         let sum = |count: fn(&UserReport) -> u64| users.iter().map(count).sum::<u64>();
         let moved = [sum(|user| user.sent.bytes), sum(|user| user.received.bytes)];
@@ -69,7 +69,7 @@ impl State {
         FlowsReport { kinds: vec![kind], top: Vec::new() }
     }
 
-    /// Returns the number of connections, and paths.
+    /// Returns the number of open connections, and the paths that are reported.
     fn paths(&mut self) -> (usize, Vec<PathReport>) {
         let open = self.shared.metrics.connections();
         let newest = &open[open.len().saturating_sub(MAX_SAMPLED)..];

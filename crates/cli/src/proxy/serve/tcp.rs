@@ -27,23 +27,23 @@ use super::shared::Shared;
 /// Application protocols in ALPN, most preferred first.
 pub(super) const PROTOCOLS: &[&str] = &["h2", "http/1.1"];
 
-/// Maximum number of connections of one listener; others wait in the kernel's queue.
+/// Maximum number of connections of one listener; further ones wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 4_096;
 /// Maximum number of concurrent tunnels on an HTTP/2 connection.
 const MAX_STREAMS: u32 = 1_024;
-/// Maximum number of header fields of a request, and their maximum size in bytes.
+/// Maximum number of header fields of a request in HTTP/1.1 and, below, maximum size of all fields in HTTP/2, in bytes.
 const MAX_FIELDS: usize = 100;
 const MAX_HEADER: u32 = 32 * 1024;
-/// Maximum number of bytes that wait to be sent on an HTTP/2 stream, or were read ahead on an HTTP/1.1 connection.
+/// Maximum number of bytes that wait to be sent on an HTTP/2 stream, or are buffered on an HTTP/1.1 connection.
 const MAX_BUFFER: usize = 64 * 1024;
-/// Maximum duration of the TLS handshake, of reading the header of a request, and of an upgrade.
+/// Maximum duration of the TLS handshake, of the reception of a request's header section in HTTP/1.1, and of an upgrade.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// Time after which a silent HTTP/2 client is asked whether it is still there, and time for its answer.
+/// Interval of PING frames to an HTTP/2 client, and maximum time for the client's response.
 const PING: Duration = Duration::from_secs(30);
-/// Maximum time that a connection may have neither a request nor a tunnel. Without it, clients that never authenticate would
-/// take the places of all others.
+/// Maximum time for which a connection may have neither a request nor a tunnel. Without this limit, clients without
+/// credentials could occupy all [`MAX_CONNECTIONS`].
 const MAX_IDLE: Duration = Duration::from_secs(60);
-/// Pause before accepting again when the process has no free descriptors.
+/// Pause after a connection could not be accepted, for instance because the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
 /// Name of the upgrade for UDP (RFC 9298 §3.2).
 const CONNECT_UDP: &str = "connect-udp";
@@ -59,7 +59,7 @@ pub(super) async fn accept(listener: TcpListener, tls: Arc<rustls::ServerConfig>
             (permit, listener.accept().await)
         };
         let (permit, accepted) = tokio::select! {
-            // No more connections are accepted. The server waits for its connections, not for this task.
+            // No more connections are accepted. The task stays pending, because the server takes its end for a failure.
             () = shared.stopping.cancelled() => std::future::pending().await,
             next = next => next,
         };
@@ -69,7 +69,7 @@ pub(super) async fn accept(listener: TcpListener, tls: Arc<rustls::ServerConfig>
                 let serving = serve(stream, client, tls.clone(), Arc::clone(&shared), permit);
                 shared.connections.spawn(serving);
             }
-            // The client is gone already, or the process has no free descriptors.
+            // The client has closed its connection already, or the process has no free descriptors.
             Err(_) => tokio::time::sleep(REST).await,
         }
     }
@@ -102,9 +102,9 @@ async fn serve(
             let (response, tunnel) = answer(&shared, client, request).await;
             if let Some((tunnel, upgrade)) = tunnel {
                 shared.connections.spawn(async move {
-                    // A tunnel over HTTP/1.1 has its connection to itself, and keeps its place.
+                    // The connection counts as open until its tunnels end. In HTTP/1.1 a tunnel outlives the HTTP connection.
                     let _open = open;
-                    // An upgrade that fails means that the client is gone.
+                    // A failed upgrade means that the connection was lost.
                     let upgrade = async { upgrade.await.map(TokioIo::new) };
                     let _ = tunnel.relay(upgrade, MAX_HELLO).await;
                 });
@@ -123,12 +123,12 @@ async fn serve(
     let _ = connection.await;
 }
 
-/// Returns once neither a request nor a tunnel has held `open` at two checks in a row.
+/// Waits until two consecutive checks, [`MAX_IDLE`] / 2 apart, find that neither a request nor a tunnel holds `open`.
 async fn unused<T>(open: &Arc<T>) {
     let mut was_unused = false;
     loop {
         tokio::time::sleep(MAX_IDLE / 2).await;
-        // One reference is the connection's own.
+        // One of the references is that of the connection.
         let is_unused = Arc::strong_count(open) == 1;
         if is_unused && was_unused {
             return;
@@ -137,7 +137,7 @@ async fn unused<T>(open: &Arc<T>) {
     }
 }
 
-/// Responds to a request. Returns the tunnel that it opens, and the future of its byte stream.
+/// Returns the response to a request and, if it opens a tunnel, the tunnel and the future of its byte stream.
 async fn answer(
     shared: &Shared,
     client: SocketAddr,
@@ -147,7 +147,7 @@ async fn answer(
     let (parts, _) = request.into_parts();
     let extended =
         parts.extensions.get::<hyper::ext::Protocol>().map(|protocol| protocol.as_str().to_owned());
-    // RFC 9298 §3.2: a GET request, upgraded.
+    // RFC 9298 §3.2: in HTTP/1.1, a GET request with an upgrade.
     let is_upgrade = parts.version < Version::HTTP_2
         && parts.method == Method::GET
         && parts

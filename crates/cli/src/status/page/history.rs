@@ -1,4 +1,4 @@
-//! Rates and round trips of the last minutes.
+//! Rates and round-trip times of the last ten minutes.
 
 use std::collections::VecDeque;
 
@@ -6,17 +6,18 @@ use serde_json::{Map, Value, json};
 
 use crate::status::report::Report;
 
-/// Maximum number of points of time: ten minutes.
+/// Maximum number of points, one for each second: ten minutes.
 const MAX_POINTS: usize = 600;
-/// Maximum number of paths of a point.
+/// Maximum number of lines, each for an interface or a remote address, of a point.
 const MAX_LINES: usize = 16;
 
-/// Points of time, oldest first.
+/// Points as JSON objects, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History(VecDeque<Value>);
 
 impl History {
-    /// Adds a report. Paths of the same interface are one line.
+    /// Adds a report. The line of an interface has the sums of its paths' rates, and the round-trip time of
+    /// the last one.
     pub(super) fn add(&mut self, report: &Report) {
         let mut lines: Map<String, Value> = Map::new();
         for path in &report.paths {

@@ -1,7 +1,7 @@
-//! A page for a browser on this host, which shows the state and what it was in the last minutes.
+//! A page for a browser on this host, which shows the state of a client and charts of the last ten minutes.
 //!
-//! Its address has a secret in it, so that other users of the host do not see it. Requests for another host name are
-//! refused, so that a page of the web cannot read it by a name that leads to this host (DNS rebinding).
+//! The page's URL contains a secret, so that other users of the host cannot open the page. Requests for another host name
+//! are refused, so that a web page cannot read the state through a name that resolves to this host (DNS rebinding).
 
 mod history;
 
@@ -32,21 +32,21 @@ use super::publish::Newest;
 use crate::exit::{Exit, Failure, Result};
 use crate::serve::sockets;
 
-/// Maximum number of connections of browsers; others wait in the kernel's queue.
+/// Maximum number of connections of browsers; further ones wait in the kernel's queue.
 const MAX_BROWSERS: usize = 16;
-/// Maximum time to read the header of a request, and time after which an idle connection is closed.
+/// Maximum time for the reception of a request's header section. A connection lasts at most twice as long.
 const HELLO: Duration = Duration::from_secs(10);
-/// Pause before accepting again when the process has no free descriptors.
+/// Pause after a connection could not be accepted, for instance because the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
-/// Length of the secret in the address, in bytes.
+/// Length of the secret in the URL, in bytes before its hexadecimal encoding.
 const SECRET: usize = 16;
 
-/// A page, whose port is bound already.
+/// A page whose port is bound, but which is not served yet.
 #[derive(Debug)]
 pub(crate) struct Page {
     listener: TcpListener,
     address: SocketAddr,
-    /// First segment of the path.
+    /// First segment of the URL's path.
     secret: String,
 }
 
@@ -63,7 +63,7 @@ impl Page {
     /// Binds the port.
     ///
     /// # Errors
-    /// Fails if other hosts could connect to it, or if it is in use.
+    /// Fails if the address is no loopback address, or if the port is in use.
     pub(crate) fn bind(address: SocketAddr) -> Result<Self> {
         if !address.ip().is_loopback() {
             let what = format!("{address} is no loopback address, so others could see the page");
@@ -76,7 +76,7 @@ impl Page {
         Ok(Self { listener, address, secret: HEXLOWER.encode(&secret) })
     }
 
-    /// Returns the page's address.
+    /// Returns the page's URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/{}/", self.address, self.secret)
     }
@@ -124,7 +124,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 async { Ok::<_, Infallible>(answer) }
             });
             let mut builder = http1::Builder::new();
-            // Each connection has one request, so that none keeps its place.
+            // Each connection has only one request, so that an idle one does not occupy a place.
             builder.timer(TokioTimer::new()).header_read_timeout(HELLO).keep_alive(false);
             let _ = tokio::time::timeout(2 * HELLO, builder.serve_connection(TokioIo::new(stream), service))
                 .await;
@@ -155,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether a request names this host, by an address or a name that nobody else can give it.
+    /// Returns whether the request's `Host` is the page's address or `localhost`, with its port.
     fn is_for_us<B>(&self, request: &Request<B>) -> bool {
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         host == self.address.to_string() || host == format!("localhost:{}", self.address.port())
@@ -236,7 +236,7 @@ mod tests {
         for wrong in ["/", "/state", "/0123/", &path[..path.len() - 2]] {
             assert!(get(wrong, &own).await.starts_with("HTTP/1.1 404"), "{wrong}");
         }
-        // Browsers that say nothing do not lock others out for longer than they may take.
+        // Connections that were closed without a request leave room for others.
         let silent: Vec<_> = (0..MAX_BROWSERS).map(|_| TcpStream::connect(address)).collect();
         for stream in silent {
             drop(stream.await.unwrap());

@@ -10,7 +10,7 @@ fn mode(path: &Path) -> u32 {
 fn sockets_that_were_left_behind_are_replaced_and_others_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.sock");
-    // A process that was killed leaves both files, and no lock.
+    // A process that was killed leaves both files, but no longer holds the lock.
     drop(UnixListener::bind(&path).unwrap());
     File::create(path.with_extension(LOCK)).unwrap();
     let (place, listener) = Place::take_named(&path).unwrap();

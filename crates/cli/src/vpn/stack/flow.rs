@@ -1,4 +1,4 @@
-//! One TCP connection of a program: its TCP ends here, and its bytes travel on a stream of the tunnel.
+//! One TCP connection of a program, which ends here and whose bytes are carried on a stream of the tunnel.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -21,13 +21,14 @@ use crate::tun::Packet;
 
 /// Size of the buffer of each direction, in bytes. The round trip to this host's kernel takes less than a millisecond.
 const BUFFER: usize = 128 * 1024;
-/// Number of packets and of rounds after which other flows have their turn.
+/// Maximum number of received packets that wait, and of rounds of work before the task yields to other tasks.
 const TURN: usize = 64;
-/// Silence after which a program's host is asked whether it is still there, and time after which it is taken for gone.
+/// Time without segments after which a TCP keep-alive is sent to the program and, below, time without a response after
+/// which the connection is aborted.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const GONE: Duration = Duration::from_secs(300);
 
-/// A TCP connection.
+/// A TCP connection of a program, with an interface and a socket of its own.
 pub(super) struct Flow {
     host: Host,
     sockets: SocketSet<'static>,
@@ -37,7 +38,7 @@ pub(super) struct Flow {
     timer: Pin<Box<Sleep>>,
 }
 
-/// The connection's other part: a stream of the tunnel.
+/// Stream of the tunnel that carries the connection.
 struct Stream {
     send: SendHalf,
     receive: RecvHalf,
@@ -50,7 +51,7 @@ struct Stream {
 }
 
 impl Flow {
-    /// Creates the connection's end for packets to `destination`.
+    /// Creates a socket that accepts one connection to `destination`; `None` if the port is 0.
     pub(super) fn new(
         destination: SocketAddr,
         mtu: usize,
@@ -69,9 +70,9 @@ impl Flow {
         Some(Self { host: Host::new(mtu), sockets, handle, inbox, out: PollSender::new(out), timer })
     }
 
-    /// Carries the connection that this SYN begins on a stream, until both have ended.
+    /// Accepts the connection that `syn` begins, and carries it on the tunnel's stream, until both have ended.
     pub(super) async fn carry(mut self, syn: Packet, tunnel: TcpTunnel) {
-        // The program has repeated its SYN while the tunnel was opened.
+        // Packets that arrived while the tunnel was opened are repetitions of the SYN.
         while self.inbox.try_recv().is_ok() {}
         self.host.link.incoming.push_back(syn);
         let (send, receive) = tunnel.into_halves();
@@ -85,7 +86,7 @@ impl Flow {
             let mut moved = self.take_packets(cx);
             self.host.poll(&mut self.sockets);
             let socket = self.sockets.get_mut::<Socket<'_>>(self.handle);
-            // A RST of the program, or it is gone.
+            // The program has sent a RST, or does not respond.
             if socket.state() == State::Closed && !stream.is_over() {
                 stream.abort();
             }
@@ -110,7 +111,7 @@ impl Flow {
         self.sockets.get::<Socket<'_>>(self.handle).state()
     }
 
-    /// Takes packets from the program. Returns whether there were some.
+    /// Takes packets from the program. Returns whether there were any.
     fn take_packets(&mut self, cx: &mut Context<'_>) -> bool {
         let incoming = &mut self.host.link.incoming;
         let before = incoming.len();
@@ -123,7 +124,7 @@ impl Flow {
         incoming.len() > before
     }
 
-    /// Passes packets to the device. Returns whether that made room.
+    /// Queues packets for the device. Returns whether there were any and the queue had room.
     fn write_packets(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
         while !self.host.link.outgoing.is_empty() {
@@ -132,7 +133,7 @@ impl Flow {
                     let Some(packet) = self.host.link.outgoing.pop_front() else { break };
                     moved |= self.out.send_item(packet).is_ok();
                 }
-                // The device is gone, and with it the command.
+                // The queue is closed, because the command ends.
                 Poll::Ready(Err(_)) => self.host.link.outgoing.clear(),
                 Poll::Pending => break,
             }
@@ -140,10 +141,10 @@ impl Flow {
         moved
     }
 
-    /// Sets the timer. Returns whether it has expired already.
+    /// Sets the timer to the socket's next deadline. Returns whether that has passed already.
     fn wait(&mut self, cx: &mut Context<'_>) -> bool {
         let delay = self.host.interface.poll_delay(Instant::now(), &self.sockets);
-        // Packets that wait for room are not sent earlier by polling again.
+        // While packets wait for room in the device's queue, the queue wakes the task, and the timer is not needed.
         let Some(delay) = delay.filter(|_| self.host.link.outgoing.is_empty()) else { return false };
         self.timer.as_mut().reset(tokio::time::Instant::now() + delay.into());
         self.timer.as_mut().poll(cx).is_ready()
@@ -155,20 +156,20 @@ impl Stream {
         self.is_up_over && self.is_down_over
     }
 
-    /// Resets the stream: the connection was reset (RFC 9114 §4.4).
+    /// Resets the stream, because the connection was reset (RFC 9114 §4.4).
     fn abort(&mut self) {
         self.send.reset(Code::CONNECT_ERROR);
         self.receive.stop(Code::CONNECT_ERROR);
         (self.is_up_over, self.is_down_over) = (true, true);
     }
 
-    /// Resets the connection: the stream was reset, or the tunnel is lost.
+    /// Resets the connection and the stream, because the stream was reset or the tunnel is lost.
     fn fail(&mut self, socket: &mut Socket<'_>) {
         socket.abort();
         self.abort();
     }
 
-    /// Moves bytes from the program to the stream, and its end. Returns whether something was moved.
+    /// Moves bytes of the program, and the end of its direction, to the stream. Returns whether anything was moved.
     fn upload(&mut self, cx: &Context<'_>, socket: &mut Socket<'_>) -> bool {
         let mut moved = false;
         while !self.is_up_over {
@@ -178,7 +179,7 @@ impl Stream {
                 {
                     self.up = bytes;
                 } else if is_finished(socket.state()) {
-                    // The stream ends as the connection does; if it was stopped, that is known already.
+                    // An error means that the proxy has stopped the stream, which needs no end then.
                     let _ = self.send.finish();
                     self.is_up_over = true;
                     return true;
@@ -188,7 +189,7 @@ impl Stream {
             }
             match self.send.poll_write(cx, &mut self.up) {
                 Poll::Ready(Ok(_)) => {}
-                // RFC 9114 §4.1: the target's side wants no more, but may still send.
+                // RFC 9114 §4.1: with H3_NO_ERROR the proxy needs no further bytes, but may still send its own.
                 Poll::Ready(Err(Error::Stopped(Code::NO_ERROR))) => self.is_up_over = true,
                 Poll::Ready(Err(_)) => self.fail(socket),
                 Poll::Pending => break,
@@ -198,7 +199,7 @@ impl Stream {
         moved
     }
 
-    /// Moves bytes from the stream to the program, and their end. Returns whether something was moved.
+    /// Moves bytes of the stream, and its end, to the program. Returns whether anything was moved.
     fn download(&mut self, cx: &Context<'_>, socket: &mut Socket<'_>) -> bool {
         let mut moved = false;
         while !self.is_down_over && socket.may_send() {
@@ -231,7 +232,7 @@ impl Stream {
     }
 }
 
-/// Returns whether the program has ended its direction.
+/// Returns whether the program has ended its direction (FIN).
 fn is_finished(state: State) -> bool {
     matches!(state, State::CloseWait | State::LastAck | State::Closing | State::TimeWait)
 }

@@ -1,4 +1,4 @@
-//! An interface of the user-space stack that stands for all hosts.
+//! An interface of the user-space stack that has all IP addresses.
 
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::time::Instant;
@@ -6,7 +6,7 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address
 
 use super::link::Link;
 
-/// An interface that accepts packets to every address, and its link.
+/// An interface that accepts packets to all addresses, and its link.
 pub(super) struct Host {
     pub(super) interface: Interface,
     pub(super) link: Link,
@@ -18,7 +18,8 @@ impl Host {
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = random();
         let mut interface = Interface::new(config, &mut link, Instant::now());
-        // Routes by way of its own address make every destination one of this interface (`set_any_ip`).
+        // With `set_any_ip`, the interface accepts packets to every destination whose gateway is one of its
+        // own addresses.
         let (v4, v6) = (Ipv4Address::new(0, 0, 0, 1), Ipv6Address::new(0, 0, 0, 0, 0, 0, 0, 1));
         interface.update_ip_addrs(|addresses| {
             // There is room for two addresses, and for two routes.
@@ -31,7 +32,7 @@ impl Host {
         Self { interface, link }
     }
 
-    /// Handles received packets and timers, and sends what is due.
+    /// Handles received packets and expired timers, and queues packets to send.
     pub(super) fn poll(&mut self, sockets: &mut SocketSet<'_>) {
         self.interface.poll(Instant::now(), &mut self.link, sockets);
     }
@@ -40,7 +41,7 @@ impl Host {
 /// Returns a random number for initial sequence numbers (RFC 6528).
 fn random() -> u64 {
     let mut bytes = [0; 8];
-    // Without randomness of the system, sequence numbers can be guessed by programs of this host only.
+    // If the system has no randomness, only programs of this host can guess sequence numbers.
     let _ = aws_lc_rs::rand::fill(&mut bytes);
     u64::from_be_bytes(bytes)
 }

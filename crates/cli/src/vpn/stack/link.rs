@@ -1,4 +1,4 @@
-//! The link of a flow's interface: two queues of packets.
+//! Link of a flow's interface, which consists of two queues of packets.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,11 @@ use smoltcp::time::Instant;
 
 use crate::tun::{HEADROOM, Packet};
 
-/// Maximum number of packets that wait to be written. Beyond it, the flow's TCP waits.
+/// Maximum number of packets of a flow that wait to be written. While they do, the flow's TCP handles no
+/// packets.
 pub(super) const MAX_OUTGOING: usize = 64;
 
-/// Packets on their way to a flow's TCP, and from it.
+/// Packets from a program to a flow's TCP, and from the flow's TCP to the program.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) incoming: VecDeque<Packet>,
@@ -45,7 +46,7 @@ impl Device for Link {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = self.mtu;
-        // Packets come from this host's kernel, not from a network that could damage them.
+        // Checksums of received packets are not verified, because the packets come from this host's kernel.
         capabilities.checksum.ipv4 = Checksum::Tx;
         capabilities.checksum.tcp = Checksum::Tx;
         capabilities

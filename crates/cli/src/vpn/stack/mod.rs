@@ -1,7 +1,9 @@
-//! TCP of this host's programs, ended here by a user-space stack, and carried on streams of the tunnel.
+//! User-space stack in which the TCP connections of this host's programs end, and from which they are carried on streams of
+//! the tunnel.
 //!
 //! Each connection has an interface and a socket of its own, in a task of its own, so that connections use all cores and
-//! none waits for another. A SYN is answered only when the proxy has reached the target: programs learn the true outcome.
+//! none waits for another. A SYN is answered only when the proxy has reached the target or refused it, so the program gets
+//! the result for the target.
 
 mod flow;
 mod interface;
@@ -23,7 +25,7 @@ use self::interface::Host;
 use crate::proxy::connect::way;
 use crate::tun::Packet;
 
-/// Maximum number of TCP connections. SYNs of further ones are dropped, and repeated by their programs.
+/// Maximum number of TCP connections. SYNs of further ones are dropped; the kernel of the program repeats them.
 pub(super) const MAX_CONNECTIONS: usize = 4_096;
 /// Maximum number of packets of a connection that wait for its task. Further ones are dropped, as on any link.
 pub(super) const MAX_INBOX: usize = 256;
@@ -32,15 +34,15 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// Source and destination of a connection.
+/// Source and destination of a program's connection.
 type Ends = (SocketAddr, SocketAddr);
 
-/// The user-space stack.
+/// The user-space stack, with the queue of each connection.
 pub(super) struct Stack {
     proxy: Proxy,
     connections: HashMap<Ends, mpsc::Sender<Packet>>,
     running: JoinSet<Ends>,
-    /// Interface without sockets, which resets connections that nobody knows.
+    /// Interface without sockets, which responds with a RST to packets of unknown connections.
     nobody: Host,
     out: mpsc::Sender<Packet>,
     mtu: usize,
@@ -88,7 +90,7 @@ impl Stack {
         self.connections.insert(ends, inbox);
     }
 
-    /// Resets the connection of a packet that belongs to none.
+    /// Sends a RST in response to a packet that belongs to no connection.
     fn reset(&mut self, packet: Packet) {
         reset(&mut self.nobody, packet, &self.out);
     }
@@ -98,12 +100,12 @@ fn reset(nobody: &mut Host, packet: Packet, out: &mpsc::Sender<Packet>) {
     nobody.link.incoming.push_back(packet);
     nobody.poll(&mut SocketSet::new(Vec::new()));
     for reset in nobody.link.outgoing.drain(..) {
-        // A device that is busy loses it, and the program repeats its packet.
+        // If the device's queue is full, the RST is dropped, and the program repeats its packet.
         let _ = out.try_send(reset);
     }
 }
 
-/// Opens a tunnel, and carries the connection on it. If there is none, tells the program why.
+/// Opens a tunnel, and carries the connection on it. If the proxy refuses the tunnel, refuses the connection.
 async fn connect(
     proxy: &Proxy,
     destination: SocketAddr,
@@ -126,7 +128,8 @@ async fn connect(
     }
 }
 
-/// Tells a program why its connection is refused. If the proxy cannot be reached, it learns nothing and tries again.
+/// Refuses a connection by a RST or an ICMP message. Sends nothing if the proxy did not respond or gave another reason;
+/// the program then repeats its SYN.
 fn refuse(error: &TunnelError, syn: Packet, out: &mpsc::Sender<Packet>, mtu: usize) {
     let TunnelError::Refused(refusal) = error else { return };
     let report = match refusal.kind() {

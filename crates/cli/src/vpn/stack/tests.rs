@@ -35,7 +35,7 @@ async fn packets_of_no_connection_are_answered_with_a_reset() {
     assert_eq!(header.destination, IpAddr::from([10, 9, 0, 2]));
     assert_eq!((header.source_port, header.destination_port), (Some(80), Some(1_000)));
     assert_eq!(reset.bytes()[header.transport + 13] & RST, RST);
-    // RFC 9293 §3.10.7.1: nothing answers a reset.
+    // RFC 9293 §3.10.7.1: a RST is never sent in response to a RST.
     handle(&mut stack, &tcp(1_000, RST));
     handle(&mut stack, &tcp(1_000, RST | ACK));
     assert!(written.try_recv().is_err());
@@ -49,7 +49,7 @@ async fn at_most_max_connections_wait_for_their_tunnels() {
         handle(&mut stack, &tcp(1_000 + port, SYN));
     }
     assert_eq!((stack.connections.len(), stack.running.len()), (MAX_CONNECTIONS, MAX_CONNECTIONS));
-    // Repetitions are not answered, and at most MAX_INBOX packets of one connection wait.
+    // There is no response to repeated SYNs, and at most MAX_INBOX packets of one connection wait.
     let ends = ("10.9.0.2:1000".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
     for _ in 0..2 * MAX_INBOX {
         handle(&mut stack, &tcp(1_000, SYN));

@@ -1,4 +1,4 @@
-//! Path on which the messages of flows arrive first, and the time that they wait for it.
+//! Home path, on which the messages of flows arrive first, and the time that messages wait for it.
 
 use std::time::Duration;
 
@@ -8,16 +8,17 @@ use super::PathSet;
 use crate::path::Path;
 use crate::schedule::{Patience, rank};
 
-/// Part of the home's delay, and the least time, by which another path must be faster to become the home. Round-trip times of
-/// similar paths vary, and messages that alternate between paths arrive in another order.
+/// Margin by which the home path may be slower than the fastest path before the fastest one becomes the home path: this
+/// fraction of the fastest path's delay (1/8) and, below, at least this time. Without a margin, messages would alternate
+/// between similar paths, whose round-trip times vary, and arrive out of order.
 const MARGIN: u32 = 8;
 const MIN_MARGIN: Duration = Duration::from_millis(1);
-/// Part of the minimum round-trip time that counts as delay in queues at most. Otherwise messages that fill the queue of a path
-/// would be a reason to send even more of them on another one, and in turn.
+/// Maximum delay in queues that counts, as a fraction of the minimum round-trip time (1/4). Without a maximum, messages that
+/// fill the queue of one path would move the home to another path, fill its queue, and move the home back.
 const QUEUE: u32 = 4;
 
 impl PathSet {
-    /// Chooses the path on which messages of flows arrive first, among those that the scheduler may pick.
+    /// Chooses the home path among those that the scheduler may pick.
     pub(crate) fn review_home(&mut self) {
         let best = self.usable().map(|path| rank(path.is_failing, path.is_available())).min();
         let is_best = |path: &&Path| Some(rank(path.is_failing, path.is_available())) == best;
@@ -34,12 +35,13 @@ impl PathSet {
         }
     }
 
-    /// Returns whether messages of flows arrive first on path `id`, as far as that is known.
+    /// Returns whether path `id` is the home path, or whether there is no home path.
     pub(crate) fn is_home(&self, id: PathId) -> bool {
         self.multipath.as_ref().and_then(|multipath| multipath.home).is_none_or(|home| home == id)
     }
 
-    /// Returns which messages of flows path `id` leaves to the home: those that arrive earlier there.
+    /// Returns the limits within which messages of flows wait for the home path instead of using path `id`: within them, a
+    /// message arrives earlier on the home path.
     pub(crate) fn patience(&self, id: PathId) -> Patience {
         let home = self.multipath.as_ref().and_then(|multipath| multipath.home).filter(|home| *home != id);
         let home = home.and_then(|home| self.list.get(home)).filter(|path| path.is_working());
@@ -47,12 +49,12 @@ impl PathSet {
         let later = self.one_way(path).saturating_sub(self.one_way(home)).max(MIN_MARGIN);
         let rate = u128::from(home.recovery.delivery_rate());
         let ahead = u64::try_from(rate * later.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX);
-        // A message that has waited for so long has waited in vain.
+        // The time limit matters only if the home path sends nothing: twice the difference of the delays.
         Patience { ahead, time: 2 * later }
     }
 
-    /// Returns the time for a packet to arrive, like [`PathView::one_way`](crate::schedule::PathView::one_way), but with a limit
-    /// on the delay in queues.
+    /// Returns the one-way delay of a packet, like [`PathView::one_way`](crate::schedule::PathView::one_way), but with a limit on
+    /// the delay in queues.
     fn one_way(&self, path: &Path) -> Duration {
         let rtt = path.recovery.rtt();
         let queued = rtt.smoothed().saturating_sub(rtt.min()).min(rtt.min() / QUEUE);

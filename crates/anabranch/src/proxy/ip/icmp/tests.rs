@@ -27,7 +27,7 @@ fn senders_learn_which_packets_fit() {
     );
     assert_eq!((header.protocol, icmp.len()), (1, MAX_V4));
     assert_eq!((&icmp[20..22], &icmp[26..28]), (&[3, 4][..], &1_380_u16.to_be_bytes()[..]));
-    // Sums over what includes them are zero.
+    // A checksum over bytes that include a right checksum is zero.
     assert_eq!((checksum(&[&icmp[..20]]), checksum(&[&icmp[20..]])), ([0; 2], [0; 2]));
     assert_eq!(icmp[28..], packet[..MAX_V4 - 28]);
 

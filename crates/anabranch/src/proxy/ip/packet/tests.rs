@@ -51,7 +51,7 @@ fn packets_that_are_not_whole_are_refused() {
     short[0] = 0x44;
     assert!(PacketHeader::parse(&short).is_none());
     assert!(PacketHeader::parse(&v6(17, &[0; 8])[..40]).is_none());
-    // An extension header that leads beyond the packet.
+    // An extension header whose length exceeds the packet.
     let header = PacketHeader::parse(&v6(0, &[17, 9, 0, 0, 0, 0, 0, 0]));
     assert!(header.is_none_or(|header| header.destination_port.is_none()));
 }

@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IPv4 networks that are not public, as address and prefix length (RFC 6890 and its registry).
 const V4: [(Ipv4Addr, u32); 14] = [
-    // "This" network, and the unspecified address.
+    // "This network" (RFC 791 §3.2), with the unspecified address.
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     // Carrier-grade NAT (RFC 6598).
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Link-local addresses, among them 169.254.169.254, where clouds keep credentials.
+    // Link-local addresses, among them 169.254.169.254, at which cloud providers serve credentials of instances.
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 0, 0, 0), 24),
@@ -26,8 +26,8 @@ const V4: [(Ipv4Addr, u32); 14] = [
     (Ipv4Addr::new(224, 0, 0, 0), 3),
 ];
 
-/// Networks within 2000::/3 that are not public, as address and prefix length. What is outside 2000::/3 is not public
-/// either, among it fd00:ec2::254, where a cloud keeps credentials.
+/// Networks within 2000::/3 that are not public, as address and prefix length. All addresses outside 2000::/3 are not public
+/// either, among them fd00:ec2::254, at which a cloud provider serves credentials of instances.
 const V6: [(Ipv6Addr, u32); 3] = [
     // Protocol assignments, among them Teredo (RFC 4380), ORCHID and benchmarks.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
@@ -37,7 +37,7 @@ const V6: [(Ipv6Addr, u32); 3] = [
 ];
 
 /// Returns whether an address is not public: private, shared, loopback, link-local, multicast, unspecified, reserved, for
-/// documentation, or a form that embeds such an IPv4 address (IPv4-mapped, NAT64, 6to4, ISATAP).
+/// documentation, or an IPv6 address that embeds such an IPv4 address (IPv4-mapped, NAT64, 6to4, ISATAP).
 pub fn is_forbidden(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => V4.iter().any(|(network, len)| prefix_v4(address, *len) == network.to_bits()),
@@ -51,20 +51,20 @@ pub fn is_forbidden(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the IPv4 address that an IPv6 address embeds.
+/// Returns the IPv4 address that an IPv6 address embeds (IPv4-mapped, NAT64, 6to4, ISATAP), if it does.
 pub(super) fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let segments = address.segments();
     let of = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
-    // RFC 4291 §2.5.5.2.
+    // IPv4-mapped (RFC 4291 §2.5.5.2).
     if let Some(mapped) = address.to_ipv4_mapped() {
         return Some(mapped);
     }
-    // RFC 3056 §2.
+    // 6to4 (RFC 3056 §2).
     if segments[0] == 0x2002 {
         return Some(of(segments[1], segments[2]));
     }
-    // RFC 6052 §2.1, RFC 5214 §6.1.
+    // NAT64 (RFC 6052 §2.1) and ISATAP (RFC 5214 §6.1).
     let is_isatap = segments[4] & 0xfdff == 0 && segments[5] == 0x5efe;
     (is_nat64(address) || is_isatap).then(|| of(segments[6], segments[7]))
 }

@@ -1,7 +1,7 @@
-//! Access list: which targets the proxy may connect to.
+//! Access list of the targets to which the proxy connects.
 //!
-//! Names are checked before they are resolved, and every address again before it is dialled. A name whose owner lets it
-//! point to a private network therefore leads nowhere (DNS rebinding).
+//! A name is checked before it is resolved, and each of its addresses before the proxy connects to it. So a name does not give
+//! access to a private network even if its owner publishes private addresses for it (DNS rebinding).
 
 mod forbidden;
 mod rule;
@@ -20,10 +20,10 @@ configuration! {
     /// Access list of a proxy. By default every target is allowed whose address is public, see [`is_forbidden`].
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Access {
-        /// Targets that are denied, whatever the other lists say.
+        /// Targets that are denied even if other lists allow them.
         lend deny, with_deny: Vec<Rule> => [Rule] = Vec::new();
-        /// Networks that are allowed although they are not public. Rules that name hosts do not open such addresses: the
-        /// owner of a name decides where it points.
+        /// Networks that are allowed although they are not public. Rules with names have no effect here, because the owner of a
+        /// name chooses its addresses.
         lend allow, with_allow: Vec<Rule> => [Rule] = Vec::new();
         /// Targets that are allowed; if the list is empty, all are.
         lend only, with_only: Vec<Rule> => [Rule] = Vec::new();
@@ -34,7 +34,7 @@ impl Access {
     /// Checks a target before its name is resolved.
     ///
     /// # Errors
-    /// Fails if a rule denies the name and port, or if no address could make the target an allowed one.
+    /// Fails if a rule denies the name and port, or if the rules of `only` exclude the target whatever its address is.
     pub(super) fn check_target(&self, target: &Target) -> Result<(), Refusal> {
         let (host, port) = (target.host(), target.port());
         let denied = self.deny.iter().any(|rule| rule.covers_name(&host, port));
@@ -49,7 +49,7 @@ impl Access {
         Ok(())
     }
 
-    /// Returns whether this address of `target` may be dialled.
+    /// Returns whether the proxy may connect to this address of `target`.
     pub(super) fn allows(&self, target: &Target, address: IpAddr) -> bool {
         let (host, port) = (target.host(), target.port());
         let embedded = forbidden::embedded(address);
@@ -65,8 +65,9 @@ impl Access {
         !denied && public && wanted
     }
 
-    /// Returns whether IP packets to this address are forwarded. Rules for some ports concern packets with such a destination
-    /// port; other packets, and fragments but the first, are covered by rules for all ports only. Names cover no packets.
+    /// Returns whether IP packets to this address and destination port are forwarded. A rule for some ports covers packets whose
+    /// destination port is among them. Packets without a known port, such as ICMP and fragments other than the first, are covered
+    /// only by rules for all ports. Rules with names cover no packets.
     pub(super) fn allows_packet(&self, address: IpAddr, port: Option<u16>) -> bool {
         let embedded = forbidden::embedded(address);
         let forms = || std::iter::once(address).chain(embedded.map(IpAddr::V4));

@@ -1,4 +1,4 @@
-//! A rule of an access list.
+//! Rules of an access list, and their syntax.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use ipnet::IpNet;
 /// | Text | Targets |
 /// |---|---|
 /// | `10.0.0.0/8:5432` | addresses of a network, on one port |
-/// | `[fd00::/8]:8000-8999`, `fd00::/8` | the same with IPv6, on a range of ports or on all |
+/// | `[fd00::/8]:8000-8999`, `fd00::/8` | addresses of an IPv6 network, on a range of ports or on all ports |
 /// | `db.example:443` | one name |
 /// | `.example` | a name and all names below it |
 /// | `*:25` | everything on one port |
@@ -31,7 +31,7 @@ enum Place {
     Domain(String),
 }
 
-/// Text that is not a rule.
+/// Error for a text that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is no rule: {reason}")]
 pub struct InvalidRule {
@@ -65,7 +65,8 @@ impl Rule {
         covered && self.has_port(port)
     }
 
-    /// Returns whether the rule covers packets to this address, on `port` or, without one, on all ports.
+    /// Returns whether the rule covers packets to this address with the destination port `port`. A packet
+    /// without a known port is covered only by a rule for all ports.
     pub(super) fn covers_packet(&self, address: IpAddr, port: Option<u16>) -> bool {
         let has_all = self.ports == (1..=u16::MAX);
         match port {

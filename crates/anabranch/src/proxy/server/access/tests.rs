@@ -12,7 +12,7 @@ fn target(text: &str) -> Target {
     text.parse().unwrap()
 }
 
-/// The first and last address of every IPv4 network that is not public, and the addresses just outside.
+/// First and last address of IPv4 networks that are not public, and the addresses just outside.
 const EDGES: [(&str, &str, &str, &str); 12] = [
     ("0.0.0.0", "0.255.255.255", "", "1.0.0.0"),
     ("10.0.0.0", "10.255.255.255", "9.255.255.255", "11.0.0.0"),
@@ -28,7 +28,7 @@ const EDGES: [(&str, &str, &str, &str); 12] = [
     ("224.0.0.0", "255.255.255.255", "223.255.255.255", ""),
 ];
 
-/// Returns every IPv6 address that embeds this IPv4 address.
+/// Returns an IPv6 address of each form that embeds this IPv4 address.
 fn embedding(address: &str) -> Vec<IpAddr> {
     let v4: std::net::Ipv4Addr = address.parse().unwrap();
     let [a, b, c, d] = v4.octets();

@@ -20,16 +20,16 @@ use super::access::Access;
 use super::refusal::{Cause, Refusal};
 use crate::proxy::client::Target;
 
-/// Maximum number of a name's addresses that are tried.
+/// Maximum number of allowed addresses of a name to which the proxy tries to connect.
 const MAX_ADDRESSES: usize = 8;
-/// Time after which the next address is tried in parallel (RFC 8305 §5).
+/// Time after which an attempt at the next address begins while earlier attempts go on (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// Maximum time for which a lookup that nobody waits for any longer keeps its user's place.
+/// Maximum time for which a lookup holds a permit of its user, also after the request that needed it has ended.
 const MAX_LOOKUP: Duration = Duration::from_secs(60);
-/// Time without traffic after which a target is asked whether it is still there, so that half-open connections end.
+/// Time without traffic after which TCP keep-alive probes are sent to a target, so that half-open connections end.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Way to reach targets.
+/// Resolver and timeouts of connections to targets.
 #[derive(Clone, Debug)]
 pub(super) struct Dialer {
     pub(super) resolver: Arc<dyn Resolve>,
@@ -38,11 +38,12 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    /// Returns the addresses of a target that the access list allows, in the order of the attempts. `lookups` has a permit
-    /// for each name that the user may have resolved at the same time.
+    /// Returns the addresses of a target that the access list allows, in the order of the attempts. The permits of `lookups`
+    /// limit the number of names that are resolved for one user at the same time.
     ///
     /// # Errors
-    /// Fails if the access list denies the target or all of its addresses, or if it has none.
+    /// Fails if the access list denies the target or all of its addresses, if the target has no address, or if its name cannot
+    /// be resolved in time.
     pub(super) async fn addresses(
         &self,
         target: &Target,
@@ -66,7 +67,7 @@ impl Dialer {
         }
         let allowed = found.into_iter().filter(|address| access.allows(target, *address)).collect();
         let mut allowed = interleave(allowed);
-        // Both families are tried, even if one of them has many addresses.
+        // Both families have addresses among the first ones, even if one of them has many.
         allowed.truncate(MAX_ADDRESSES);
         if allowed.is_empty() {
             return Err(Refusal::new(
@@ -77,8 +78,8 @@ impl Dialer {
         Ok(allowed.into_iter().map(|address| SocketAddr::new(address, target.port())).collect())
     }
 
-    /// Resolves a name. A lookup that the system does not end keeps its permit, so that the names of one user do not take
-    /// the place of all others.
+    /// Resolves a name. A lookup holds its user's permit until it ends, but no longer than [`MAX_LOOKUP`], also after the caller
+    /// has stopped waiting. So one user cannot occupy the resolver with lookups that get no response.
     async fn resolve(&self, host: &str, lookups: &Arc<Semaphore>) -> io::Result<Vec<IpAddr>> {
         let permit = Arc::clone(lookups).acquire_owned().await.map_err(io::Error::other)?;
         let resolving = self.resolver.resolve(host);
@@ -89,10 +90,11 @@ impl Dialer {
         looked_up.await.map_err(io::Error::other)?
     }
 
-    /// Connects to the first address that answers (RFC 8305 §5).
+    /// Connects to the address that accepts a TCP connection first (RFC 8305 §5).
     ///
     /// # Errors
-    /// Fails with the first attempt's reason if no address answers.
+    /// Fails if no address accepts a connection in time: with the reason of the attempt that failed first, or with a timeout if
+    /// none has failed.
     pub(super) async fn tcp(
         &self,
         mut addresses: VecDeque<SocketAddr>,
@@ -116,7 +118,7 @@ impl Dialer {
                     failure.get_or_insert_with(|| failed(&error, address));
                 }
                 Err(_) if Instant::now() >= deadline => break,
-                // The next address is due, or an attempt ended with its runtime.
+                // The attempt at the next address is due, or a task was aborted with its runtime.
                 Ok(Some(Err(_)) | None) | Err(_) => {}
             }
         }
@@ -126,10 +128,10 @@ impl Dialer {
         }))
     }
 
-    /// Returns a UDP socket that is connected to the first address that a route leads to.
+    /// Returns a UDP socket that is connected to the first address to which the host has a route.
     ///
     /// # Errors
-    /// Fails if no route leads to any of them.
+    /// Fails if the host has no route to any of them, or if no socket can be bound.
     pub(super) async fn udp(
         &self,
         addresses: VecDeque<SocketAddr>,
@@ -154,14 +156,14 @@ impl Dialer {
     }
 }
 
-/// Sets options of a connection. Without them it is only slower, or ends later.
+/// Sets TCP_NODELAY and keep-alive. Errors are ignored: without these options a connection is only slower, or ends later.
 fn prepare(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4);
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
-/// Puts addresses of both families in turn, IPv6 first (RFC 8305 §4). IPv4-mapped addresses are dialled as IPv4.
+/// Orders addresses so that the families alternate, IPv6 first (RFC 8305 §4). Converts IPv4-mapped addresses to IPv4.
 fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let (v6, v4): (Vec<_>, Vec<_>) =
         addresses.into_iter().map(|address| address.to_canonical()).partition(IpAddr::is_ipv6);
@@ -177,7 +179,7 @@ fn interleave(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     }
 }
 
-/// Converts the error of an attempt.
+/// Converts the error of an attempt at an address into a refusal.
 fn failed(error: &io::Error, address: SocketAddr) -> Refusal {
     let cause = match error.kind() {
         io::ErrorKind::ConnectionRefused => Cause::Refused,

@@ -1,4 +1,4 @@
-//! Addresses of names.
+//! Resolution of names of targets.
 
 use std::fmt;
 use std::io;
@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// Maximum number of names that are resolved at the same time by the system, which takes a thread for each. Others wait.
+/// Maximum number of names that the operating system resolves at the same time, each in a thread. Further ones wait.
 const MAX_LOOKUPS: usize = 64;
 
 /// Result of [`Resolve::resolve`].
 pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Source of the addresses of names.
+/// Resolver of the names of targets.
 pub trait Resolve: fmt::Debug + Send + Sync + 'static {
-    /// Returns the addresses of a name, in the order of preference. The proxy checks each of them before it connects.
+    /// Returns the addresses of a name, in order of preference. The proxy checks each of them against its access list.
     fn resolve(&self, host: &str) -> Resolving;
 }
 
-/// The resolver of the operating system.
+/// Resolver of the operating system.
 #[derive(Clone, Debug)]
 pub struct SystemResolver(Arc<Semaphore>);
 
@@ -42,7 +42,7 @@ impl Resolve for SystemResolver {
         let (host, lookups) = (host.to_owned(), Arc::clone(&self.0));
         Box::pin(async move {
             let permit = lookups.acquire_owned().await.map_err(io::Error::other)?;
-            // The permit stays with the thread, which goes on when nobody waits any longer.
+            // The task holds the permit until the lookup's thread has ended, also if the caller stops waiting.
             let looked_up = tokio::spawn(async move {
                 let _permit = permit;
                 let found = tokio::net::lookup_host((host, 0)).await?;

@@ -85,7 +85,7 @@ async fn a_lookup_without_an_end_keeps_its_place_for_max_lookup_at_most() {
         let refusal = dialer.addresses(&target, &Access::default(), &lookups).await.unwrap_err();
         assert_eq!(refusal.cause(), Cause::ResolutionTimeout);
     }
-    // Two of them are still looked up, and the third one has waited for its turn.
+    // Two lookups still run, and the third one timed out while it waited for a permit.
     assert_eq!(lookups.available_permits(), 0);
     tokio::time::sleep(MAX_LOOKUP).await;
     assert_eq!(lookups.available_permits(), 2);
@@ -95,7 +95,7 @@ async fn a_lookup_without_an_end_keeps_its_place_for_max_lookup_at_most() {
 async fn an_address_that_answers_is_found_behind_one_that_does_not() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let good = listener.local_addr().unwrap();
-    // Nothing listens on the port once its listener is gone.
+    // No socket listens on the port, because its listener is closed.
     let closed = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
     let dialer = dialer(Silent);
     let (_, address) = dialer.tcp([closed, good].into()).await.unwrap();

@@ -1,8 +1,9 @@
 //! Tunnels for IP packets (RFC 9484).
 //!
-//! A client gets addresses of the proxy's pools. Its packets go to the proxy's network if their source is one of these
-//! addresses and the access list allows the destination. Packets travel in QUIC DATAGRAM frames. Those that must fit but do
-//! not travel as capsules on the stream; the senders of others get an ICMP message.
+//! The proxy assigns addresses of its pools to a client. It forwards a packet of the client to its network if the packet's
+//! source is one of these addresses and the access list allows the destination. Packets are sent in QUIC DATAGRAM frames. A
+//! packet that does not fit is sent as a capsule on the stream if it has at most 1,280 bytes or may be fragmented;
+//! otherwise it is dropped, and its sender gets an ICMP message.
 
 mod network;
 mod pool;
@@ -27,12 +28,12 @@ use super::flow::{Flow, Outcome};
 use super::udp::{Capsules, Stop};
 use crate::http3::{Body, Code, Datagrams};
 
-/// Number of bytes that are taken from a stream at a time, without a copy.
+/// Maximum number of bytes that one read takes from a stream, without a copy.
 const PIECE: usize = 64 * 1024;
-/// Time after which a client that has requested no address gets some.
+/// Time after the begin of a tunnel at which the proxy assigns addresses to a client that has none.
 const UNASKED: Duration = Duration::from_millis(200);
 
-/// A tunnel for IP packets before it begins.
+/// A tunnel for IP packets that does not carry any yet.
 pub(super) struct IpFlow {
     pub(super) network: IpNetwork,
     pub(super) flow: Arc<Flow>,
@@ -70,7 +71,7 @@ async fn supervise(session: Arc<Session>, mut body: Body) {
     session.queue().end();
 }
 
-/// Assigns addresses to a client that has not requested any. Ends only if that fails.
+/// Assigns addresses to a client that has none after [`UNASKED`]. Returns only if the client's queue of capsules is full.
 async fn assign_late(session: &Arc<Session>) -> Stop {
     sleep(UNASKED).await;
     if !session.has_addresses()

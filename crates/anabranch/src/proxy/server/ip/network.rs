@@ -1,4 +1,4 @@
-//! The network behind a proxy that carries IP packets: pools of addresses, and who has which.
+//! Network behind a proxy that carries IP packets: its pools of addresses, and the client that has each address.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use crate::proxy::ip::{IpRange, PacketHeader};
 
 /// Sink of packets, for instance a TUN device.
 pub trait PacketSink: Send + Sync + 'static {
-    /// Sends an IP packet. It is dropped if that is not possible at once; the return value says whether it was sent.
+    /// Sends an IP packet, or drops it if that is not possible at once. Returns whether the packet was sent.
     fn send(&self, packet: &[u8]) -> bool;
 }
 
-/// Tunnel of a client, as the network sees it.
+/// Tunnel of a client that has an address of the network.
 pub(super) trait Client: Send + Sync {
     /// Returns the tunnel's identifier.
     fn tunnel(&self) -> u64;
@@ -28,8 +28,8 @@ pub(super) trait Client: Send + Sync {
     fn lose(&self, address: IpAddr);
 }
 
-/// Network behind a proxy: the packets of clients go to a [`PacketSink`], and [`IpNetwork::deliver`] takes those for clients.
-/// Clones are cheap and share everything.
+/// Network behind a proxy. It sends packets of clients to a [`PacketSink`], and [`IpNetwork::deliver`] sends packets to
+/// clients. Clones are cheap and share everything.
 #[derive(Clone)]
 pub struct IpNetwork(Arc<Inner>);
 
@@ -59,18 +59,18 @@ pub struct IpDrops {
     pub foreign: u64,
     /// Packets of clients whose destination the access list denies.
     pub denied: u64,
-    /// Packets for clients that did not fit and whose senders were told.
+    /// Packets for clients that did not fit into the tunnel. Their senders get ICMP messages, of which the rate is limited.
     pub too_big: u64,
     /// Packets for addresses that no client has.
     pub unassigned: u64,
 }
 
 impl IpNetwork {
-    /// Creates a network that assigns the addresses of these networks, at most one of each to a client that does not request
-    /// more. The first address of each is the proxy's own.
+    /// Creates a network that assigns the addresses of these networks, one of each family to a client that requests none. The
+    /// first address of each network is the proxy's own.
     ///
     /// # Errors
-    /// Fails if a network has no addresses for clients.
+    /// Fails if a network has no addresses for clients, or bits beyond its prefix.
     pub fn new(
         networks: impl IntoIterator<Item = IpNet>,
         sink: impl PacketSink,
@@ -85,13 +85,13 @@ impl IpNetwork {
         })))
     }
 
-    /// Returns the proxy's own addresses, with the lengths of the networks' prefixes.
+    /// Returns the proxy's own address in each network, with the length of the network's prefix.
     pub fn gateways(&self) -> Vec<IpNet> {
         let gateway = |pool: &Pool| IpNet::new_assert(pool.gateway(), pool.network().prefix_len());
         lock(&self.0.pools).iter().map(gateway).collect()
     }
 
-    /// Passes a packet that arrived on the network to the client that has its destination. Drops it if nobody has.
+    /// Sends a packet that arrived on the network to the client that has its destination. Drops it if no client has.
     pub fn deliver(&self, packet: &[u8]) {
         let client = PacketHeader::parse(packet).and_then(|header| {
             let clients = self.0.clients.read().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,8 @@ impl IpNetwork {
         self.0.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Assigns an address of the family of `wanted` to a client; `None` if there is none.
+    /// Assigns an address of the family of `wanted` to a client, if possible `wanted` itself; `None` if none is free. A tunnel of
+    /// the same user that had the address loses it.
     pub(super) fn assign(&self, wanted: IpAddr, client: Arc<dyn Client>, user: &str) -> Option<IpAddr> {
         let tunnel = client.tunnel();
         let holder = Holder { tunnel, user: user.to_owned() };
@@ -140,7 +141,7 @@ impl IpNetwork {
         Some(address)
     }
 
-    /// Takes back the addresses of a tunnel.
+    /// Frees those of the addresses that the tunnel still has.
     pub(super) fn release(&self, addresses: &[IpAddr], tunnel: u64) {
         let mut pools = lock(&self.0.pools);
         let mut clients = self.0.clients.write().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +153,7 @@ impl IpNetwork {
         }
     }
 
-    /// Returns the families of which there are pools, IPv4 first, as unspecified addresses.
+    /// Returns the unspecified address of each family that has a pool, IPv4 first.
     pub(super) fn families(&self) -> Vec<IpAddr> {
         let pools = lock(&self.0.pools);
         let has = |is_ipv4| pools.iter().any(|pool| pool.network().addr().is_ipv4() == is_ipv4);
@@ -160,7 +161,8 @@ impl IpNetwork {
         all.into_iter().filter(|any| has(any.is_ipv4())).collect()
     }
 
-    /// Returns the ranges of addresses to which packets may be sent (RFC 9484 §4.7.3). The access list denies some of them.
+    /// Returns the ranges of addresses that are advertised to clients (RFC 9484 §4.7.3): all addresses of each family that has
+    /// a pool. The access list may deny some of them.
     pub(super) fn routes(&self) -> Vec<IpRange> {
         self.families().into_iter().map(|any| IpRange::of(IpNet::new_assert(any, 0))).collect()
     }

@@ -1,4 +1,4 @@
-//! Addresses that a proxy assigns to its clients.
+//! Pools of addresses that a proxy assigns to its clients.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,24 +10,24 @@ use crate::proxy::ip::bits;
 /// Maximum number of addresses of one pool that are assigned at the same time.
 pub const MAX_ASSIGNED: usize = 65_536;
 
-/// Network whose addresses are assigned, one for each client. Its first address is the proxy's own.
+/// Network whose addresses are assigned to clients. Its first address is the proxy's own.
 #[derive(Debug)]
 pub(super) struct Pool {
     network: IpNet,
-    /// Assigned addresses as numbers within the network, with the tunnel that has them.
+    /// Assigned addresses, as offsets from the network's address, with their holders.
     taken: BTreeMap<u128, Holder>,
-    /// Number that is tried next, so that an address that was given back rests for a while.
+    /// Offset that is tried first for the next client, so that a freed address is not assigned again at once.
     next: u128,
 }
 
-/// Holder of an address.
+/// Tunnel that has an address, and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub(super) tunnel: u64,
     pub(super) user: String,
 }
 
-/// Network that cannot be a pool.
+/// Error for a network that cannot be a pool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{network} cannot be a pool of addresses: {reason}")]
 pub struct InvalidPool {
@@ -41,7 +41,7 @@ impl Pool {
         if network.network() != network.addr() {
             return invalid("it has bits beyond its prefix");
         }
-        // The network's address, the proxy's, one client's and, with IPv4, the broadcast address.
+        // Four addresses: the network's, the proxy's, one client's, and with IPv4 the broadcast address.
         if network.max_prefix_len() - network.prefix_len() < 2 {
             return invalid("it has no addresses for clients");
         }
@@ -57,8 +57,8 @@ impl Pool {
         self.address(1)
     }
 
-    /// Assigns an address to a tunnel: `wanted` if it is free or another tunnel of the same user has it, else a free one.
-    /// `None` if all are assigned. The user's other tunnel loses its address.
+    /// Assigns an address to a tunnel: `wanted` if it is free or a tunnel of the same user has it, which then loses it, or else
+    /// a free address. Returns `None` if all addresses, or [`MAX_ASSIGNED`] ones, are assigned.
     pub(super) fn assign(&mut self, wanted: IpAddr, holder: Holder) -> Option<IpAddr> {
         if let Some(number) = self.number(wanted)
             && self.taken.get(&number).is_none_or(|other| other.user == holder.user)
@@ -70,7 +70,7 @@ impl Pool {
         if self.taken.len() >= MAX_ASSIGNED || self.taken.len() as u128 > last - 2 {
             return None;
         }
-        // At most as many steps as there are assigned addresses, and one.
+        // This ends after at most as many steps as there are assigned addresses.
         while self.taken.contains_key(&self.next) {
             self.next = if self.next >= last { 2 } else { self.next + 1 };
         }
@@ -80,7 +80,7 @@ impl Pool {
         Some(self.address(number))
     }
 
-    /// Takes an address back, if this tunnel still has it.
+    /// Frees an address, if this tunnel still has it.
     pub(super) fn release(&mut self, address: IpAddr, tunnel: u64) {
         if let Some(number) = self.number(address)
             && self.taken.get(&number).is_some_and(|holder| holder.tunnel == tunnel)
@@ -89,14 +89,14 @@ impl Pool {
         }
     }
 
-    /// Returns the greatest number of a client.
+    /// Returns the offset of the last address that may be assigned.
     fn last(&self) -> u128 {
         let host_bits = u32::from(bits(self.network.addr()) - self.network.prefix_len());
         let all = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |count| count - 1);
         if self.network.addr().is_ipv4() { all - 1 } else { all }
     }
 
-    /// Returns the number of a client's address within the network.
+    /// Returns the offset of an address from the network's address; `None` if the address may not be assigned.
     fn number(&self, address: IpAddr) -> Option<u128> {
         let number = to_bits(address).checked_sub(to_bits(self.network.addr()))?;
         (self.network.contains(&address) && (2..=self.last()).contains(&number)).then_some(number)
@@ -105,7 +105,7 @@ impl Pool {
     fn address(&self, number: u128) -> IpAddr {
         let bits = to_bits(self.network.addr()) + number;
         match self.network.addr() {
-            // The sum of a network's address and a number below its size has 32 bits.
+            // The sum of a network's address and an offset within the network has at most 32 bits.
             IpAddr::V4(_) => IpAddr::V4(std::net::Ipv4Addr::from_bits(bits as u32)),
             IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::from_bits(bits)),
         }

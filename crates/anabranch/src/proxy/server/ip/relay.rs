@@ -13,7 +13,7 @@ use super::session::{Session, WANTED};
 use super::{IpFlow, assign_late};
 use crate::http3::Code;
 
-/// Carries packets as capsules until the client ends the stream.
+/// Carries packets as capsules in both directions until the client ends the stream or either side aborts the tunnel.
 pub(in crate::proxy::server) async fn relay<T>(ip: IpFlow, io: T)
 where
     T: AsyncRead + AsyncWrite,

@@ -24,7 +24,7 @@ use crate::proxy::ip::{
 /// Maximum number of addresses of one tunnel. Requests for more are refused.
 pub(super) const MAX_ADDRESSES: usize = 8;
 
-/// Types of the capsules that are read; others are skipped (RFC 9297 §3.2).
+/// Types of the capsules that are parsed; others are skipped (RFC 9297 §3.2).
 pub(super) const WANTED: &[CapsuleType] =
     &[CapsuleType::DATAGRAM, ADDRESS_ASSIGN, ADDRESS_REQUEST, ROUTE_ADVERTISEMENT];
 
@@ -33,7 +33,8 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(1 + MAX_PACKET));
 }
 
-/// Rule that decides whether packets to this address, and to this port if the protocol has ports, are forwarded.
+/// Function that returns whether packets to an address are forwarded. The port is the destination port of TCP and UDP, if it
+/// is known.
 pub(in crate::proxy::server) type Allow = Box<dyn Fn(IpAddr, Option<u16>) -> bool + Send + Sync>;
 
 /// A tunnel for IP packets.
@@ -71,32 +72,33 @@ impl Session {
         !lock(&self.addresses).is_empty()
     }
 
-    /// Announces the routes.
+    /// Queues a ROUTE_ADVERTISEMENT capsule with the network's routes.
     pub(super) fn announce(&self) -> Result<(), Stop> {
         self.control(IpRange::capsule(&self.network.routes()))
     }
 
-    /// Assigns an address of each family, for clients that request none.
+    /// Assigns an address of each family to a client that has requested none.
     pub(super) fn assign_unasked(self: &Arc<Self>) -> Result<(), Stop> {
         let wanted = self.network.families().into_iter();
         let unasked = |any: IpAddr| AssignedAddress { request: 0, prefix: single(any) };
         self.answer(&wanted.map(unasked).collect::<Vec<_>>())
     }
 
-    /// Gives back all addresses.
+    /// Frees all addresses of the client.
     pub(super) fn release(&self) {
         let addresses = std::mem::take(&mut *lock(&self.addresses));
         self.network.release(&addresses, self.tunnel);
     }
 
-    /// Returns all addresses of the client, not as responses.
+    /// Returns all addresses of the client, with the request ID 0.
     fn all(&self) -> Vec<AssignedAddress> {
         let entry = |address: &IpAddr| AssignedAddress { request: 0, prefix: single(*address) };
         lock(&self.addresses).iter().map(entry).collect()
     }
 
-    /// Responds to requests for addresses (RFC 9484 §4.7.2). Each gets one address, whatever the length of its prefix, or
-    /// the unspecified one. The capsule also repeats the other addresses of the client: it replaces earlier ones.
+    /// Responds to requests for addresses with an ADDRESS_ASSIGN capsule (RFC 9484 §4.7.2). Each request gets one address,
+    /// whatever the length of its prefix, or is refused by the unspecified address. Because the capsule replaces earlier ones,
+    /// it also has the client's other addresses.
     fn answer(self: &Arc<Self>, requests: &[AssignedAddress]) -> Result<(), Stop> {
         let mut answers = Vec::new();
         for request in requests {
@@ -119,7 +121,8 @@ impl Session {
         self.control(AssignedAddress::capsule(ADDRESS_ASSIGN, &answers))
     }
 
-    /// Queues a capsule that must not be lost. Too many mean that the client reads nothing.
+    /// Queues a capsule other than DATAGRAM. Fails, which aborts the tunnel, if the client reads its stream so slowly that too
+    /// many such capsules wait.
     fn control(&self, capsule: Vec<u8>) -> Result<(), Stop> {
         if self.queue.push_control(capsule) {
             return Ok(());
@@ -127,7 +130,7 @@ impl Session {
         Err(Stop::Abort(Outcome::ByClient, Code::EXCESSIVE_LOAD))
     }
 
-    /// Carries the client's datagrams to the network.
+    /// Forwards the packets in the client's DATAGRAM frames to the network. Returns only if a datagram is malformed.
     pub(super) async fn read_datagrams(&self) -> Stop {
         if let Some(datagrams) = &self.datagrams {
             let mut burst = 0;
@@ -138,11 +141,11 @@ impl Session {
                 rest(&mut burst).await;
             }
         }
-        // The stream has ended, which its reader notices.
+        // No more datagrams arrive. The task that reads the stream ends the tunnel.
         std::future::pending().await
     }
 
-    /// Handles the capsules in `piece`, a part of the stream.
+    /// Handles the capsules that `piece`, a part of the stream, completes.
     pub(super) fn capsules(self: &Arc<Self>, reader: &mut CapsuleReader, piece: &[u8]) -> Result<(), Stop> {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -161,25 +164,25 @@ impl Session {
             CapsuleType::DATAGRAM => self.to_network(&capsule.value),
             ADDRESS_REQUEST => {
                 let requests = AssignedAddress::parse(&capsule.value).map_err(|_| MALFORMED)?;
-                // RFC 9484 §4.7.2: at least one request, and none with the identifier 0.
+                // RFC 9484 §4.7.2: a capsule has at least one request, and no request has the ID 0.
                 if requests.is_empty() || requests.iter().any(|request| request.request == 0) {
                     return Err(MALFORMED);
                 }
                 self.answer(&requests)
             }
-            // The proxy needs no addresses of the client and no routes to networks behind it, but these capsules must be
-            // well-formed.
+            // The proxy uses no addresses that a client assigns and no routes to networks behind a client, but these capsules
+            // must be well-formed.
             ADDRESS_ASSIGN => AssignedAddress::parse(&capsule.value).map(drop).map_err(|_| MALFORMED),
             _ => IpRange::parse(&capsule.value).map(drop).map_err(|_| MALFORMED),
         }
     }
 
-    /// Sends the packet of an HTTP datagram to the network.
+    /// Forwards the packet in an HTTP datagram to the network.
     fn to_network(&self, datagram: &[u8]) -> Result<(), Stop> {
         let mut reader = Reader::new(datagram, Direction::Forward);
         let malformed = Stop::Abort(Outcome::ByClient, Code::DATAGRAM_ERROR);
         let context = reader.varint().map_err(|_| malformed)?;
-        // RFC 9484 §6: contexts that nobody registered are dropped.
+        // Datagrams with an unknown context ID are dropped (RFC 9484 §6).
         if context == u64::from(PACKETS) {
             self.forward(reader.rest());
         }
@@ -189,7 +192,7 @@ impl Session {
     fn forward(&self, packet: &[u8]) {
         let counts = self.network.counts();
         let Some(header) = PacketHeader::parse(packet) else { return self.flow.drop_datagram() };
-        // RFC 9484 §9: a client may send only from its own addresses.
+        // RFC 9484 §11: a client may send only from its own addresses.
         if !lock(&self.addresses).contains(&header.source) {
             counts.foreign.fetch_add(1, Ordering::Relaxed);
             return self.flow.drop_datagram();
@@ -209,7 +212,7 @@ impl Session {
         }
     }
 
-    /// Tells the sender of a packet from the network which length fits.
+    /// Drops a packet from the network that does not fit, and sends its sender an ICMP message with the MTU of the tunnel.
     fn report_too_big(&self, packet: &[u8]) {
         self.network.counts().too_big.fetch_add(1, Ordering::Relaxed);
         self.flow.drop_datagram();
@@ -220,7 +223,7 @@ impl Session {
         }
     }
 
-    /// Queues a packet as a capsule.
+    /// Queues a packet to the client as a DATAGRAM capsule, and counts its bytes as received.
     fn push(&self, packet: &[u8]) {
         _ = self.flow.received(packet.len());
         self.queue.push(&[&[PACKETS], packet].concat());
@@ -248,7 +251,7 @@ impl Client for Session {
         match sent {
             Ok(()) => _ = self.flow.received(packet.len()),
             Err(SendDatagramError::UnsupportedByPeer) => self.push(packet),
-            // RFC 9484 §8: the stream carries what must fit and does not, and packets that routers would fragment.
+            // RFC 9484 §10.1: the stream carries packets that must fit but do not, and packets that routers may fragment.
             Err(SendDatagramError::TooLarge) if packet.len() <= MIN_MTU || header.may_fragment => {
                 self.push(packet);
             }
@@ -259,15 +262,15 @@ impl Client for Session {
         }
     }
 
-    /// The client learns which addresses it still has.
+    /// Removes the address, and queues an ADDRESS_ASSIGN capsule with the client's other addresses.
     fn lose(&self, address: IpAddr) {
         lock(&self.addresses).retain(|own| *own != address);
-        // A client that reads nothing learns it later.
+        // If too many capsules wait, the next ADDRESS_ASSIGN capsule has the remaining addresses.
         let _ = self.control(AssignedAddress::capsule(ADDRESS_ASSIGN, &self.all()));
     }
 }
 
-/// End of a tunnel whose client sent a malformed capsule (RFC 9297 §3.3).
+/// Abort of a tunnel whose client sent a malformed capsule (RFC 9297 §3.3).
 const MALFORMED: Stop = Stop::Abort(Outcome::ByClient, Code::MESSAGE_ERROR);
 
 /// Returns the network that consists of one address.

@@ -1,4 +1,4 @@
-//! The target's bytes, as the body of a response.
+//! Body of a response that consists of the target's bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -12,18 +12,18 @@ use tokio::time::{Sleep, sleep};
 use super::super::flow::Outcome;
 use super::link::Link;
 
-/// Minimum and maximum number of bytes that are read at a time. An idle tunnel holds no buffer; one that is busy reads more
-/// and more.
+/// Minimum and, below, maximum size of a read, in bytes. The size doubles after each read that fills it, and returns to the
+/// minimum when no bytes are available. An idle tunnel has no buffer.
 const MIN_READ: usize = 4 * 1024;
 const MAX_READ: usize = 64 * 1024;
 
-/// The direction from a target to a client. If it is dropped before its end, the client has aborted the tunnel.
+/// The direction from a target to a client. Dropping it before its end means that the client has aborted the tunnel.
 pub(in crate::proxy::server) struct Download {
     link: Arc<Link>,
-    /// Number of bytes to read next.
+    /// Size of the next read, in bytes.
     size: usize,
     buffer: BytesMut,
-    /// Pause that the user's rate demands.
+    /// Timer that ends when the user's rate allows more bytes.
     pause: Option<Pin<Box<Sleep>>>,
     ended: bool,
 }
@@ -33,8 +33,8 @@ impl Download {
         Self { link, size: MIN_READ, buffer: BytesMut::new(), pause: None, ended: false }
     }
 
-    /// Returns the next bytes; `None` at the end. After an abort it never returns: the task that supervises the tunnel
-    /// resets the stream.
+    /// Returns the next bytes; `None` at the end. Stays pending after an abort, because the task that supervises the
+    /// tunnel resets the stream then.
     pub(in crate::proxy::server) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ended {
             return Poll::Ready(None);
@@ -77,7 +77,7 @@ impl Download {
     }
 }
 
-/// Returns the number of bytes to read after a read of `size` has returned `n` bytes.
+/// Returns the size of the next read after a read of `size` has returned `n` bytes.
 fn next_size(size: usize, n: usize) -> usize {
     if n >= size { (2 * size).min(MAX_READ) } else { size }
 }

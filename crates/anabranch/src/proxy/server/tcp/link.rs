@@ -13,20 +13,19 @@ use tokio::time::timeout;
 
 use super::super::flow::{Flow, Outcome};
 
-/// Maximum time for bytes that the target sent before it aborted the connection. They reach the client first if it reads
-/// them.
+/// Maximum time for which bytes that the target sent before its RST are still read and sent to the client.
 const FAREWELL: Duration = Duration::from_millis(250);
 
 /// State of the direction from the target to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Downloading {
     Open,
-    /// The target has ended it, and the client has been told.
+    /// The target has ended the direction (FIN).
     Ended,
     Aborted(Outcome),
 }
 
-/// A connection to a target, and what becomes of it.
+/// A connection to a target, its counters, and the state of the direction to the client.
 pub(in crate::proxy::server) struct Link {
     pub(super) stream: TcpStream,
     pub(super) flow: Flow,
@@ -38,7 +37,7 @@ impl Link {
         Arc::new(Self { stream, flow, downloading: watch::Sender::new(Downloading::Open) })
     }
 
-    /// Writes all of `bytes`.
+    /// Writes all of `bytes` to the target.
     pub(super) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.stream.try_write(bytes) {
@@ -82,11 +81,12 @@ impl Link {
         Outcome::Complete
     }
 
-    /// Waits until either the target or the client has aborted the tunnel, as far as the target's direction shows it.
+    /// Waits until the direction to the client is aborted, or until the kernel reports an error of the connection to the target,
+    /// for instance a RST.
     pub(super) async fn aborted(&self) -> Outcome {
         tokio::select! {
             outcome = self.download_aborted() => outcome,
-            // The kernel reports a reset even while nobody reads or writes.
+            // The kernel reports a RST also while no task reads or writes.
             _ = self.stream.ready(Interest::ERROR) => {
                 timeout(FAREWELL, self.download_aborted()).await.unwrap_or(Outcome::ByTarget)
             }
@@ -102,11 +102,11 @@ impl Link {
         }
     }
 
-    /// Ends the tunnel. Unless both directions ended in order, the target receives RST.
+    /// Ends the tunnel. Unless both directions ended regularly, the target receives a RST.
     pub(super) fn end(&self, outcome: Outcome) {
         self.flow.end(outcome);
         if outcome != Outcome::Complete {
-            // Without this the target would take the abort for an orderly end.
+            // Otherwise the kernel sends FIN, and the target takes the abort for a regular end.
             let _ = self.stream.set_zero_linger();
         }
     }

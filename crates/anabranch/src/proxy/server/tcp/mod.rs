@@ -1,7 +1,8 @@
-//! TCP connections to targets, and the tunnels that they serve.
+//! Tunnels between clients and TCP connections to targets.
 //!
-//! An orderly end of either direction passes through, and the other direction goes on. An abort of either side becomes an
-//! abort of the other: RST on TCP, RESET_STREAM and STOP_SENDING with H3_CONNECT_ERROR on QUIC (RFC 9114 §4.4).
+//! The proxy passes a regular end of either direction on, and the other direction goes on. If one side aborts the tunnel, the
+//! proxy aborts the other side: by RST on TCP, by RESET_STREAM and STOP_SENDING with H3_CONNECT_ERROR on QUIC
+//! (RFC 9114 §4.4).
 
 mod download;
 mod link;
@@ -16,7 +17,7 @@ pub(super) use self::relay::relay;
 use super::flow::Outcome;
 use crate::http3::{Body, Code};
 
-/// Maximum number of bytes that are taken from a stream at a time.
+/// Maximum number of bytes that one read takes from a stream, without a copy.
 const MAX_PIECE: usize = 64 * 1024;
 
 /// Begins to carry a request's body to the target, in a task. Returns the body of the response, which carries the target's
@@ -39,7 +40,7 @@ async fn supervise(link: Arc<Link>, mut body: Body) {
     };
     link.end(outcome);
     if outcome != Outcome::Complete {
-        // The client learns of it at once, even if it does not read.
+        // The stream is reset at once, also while the client does not read.
         body.abort(Code::CONNECT_ERROR);
     }
 }
@@ -47,7 +48,7 @@ async fn supervise(link: Arc<Link>, mut body: Body) {
 /// Carries the request's body to the target until its end, without a copy.
 async fn upload(link: &Link, body: &mut Body) -> Result<(), Outcome> {
     loop {
-        // The client has reset the stream or its connection is lost.
+        // An error means that the client has reset the stream, or that the connection to the client is lost.
         let piece = body.read_chunk(MAX_PIECE).await.map_err(|_| Outcome::ByClient)?;
         let Some(piece) = piece else {
             return link.finish().map_err(|_| Outcome::ByTarget);

@@ -1,4 +1,4 @@
-//! Carrying of datagrams between a client and a target.
+//! Transfer of datagrams between a client and a target.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,22 +22,22 @@ use crate::proxy::order::Order;
 
 /// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
 const MAX_PAYLOAD: usize = 65_527;
-/// Maximum number of datagrams that are carried before other tasks have their turn.
+/// Maximum number of datagrams that a task handles before it yields to other tasks.
 const MAX_BURST: usize = 64;
-/// Context ID of UDP payloads (RFC 9298 §4).
+/// Context ID of UDP payloads (RFC 9298 §5).
 const PAYLOAD: u8 = 0;
 
 thread_local! {
-    /// Buffer for one datagram and what precedes it, which all flows of a thread share.
+    /// Buffer for one payload with its prefix, which all flows of a thread share.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PREFIX + MAX_PAYLOAD]);
 }
 
 /// End of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::proxy::server) enum Stop {
-    /// In order.
+    /// Regular end of the stream.
     End(Outcome),
-    /// By an abort of the stream, with this code.
+    /// Abort of the stream with this code.
     Abort(Outcome, Code),
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Carrier<'f> {
     /// `true` once the client has sent a DATAGRAM capsule.
     uses_capsules: AtomicBool,
     begun: Instant,
-    /// Time of the last datagram in either direction, in milliseconds since the beginning.
+    /// Time of the last datagram from either side, in milliseconds since `begun`.
     last: AtomicU64,
 }
 
@@ -74,7 +74,7 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Carries the client's datagrams to the target.
+    /// Sends the payloads of the client's DATAGRAM frames to the target. Returns only if the flow must end.
     pub(super) async fn read_datagrams(&self) -> Stop {
         let stop = match (self.datagrams, &self.order) {
             (Some(datagrams), None) => self.read_unordered(datagrams).await,
@@ -121,7 +121,7 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Carries the datagrams of the capsules in `piece`, a part of the stream, to the target.
+    /// Sends the payloads of the DATAGRAM capsules that `piece`, a part of the stream, completes to the target.
     pub(super) fn capsules(&self, reader: &mut CapsuleReader, piece: &[u8]) -> Result<(), Stop> {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -137,7 +137,7 @@ impl<'f> Carrier<'f> {
         Ok(())
     }
 
-    /// Carries the target's datagrams to the client.
+    /// Sends the target's datagrams to the client. Returns only if the flow must end.
     pub(super) async fn read_target(&self) -> Stop {
         let mut burst = 0;
         loop {
@@ -171,7 +171,8 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Waits until the socket has a datagram or an error. The kernel reports an error by itself, not as something to read.
+    /// Waits until the socket has a datagram or an error. The kernel reports an error by a readiness of its own, also while
+    /// there is no datagram.
     async fn ready(&self) -> Result<(), Stop> {
         let gone = Stop::Abort(Outcome::ByTarget, Code::CONNECT_ERROR);
         let ready = self.udp.socket.ready(Interest::READABLE | Interest::ERROR).await.map_err(|_| gone)?;
@@ -186,7 +187,7 @@ impl<'f> Carrier<'f> {
         Ok(())
     }
 
-    /// Returns when no datagram was carried for `idle`.
+    /// Waits until no datagram has arrived from either side for `idle`.
     pub(super) async fn idle_for(&self, idle: Duration) {
         loop {
             let last = self.begun + Duration::from_millis(self.last.load(Ordering::Relaxed));
@@ -250,7 +251,7 @@ impl<'f> Carrier<'f> {
         Ok(())
     }
 
-    /// Sends a payload of `len` bytes, whose context ID precedes it, to the client.
+    /// Sends an HTTP datagram, which is a prefix and a payload of `len` bytes, to the client.
     fn to_client(&self, datagram: &[u8], len: usize) -> Result<(), Stop> {
         self.touch();
         if !self.udp.flow.place.may_spend(Instant::now()) {
@@ -282,8 +283,8 @@ impl<'f> Carrier<'f> {
         self.queue.push(datagram);
     }
 
-    /// Handles an error of the socket. What ICMP reports about the target ends the flow (RFC 9298 §3.1); everything else
-    /// concerns one datagram.
+    /// Handles an error of the socket. An error that ICMP reports about the target ends the flow (RFC 9298 §3.1). Any other
+    /// error affects one datagram only.
     fn target_error(&self, error: &io::Error) -> Result<(), Stop> {
         match error.kind() {
             io::ErrorKind::ConnectionRefused
@@ -301,7 +302,7 @@ impl<'f> Carrier<'f> {
     }
 }
 
-/// Lets other tasks run once in a while.
+/// Counts a datagram, and yields to other tasks after each [`MAX_BURST`] of them.
 pub(in crate::proxy::server) async fn rest(burst: &mut usize) {
     *burst += 1;
     if *burst == MAX_BURST {

@@ -1,7 +1,8 @@
-//! UDP flows to targets, and the tunnels that they serve (RFC 9298).
+//! Tunnels between clients and UDP flows to targets (RFC 9298).
 //!
-//! A flow's datagrams are carried in QUIC DATAGRAM frames where they fit, and else in DATAGRAM capsules on the stream (RFC
-//! 9297 §3.5). A flow holds no buffer while it is idle.
+//! A flow's datagrams are sent in QUIC DATAGRAM frames, or in DATAGRAM capsules on the stream (RFC 9297 §3.5) if there are
+//! no such frames. Datagrams that do not fit into a frame are dropped, unless the client itself has sent capsules. A flow
+//! has no buffer while it is idle.
 
 mod carry;
 mod queue;
@@ -23,13 +24,13 @@ use super::flow::{Flow, Outcome};
 use crate::http3::{Body, Code, Datagrams};
 use crate::proxy::FlowTerms;
 
-/// Maximum number of bytes that are taken from a stream at a time.
+/// Maximum number of bytes that one read takes from a stream, without a copy.
 const MAX_PIECE: usize = 64 * 1024;
 
-/// Types of the capsules that are read; others are skipped (RFC 9297 §3.2).
+/// Types of the capsules that are parsed; others are skipped (RFC 9297 §3.2).
 const WANTED: &[CapsuleType] = &[CapsuleType::DATAGRAM];
 
-/// A UDP flow before its tunnel begins.
+/// A UDP flow that does not carry datagrams yet.
 pub(super) struct UdpFlow {
     pub(super) socket: UdpSocket,
     pub(super) flow: Arc<Flow>,
@@ -74,7 +75,7 @@ async fn supervise(mut tunneled: Box<Tunneled>) {
     queue.end();
 }
 
-/// Carries the capsules of the request's body to the target until its end.
+/// Sends the payloads of the capsules in the request's body to the target, until the body ends.
 async fn read_capsules(carrier: &Carrier<'_>, body: &mut Body) -> Stop {
     let mut capsules = CapsuleReader::new(WANTED);
     loop {

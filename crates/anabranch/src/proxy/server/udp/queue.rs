@@ -1,4 +1,4 @@
-//! Capsules that wait for a client that reads slowly.
+//! Queue of capsules to a client, which bounds their size and age while the client reads slowly.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,13 +15,15 @@ use tokio::time::Instant;
 use super::super::flow::Flow;
 use crate::lock::lock;
 
-/// Maximum number of bytes of the capsules that wait. Beyond it, the oldest are dropped.
+/// Maximum total size of the DATAGRAM capsules that wait, in bytes, with [`OVERHEAD`] for each. The oldest ones are dropped to
+/// keep it.
 pub(super) const MAX_QUEUED: usize = 256 * 1024;
-/// Maximum number of capsules that wait and must not be dropped.
+/// Maximum number of other capsules that wait. They are never dropped.
 pub(super) const MAX_CONTROL: usize = 64;
-/// Overhead that is counted for each of them, in bytes, which bounds the number of empty ones.
+/// Size that is added for each waiting DATAGRAM capsule, in bytes. It bounds the number of capsules with empty datagrams.
 const OVERHEAD: usize = 64;
-/// Maximum age of a datagram that waits. Older ones are dropped: their sender has repeated them, or nobody needs them.
+/// Maximum age of a waiting DATAGRAM capsule. Older ones are dropped, because most protocols over UDP have repeated such a
+/// datagram by then, or do not need it any more.
 pub(super) const MAX_AGE: Duration = Duration::from_millis(500);
 
 /// Queue of the capsules of one flow.
@@ -33,7 +35,7 @@ pub(in crate::proxy::server) struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// Capsules that are not dropped, and are sent first.
+    /// Capsules other than DATAGRAM, which are never dropped and are sent first.
     control: VecDeque<Bytes>,
     capsules: VecDeque<(Instant, Bytes)>,
     bytes: usize,
@@ -51,7 +53,7 @@ impl State {
         let oldest = self.capsules.pop_front();
         match &oldest {
             Some((_, capsule)) => self.bytes -= capsule.len() + OVERHEAD,
-            // An idle flow keeps no memory.
+            // An idle flow keeps no memory allocated.
             None => self.capsules = VecDeque::new(),
         }
         oldest
@@ -63,7 +65,7 @@ impl Queue {
         Self { state: Mutex::default(), on_drop: Box::new(on_drop) }
     }
 
-    /// Creates the queue of a flow, which counts the datagrams that are dropped.
+    /// Creates the queue of a flow. Dropped datagrams are added to the flow's counter.
     pub(in crate::proxy::server) fn of(flow: &Arc<Flow>) -> Self {
         let flow = Arc::clone(flow);
         Self::new(move || flow.drop_datagram())
@@ -91,7 +93,7 @@ impl Queue {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Queues a whole capsule that must not be dropped. Returns whether there is room for it.
+    /// Queues an encoded capsule that must not be dropped. Returns `false`, and does not queue it, if [`MAX_CONTROL`] ones wait.
     pub(in crate::proxy::server) fn push_control(&self, capsule: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         if state.control.len() >= MAX_CONTROL {
@@ -104,7 +106,7 @@ impl Queue {
         true
     }
 
-    /// Ends the queue: its reader receives what waits, and then the end.
+    /// Ends the queue. Its reader receives the waiting capsules, and then the end.
     pub(in crate::proxy::server) fn end(&self) {
         let mut state = lock(&self.state);
         state.ended = true;
@@ -133,7 +135,7 @@ impl Queue {
         owner.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the next capsule that is not too old; `None` at the end.
+    /// Returns the next capsule that is not older than [`MAX_AGE`]; `None` at the end.
     pub(in crate::proxy::server) fn poll_pop(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = lock(&self.state);
         if let Some(capsule) = state.control.pop_front() {
@@ -158,7 +160,8 @@ impl Queue {
     }
 }
 
-/// The capsules of a flow, as the body of a response. If it is dropped before its end, the client has aborted the tunnel.
+/// Body of a response that consists of a flow's capsules. Dropping it before its end means that the client has aborted the
+/// tunnel.
 pub(in crate::proxy::server) struct Capsules {
     queue: Arc<Queue>,
 }

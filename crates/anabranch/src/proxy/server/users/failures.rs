@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Maximum number of wrong secrets in a row that a network may send.
+/// Maximum number of wrong secrets that a network may send without a pause.
 pub(super) const MAX_WRONG: u32 = 10;
-/// Time after which a network may send one more.
+/// Time after which a network may send one more wrong secret.
 const PARDON: Duration = Duration::from_secs(6);
-/// Maximum number of networks that are remembered. Beyond it, the one whose last failure is the oldest is forgotten.
+/// Maximum number of networks whose wrong secrets are counted. To add another one, the network that has made no attempt
+/// for the longest time is removed.
 pub(super) const MAX_NETWORKS: usize = 4_096;
 
-/// Wrong secrets that networks have sent lately.
+/// Number of wrong secrets of each network, less one for each [`PARDON`] that has passed.
 #[derive(Debug, Default)]
 pub(super) struct Failures(HashMap<IpAddr, Record>);
 
@@ -24,8 +25,8 @@ struct Record {
 }
 
 impl Failures {
-    /// Counts an attempt as wrong, before its outcome is known, so that attempts at the same time count too. Returns
-    /// whether the network may make it.
+    /// Counts an attempt as wrong before its outcome is known, so that concurrent attempts count as well. Returns `false`, and
+    /// counts nothing, if the network has sent too many wrong secrets.
     pub(super) fn begin(&mut self, client: IpAddr, now: Instant) -> bool {
         let network = network(client);
         if self.0.len() >= MAX_NETWORKS && !self.0.contains_key(&network) {
@@ -44,7 +45,7 @@ impl Failures {
         true
     }
 
-    /// Takes an attempt back, whose secret was right.
+    /// Subtracts an attempt whose secret was right.
     pub(super) fn succeed(&mut self, client: IpAddr) {
         let network = network(client);
         if let Some(record) = self.0.get_mut(&network) {
@@ -66,7 +67,7 @@ impl Failures {
     }
 }
 
-/// Returns the network of a client: its IPv4 address, or its first 64 bits of IPv6.
+/// Returns the network of a client: its IPv4 address, or the first 64 bits of its IPv6 address.
 fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

@@ -20,15 +20,15 @@ const MAX_NAME: usize = 64;
 /// Maximum length of a secret, in bytes.
 const MAX_SECRET: usize = 1_024;
 
-/// Users of a proxy. Without any, the proxy opens no tunnel.
+/// Users of a proxy. Without users and [`Users::with_anyone`], the proxy opens no tunnel.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     by_name: BTreeMap<String, User>,
-    /// Limits of clients without credentials; `None` if there must be credentials.
+    /// Limits of clients without credentials; `None` if credentials are required.
     anyone: Option<UserLimits>,
 }
 
-/// A user of a proxy, who is known by a name and a secret, or by other means.
+/// A user of a proxy, whom the proxy authenticates by a name and a secret, or by the connection ([`KnownUser`]).
 #[derive(Clone)]
 pub struct User {
     name: String,
@@ -58,16 +58,16 @@ impl KnownUser {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UserError {
-    /// The name has other characters.
+    /// The name is empty, too long, or has other characters than the allowed ones.
     #[error("a user's name has 1 to 64 ASCII letters, digits, '-' and '_', and '{0}' has not")]
     Name(String),
-    /// The hash is not one of argon2.
+    /// The hash is not a valid hash of argon2.
     #[error("the secret of '{0}' is not an argon2 hash; `anabranch proxy hash` makes one")]
     Hash(String),
-    /// There is such a user already.
+    /// There is a user with this name already.
     #[error("there are two users '{0}'")]
     Twice(String),
-    /// The secret is empty or too long.
+    /// The secret is empty, or longer than 1,024 bytes.
     #[error("a secret has 1 to 1024 bytes")]
     Secret,
 }
@@ -76,7 +76,7 @@ impl User {
     /// Creates a user from a name and the hash of a secret, in the PHC format (`$argon2id$…`).
     ///
     /// # Errors
-    /// Fails if the name has characters other than ASCII letters, digits, `-` and `_`, or if the hash is not one of argon2.
+    /// Fails if the name does not have 1 to 64 ASCII letters, digits, `-` and `_`, or if the hash is not one of argon2.
     pub fn new(name: &str, hash: &str) -> Result<Self, UserError> {
         let user = Self::without_secret(name)?;
         let parsed = PasswordHashString::new(hash).ok().filter(|hash| {
@@ -90,7 +90,7 @@ impl User {
     /// Creates a user without a secret, whom the connection must authenticate ([`KnownUser`]).
     ///
     /// # Errors
-    /// Fails if the name has characters other than ASCII letters, digits, `-` and `_`.
+    /// Fails if the name does not have 1 to 64 ASCII letters, digits, `-` and `_`.
     pub fn without_secret(name: &str) -> Result<Self, UserError> {
         let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
         if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(good) {
@@ -122,13 +122,13 @@ impl fmt::Debug for User {
 }
 
 impl Users {
-    /// Creates a list of users without any.
+    /// Creates an empty list of users.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Allows clients without credentials, together, what these limits allow. Such a proxy is an open one, so its clients
-    /// should be known by other means.
+    /// Opens tunnels for clients without valid credentials, as one user `*` with these limits. Credentials in requests are
+    /// ignored then. Access to such an open proxy should be restricted by other means, for instance a firewall.
     #[must_use]
     pub fn with_anyone(self, limits: UserLimits) -> Self {
         Self { anyone: Some(limits), ..self }

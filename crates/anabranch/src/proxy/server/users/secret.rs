@@ -1,4 +1,4 @@
-//! Credentials that a client shows.
+//! Credentials in a client's request.
 
 use data_encoding::BASE64;
 use http::header::{AUTHORIZATION, PROXY_AUTHORIZATION};
@@ -7,18 +7,18 @@ use http::{HeaderMap, HeaderValue};
 use super::{MAX_NAME, MAX_SECRET};
 use crate::proxy::server::target::Carried;
 
-/// Maximum length of the field, in bytes: the longest credentials in base64, and the scheme.
+/// Maximum length of the field's value, in bytes: enough for the longest credentials in base64, with the scheme.
 const MAX_FIELD: usize = (MAX_NAME + MAX_SECRET) * 2;
 
-/// A user's name and secret, as a client shows them.
+/// A user's name and secret from a client's request, which are not verified yet.
 pub(in crate::proxy::server) struct Shown {
     pub(super) name: String,
     pub(super) secret: Vec<u8>,
 }
 
 impl Shown {
-    /// Returns the credentials of a request. CONNECT-UDP and CONNECT-IP have a path, and some clients then use
-    /// `authorization`, as for an origin server.
+    /// Returns the credentials in `Proxy-Authorization`, if there are any. Requests of CONNECT-UDP and CONNECT-IP have a path,
+    /// and some clients send `Authorization` with them, as to an origin server.
     pub(super) fn of(fields: &HeaderMap, carried: Carried) -> Option<Self> {
         let origin = || fields.get(AUTHORIZATION).filter(|_| carried != Carried::Tcp);
         fields.get(PROXY_AUTHORIZATION).or_else(origin).and_then(Self::parse)
@@ -28,7 +28,7 @@ impl Shown {
         let text = field.to_str().ok().filter(|text| text.len() <= MAX_FIELD)?;
         let (scheme, rest) = text.trim().split_once(' ')?;
         let rest = rest.trim_start_matches(' ');
-        // RFC 9110 §11.1: the scheme's case does not matter.
+        // RFC 9110 §11.1: the scheme is case-insensitive.
         if scheme.eq_ignore_ascii_case("basic") {
             let bytes = BASE64.decode(rest.as_bytes()).ok()?;
             // RFC 7617 §2: the first colon ends the name.
@@ -37,14 +37,14 @@ impl Shown {
             return Some(Self { name, secret: bytes[colon + 1..].to_vec() });
         }
         if scheme.eq_ignore_ascii_case("bearer") {
-            // A token is the user's name, a dot and the secret, so that one hash is computed, not one for each user.
+            // A token is the user's name, a dot and the secret. With the name, only one user's hash has to be computed.
             let (name, secret) = rest.split_once('.')?;
             return Some(Self { name: name.to_owned(), secret: secret.as_bytes().to_vec() });
         }
         None
     }
 
-    /// Returns whether the lengths are possible ones.
+    /// Returns whether a user's name and secret can have these lengths.
     pub(super) fn is_plausible(&self) -> bool {
         self.name.len() <= MAX_NAME && (1..=MAX_SECRET).contains(&self.secret.len())
     }

@@ -90,10 +90,10 @@ async fn networks_that_guess_are_slowed_down_alone() {
     for _ in 0..MAX_WRONG {
         assert_eq!(verify(&verifier, &users, "alice.no", "2001:db8::1").await, Err(Cause::Unauthenticated));
     }
-    // The same network, with another address and even the right secret.
+    // Another address of the same network is refused, even with the right secret.
     assert_eq!(verify(&verifier, &users, "alice.tea", "2001:db8::2").await, Err(Cause::TooManySecrets));
     assert_eq!(verify(&verifier, &users, "alice.tea", "2001:db8:0:1::1").await, Ok("alice".to_owned()));
-    // A secret that was right once costs nothing, so the network may use it.
+    // A remembered secret is not hashed again, so the network may use it.
     assert_eq!(verify(&verifier, &users, "alice.tea", "2001:db8::2").await, Ok("alice".to_owned()));
 }
 

@@ -1,7 +1,7 @@
 //! Verification of secrets.
 //!
-//! Argon2 costs memory and time, so it runs at most once for each secret, on few threads, and rarely for networks that send
-//! wrong ones. A secret that was right is remembered by a keyed hash, which is useless outside the process.
+//! Argon2 costs memory and time, so it runs on few threads, once for each right secret, and rarely for networks that send
+//! wrong ones. Right secrets are remembered by hashes with a key that exists only in this process.
 
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
@@ -23,21 +23,21 @@ use crate::lock::lock;
 use crate::proxy::server::refusal::{Cause, Refusal};
 use crate::proxy::server::target::Carried;
 
-/// Maximum number of secrets that are hashed at the same time. Each takes 19 MiB with the default parameters.
+/// Maximum number of secrets that are hashed by argon2 at the same time. Each takes 19 MiB with the default parameters.
 const MAX_HASHING: usize = 2;
-/// Maximum number of requests that wait for that.
+/// Maximum number of requests whose secrets are hashed or wait for it.
 const MAX_WAITING: usize = 256;
-/// Maximum number of secrets that are remembered; beyond it, the oldest is forgotten.
+/// Maximum number of right secrets that are remembered. The oldest one is removed to add another.
 const MAX_REMEMBERED: usize = 4_096;
 
 /// Length of a keyed hash, in bytes.
 const TAG: usize = 32;
 
-/// Hash that no secret has, for users that do not exist, so that they take as long as others.
+/// Hash that no secret has. It is verified for users that do not exist, so that the response takes as long as for others.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$YW5hYnJhbmNoLW5vYm9keQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Verifier of secrets.
+/// Verifier of secrets, with the right secrets so far and the failures of each network.
 #[derive(Debug)]
 pub(in crate::proxy::server) struct Verifier {
     key: hmac::Key,
@@ -47,7 +47,7 @@ pub(in crate::proxy::server) struct Verifier {
     waiting: AtomicUsize,
 }
 
-/// Keyed hashes of secrets that were right.
+/// Keyed hashes of right secrets, in the order in which they were verified.
 #[derive(Debug, Default)]
 struct Remembered {
     tags: HashSet<[u8; TAG]>,
@@ -69,7 +69,7 @@ impl Remembered {
 }
 
 impl Verifier {
-    /// Creates a verifier with a key of its own.
+    /// Creates a verifier with a random key.
     ///
     /// # Errors
     /// Fails if the system has no randomness.
@@ -87,7 +87,8 @@ impl Verifier {
     /// Returns the user whose credentials the request has.
     ///
     /// # Errors
-    /// Fails if there are no credentials, if they are wrong, or if too many wrong ones came from the client's network.
+    /// Fails if there are no credentials, if they are wrong, if too many wrong ones came from the client's network, or if too
+    /// many requests wait for the verification.
     pub(in crate::proxy::server) async fn verify<'u>(
         &self,
         users: &'u Users,
@@ -97,7 +98,7 @@ impl Verifier {
     ) -> Result<&'u User, Refusal> {
         let unknown = || Refusal::new(Cause::Unauthenticated, "the credentials are missing or wrong");
         let shown = Shown::of(fields, carried).filter(Shown::is_plausible).ok_or_else(unknown)?;
-        // A user without a secret is as unknown as one who does not exist.
+        // A user without a secret is treated like one who does not exist.
         let user = users.get(&shown.name).filter(|user| user.hash.is_some());
         let tag = user.map(|user| self.tag(user, &shown.secret));
         if let Some(tag) = &tag
@@ -131,7 +132,8 @@ impl Verifier {
         user.ok_or_else(unknown)
     }
 
-    /// Returns the keyed hash of a secret together with the user's own hash, so that it is void once that changes.
+    /// Returns the keyed hash of a user's name, argon2 hash and secret. Because it depends on the argon2 hash, a remembered
+    /// secret is no longer accepted once the user's hash is replaced.
     fn tag(&self, user: &User, secret: &[u8]) -> [u8; TAG] {
         let mut context = hmac::Context::with_key(&self.key);
         let hash = user.hash.as_ref().map_or("", |hash| hash.as_str());
@@ -153,7 +155,7 @@ impl Verifier {
     }
 }
 
-/// A request that waits for its secret to be verified.
+/// Count of a request whose secret is hashed or waits for it, until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -162,8 +164,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Returns whether `secret` has this hash. Without a hash, takes as long and returns `false`. The comparison takes the same
-/// time for all secrets.
+/// Returns whether `secret` has this hash, which is compared in constant time. Without a hash, computes another one, so that
+/// the call takes as long, and returns `false`.
 fn matches(hash: Option<PasswordHashString>, secret: &[u8]) -> bool {
     let exists = hash.is_some();
     let Some(hash) = hash.or_else(|| PasswordHashString::new(NOBODY).ok()) else { return false };

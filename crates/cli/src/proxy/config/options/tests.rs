@@ -3,7 +3,7 @@ use clap::Parser;
 use super::*;
 use crate::proxy::connect::Connect;
 
-/// Options that stand for those of a command.
+/// Options of a command that exists only in this test.
 #[derive(Args, Debug)]
 struct Sample {
     #[arg(id = "place", value_name = "PLACE")]
@@ -27,7 +27,7 @@ struct Line {
     sample: Configured<Sample>,
 }
 
-/// Reads a file with this text, together with a command line.
+/// Merges a file with this text and a command line. Returns the options, or the lines of all problems.
 fn read(text: &str, line: &[&str]) -> std::result::Result<Sample, Vec<String>> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.toml");

@@ -16,7 +16,7 @@ fn a_guard_admits_one_name_and_password_from_a_file_of_max_file_bytes() {
         std::fs::write(&path, bad).unwrap();
         assert_eq!(Guard::load(&path).unwrap_err().exit(), Exit::Usage);
     }
-    // A file without an end is not read to its end.
+    // A file without an end is read up to the limit only.
     for bad in ["/nowhere", "/dev/zero"] {
         assert_eq!(Guard::load(Path::new(bad)).unwrap_err().exit(), Exit::Usage);
     }
@@ -34,7 +34,7 @@ async fn max_programs_are_served_at_a_time() {
         let count = Arc::clone(&count);
         async move {
             count.fetch_add(1, Ordering::Relaxed);
-            // Until the program closes.
+            // Waits until the program closes its connection.
             let _ = { stream }.read_u8().await;
         }
     }));

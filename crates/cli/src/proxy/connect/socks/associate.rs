@@ -1,5 +1,5 @@
-//! UDP ASSOCIATE (RFC 1928 §7): a socket for the datagrams of one program, as long as its TCP connection
-//! lives.
+//! UDP ASSOCIATE (RFC 1928 §7): a socket for the datagrams of one program, which is open as long as the
+//! program's TCP connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use super::super::Shared;
 use super::super::flows::{self, Flows, Terms};
 use super::{Asking, Ends, reply, target};
 
-/// Serves an association. `announced` is the address from which the program says it will send; zeros if it
-/// does not know.
+/// Serves an association. `announced` is DST.ADDR and DST.PORT of the request: the address from which the
+/// program will send datagrams, or zeros if the program does not know it.
 pub(super) async fn serve(
     asking: Asking,
     announced: &TargetAddr,
@@ -46,9 +46,9 @@ pub(super) async fn serve(
 
 struct Association {
     socket: Arc<UdpSocket>,
-    /// The program's end of its TCP connection. Datagrams of other hosts are dropped.
+    /// Remote address of the program's TCP connection. Datagrams from other IP addresses are dropped.
     peer: SocketAddr,
-    /// Port from which the program sends: the announced one, or that of the first datagram.
+    /// Port from which the program sends: the announced one, or that of its first valid datagram.
     port: Option<u16>,
 }
 
@@ -62,19 +62,19 @@ impl Association {
             if !is_of_program {
                 continue;
             }
-            // RFC 1928 §7: fragments are dropped by those that do not support fragmentation.
+            // RFC 1928 §7: an implementation that does not support fragmentation drops fragments.
             let Ok((0, address, payload)) = parse_udp_request(&datagram).await else { continue };
             let Some(target) = target(&address) else { continue };
             self.port = Some(from.port());
             let payload = datagram.slice_ref(payload);
             flows.pass(&target, payload, |inbox| {
                 let (socket, terms, target) = (Arc::clone(&self.socket), terms.clone(), target.clone());
-                // The program knows the flow by the address that it has named.
+                // Datagrams to the program have the target's address as the program wrote it.
                 let header = Arc::new(new_udp_header(address.clone()).unwrap_or_default());
                 flows::carry(terms, target, inbox, move |payload| {
                     let (socket, header) = (Arc::clone(&socket), Arc::clone(&header));
                     async move {
-                        // The program may be gone; its TCP connection says so.
+                        // If the program has ended, so has its TCP connection, which ends the association.
                         let _ = socket.send_to(&[&header[..], &payload].concat(), from).await;
                     }
                 })
@@ -83,7 +83,7 @@ impl Association {
     }
 }
 
-/// Waits until the program closes its TCP connection. It sends nothing on it.
+/// Waits until the program closes its TCP connection. Bytes that it sends are ignored.
 async fn ended(program: &TcpStream) {
     let mut ignored = [0; 64];
     loop {

@@ -16,7 +16,7 @@ use tracing::debug;
 use super::local::MAX_HELLO;
 use super::{Shared, stream};
 
-/// Program whose command was read.
+/// Connection of a program whose command was read and has no reply yet.
 type Asking = Socks5ServerProtocol<TcpStream, states::CommandRead>;
 
 /// Addresses of a program's TCP connection.
@@ -26,7 +26,7 @@ struct Ends {
     peer: SocketAddr,
 }
 
-/// Serves a program.
+/// Serves the connection of a program.
 pub(super) async fn serve(program: TcpStream, shared: &Shared) {
     if let Err(error) = converse(program, shared).await {
         debug!(target: "anabranch::proxy", %error, "SOCKS");
@@ -65,7 +65,8 @@ async fn connect(asking: Asking, address: &TargetAddr, shared: &Shared) -> Resul
     };
     match stream::open(&shared.client, &target).await {
         Ok(tunnel) => {
-            // The address of the proxy's socket is not known here.
+            // BND.ADDR and BND.PORT are zeros, because the client does not know the address of the proxy's
+            // socket.
             let program = asking.reply_success(([0, 0, 0, 0], 0).into()).await?;
             tunnel.carry(program, Bytes::new()).await;
             Ok(())
@@ -74,7 +75,7 @@ async fn connect(asking: Asking, address: &TargetAddr, shared: &Shared) -> Resul
     }
 }
 
-/// Returns the target that a program names; `None` if it is none.
+/// Returns the target of a command; `None` if it is invalid.
 fn target(address: &TargetAddr) -> Option<Target> {
     match address {
         TargetAddr::Ip(address) if address.port() != 0 => Some(Target::from(*address)),
@@ -83,7 +84,7 @@ fn target(address: &TargetAddr) -> Option<Target> {
     }
 }
 
-/// Returns the reply (RFC 1928 §6) that is nearest to the true cause.
+/// Returns the reply (RFC 1928 §6) that corresponds best to an error.
 fn reply(error: &TunnelError) -> ReplyError {
     match error {
         TunnelError::Refused(refusal) => match refusal.kind() {

@@ -20,7 +20,7 @@ fn each_address_is_assigned_once() {
     let mut assigned: Vec<_> =
         std::iter::from_fn(|| pool.assign(wanted, holder(1, "a")).map(|one| one.to_string())).collect();
     assert_eq!(assigned, ["10.9.0.2", "10.9.0.3", "10.9.0.4", "10.9.0.5", "10.9.0.6"]);
-    // Only the tunnel that has it gives it back.
+    // Only the tunnel that has an address can free it.
     pool.release("10.9.0.4".parse().unwrap(), 2);
     assert_eq!(pool.assign(wanted, holder(2, "b")), None);
     pool.release("10.9.0.4".parse().unwrap(), 1);
@@ -35,7 +35,7 @@ fn a_user_gets_an_address_back_and_others_do_not() {
     assert_eq!(first.to_string(), "fd00:9::2");
     assert_ne!(pool.assign(first, holder(2, "bob")).unwrap(), first);
     assert_eq!(pool.assign(first, holder(3, "alice")), Some(first));
-    // The first tunnel no longer has it.
+    // The first tunnel no longer has the address, so it cannot free it.
     pool.release(first, 1);
     assert_ne!(pool.assign(first, holder(4, "bob")), Some(first));
     for foreign in ["fd00:9::", "fd00:9::1", "fd00:a::5", "10.0.0.1"] {

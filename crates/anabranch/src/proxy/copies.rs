@@ -1,9 +1,11 @@
-//! Wishes for a UDP flow, and numbered payloads: an extension of RFC 9298 between both ends of this project.
+//! Terms of a UDP flow: a deadline of its datagrams, copies of them on a second path, and their order. They are an extension of
+//! RFC 9298 between a client and a proxy of this project.
 //!
-//! A client asks for it in the field `anabranch-flow` of its request, and a proxy that knows the extension repeats the field in
-//! its response. If payloads travel twice or are put back in order, datagrams of both directions then have the context ID 2, a
-//! number of four bytes that begins at zero, and the payload. The receiver delivers each number once. A proxy that does not know
-//! the field sends no such response, and everything is as RFC 9298 says.
+//! A client requests the terms in the field `anabranch-flow` of its request, and a proxy that supports the extension repeats
+//! the field in its response. If both fields have `copies` or `order`, the HTTP datagrams of both directions consist of the context
+//! ID 2, a number of four bytes that begins at zero, and the payload. With `copies`, the sender sends each datagram on two paths.
+//! The receiver delivers each number once, and with `order` in ascending order. A proxy without the extension ignores the field, and
+//! both ends then follow RFC 9298 alone.
 
 use std::num::NonZeroU16;
 use std::sync::Mutex;
@@ -16,20 +18,22 @@ use sfv::{BareItem, DictSerializer, Dictionary, ListEntry, Parser, key_ref};
 use crate::DatagramTerms;
 use crate::lock::lock;
 
-/// Field of a request and its response: a dictionary (RFC 9651 §3.2) with `copies`, `deadline` and `order`, the last two in milliseconds.
+/// Field of a request and its response: a dictionary (RFC 9651 §3.2) with `copies`, and with `deadline` and `order` in
+/// milliseconds.
 pub(super) const FIELD: HeaderName = HeaderName::from_static("anabranch-flow");
-/// Context ID of numbered payloads. Even ones are the client's (RFC 9298 §4).
+/// Context ID of numbered payloads. Even context IDs are allocated by the client (RFC 9298 §4).
 pub(super) const NUMBERED: u8 = 2;
-/// Length of the context ID and the number, in bytes.
+/// Length of the context ID and the number in front of a payload, in bytes.
 pub(super) const PREFIX: usize = 5;
-/// Maximum number of payloads among which a receiver recognises duplicates. Older ones are dropped.
+/// Number of the latest payload numbers among which a receiver recognises duplicates. Payloads with older numbers are
+/// dropped.
 const MAX_WINDOW: u32 = 4_096;
-/// Maximum deadline that a client may ask for.
+/// Maximum deadline of datagrams; a longer one is reduced to it.
 const MAX_DEADLINE: Duration = Duration::from_secs(10);
-/// Maximum time for which a payload may wait for earlier ones.
+/// Maximum time for which a payload waits for payloads with smaller numbers; a longer time in the terms is reduced to it.
 const MAX_HOLD: Duration = Duration::from_secs(1);
-/// Time after which datagrams are dropped instead of being sent if nobody asks for less. A queue of datagrams would only make
-/// all of them old.
+/// Deadline of datagrams without another one in the terms: a datagram that has waited for longer is dropped instead of
+/// sent, because a longer queue would only delay all datagrams.
 const LIFETIME: Duration = Duration::from_millis(250);
 
 /// Terms of a UDP flow that a client requests: copies of its datagrams, and their deadline.
@@ -68,14 +72,14 @@ impl FlowTerms {
         Self { deadline: millis(deadline, MAX_DEADLINE), ..self }
     }
 
-    /// Puts payloads back in order where they leave the tunnel, if the proxy does so, too: `anabranch proxy serve` does. One that
-    /// overtook others waits for them for `hold` at most, a second or less.
+    /// Requests that both ends deliver payloads in the order in which they were sent, which `anabranch proxy serve` supports. A
+    /// payload waits at most `hold`, between 1 ms and 1 s, for payloads with smaller numbers.
     #[must_use]
     pub fn with_order(self, hold: Duration) -> Self {
         Self { order: millis(hold, MAX_HOLD), ..self }
     }
 
-    /// Returns these wishes without those that a proxy has not agreed to and that need both ends.
+    /// Returns these terms without copies and order as far as the terms in the proxy's response, `agreed`, lack them.
     pub(super) fn as_agreed(self, agreed: Self) -> Self {
         let order = if agreed.order.is_some() { self.order } else { None };
         Self { copies: self.copies && agreed.copies, order, ..self }
@@ -86,7 +90,8 @@ impl FlowTerms {
         self.copies || self.order.is_some()
     }
 
-    /// Returns the maximum time for which a payload waits for earlier ones; `None` if payloads are passed on as they come.
+    /// Returns the maximum time for which a payload waits for payloads with smaller numbers; `None` if payloads are delivered as
+    /// they arrive.
     pub fn order(&self) -> Option<Duration> {
         self.order.map(duration)
     }
@@ -158,8 +163,8 @@ impl Numbers {
         [NUMBERED, a, b, c, d]
     }
 
-    /// Returns the number of a payload that is received for the first time, which [`PREFIX`] bytes precede; `None` if it is a
-    /// duplicate, too old to know, or malformed.
+    /// Returns and records the number of a received datagram, whose prefix has [`PREFIX`] bytes. Returns `None` if the datagram is a
+    /// duplicate, is older than the window, has another context ID, or is too short.
     pub(super) fn first(&self, datagram: &[u8]) -> Option<u32> {
         let (prefix, _) = datagram.split_first_chunk::<PREFIX>()?;
         let [context, a, b, c, d] = *prefix;

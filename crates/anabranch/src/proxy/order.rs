@@ -1,7 +1,8 @@
-//! Payloads of a UDP flow that are put back in order where they leave the tunnel.
+//! Delivery of a UDP flow's numbered payloads in the order in which they were sent.
 //!
-//! Several paths reorder datagrams, which some programs take for loss. A payload that overtook others waits for them, for a limited
-//! time and in limited memory. No payload is dropped here: one that comes later than that is passed on as it comes.
+//! Several paths reorder datagrams, which some programs mistake for loss. A payload that arrives before one with a smaller number waits
+//! for that one, for a limited time and in limited memory. No payload is dropped here: one that arrives after the wait is delivered at
+//! once.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,29 +14,30 @@ use tokio::time::Instant;
 
 use crate::lock::lock;
 
-/// Maximum number of bytes of a flow's payloads that wait for earlier ones.
+/// Maximum number of bytes of one flow's payloads that wait.
 const MAX_HELD: usize = 1024 * 1024;
-/// Maximum number of bytes of all flows' payloads that wait for earlier ones.
+/// Maximum number of bytes of all flows' payloads that wait.
 const MAX_HELD_IN_ALL: usize = 64 * 1024 * 1024;
-/// Number of bytes that a payload counts for besides its own.
+/// Overhead that is counted for each payload, in bytes.
 const OVERHEAD: usize = 64;
 
-/// Number of bytes that wait in all flows of the process.
+/// Bytes of the payloads that wait in all flows of the process, with [`OVERHEAD`] for each.
 static HELD_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// Order of the payloads of one direction of a flow.
+/// Received payloads of one direction of a flow, which are delivered in order.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// Maximum time for which a payload waits for earlier ones.
+    /// Maximum time for which a payload waits.
     hold: Duration,
     waiting: Mutex<Waiting>,
 }
 
-/// Payloads that wait, by number, without those that have been passed on.
+/// Payloads that wait.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Number of the payload that is next in order.
+    /// Number after the largest one that was delivered.
     next: u32,
+    /// Payloads in ascending order of their numbers, which wrap around.
     held: VecDeque<Held>,
     /// Sum of the lengths of `held`, with [`OVERHEAD`] for each.
     bytes: usize,
@@ -45,22 +47,22 @@ struct Waiting {
 struct Held {
     number: u32,
     payload: Bytes,
-    /// Time since which this payload, or one with a larger number, has waited. It does not decrease from one to the next.
+    /// Arrival of the first of this payload and those with larger numbers. It never decreases from one element to the next.
     since: Instant,
 }
 
 impl Order {
-    /// Creates the order of a direction whose numbers begin at zero.
+    /// Creates the state of a direction whose numbers begin at zero.
     pub(super) fn new(hold: Duration) -> Self {
         Self { hold, waiting: Mutex::default() }
     }
 
-    /// Accepts a payload that was received at `now` for the first time.
+    /// Adds a payload, which was received at `now` and is no duplicate.
     pub(super) fn push(&self, number: u32, payload: Bytes, now: Instant) {
         lock(&self.waiting).insert(number, payload, now);
     }
 
-    /// Returns the next payload that waits for no other one at `now`.
+    /// Returns the next payload to deliver; `None` if all wait.
     pub(super) fn pop(&self, now: Instant) -> Option<Bytes> {
         let mut waiting = lock(&self.waiting);
         let front = waiting.held.front()?;
@@ -71,7 +73,7 @@ impl Order {
         if is_due { waiting.take() } else { None }
     }
 
-    /// Returns the time at which [`Order::pop`] returns a payload if none is received until then; `None` if none waits.
+    /// Returns the time at which the wait of the next payload ends; `None` if no payload waits.
     pub(super) fn due(&self) -> Option<Instant> {
         let waiting = lock(&self.waiting);
         waiting.held.front().map(|front| front.since + self.hold)
@@ -79,7 +81,7 @@ impl Order {
 }
 
 impl Waiting {
-    /// Returns whether a payload waits for no earlier one. Numbers before the next one are those that came too late.
+    /// Returns whether no payload with a smaller number can precede this one. A number before `next` arrived after the wait for it.
     fn is_next(&self, number: u32) -> bool {
         number.wrapping_sub(self.next).cast_signed() <= 0
     }

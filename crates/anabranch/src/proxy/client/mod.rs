@@ -146,8 +146,8 @@ impl Proxy {
         self.udp_with(target, FlowTerms::default()).await
     }
 
-    /// Opens a UDP flow like [`Proxy::udp`], with wishes for its datagrams. Datagrams travel twice only if the proxy removes
-    /// the duplicates, and are put back in order only if the proxy does so, too.
+    /// Opens a UDP flow like [`Proxy::udp`], with terms for its datagrams. Copies are sent, and payloads are put back in order, only
+    /// if the proxy agrees.
     ///
     /// # Errors
     /// Fails as [`Proxy::udp`] does.

@@ -42,9 +42,9 @@ pub struct UdpTunnel {
 /// Terms and connection of a flow that the proxy has accepted.
 pub(super) struct Flow {
     pub(super) quic: crate::Connection,
-    /// Wishes, as far as the proxy has agreed to them.
+    /// Terms, as far as the proxy has agreed to them.
     pub(super) terms: FlowTerms,
-    /// `true` if the proxy supports HTTP datagrams.
+    /// `true` if both ends support HTTP datagrams in DATAGRAM frames (SETTINGS_H3_DATAGRAM).
     pub(super) takes_datagrams: bool,
 }
 
@@ -61,11 +61,11 @@ pub struct UdpReceiver {
     capsules: CapsuleReader,
     /// Bytes of the stream that are not parsed yet.
     unread: Bytes,
-    /// Payloads that wait for earlier ones, if the flow is put back in order.
+    /// Payloads that wait for payloads with smaller numbers, if the flow is ordered.
     ordered: Option<Ordered>,
 }
 
-/// Order of the received payloads, and when the next one has waited long enough.
+/// Received payloads that wait for payloads with smaller numbers, and the timer that ends their wait.
 #[derive(Debug)]
 struct Ordered {
     order: Order,
@@ -181,7 +181,7 @@ impl UdpTunnel {
         self.sender.0.terms.has_copies()
     }
 
-    /// Returns whether payloads are put back in order at both ends of the tunnel.
+    /// Returns whether both ends deliver payloads in the order in which they were sent.
     pub fn is_ordered(&self) -> bool {
         self.sender.0.terms.order().is_some()
     }
@@ -277,7 +277,7 @@ impl UdpReceiver {
         {
             return Poll::Ready(Ok(Some(payload)));
         }
-        // The stream has the capsules, and the end of the flow.
+        // The stream carries the capsules, and its end is the end of the flow.
         loop {
             while !self.unread.is_empty() {
                 let invalid =
@@ -296,7 +296,8 @@ impl UdpReceiver {
         }
     }
 
-    /// Returns the next payload after an HTTP datagram was received; `None` if there is none, or if it waits for earlier ones.
+    /// Accepts an HTTP datagram. Returns the next payload to deliver; `None` if the datagram was dropped, or if its payload waits for
+    /// payloads with smaller numbers.
     fn accept(&mut self, datagram: Bytes) -> Option<Bytes> {
         let (number, payload) = payload(datagram, self.outgoing.numbers.as_ref())?;
         match (&self.ordered, number) {
@@ -315,8 +316,8 @@ impl UdpReceiver {
     }
 }
 
-/// Returns the UDP payload in an HTTP datagram, and its number if it has one; `None` for another context, which is dropped (RFC 9298 §5), for a duplicate,
-/// and for a payload that is too long.
+/// Returns the UDP payload in an HTTP datagram, and its number if it has one. Returns `None`, so that the datagram is dropped, for
+/// an unknown context ID (RFC 9298 §5), a duplicate, and a payload longer than [`MAX_PAYLOAD`].
 fn payload(mut datagram: Bytes, numbers: Option<&Numbers>) -> Option<(Option<u32>, Bytes)> {
     let (start, number) = match numbers {
         _ if *datagram.first()? == PAYLOADS => (1, None),

@@ -49,7 +49,7 @@ pub(super) struct Carrier<'f> {
     terms: DatagramTerms,
     /// Numbers of the payloads, if they have any.
     numbers: Option<Box<Numbers>>,
-    /// Client's payloads that wait for earlier ones, if the flow is put back in order.
+    /// Client's payloads that wait for payloads with smaller numbers, if the flow is ordered.
     order: Option<Box<Order>>,
     /// `true` once the client has sent a DATAGRAM capsule.
     uses_capsules: AtomicBool,
@@ -78,7 +78,7 @@ impl<'f> Carrier<'f> {
     pub(super) async fn read_datagrams(&self) -> Stop {
         let stop = match (self.datagrams, &self.order) {
             (Some(datagrams), None) => self.read_unordered(datagrams).await,
-            // Few flows have an order, whose timer would make all others larger.
+            // Few flows are ordered. The box keeps their timer out of the futures of all others.
             (Some(datagrams), Some(order)) => Box::pin(self.read_ordered(datagrams, order)).await,
             (None, _) => None,
         };
@@ -100,7 +100,7 @@ impl<'f> Carrier<'f> {
         None
     }
 
-    /// Carries the client's datagrams, and those that have waited for earlier ones as long as they may.
+    /// Sends the client's DATAGRAM frames to the target in the order of their numbers.
     async fn read_ordered(&self, datagrams: &Datagrams, order: &Order) -> Option<Stop> {
         let mut burst = 0;
         loop {
@@ -198,7 +198,7 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Sends the payload of an HTTP datagram to the target, or keeps it until earlier ones have arrived.
+    /// Sends the payload of an HTTP datagram to the target. In an ordered flow it waits for payloads with smaller numbers.
     fn to_target(&self, mut datagram: Bytes) -> Result<(), Stop> {
         let mut reader = Reader::new(&datagram, Direction::Forward);
         let malformed = Stop::Abort(Outcome::ByClient, Code::DATAGRAM_ERROR);
@@ -209,11 +209,11 @@ impl<'f> Carrier<'f> {
                 Some(number) => (PREFIX, Some(number)),
                 None => return Ok(()),
             },
-            // RFC 9298 §4: contexts that nobody registered are dropped.
+            // Datagrams with an unknown context ID are dropped (RFC 9298 §5).
             None => return Ok(()),
         };
         datagram.advance(start);
-        // RFC 9298 §5: there is no such UDP datagram.
+        // RFC 9298 §5: no UDP datagram has a payload of this length, so the stream is aborted.
         if datagram.len() > MAX_PAYLOAD {
             return Err(malformed);
         }
@@ -226,7 +226,7 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Sends the payloads that wait for no earlier ones to the target.
+    /// Sends the payloads of an ordered flow that need not wait to the target.
     fn in_order(&self) -> Result<(), Stop> {
         let now = Instant::now();
         while let Some(payload) = self.order.as_ref().and_then(|order| order.pop(now)) {

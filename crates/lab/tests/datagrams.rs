@@ -181,6 +181,7 @@ fn run(seed: u64, links: &[LinkSpec], uploads: bool, flows: &[Flow]) -> Ran {
     let mut config = PairConfig::new(seed, links.to_vec());
     config.client = config.client.with_multipath(MultipathConfig::default());
     config.server = config.server.with_multipath(MultipathConfig::default());
+    config.client = config.client.with_datagram_send_buffer(4 << 20);
     let others = (1..links.len()).map(|link| further_tuple(link as u8));
     let client = |_: &Simulation, client, tuple| Client {
         echoes: Echoes::default(),
@@ -293,6 +294,36 @@ fn a_flow_keeps_to_the_faster_path_and_spills_when_it_is_full() {
         assert!(middle < Duration::from_millis(if may_spill { 40 } else { 15 }), "{middle:?}");
         assert!(may_spill || late * 20 < arrived.len(), "{late}");
     }
+}
+
+#[test]
+fn a_flow_at_nearly_the_sum_of_both_rates_loses_nothing_once_it_has_found_them() {
+    let link = |mbps: u64, rtt| LinkSpec::new(mbps * 1_000_000, Duration::from_millis(rtt));
+    let links = [link(300, 20), link(80, 60)];
+    // 350 Mbit/s, with headers 97 % of what the links carry.
+    let every = Duration::from_nanos(25_143);
+    let flow = Terms::default().with_flow(0).with_lifetime(Duration::from_millis(250));
+    let ran = run(1, &links, false, &[Flow::new(flow, 1_100, every).early()]);
+    let number = |time: Time| ((time - EARLY).as_nanos() / every.as_nanos()) as u64;
+    let (begun, sent) = (number(BEGIN), number(END) - number(BEGIN));
+    let arrived: Vec<_> = ran.arrived[0].iter().copied().filter(|message| message.number >= begun).collect();
+    let lost = 100.0 * (1.0 - arrived.len() as f64 / sent as f64);
+    let mut jitter = 0.0;
+    let mut sum = 0.0;
+    for pair in arrived.windows(2) {
+        // RFC 3550 §6.4.1.
+        let change = (pair[1].delay.as_secs_f64() - pair[0].delay.as_secs_f64()).abs();
+        jitter += (change - jitter) / 16.0;
+        sum += jitter;
+    }
+    let jitter = 1e3 * sum / arrived.len() as f64;
+    let delays = [0.5, 0.99].map(|share| percentile(arrived.iter().map(|message| message.delay), share));
+    println!(
+        "{lost:.4} % of {sent} lost, jitter {jitter:.2} ms, 50 % within {:.1?}, 99 % {:.1?}",
+        delays[0], delays[1]
+    );
+    assert!(lost <= 0.01, "{lost} % of {sent} were lost");
+    assert!(jitter <= 2.0, "{jitter} ms");
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub use config::{Config, InitialWindow, LossDelay, MtuConfig, PacingBurst, Pacin
 pub use congestion::{Algorithm, Congestion, Controller, Sibling, State};
 pub use ecn::EcnState;
 pub use outcome::{AckError, AckInfo, Expired, Measures, Outcome, Permit, Progress, Stats};
-pub use recovery::Recovery;
+pub use recovery::{QueueLimit, Recovery};
 pub use rtt::Rtt;
 pub use sent::{MAX_QUIET_TRACKED, Sent};
 pub use shared_ecn::{EcnFinding, SharedEcn};

@@ -212,6 +212,10 @@ pub trait Controller: fmt::Debug + Send {
     /// Counts a lost packet. A loss-based controller needs only [`Self::on_congestion`].
     fn on_lost(&mut self, _packet: &LostPacket) {}
 
+    /// Records that the sender keeps the path's queue short and that the last round-trip time was close to the minimum, so
+    /// the minimum needs no other confirmation.
+    fn on_short_queue(&mut self, _now: Time) {}
+
     /// Responds to a congestion event.
     fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]);
 
@@ -354,6 +358,10 @@ impl Controller for Congestion {
 
     fn on_lost(&mut self, packet: &LostPacket) {
         dispatch!(self, controller => controller.on_lost(packet));
+    }
+
+    fn on_short_queue(&mut self, now: Time) {
+        dispatch!(self, controller => controller.on_short_queue(now));
     }
 
     fn on_congestion(&mut self, event: &Congested, siblings: &[Sibling]) {

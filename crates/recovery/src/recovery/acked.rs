@@ -78,6 +78,7 @@ impl<T: Clone> Recovery<T> {
         if let Some((sent_time, snapshot)) = tally.snapshot {
             let sample = self.sampler.sample(sent_time, &snapshot, self.rtt.min());
             self.delivery.record(now, &sample, self.rtt.smoothed());
+            self.note_short_queue(now, rtt_sample);
             self.grow(&tally, &Seen { now, sent_time, prior_in_flight, rtt_sample, sample }, siblings);
         }
         // RFC 9002 §6.2.1: a client that does not know whether the server validated its address keeps its

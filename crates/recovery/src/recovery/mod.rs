@@ -13,6 +13,7 @@ use anabranch_wire::{SpaceId, Time};
 
 use self::losses::Scan;
 use self::short::Delivery;
+pub use self::short::QueueLimit;
 use crate::config::Config;
 use crate::congestion::{Congestion, Controller, Departure, Sibling, Start, State};
 use crate::ecn::{Ecn, EcnState};

@@ -13,10 +13,29 @@ use crate::rate::{RateSample, bytes_in, per_second};
 const ROUNDS: u32 = 4;
 /// Packets may queue for this fraction of the minimum round-trip time (1/8) and, below, at least for this time.
 const PART: u32 = 8;
+/// Moderate queues may last for this fraction of the minimum round-trip time (1/2).
+const MODERATE_PART: u32 = 2;
 const LEAST: Duration = Duration::from_millis(2);
 /// Maximum of the round-trip time's variation that is allowed for, as a fraction of the minimum round-trip time (1/4). More
 /// variation is due to queues.
 const VARIANCE: u32 = 4;
+/// Round-trip times that exceed the minimum by this fraction of it (1/16) or less show that the path has no queue.
+const NEAR: u32 = 16;
+/// Time after the last question whether a packet would queue in which the sender counts as one that keeps queues short.
+const ASKING: Duration = Duration::from_secs(1);
+
+/// Limit on the time for which packets queue on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueueLimit {
+    /// 1/8 of the minimum round-trip time.
+    Short,
+    /// 1/8 of the minimum round-trip time, and a whole one in slow start.
+    Searching,
+    /// Half of the minimum round-trip time, also in slow start: a path stays busy although acknowledgments are delayed, and its queue
+    /// does not overflow.
+    Moderate,
+}
 
 /// Largest delivery rate of the present and the previous period, in bytes per second.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +43,8 @@ pub(super) struct Delivery {
     current: u64,
     previous: u64,
     until: Time,
+    /// Time at which the sender last asked whether a packet would queue; `None` if it never did.
+    asked: Option<Time>,
 }
 
 impl Delivery {
@@ -47,21 +68,35 @@ impl Delivery {
 }
 
 impl<T: Clone> Recovery<T> {
-    /// Returns whether another packet would queue on the path for longer than 1/8 of its minimum round-trip time, but at least
-    /// 2 ms. If `searches` is set, a queue of a whole round trip is allowed in slow start.
-    pub fn would_queue(&self, searches: bool) -> bool {
+    /// Returns whether another packet would queue on the path for longer than `limit` allows, but at least for 2 ms.
+    pub fn would_queue(&mut self, now: Time, limit: QueueLimit) -> bool {
+        self.delivery.asked = Some(now);
         let rate = self.delivery.rate();
         if rate == 0 {
             return false;
         }
         let empty = self.rtt.min();
-        let queue = match self.congestion.state() {
+        let is_slow_start = matches!(
+            self.congestion.state(),
+            State::Startup | State::SlowStart | State::ConservativeSlowStart
+        );
+        let queue = match limit {
             // In slow start the rate may double in a round trip.
-            State::Startup | State::SlowStart | State::ConservativeSlowStart if searches => empty,
-            _ => empty / PART,
+            QueueLimit::Searching if is_slow_start => empty,
+            QueueLimit::Moderate => empty / MODERATE_PART,
+            QueueLimit::Searching | QueueLimit::Short => empty / PART,
         };
         let time = empty + queue.max(LEAST) + self.rtt.variance().min(empty / VARIANCE);
         self.bytes_in_flight >= bytes_in(rate, time) + 2 * u64::from(self.mtu.current())
+    }
+
+    /// Tells the congestion controller that the path's queue is short, if the sender keeps it so and `rtt_sample` shows it.
+    pub(super) fn note_short_queue(&mut self, now: Time, rtt_sample: Option<Duration>) {
+        let keeps = self.delivery.asked.is_some_and(|asked| now - asked < ASKING);
+        let limit = self.rtt.min() + self.rtt.min() / NEAR;
+        if keeps && rtt_sample.is_some_and(|sample| sample <= limit) {
+            self.congestion.on_short_queue(now);
+        }
     }
 
     /// Returns the largest delivery rate of the present and the previous period, in bytes per second. Without a sample, returns

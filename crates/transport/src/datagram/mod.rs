@@ -52,8 +52,10 @@ pub struct Datagrams {
     incoming: Queue,
     /// The peer's `max_datagram_frame_size`; 0 until it is known, and if the peer does not support datagrams.
     peer_maximum: u64,
-    /// Time at which the last message of a flow was queued.
-    last_flow: Option<Time>,
+    /// Flow of the last message that belongs to one, and the time at which it was queued.
+    last_flow: Option<(u64, Time)>,
+    /// Time at which a message was queued within [`LIVELY`] of one of another flow.
+    last_change: Option<Time>,
     /// Maximum payload of a packet, in bytes.
     packet_room: usize,
     was_blocked: bool,
@@ -151,8 +153,11 @@ impl Datagrams {
         if message.len() > max {
             return Err(SendDatagramError::TooLarge);
         }
-        if terms.flow().is_some() {
-            self.last_flow = Some(now);
+        if let Some(flow) = terms.flow() {
+            let last = self.last_flow.replace((flow, now));
+            if last.is_some_and(|(other, last)| other != flow && now - last < LIVELY) {
+                self.last_change = Some(now);
+            }
         }
         if self.outgoing.push(terms.flow(), Entry::new(now, message, terms)) {
             return Ok(());
@@ -190,7 +195,13 @@ impl Datagrams {
 
     /// Returns whether a message of a flow was queued within [`LIVELY`], so that paths should have short queues.
     pub(crate) fn wants_short_queues(&self, now: Time) -> bool {
-        self.last_flow.is_some_and(|last| now - last < LIVELY)
+        self.last_flow.is_some_and(|(_, last)| now - last < LIVELY)
+    }
+
+    /// Returns whether all messages of flows that were queued within [`LIVELY`] belong to one flow. A longer queue delays no other
+    /// flow then.
+    pub(crate) fn is_one_flow(&self, now: Time) -> bool {
+        self.last_change.is_none_or(|last| now - last >= LIVELY)
     }
 
     /// Returns whether any queued message belongs to a flow.

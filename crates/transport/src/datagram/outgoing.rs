@@ -159,9 +159,10 @@ impl Outgoing {
 
     /// Searches the flow at index `at` of the turns.
     fn find_in(&mut self, at: usize, now: Time, carrier: &Carrier, max: Option<usize>) -> Search {
-        let mut index = 0;
-        // Bytes of the flow's messages in front of the present one.
-        let mut before = 0;
+        // Index of the present message, and bytes of the flow's messages in front of it.
+        let Some((mut index, mut before)) = self.first_that_may_spill(at, now, carrier) else {
+            return Search::Nothing;
+        };
         loop {
             let Some(flow) = self.turns.get(at).and_then(|key| self.flows.get(key)) else {
                 return Search::Nothing;
@@ -189,6 +190,32 @@ impl Outgoing {
                 return Search::Found(index, entry.message.len());
             }
         }
+    }
+
+    /// Returns an index from which the search in the flow at index `at` of the turns may begin, and the bytes of the flow's
+    /// messages in front of it; `None` if all messages wait for a faster path. A flow may have thousands of messages, of which all
+    /// but the last ones wait.
+    fn first_that_may_spill(&self, at: usize, now: Time, carrier: &Carrier) -> Option<(usize, usize)> {
+        let flow = self.turns.get(at).and_then(|key| self.flows.get(key))?;
+        let (first, last) = (flow.entries.front()?, flow.entries.back()?);
+        let is_too_old = first.expires.is_some_and(|expires| now >= expires);
+        // The first message is the oldest one, so if it waits, the others wait until there is too much in front of them.
+        if self.routed > 0 || is_too_old || !self.waits(now, first, (flow, 0), carrier) {
+            return Some((0, 0));
+        }
+        let mut before = flow.bytes - last.cost();
+        if self.waits(now, last, (flow, before), carrier) {
+            return None;
+        }
+        let mut index = flow.entries.len() - 1;
+        for earlier in flow.entries.iter().rev().skip(1) {
+            let front = before - earlier.cost();
+            if self.waits(now, earlier, (flow, front), carrier) {
+                break;
+            }
+            (index, before) = (index - 1, front);
+        }
+        Some((index, before))
     }
 
     /// Returns whether a message arrives earlier if it waits for a faster path. `before` is the number of bytes of its flow in

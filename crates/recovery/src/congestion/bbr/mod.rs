@@ -284,6 +284,10 @@ impl Controller for Bbr {
         }
     }
 
+    fn on_short_queue(&mut self, now: Time) {
+        self.confirm_min_rtt(now);
+    }
+
     fn on_acked(&mut self, ack: &Acked<'_>, _siblings: &[Sibling]) {
         self.mtu = ack.mtu;
         self.first_pace(ack);

@@ -170,6 +170,12 @@ impl Bbr {
         }
     }
 
+    /// Confirms the minimum round-trip time, so that the window need not be reduced to measure it (§5.3.4.3).
+    pub(super) fn confirm_min_rtt(&mut self, now: Time) {
+        self.probe_rtt_stamp = now;
+        self.min_rtt_stamp = now;
+    }
+
     /// Records a loss or a CE mark in the current round (§5.5.10.3, BBRNoteLoss).
     pub(super) fn note_loss(&mut self, delivered: u64) {
         if !self.loss_in_round {

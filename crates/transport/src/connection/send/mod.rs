@@ -8,7 +8,7 @@ mod owed;
 mod packet;
 mod validation;
 
-use anabranch_recovery::Permit;
+use anabranch_recovery::{Permit, QueueLimit};
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Ecn, PacketKind, PathId, SpaceId, Time};
 
@@ -207,10 +207,21 @@ impl Connection {
         if !self.datagrams.wants_short_queues(now) {
             return false;
         }
-        // Messages that spill onto another path need no more bandwidth than they find there.
-        let searches = self.streams.has_pending_data() || self.paths.is_home(id);
-        let path = self.paths.list.get_mut(id).filter(|path| path.recovery.would_queue(searches));
-        path.map(|path| path.recovery.keep_short()).is_some()
+        let has_streams = self.streams.has_pending_data();
+        let limit = if !has_streams && self.datagrams.is_one_flow(now) {
+            QueueLimit::Moderate
+        } else if has_streams || self.paths.is_home(id) {
+            QueueLimit::Searching
+        } else {
+            // Messages that spill onto another path need no more bandwidth than they find there.
+            QueueLimit::Short
+        };
+        let Some(path) = self.paths.list.get_mut(id) else { return false };
+        let is_long = path.recovery.would_queue(now, limit);
+        if is_long {
+            path.recovery.keep_short();
+        }
+        is_long
     }
 
     /// Queues copies of the packet's data for other paths, as the scheduler decided.

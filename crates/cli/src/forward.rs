@@ -102,7 +102,7 @@ impl Port {
         }
         let addresses = local::addresses(&route.from).await?;
         let address = *addresses.first().ok_or_else(|| Failure::new(Exit::Resolution, "no address"))?;
-        UdpSocket::bind(address).await.map(Self::Udp).map_err(|error| cannot_listen(address, &error))
+        flows::bind(address).await.map(Self::Udp).map_err(|error| cannot_listen(address, &error))
     }
 
     fn address(&self) -> io::Result<SocketAddr> {

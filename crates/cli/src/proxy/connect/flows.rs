@@ -7,8 +7,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch::proxy::client::{SendPayloadError, Target};
+use anabranch::proxy::client::Target;
 use bytes::Bytes;
+use socket2::SockRef;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -17,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use super::link::Client;
+use super::outlet::Outlet;
 use super::seen::Kind;
 use super::{rules, way};
 
@@ -32,6 +34,19 @@ const REFUSED: Duration = Duration::from_secs(2);
 
 /// Maximum length of a UDP datagram, in bytes.
 const MAX_DATAGRAM: usize = 65_535;
+/// Size of the kernel's receive buffer for the datagrams of programs, in bytes: those of 20 ms at 400 Mbit/s.
+const KERNEL_BUFFER: usize = 1 << 20;
+
+/// Binds a socket for the datagrams of programs.
+///
+/// # Errors
+/// Fails if the address cannot be bound.
+pub(crate) async fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(address).await?;
+    // A refusal is ignored: datagrams are lost sooner then while this process is busy.
+    let _ = SockRef::from(&socket).set_recv_buffer_size(KERNEL_BUFFER);
+    Ok(socket)
+}
 
 thread_local! {
     /// Buffer for one datagram, which all sockets of a thread share, so that an idle socket has none.
@@ -56,11 +71,26 @@ pub(crate) async fn receive(socket: &UdpSocket) -> io::Result<(Bytes, SocketAddr
     }
 }
 
-/// Flows by their keys: the addresses of programs, or the targets.
+/// Flows by what distinguishes them: the program's address, or the target.
 #[derive(Debug)]
 pub(crate) struct Flows<K> {
-    known: BTreeMap<K, mpsc::Sender<Bytes>>,
+    known: BTreeMap<K, Known>,
     running: JoinSet<()>,
+}
+
+/// A flow as the reader of the programs' datagrams sees it.
+#[derive(Debug)]
+struct Known {
+    waiting: mpsc::Sender<Bytes>,
+    outlet: Outlet,
+}
+
+/// Payloads of a program for the task of their flow.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    /// Payloads that arrived before the tunnel was open.
+    waiting: mpsc::Receiver<Bytes>,
+    outlet: Outlet,
 }
 
 /// Client and idle timeout of all flows of a port or an association.
@@ -78,34 +108,39 @@ impl<K: Clone + Ord> Flows<K> {
 
     /// Passes a payload to the flow `key`. If there is no such flow, `start` returns the future of its task,
     /// which must end when the flow does. The payload is dropped if there are [`MAX_FLOWS`] flows, or if
-    /// [`MAX_QUEUED`] payloads wait.
-    pub(crate) fn pass<F>(&mut self, key: &K, payload: Bytes, start: impl FnOnce(mpsc::Receiver<Bytes>) -> F)
+    /// [`MAX_QUEUED`] payloads wait for the tunnel.
+    pub(crate) fn pass<F>(&mut self, key: &K, payload: Bytes, start: impl FnOnce(Inbox) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         while self.running.try_join_next().is_some() {}
-        let payload = match self.known.get(key).map(|flow| flow.try_send(payload.clone())) {
+        let known = self.known.get(key);
+        if known.is_some_and(|flow| flow.outlet.send(&payload)) {
+            return;
+        }
+        let payload = match known.map(|flow| flow.waiting.try_send(payload.clone())) {
             Some(Ok(()) | Err(TrySendError::Full(_))) => return,
             Some(Err(TrySendError::Closed(payload))) => payload,
             None => payload,
         };
         if self.known.len() >= MAX_FLOWS {
-            self.known.retain(|_, flow| !flow.is_closed());
+            self.known.retain(|_, flow| !flow.waiting.is_closed());
         }
         if self.known.len() >= MAX_FLOWS && !self.known.contains_key(key) {
             return;
         }
-        let (flow, inbox) = mpsc::channel(MAX_QUEUED);
+        let (waiting, receiver) = mpsc::channel(MAX_QUEUED);
         // This cannot fail, because the queue is empty.
-        let _ = flow.try_send(payload);
-        self.running.spawn(start(inbox));
-        self.known.insert(key.clone(), flow);
+        let _ = waiting.try_send(payload);
+        let outlet = Outlet::default();
+        self.running.spawn(start(Inbox { waiting: receiver, outlet: outlet.clone() }));
+        self.known.insert(key.clone(), Known { waiting, outlet });
     }
 }
 
 /// Opens a tunnel to `target`, and carries a flow's payloads until none has passed for the idle timeout or
 /// either side has ended the flow. `deliver` is called with each payload from the target.
-pub(crate) async fn carry<D, F>(terms: Terms, target: Target, mut inbox: mpsc::Receiver<Bytes>, deliver: D)
+pub(crate) async fn carry<D, F>(terms: Terms, target: Target, inbox: Inbox, deliver: D)
 where
     D: Fn(Bytes) -> F + Send,
     F: Future<Output = ()> + Send,
@@ -122,30 +157,29 @@ where
         }
     };
     rules::report_missing(wishes, &tunnel);
+    let Inbox { mut waiting, outlet } = inbox;
     let (sender, mut receiver) = tunnel.split();
     let flow = client.seen().open(Kind::Udp, &target);
-    let mut end = Instant::now() + terms.idle;
+    let _open = outlet.open(sender, flow.account());
+    let mut received = Instant::now();
     loop {
         tokio::select! {
-            payload = inbox.recv() => {
+            payload = waiting.recv() => {
                 let Some(payload) = payload else { return };
-                match sender.send(&payload) {
-                    Ok(()) => flow.traffic().add_sent(payload.len() as u64),
-                    // The datagram is dropped, as on a link with a smaller MTU or a full queue.
-                    Err(error @ (SendPayloadError::TooLarge { .. } | SendPayloadError::Full)) => {
-                        debug!(target: "anabranch::proxy", %target, %error, "dropped a datagram");
-                    }
-                    Err(_) => return,
-                }
+                outlet.send(&payload);
             }
             payload = receiver.recv() => {
                 let Ok(Some(payload)) = payload else { return };
+                received = Instant::now();
                 flow.traffic().add_received(payload.len() as u64);
                 deliver(payload).await;
             }
-            () = sleep_until(end) => return,
+            () = sleep_until(outlet.last_sent().max(received) + terms.idle) => {
+                if outlet.last_sent().max(received).elapsed() >= terms.idle {
+                    return;
+                }
+            }
         }
-        end = Instant::now() + terms.idle;
     }
 }
 
@@ -172,7 +206,7 @@ mod tests {
         let (tell, mut told) = mpsc::unbounded_channel();
         let start = |key: usize| {
             let tell = tell.clone();
-            move |inbox: mpsc::Receiver<Bytes>| {
+            move |inbox: Inbox| {
                 tell.send((key, inbox)).unwrap();
                 std::future::ready(())
             }
@@ -191,14 +225,14 @@ mod tests {
         assert_eq!(told.try_recv().unwrap().0, MAX_FLOWS);
         drop(inboxes.remove(7));
         flows.pass(&8, Bytes::from("again"), start(8));
-        assert_eq!(told.try_recv().unwrap().1.try_recv().unwrap(), "again");
+        assert_eq!(told.try_recv().unwrap().1.waiting.try_recv().unwrap(), "again");
 
         let (_, inbox) = &mut inboxes[0];
         for _ in 0..2 * MAX_QUEUED {
             flows.pass(&0, Bytes::from("next"), |_| async { panic!("the flow exists") });
         }
         let mut queued = 0;
-        while inbox.try_recv().is_ok() {
+        while inbox.waiting.try_recv().is_ok() {
             queued += 1;
         }
         assert_eq!(queued, MAX_QUEUED);

@@ -5,6 +5,7 @@ mod http;
 pub(crate) mod link;
 pub(crate) mod local;
 mod metrics;
+mod outlet;
 pub(crate) mod ports;
 pub(crate) mod rules;
 pub(crate) mod seeing;

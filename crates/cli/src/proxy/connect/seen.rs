@@ -116,6 +116,11 @@ impl Seen {
 }
 
 impl Flow {
+    /// Returns the tunnel's entry in the list.
+    pub(crate) fn account(&self) -> Arc<Account> {
+        Arc::clone(&self.account)
+    }
+
     /// Returns the byte counters of the tunnel.
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.account.traffic

@@ -25,6 +25,7 @@ use crate::exit::{self, Exit, Failure, Result};
 use crate::multipath;
 use crate::options::{ClientIdentity, ClientPlan, Trust, Tuning};
 use crate::output::hex;
+use crate::proxy::MAX_WAITING_DATAGRAMS;
 
 /// Application protocol of HTTP/3.
 const H3: &str = "h3";
@@ -177,6 +178,7 @@ impl Way {
         let multipath =
             MultipathConfig::default().with_max_paths(self.max_paths).with_scheduler(self.scheduler);
         let transport = self.tuning.transport().with_multipath(Some(multipath));
+        let transport = transport.with_datagram_send_buffer(MAX_WAITING_DATAGRAMS);
         let first = self.tuning.first_version();
         let plan =
             ClientPlan { trust: &self.trust, alpn: H3, transport, first, chacha20: false, resume: true };

@@ -10,16 +10,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::identified::Identified;
 use super::metrics::Transport;
 use super::shared::{MAX_TUNNELS, Shared};
+use crate::proxy::MAX_WAITING_DATAGRAMS;
 
 /// Application protocols in ALPN (RFC 9114 §3.1).
 pub(super) const PROTOCOLS: &[&str] = &["h3"];
 /// Maximum number of connections of one endpoint; further ones are refused. Those without a tunnel end after a minute, see
 /// [`Limits`](anabranch::http3::Limits).
 const MAX_CONNECTIONS: usize = 16_384;
-/// Maximum size of the datagrams that wait to be sent on one connection, in bytes: those of 20 ms at 400 Mbit/s, for paths
-/// whose delays differ as much. The deadline of each datagram limits its age.
-const MAX_WAITING_DATAGRAMS: usize = 1 << 20;
-
 /// Returns the settings of the transport with limits for many tunnels on one connection.
 pub(super) fn transport(transport: TransportConfig) -> TransportConfig {
     let streams = transport.streams().clone().with_max_bidi(MAX_TUNNELS as u64);

@@ -29,7 +29,7 @@ pub(super) async fn serve(
         Err(error) => return asking.reply_error(&reply(&error)).await,
     }
     let binding = "binding a socket for an association";
-    let socket = UdpSocket::bind((ends.local.ip(), 0)).await.err_when(binding)?;
+    let socket = flows::bind((ends.local.ip(), 0).into()).await.err_when(binding)?;
     let address = socket.local_addr().err_when(binding)?;
     let program = asking.reply_success(address).await?;
     let port = match announced {

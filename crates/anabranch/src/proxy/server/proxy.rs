@@ -255,13 +255,14 @@ impl Proxy {
         // A client certificate may have authenticated the user of the connection.
         let known = record.user.take();
         let known = known.as_deref().and_then(|name| users.get(name));
-        let (name, limits) = match (known, users.anyone()) {
-            (Some(user), _) => (user.name(), user.limits()),
-            (None, Some(limits)) => (ANYONE, limits),
-            (None, None) => {
-                let verified = self.0.verifier.verify(users, fields, record.carried, client.ip()).await?;
-                (verified.name(), verified.limits())
-            }
+        let user = match known {
+            Some(user) => Ok(user),
+            None => self.0.verifier.verify(users, fields, record.carried, client.ip()).await,
+        };
+        let (name, limits) = match (user, users.anyone()) {
+            (Ok(user), _) => (user.name(), user.limits()),
+            (Err(refusal), Some(limits)) if refusal.cause() == Cause::Unauthenticated => (ANYONE, limits),
+            (Err(refusal), _) => return Err(refusal),
         };
         record.user = Some(name.to_owned());
         let state = Arc::clone(lock(&self.0.states).entry(name.to_owned()).or_default());
@@ -270,7 +271,8 @@ impl Proxy {
 
     fn tunnel(&self, facts: Facts, reached: Reached, terms: FlowTerms) -> Tunnel {
         let Reached { end, place, permit } = reached;
-        let user = facts.record.user.clone().unwrap_or_default();
+        // Clients without credentials are different ones, although they have the same name.
+        let user = facts.record.user.clone().filter(|name| name != ANYONE);
         let flow = Flow::new(facts, place, self.0.observer.clone(), permit);
         match end {
             End::Tcp(stream, address) => Tunnel::tcp(stream, address, flow),

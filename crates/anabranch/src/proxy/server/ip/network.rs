@@ -126,9 +126,14 @@ impl IpNetwork {
 
     /// Assigns an address of the family of `wanted` to a client, if possible `wanted` itself; `None` if none is free. A tunnel of
     /// the same user that had the address loses it.
-    pub(super) fn assign(&self, wanted: IpAddr, client: Arc<dyn Client>, user: &str) -> Option<IpAddr> {
+    pub(super) fn assign(
+        &self,
+        wanted: IpAddr,
+        client: Arc<dyn Client>,
+        user: Option<&str>,
+    ) -> Option<IpAddr> {
         let tunnel = client.tunnel();
-        let holder = Holder { tunnel, user: user.to_owned() };
+        let holder = Holder { tunnel, user: user.map(str::to_owned) };
         let mut pools = lock(&self.0.pools);
         let mut of_family =
             pools.iter_mut().filter(|pool| pool.network().addr().is_ipv4() == wanted.is_ipv4());

@@ -24,7 +24,15 @@ pub(super) struct Pool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub(super) tunnel: u64,
-    pub(super) user: String,
+    /// Name of the user; `None` for a client without credentials.
+    pub(super) user: Option<String>,
+}
+
+impl Holder {
+    /// Returns whether this tunnel may take an address from `other`: both are one tunnel, or tunnels of one user.
+    fn may_replace(&self, other: &Self) -> bool {
+        self.tunnel == other.tunnel || (self.user.is_some() && self.user == other.user)
+    }
 }
 
 /// Error for a network that cannot be a pool.
@@ -61,7 +69,7 @@ impl Pool {
     /// a free address. Returns `None` if all addresses, or [`MAX_ASSIGNED`] ones, are assigned.
     pub(super) fn assign(&mut self, wanted: IpAddr, holder: Holder) -> Option<IpAddr> {
         if let Some(number) = self.number(wanted)
-            && self.taken.get(&number).is_none_or(|other| other.user == holder.user)
+            && self.taken.get(&number).is_none_or(|other| holder.may_replace(other))
         {
             self.taken.insert(number, holder);
             return Some(wanted);

@@ -41,7 +41,8 @@ pub(in crate::proxy::server) type Allow = Box<dyn Fn(IpAddr, Option<u16>) -> boo
 pub(in crate::proxy::server) struct Session {
     network: IpNetwork,
     tunnel: u64,
-    user: String,
+    /// Name of the user; `None` for a client without credentials.
+    user: Option<String>,
     flow: Arc<Flow>,
     allow: Allow,
     datagrams: Option<Datagrams>,
@@ -105,7 +106,8 @@ impl Session {
             let wanted = request.prefix.addr();
             let any = if wanted.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
             let room = lock(&self.addresses).len() < MAX_ADDRESSES;
-            let address = if room { self.network.assign(wanted, self.clone(), &self.user) } else { None };
+            let user = self.user.as_deref();
+            let address = if room { self.network.assign(wanted, self.clone(), user) } else { None };
             if let Some(address) = address {
                 let mut addresses = lock(&self.addresses);
                 addresses.retain(|own| *own != address);

@@ -98,6 +98,10 @@ impl Verifier {
     ) -> Result<&'u User, Refusal> {
         let unknown = || Refusal::new(Cause::Unauthenticated, "the credentials are missing or wrong");
         let shown = Shown::of(fields, carried).filter(Shown::is_plausible).ok_or_else(unknown)?;
+        if users.is_empty() {
+            // No secret is right, so none is hashed.
+            return Err(unknown());
+        }
         // A user without a secret is treated like one who does not exist.
         let user = users.get(&shown.name).filter(|user| user.hash.is_some());
         let tag = user.map(|user| self.tag(user, &shown.secret));

@@ -5,7 +5,7 @@ fn pool(network: &str) -> Pool {
 }
 
 fn holder(tunnel: u64, user: &str) -> Holder {
-    Holder { tunnel, user: user.to_owned() }
+    Holder { tunnel, user: Some(user.to_owned()) }
 }
 
 fn any(pool: &Pool) -> IpAddr {
@@ -42,6 +42,16 @@ fn a_user_gets_an_address_back_and_others_do_not() {
         let foreign = foreign.parse().unwrap();
         assert_ne!(pool.assign(foreign, holder(5, "carol")), Some(foreign));
     }
+}
+
+#[test]
+fn clients_without_credentials_take_no_address_from_each_other() {
+    let mut pool = pool("10.9.0.0/24");
+    let nobody = |tunnel| Holder { tunnel, user: None };
+    let first = pool.assign(any(&pool), nobody(1)).unwrap();
+    assert_ne!(pool.assign(first, nobody(2)), Some(first));
+    assert_ne!(pool.assign(first, holder(3, "alice")), Some(first));
+    assert_eq!(pool.assign(first, nobody(1)), Some(first), "the tunnel's own address");
 }
 
 #[test]

@@ -292,6 +292,10 @@ async fn pools_and_tunnels_have_limits() {
     assert_eq!(addresses, ["10.9.0.2/32", "::/128"], "there are no IPv6 addresses");
     let (_second, addresses) = Tunnel::assigned(&site, &["0.0.0.0/32"]).await;
     assert_eq!(addresses, ["0.0.0.0/32"]);
+    // Of two pools, the one with the requested address assigns it.
+    let site = Site::start(&["10.9.0.0/24", "10.10.0.0/24"]);
+    let (_tunnel, addresses) = Tunnel::assigned(&site, &["10.10.0.7/32", "10.11.0.7/32"]).await;
+    assert_eq!(addresses, ["10.10.0.7/32", "10.9.0.2/32"]);
     // A tunnel has at most MAX_ADDRESSES addresses.
     let site = Site::start(&["fd00:9::/64"]);
     let (_tunnel, addresses) = Tunnel::assigned(&site, &["::/128"; 12]).await;

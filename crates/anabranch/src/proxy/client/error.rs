@@ -129,15 +129,17 @@ impl Refusal {
         Self { status: response.status(), cause: ProxyStatus::of(response.headers()) }
     }
 
-    /// Returns the kind of the refusal. It is [`RefusalKind::Credentials`] for the statuses 401 and 407.
+    /// Returns the kind of the refusal. It is [`RefusalKind::Credentials`] for the statuses 401 and 407, and
+    /// [`RefusalKind::Limited`] for 429 (Too Many Requests).
     /// Otherwise the error type in `Proxy-Status` determines it or, if there is none or an unknown one, the
     /// response's status.
     pub fn kind(&self) -> RefusalKind {
         let by_status = match self.status.as_u16() {
             401 | 407 => return RefusalKind::Credentials,
+            429 => return RefusalKind::Limited,
             403 => RefusalKind::Denied,
             404 | 405 | 501 => RefusalKind::Unsupported,
-            429 | 503 => RefusalKind::Limited,
+            503 => RefusalKind::Limited,
             502 => RefusalKind::Unreachable,
             504 => RefusalKind::TimedOut,
             _ => RefusalKind::Other,
@@ -204,6 +206,7 @@ mod tests {
         for (status, field, expected) in [
             (407, "p; error=http_request_denied", RefusalKind::Credentials),
             (401, "", RefusalKind::Credentials),
+            (429, "p; error=http_request_denied", RefusalKind::Limited),
             (502, "p; error=connection_refused", RefusalKind::ConnectionRefused),
             (502, "p; error=dns_error", RefusalKind::NameNotFound),
             (504, "p; error=connection_timeout", RefusalKind::TimedOut),

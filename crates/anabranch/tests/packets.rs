@@ -304,6 +304,41 @@ async fn pools_and_tunnels_have_limits() {
 }
 
 #[tokio::test]
+async fn requests_have_different_identifiers() {
+    let site = Site::start(&["10.9.0.0/24"]);
+    let mut tunnel = Tunnel::open(&site).await;
+    for (prefixes, expected) in [(vec!["0.0.0.0/32"; 2], vec![1, 2]), (vec!["0.0.0.0/32"], vec![3, 0, 0])] {
+        let prefixes: Vec<_> = prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect();
+        tunnel.sender.request(&prefixes).unwrap();
+        let requests: Vec<_> = loop {
+            if let IpEvent::Addresses(addresses) = tunnel.event().await {
+                break addresses.iter().map(|address| address.request).collect();
+            }
+        };
+        assert_eq!(requests, expected);
+    }
+}
+
+#[tokio::test]
+async fn packets_do_not_keep_capsules_from_being_received() {
+    let site = Site::start(&["10.9.0.0/24"]);
+    let (mut tunnel, _) = Tunnel::assigned(&site, &["0.0.0.0/32"]).await;
+    let packet = udp(PUBLIC, "10.9.0.2", 100, true);
+    for _ in 0..400 {
+        site.network.deliver(&packet);
+    }
+    tunnel.sender.request(&["0.0.0.0/32".parse().unwrap()]).unwrap();
+    // The packets and the capsule arrive while the client does not read.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut packets = 0;
+    while let IpEvent::Packet(_) = tunnel.event().await {
+        packets += 1;
+    }
+    // MAX_BURST in crates/anabranch/src/proxy/client/ip.rs.
+    assert!(packets <= 64, "{packets}");
+}
+
+#[tokio::test]
 async fn requests_that_the_stream_has_no_room_for_are_refused() {
     let site = Site::start(&["fd00:9::/64"]);
     let tunnel = Tunnel::open(&site).await;

@@ -161,6 +161,7 @@ async fn answer(
             }
             send.finish().ok()
         }
+        "/.well-known/masque/udp/none.test/7/" => refuse(send, 501, "test; error=http_upgrade_failed").await,
         _ => refuse(send, 502, "near, test; error=connection_refused; details=\"port 1\"").await,
     }
 }

@@ -21,7 +21,7 @@ pub enum TunnelError {
     /// The proxy refused the tunnel.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The proxy does not support extended CONNECT (RFC 9220), which CONNECT-UDP (RFC 9298) needs.
+    /// The proxy does not support CONNECT-UDP (RFC 9298), or extended CONNECT (RFC 9220), which that needs.
     #[error("the proxy carries no UDP")]
     NoUdp,
     /// The proxy does not support CONNECT-IP (RFC 9484).

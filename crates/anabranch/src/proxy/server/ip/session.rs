@@ -54,7 +54,7 @@ pub(in crate::proxy::server) struct Session {
 impl Session {
     pub(super) fn new(ip: super::IpFlow, datagrams: Option<Datagrams>) -> Self {
         let super::IpFlow { network, flow, allow, user } = ip;
-        let queue = Arc::new(Queue::of(&flow));
+        let queue = Arc::new(Queue::of(&flow, None));
         let tunnel = network.tunnel();
         let (addresses, icmp) = (Mutex::default(), Mutex::default());
         Self { network, tunnel, user, flow, allow, datagrams, queue, addresses, icmp }
@@ -235,10 +235,9 @@ impl Session {
         }
     }
 
-    /// Queues a packet to the client as a DATAGRAM capsule, and counts its bytes as received.
+    /// Queues a packet to the client as a DATAGRAM capsule.
     fn push(&self, packet: &[u8]) {
-        _ = self.flow.received(packet.len());
-        self.queue.push(&[&[PACKETS], packet].concat());
+        self.queue.push(&[&[PACKETS], packet].concat(), packet.len());
     }
 }
 

@@ -219,6 +219,24 @@ async fn limits_hold_and_places_are_given_back() {
 }
 
 #[tokio::test]
+async fn times_longer_than_max_time_are_reduced() {
+    let mut plan = Plan::open();
+    let forever = Duration::MAX;
+    plan.options =
+        plan.options.with_resolve_timeout(forever).with_connect_timeout(forever).with_udp_idle(forever);
+    plan.names.0.insert("here.example".to_owned(), vec![[127, 0, 0, 1].into()]);
+    let site = plan.serve();
+    let connection = site.connect().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = format!("here.example:{}", listener.local_addr().unwrap().port());
+    assert_eq!(tcp(&connection, &target, &[]).await.response.status(), 200);
+    let mut flow = udp(&connection, &target, &[]).await;
+    assert_eq!(flow.response.status(), 200);
+    let ended = tokio::time::timeout(Duration::from_millis(100), flow.receive.read_chunk(10)).await;
+    assert!(ended.is_err(), "the flow goes on");
+}
+
+#[tokio::test]
 async fn the_proxy_has_a_limit_of_its_own() {
     let mut plan = Plan::open();
     plan.options = plan.options.with_max_flows(1);

@@ -27,11 +27,13 @@ use crate::lock::lock;
 use crate::proxy::FlowTerms;
 use crate::proxy::client::Target;
 
+/// Maximum of the times in [`ProxyOptions`]; longer ones are reduced to it.
+const MAX_TIME: Duration = Duration::from_secs(365 * 86_400);
 /// Name of the user of clients without credentials, if such clients are allowed. No configured user has this name.
 const ANYONE: &str = "*";
 
 configuration! {
-    /// Settings of a proxy.
+    /// Settings of a proxy. Times of more than a year count as a year.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ProxyOptions {
         /// Maximum number of tunnels of all users.
@@ -99,8 +101,8 @@ impl Proxy {
     pub fn new(options: ProxyOptions, users: Users, access: Access) -> std::io::Result<Self> {
         let dialer = Dialer {
             resolver: Arc::new(SystemResolver::new()),
-            resolve_timeout: options.resolve_timeout,
-            connect_timeout: options.connect_timeout,
+            resolve_timeout: options.resolve_timeout.min(MAX_TIME),
+            connect_timeout: options.connect_timeout.min(MAX_TIME),
         };
         let max_flows = u32::try_from(options.max_flows).unwrap_or(u32::MAX);
         let flows = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS.min(max_flows as usize)));
@@ -277,7 +279,12 @@ impl Proxy {
         match end {
             End::Tcp(stream, address) => Tunnel::tcp(stream, address, flow),
             End::Udp(socket, address) => {
-                let flow = UdpFlow { socket, flow: Arc::new(flow), idle: self.0.options.udp_idle, terms };
+                let flow = UdpFlow {
+                    socket,
+                    flow: Arc::new(flow),
+                    idle: self.0.options.udp_idle.min(MAX_TIME),
+                    terms,
+                };
                 Tunnel::udp(flow, address)
             }
             End::Ip(network) => {

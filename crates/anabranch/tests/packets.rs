@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anabranch::http3::{Code, Config, Connection, Error, Protocol, RecvHalf, SendHalf, Server};
 use anabranch::proxy::client::{
-    IpEvent, IpReceiver, IpSender, Proxy, ProxyConfig, SendPacketError, TunnelError,
+    Credentials, IpEvent, IpReceiver, IpSender, Proxy, ProxyConfig, SendPacketError, TunnelError,
 };
 use anabranch::proxy::ip::PacketHeader;
 use anabranch::proxy::server::{
-    self, Access, IpNetwork, Nothing, PacketSink, ProxyOptions, ProxyService, UserLimits, Users,
+    self, Access, IpNetwork, Nothing, PacketSink, ProxyOptions, ProxyService, User, UserLimits, Users,
+    hash_secret,
 };
 use anabranch::{Endpoint, SelfSigned, config};
 use anabranch_testkit::endpoints::{loopback, server_config, within};
@@ -64,9 +65,13 @@ impl Site {
     }
 
     fn client(&self) -> Proxy {
+        Proxy::new(self.config())
+    }
+
+    fn config(&self) -> ProxyConfig {
         let quic = config::client(self.identity.roots().unwrap(), ["h3"]).unwrap();
         let url = format!("https://localhost:{}/", self.address.port());
-        Proxy::new(ProxyConfig::new(&url, quic).unwrap().with_addresses([self.address]))
+        ProxyConfig::new(&url, quic).unwrap().with_addresses([self.address])
     }
 
     /// Returns the next packet that arrives on the network.
@@ -85,7 +90,10 @@ struct Tunnel {
 
 impl Tunnel {
     async fn open(site: &Site) -> Self {
-        let proxy = site.client();
+        Self::of(site.client()).await
+    }
+
+    async fn of(proxy: Proxy) -> Self {
         let (sender, receiver) = within(proxy.ip()).await.unwrap().split();
         Self { sender, receiver, _proxy: proxy }
     }
@@ -93,10 +101,15 @@ impl Tunnel {
     /// Opens a tunnel, and requests these addresses. Returns those that are assigned.
     async fn assigned(site: &Site, wanted: &[&str]) -> (Self, Vec<String>) {
         let mut tunnel = Self::open(site).await;
-        let prefixes: Vec<_> = wanted.iter().map(|prefix| prefix.parse().unwrap()).collect();
-        tunnel.sender.request(&prefixes).unwrap();
-        let addresses = tunnel.addresses().await;
+        let addresses = tunnel.request(wanted).await;
         (tunnel, addresses)
+    }
+
+    /// Requests these addresses. Returns those that are assigned.
+    async fn request(&mut self, wanted: &[&str]) -> Vec<String> {
+        let prefixes: Vec<_> = wanted.iter().map(|prefix| prefix.parse().unwrap()).collect();
+        self.sender.request(&prefixes).unwrap();
+        self.addresses().await
     }
 
     async fn addresses(&mut self) -> Vec<String> {
@@ -240,10 +253,19 @@ async fn senders_learn_that_packets_are_too_big() {
 #[tokio::test]
 async fn a_user_takes_an_address_to_the_next_tunnel() {
     let site = Site::start(&["10.9.0.0/24"]);
-    let (mut first, addresses) = Tunnel::assigned(&site, &["0.0.0.0/32"]).await;
-    assert_eq!(addresses, ["10.9.0.2/32"]);
-    let (mut second, addresses) = Tunnel::assigned(&site, &["10.9.0.2/32"]).await;
-    assert_eq!(addresses, ["10.9.0.2/32"]);
+    let mut users = Users::new().with_anyone(UserLimits::default());
+    users.add(User::new("alice", &hash_secret(b"tea").unwrap()).unwrap()).unwrap();
+    site.proxy.replace(users, Access::default());
+    let alice = || Proxy::new(site.config().with_credentials(Credentials::bearer("alice.tea").unwrap()));
+    let mut first = Tunnel::of(alice()).await;
+    assert_eq!(first.request(&["0.0.0.0/32"]).await, ["10.9.0.2/32"]);
+    // Clients without credentials get other addresses.
+    let (_nobody, addresses) = Tunnel::assigned(&site, &["10.9.0.2/32"]).await;
+    assert_eq!(addresses, ["10.9.0.3/32"]);
+    let (_other, addresses) = Tunnel::assigned(&site, &["10.9.0.3/32"]).await;
+    assert_eq!(addresses, ["10.9.0.4/32"]);
+    let mut second = Tunnel::of(alice()).await;
+    assert_eq!(second.request(&["10.9.0.2/32"]).await, ["10.9.0.2/32"]);
     assert_eq!(first.addresses().await, Vec::<String>::new());
     let down = udp(PUBLIC, "10.9.0.2", 100, true);
     site.network.deliver(&down);
@@ -252,7 +274,7 @@ async fn a_user_takes_an_address_to_the_next_tunnel() {
     first.sender.send(&udp("10.9.0.2", PUBLIC, 100, true)).unwrap();
     drop(second);
     let wait = async {
-        while site.proxy.totals()["*"].flows > 1 || site.network.drops().foreign == 0 {
+        while site.proxy.totals()["alice"].flows > 1 || site.network.drops().foreign == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -270,11 +292,50 @@ async fn pools_and_tunnels_have_limits() {
     assert_eq!(addresses, ["10.9.0.2/32", "::/128"], "there are no IPv6 addresses");
     let (_second, addresses) = Tunnel::assigned(&site, &["0.0.0.0/32"]).await;
     assert_eq!(addresses, ["0.0.0.0/32"]);
+    // Of two pools, the one with the requested address assigns it.
+    let site = Site::start(&["10.9.0.0/24", "10.10.0.0/24"]);
+    let (_tunnel, addresses) = Tunnel::assigned(&site, &["10.10.0.7/32", "10.11.0.7/32"]).await;
+    assert_eq!(addresses, ["10.10.0.7/32", "10.9.0.2/32"]);
     // A tunnel has at most MAX_ADDRESSES addresses.
     let site = Site::start(&["fd00:9::/64"]);
     let (_tunnel, addresses) = Tunnel::assigned(&site, &["::/128"; 12]).await;
     let assigned = addresses.iter().filter(|address| *address != "::/128").count();
     assert_eq!((assigned, addresses.len()), (8, 12));
+}
+
+#[tokio::test]
+async fn requests_have_different_identifiers() {
+    let site = Site::start(&["10.9.0.0/24"]);
+    let mut tunnel = Tunnel::open(&site).await;
+    for (prefixes, expected) in [(vec!["0.0.0.0/32"; 2], vec![1, 2]), (vec!["0.0.0.0/32"], vec![3, 0, 0])] {
+        let prefixes: Vec<_> = prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect();
+        tunnel.sender.request(&prefixes).unwrap();
+        let requests: Vec<_> = loop {
+            if let IpEvent::Addresses(addresses) = tunnel.event().await {
+                break addresses.iter().map(|address| address.request).collect();
+            }
+        };
+        assert_eq!(requests, expected);
+    }
+}
+
+#[tokio::test]
+async fn packets_do_not_keep_capsules_from_being_received() {
+    let site = Site::start(&["10.9.0.0/24"]);
+    let (mut tunnel, _) = Tunnel::assigned(&site, &["0.0.0.0/32"]).await;
+    let packet = udp(PUBLIC, "10.9.0.2", 100, true);
+    for _ in 0..400 {
+        site.network.deliver(&packet);
+    }
+    tunnel.sender.request(&["0.0.0.0/32".parse().unwrap()]).unwrap();
+    // The packets and the capsule arrive while the client does not read.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut packets = 0;
+    while let IpEvent::Packet(_) = tunnel.event().await {
+        packets += 1;
+    }
+    // MAX_BURST in crates/anabranch/src/proxy/client/ip.rs.
+    assert!(packets <= 64, "{packets}");
 }
 
 #[tokio::test]

@@ -47,6 +47,9 @@ pub(crate) struct Forward {
     seeing: Seeing,
 }
 
+/// Pause after a datagram could not be received.
+const REST: Duration = Duration::from_millis(10);
+
 /// A local port and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Route {
@@ -100,9 +103,16 @@ impl Port {
                 .map(Self::Tcp)
                 .ok_or_else(|| Failure::new(Exit::Io, format!("{} cannot be bound", route.from)));
         }
-        let addresses = local::addresses(&route.from).await?;
-        let address = *addresses.first().ok_or_else(|| Failure::new(Exit::Resolution, "no address"))?;
-        flows::bind(address).await.map(Self::Udp).map_err(|error| cannot_listen(address, &error))
+        for address in local::addresses(&route.from).await? {
+            match flows::bind(address).await {
+                Ok(socket) => return Ok(Self::Udp(socket)),
+                // A name such as `localhost` may resolve to an address that is not one of this host.
+                Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && !route.from.is_address() => {
+                }
+                Err(error) => return Err(cannot_listen(address, &error)),
+            }
+        }
+        Err(Failure::new(Exit::Io, format!("{} is no address of this host", route.from)))
     }
 
     fn address(&self) -> io::Result<SocketAddr> {
@@ -298,8 +308,11 @@ async fn datagrams(socket: UdpSocket, name: Name, shared: watch::Receiver<Arc<Sh
     let socket = Arc::new(socket);
     let mut flows: Flows<SocketAddr> = Flows::new();
     loop {
-        // An error means that ICMP reported an earlier datagram as undeliverable.
-        let Ok((datagram, from)) = flows::receive(&socket).await else { continue };
+        let Ok((datagram, from)) = flows::receive(&socket).await else {
+            // ICMP may have reported an earlier datagram as undeliverable. Another error may occur again at once.
+            tokio::time::sleep(REST).await;
+            continue;
+        };
         let shared = Arc::clone(&shared.borrow());
         let Some(target) = shared.targets.get(&name).cloned() else { continue };
         flows.pass(&from, datagram, |inbox| {

@@ -157,7 +157,7 @@ fn cannot_create(name: &str, error: &io::Error) -> Failure {
             Failure::new(Exit::NotPermitted, what).or("run as root, or with the capability CAP_NET_ADMIN")
         }
         Some(Errno::EBUSY | Errno::EEXIST) => {
-            Failure::new(Exit::SecondVpn, what).or("another program has it; name another one with --device")
+            Failure::new(Exit::SecondVpn, what).or("another program has it; name another device")
         }
         Some(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO) => {
             Failure::new(Exit::NoTun, what).or("the kernel has none: load its module `tun`")

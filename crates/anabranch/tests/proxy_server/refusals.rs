@@ -158,6 +158,26 @@ async fn users_show_their_secrets() {
 }
 
 #[tokio::test]
+async fn an_open_proxy_knows_its_users() {
+    let mut users = Users::new().with_anyone(UserLimits::default());
+    let limits = UserLimits::default().with_max_flows(0);
+    let alice = User::new("alice", &hash_secret(b"tea").unwrap()).unwrap().with_limits(limits);
+    users.add(alice).unwrap();
+    let site = Plan { users, ..Plan::open() }.serve();
+    let connection = site.connect().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    for (value, status) in [(None, 200), (Some("Bearer alice.coffee"), 200), (Some("Bearer alice.tea"), 503)]
+    {
+        let fields: Vec<_> = value.iter().map(|value| ("proxy-authorization", *value)).collect();
+        assert_eq!(tcp(&connection, &target, &fields).await.response.status(), status, "{value:?}");
+    }
+    let users: Vec<_> = site.records(3).await.into_iter().filter_map(|record| record.user).collect();
+    assert_eq!(users.iter().filter(|user| *user == "alice").count(), 1, "{users:?}");
+    assert_eq!(users.iter().filter(|user| *user == "*").count(), 2, "{users:?}");
+}
+
+#[tokio::test]
 async fn users_that_are_taken_away_cannot_open_more() {
     let mut users = Users::new();
     users.add(User::new("alice", &hash_secret(b"tea").unwrap()).unwrap()).unwrap();
@@ -196,6 +216,24 @@ async fn limits_hold_and_places_are_given_back() {
     drop(first);
     site.records(3).await;
     assert_eq!(tcp(&connection, &target, &[]).await.response.status(), 200);
+}
+
+#[tokio::test]
+async fn times_longer_than_max_time_are_reduced() {
+    let mut plan = Plan::open();
+    let forever = Duration::MAX;
+    plan.options =
+        plan.options.with_resolve_timeout(forever).with_connect_timeout(forever).with_udp_idle(forever);
+    plan.names.0.insert("here.example".to_owned(), vec![[127, 0, 0, 1].into()]);
+    let site = plan.serve();
+    let connection = site.connect().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = format!("here.example:{}", listener.local_addr().unwrap().port());
+    assert_eq!(tcp(&connection, &target, &[]).await.response.status(), 200);
+    let mut flow = udp(&connection, &target, &[]).await;
+    assert_eq!(flow.response.status(), 200);
+    let ended = tokio::time::timeout(Duration::from_millis(100), flow.receive.read_chunk(10)).await;
+    assert!(ended.is_err(), "the flow goes on");
 }
 
 #[tokio::test]

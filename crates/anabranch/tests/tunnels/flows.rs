@@ -74,6 +74,9 @@ async fn a_proxy_without_extended_connect_carries_no_udp() {
     let site = Site::with(Setting { http3, ..Setting::default() });
     let error = within(site.proxy().udp(&target("echo.test:7"))).await.unwrap_err();
     assert!(matches!(error, TunnelError::NoUdp), "{error}");
+    // A proxy with extended CONNECT may refuse CONNECT-UDP.
+    let error = within(Site::start().proxy().udp(&target("none.test:7"))).await.unwrap_err();
+    assert!(matches!(error, TunnelError::NoUdp), "{error}");
 }
 
 #[tokio::test]

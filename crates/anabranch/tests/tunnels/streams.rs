@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::support::{Site, target, within};
+use super::support::{ENOUGH, Site, target, within};
 
 /// Returns both ends of a TCP connection.
 async fn pair() -> (TcpStream, TcpStream) {
@@ -98,6 +98,24 @@ async fn resets_pass_through_a_pump_in_both_directions() {
     socket2::SockRef::from(&program).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(program);
     assert!(within(pumping).await.unwrap().error.is_some());
+}
+
+#[tokio::test]
+async fn a_program_can_write_although_the_target_needs_nothing() {
+    let site = Site::start();
+    let proxy = site.proxy();
+    let tunnel = within(proxy.tcp(&target("enough.test:7"))).await.unwrap();
+    let (mut program, local) = pair().await;
+    let pumping = tokio::spawn(tunnel.pump(local, Bytes::new()));
+    // More than the sockets, the stream and its flow control can hold.
+    within(program.write_all(&vec![0; 64_000_000])).await.unwrap();
+    ENOUGH.notify_one();
+    // The program does not end its direction.
+    let mut response = String::new();
+    within(program.read_to_string(&mut response)).await.unwrap();
+    assert_eq!(response, "enough");
+    let error = within(pumping).await.unwrap().error;
+    assert!(error.is_none(), "{error:?}");
 }
 
 #[tokio::test]

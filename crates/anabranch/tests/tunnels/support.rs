@@ -12,9 +12,13 @@ pub use anabranch_testkit::endpoints::within;
 use anabranch_testkit::endpoints::{loopback, server_config};
 use bytes::Bytes;
 use http::{Request, Response};
+use tokio::sync::Notify;
 
 /// Number of requests for `lost.test:7`. The proxy closes the connection of each.
 pub static LOST: AtomicU32 = AtomicU32::new(0);
+
+/// Permission for `enough.test:7` to respond.
+pub static ENOUGH: Notify = Notify::const_new();
 
 /// A running proxy.
 pub struct Site {
@@ -131,6 +135,14 @@ async fn answer(
             send.write(Bytes::from(format!("{total} bytes"))).await.ok()?;
             send.finish().ok()
         }
+        // Needs no bytes, and responds once the test permits it.
+        "enough.test:7" => {
+            send.send_response(Response::new(())).ok()?;
+            receive.stop(Code::NO_ERROR);
+            ENOUGH.notified().await;
+            send.write(Bytes::from_static(b"enough")).await.ok()?;
+            send.finish().ok()
+        }
         "reset.test:7" => {
             send.send_response(Response::new(())).ok()?;
             receive.read_chunk(1).await.ok()?;
@@ -161,6 +173,7 @@ async fn answer(
             }
             send.finish().ok()
         }
+        "/.well-known/masque/udp/none.test/7/" => refuse(send, 501, "test; error=http_upgrade_failed").await,
         _ => refuse(send, 502, "near, test; error=connection_refused; details=\"port 1\"").await,
     }
 }

@@ -45,12 +45,28 @@ pub(crate) fn run(options: &Status) -> Result {
             false => lines(reader, options.json),
         };
     }
-    let mut shown = Vec::new();
-    for reader in &mut readers {
-        let (line, report) = reader.next()?;
-        shown.push(if options.json { line } else { view::whole(&report) });
+    exit::say(once(&mut readers, options.json)?)
+}
+
+/// Returns the text of one report of each process. If some fail, prints their failures and returns the text of the others.
+///
+/// # Errors
+/// Fails if all fail.
+fn once(readers: &mut [Reader], is_json: bool) -> Result<String> {
+    let (mut shown, mut failures) = (Vec::new(), Vec::new());
+    for reader in readers {
+        match reader.next() {
+            Ok((line, report)) => shown.push(if is_json { line } else { view::whole(&report) }),
+            Err(failure) => failures.push(failure),
+        }
     }
-    exit::say(shown.join(if options.json { "\n" } else { "\n\n" }))
+    let last = failures.pop();
+    failures.iter().for_each(Failure::say);
+    match last {
+        Some(last) if shown.is_empty() => return Err(last),
+        last => last.iter().for_each(Failure::say),
+    }
+    Ok(shown.join(if is_json { "\n" } else { "\n\n" }))
 }
 
 /// Connects to the process at `socket`, or to all processes whose sockets this user can see.
@@ -79,5 +95,33 @@ fn lines(mut reader: Reader, is_json: bool) -> Result {
     loop {
         let (line, report) = reader.next()?;
         exit::say(if is_json { line } else { view::line(&report) })?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Reads from processes that send these bytes, each on its own socket.
+    fn read(said: &[&str]) -> Result<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut readers = Vec::new();
+        for (n, said) in said.iter().enumerate() {
+            let path = dir.path().join(n.to_string());
+            let listener = UnixListener::bind(&path).unwrap();
+            readers.push(Reader::open(&path).unwrap());
+            listener.accept().unwrap().0.write_all(said.as_bytes()).unwrap();
+        }
+        once(&mut readers, true)
+    }
+
+    #[test]
+    fn a_process_that_fails_does_not_hide_the_others() {
+        let (one, two) = ("{\"pid\":1}\n", "{\"pid\":2}\n");
+        assert_eq!(read(&[one, "", "junk\n", two]).unwrap(), "{\"pid\":1}\n{\"pid\":2}");
+        assert_eq!(read(&["", "junk\n"]).unwrap_err().exit(), Exit::Protocol);
     }
 }

@@ -10,6 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt,
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use nix::libc;
+
 use crate::exit::{Exit, Failure, Result};
 
 /// Maximum number of sockets of one role in a directory.
@@ -107,18 +109,23 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::io(format_args!("cannot publish the state at {}", path.display()), error)
 }
 
-/// Opens and locks a lock file, which is created if it is missing.
+/// Opens and locks a lock file, which is created if it is missing. Fails if the path is a symbolic link: in a shared directory
+/// another user may have created it.
 fn hold(path: &Path) -> std::result::Result<File, Taken> {
+    let mut options = File::options();
+    // Without O_NONBLOCK, the call would wait if the path is a FIFO.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    options.write(true).create(true).truncate(false).mode(MODE).custom_flags(flags);
     loop {
-        let file = File::options().write(true).create(true).truncate(false).mode(MODE).open(path)?;
+        let file = options.open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Taken::Busy),
             Err(TryLockError::Error(error)) => return Err(Taken::Failed(error)),
         }
         // The process that held the lock may have removed the file meanwhile, and another one may have created a new file.
-        let is_there =
-            fs::metadata(path).is_ok_and(|found| found.ino() == file.metadata().map_or(0, |own| own.ino()));
+        let is_there = fs::symlink_metadata(path)
+            .is_ok_and(|found| found.ino() == file.metadata().map_or(0, |own| own.ino()));
         if is_there {
             return Ok(file);
         }

@@ -130,3 +130,23 @@ async fn udp_works_over_tcp_in_capsules() {
         assert_eq!(&capsule, b"\0\x06\0pong!", "{alpn}");
     }
 }
+
+#[tokio::test]
+async fn tunnels_for_ip_packets_are_known_over_tcp_too() {
+    let site = Site::open(&[]);
+    let path = "/.well-known/masque/ip/*/*/";
+    for alpn in ["http/1.1", "h2"] {
+        let request = match alpn {
+            "h2" => Request::connect(format!("https://localhost:{}{path}", site.address.port()))
+                .extension(Protocol::from_static("connect-ip")),
+            _ => Request::get(path)
+                .header("host", "localhost")
+                .header("connection", "upgrade")
+                .header("upgrade", "connect-ip"),
+        };
+        let request = request.header("capsule-protocol", "?1").header("proxy-authorization", TOKEN);
+        let response = send(&site, alpn, request.body(Empty::new()).unwrap()).await;
+        // The proxy has no network for them.
+        assert_eq!(response.status(), 501, "{alpn}");
+    }
+}

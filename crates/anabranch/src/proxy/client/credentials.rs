@@ -59,11 +59,14 @@ impl Credentials {
     /// Creates credentials of a token (Bearer, RFC 6750).
     ///
     /// # Errors
-    /// Fails if the token is empty, or has other characters than those of a `b64token` (RFC 6750 §2.1).
+    /// Fails if the token is no `b64token` (RFC 6750 §2.1).
     pub fn bearer(token: &str) -> Result<Self, CredentialsError> {
-        let valid = |c: u8| c.is_ascii_alphanumeric() || b"-._~+/=".contains(&c);
-        if token.is_empty() || !token.bytes().all(valid) {
-            return Err(CredentialsError::Invalid("a token has letters, digits and -._~+/= only"));
+        let valid = |c: u8| c.is_ascii_alphanumeric() || b"-._~+/".contains(&c);
+        let unpadded = token.trim_end_matches('=');
+        if unpadded.is_empty() || !unpadded.bytes().all(valid) {
+            return Err(CredentialsError::Invalid(
+                "a token has letters, digits and -._~+/, and = at its end",
+            ));
         }
         Self::sensitive(&format!("Bearer {token}"))
     }
@@ -135,7 +138,10 @@ mod tests {
         assert!(bearer.value().is_sensitive());
         assert_eq!(format!("{bearer:?}"), "Credentials(…)");
         assert!(Credentials::basic("a:b", "c").is_err() && Credentials::basic("a", "b\n").is_err());
-        assert!(Credentials::bearer("").is_err() && Credentials::bearer("two words").is_err());
+        assert_eq!(Credentials::bearer("dGVhcw==").unwrap().value(), "Bearer dGVhcw==");
+        for bad in ["", "two words", "==", "=a", "a=b", "a=b="] {
+            assert!(Credentials::bearer(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

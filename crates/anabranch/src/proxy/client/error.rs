@@ -21,7 +21,7 @@ pub enum TunnelError {
     /// The proxy refused the tunnel.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The proxy does not support extended CONNECT (RFC 9220), which CONNECT-UDP (RFC 9298) needs.
+    /// The proxy does not support CONNECT-UDP (RFC 9298), or extended CONNECT (RFC 9220), which that needs.
     #[error("the proxy carries no UDP")]
     NoUdp,
     /// The proxy does not support CONNECT-IP (RFC 9484).
@@ -129,15 +129,17 @@ impl Refusal {
         Self { status: response.status(), cause: ProxyStatus::of(response.headers()) }
     }
 
-    /// Returns the kind of the refusal. It is [`RefusalKind::Credentials`] for the statuses 401 and 407.
+    /// Returns the kind of the refusal. It is [`RefusalKind::Credentials`] for the statuses 401 and 407, and
+    /// [`RefusalKind::Limited`] for 429 (Too Many Requests).
     /// Otherwise the error type in `Proxy-Status` determines it or, if there is none or an unknown one, the
     /// response's status.
     pub fn kind(&self) -> RefusalKind {
         let by_status = match self.status.as_u16() {
             401 | 407 => return RefusalKind::Credentials,
+            429 => return RefusalKind::Limited,
             403 => RefusalKind::Denied,
             404 | 405 | 501 => RefusalKind::Unsupported,
-            429 | 503 => RefusalKind::Limited,
+            503 => RefusalKind::Limited,
             502 => RefusalKind::Unreachable,
             504 => RefusalKind::TimedOut,
             _ => RefusalKind::Other,
@@ -204,6 +206,7 @@ mod tests {
         for (status, field, expected) in [
             (407, "p; error=http_request_denied", RefusalKind::Credentials),
             (401, "", RefusalKind::Credentials),
+            (429, "p; error=http_request_denied", RefusalKind::Limited),
             (502, "p; error=connection_refused", RefusalKind::ConnectionRefused),
             (502, "p; error=dns_error", RefusalKind::NameNotFound),
             (504, "p; error=connection_timeout", RefusalKind::TimedOut),

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
@@ -21,6 +22,8 @@ use crate::proxy::ip::{
 
 /// Maximum number of bytes that one read takes from the tunnel's stream, without a copy.
 const PIECE: usize = 64 * 1024;
+/// Maximum number of packets from DATAGRAM frames that are received before the stream, which carries the capsules, is read.
+const MAX_BURST: usize = 64;
 
 /// A tunnel for IP packets between this client and the proxy's network. Packets may be lost.
 ///
@@ -45,12 +48,16 @@ pub struct IpReceiver {
     capsules: CapsuleReader,
     /// Bytes of the stream that are not parsed yet.
     unread: Bytes,
+    /// Number of packets from DATAGRAM frames since the stream was read.
+    burst: usize,
 }
 
 #[derive(Debug)]
 struct Outgoing {
     datagrams: Datagrams,
     stream: Mutex<CapsuleStream>,
+    /// Identifier of the next request for an address. None is used twice (RFC 9484 §4.7.2).
+    next_request: AtomicU64,
 }
 
 /// Capsule or packet from the proxy.
@@ -90,9 +97,14 @@ pub enum SendPacketError {
 impl IpTunnel {
     pub(super) fn new(send: SendHalf, stream: RecvHalf) -> Self {
         let datagrams = send.datagrams();
-        let outgoing = Arc::new(Outgoing { datagrams, stream: Mutex::new(CapsuleStream::new(send)) });
+        let outgoing = Arc::new(Outgoing {
+            datagrams,
+            stream: Mutex::new(CapsuleStream::new(send)),
+            next_request: AtomicU64::new(1),
+        });
         let capsules = CapsuleReader::new(&[CapsuleType::DATAGRAM, ADDRESS_ASSIGN, ROUTE_ADVERTISEMENT]);
-        let receiver = IpReceiver { outgoing: Arc::clone(&outgoing), stream, capsules, unread: Bytes::new() };
+        let receiver =
+            IpReceiver { outgoing: Arc::clone(&outgoing), stream, capsules, unread: Bytes::new(), burst: 0 };
         Self { sender: IpSender(outgoing), receiver }
     }
 
@@ -113,9 +125,9 @@ impl IpSender {
         if prefixes.is_empty() || prefixes.len() > MAX_ENTRIES {
             return Err(SendPacketError::Invalid);
         }
-        let request =
-            |(n, prefix): (usize, &IpNet)| AssignedAddress { request: n as u64 + 1, prefix: *prefix };
-        let requests: Vec<_> = prefixes.iter().enumerate().map(request).collect();
+        let first = self.0.next_request.fetch_add(prefixes.len() as u64, Ordering::Relaxed);
+        let request = |(request, prefix): (u64, &IpNet)| AssignedAddress { request, prefix: *prefix };
+        let requests: Vec<_> = (first..).zip(prefixes).map(request).collect();
         match lock(&self.0.stream).send_control(AssignedAddress::capsule(ADDRESS_REQUEST, &requests)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(SendPacketError::Full),
@@ -179,12 +191,31 @@ impl IpReceiver {
         if let Poll::Ready(Err(error)) = lock(&self.outgoing.stream).poll_rest(Some(cx)) {
             return Poll::Ready(Err(error));
         }
+        if self.burst < MAX_BURST
+            && let Poll::Ready(packet) = self.poll_datagram(cx)
+        {
+            return Poll::Ready(Ok(Some(IpEvent::Packet(packet))));
+        }
+        self.burst = 0;
+        if let Poll::Ready(event) = self.poll_stream(cx) {
+            return Poll::Ready(event);
+        }
+        self.poll_datagram(cx).map(|packet| Ok(Some(IpEvent::Packet(packet))))
+    }
+
+    /// Polls for the next packet in a DATAGRAM frame.
+    fn poll_datagram(&mut self, cx: &Context<'_>) -> Poll<Bytes> {
         while let Poll::Ready(Ok(datagram)) = self.outgoing.datagrams.poll_recv(cx) {
+            self.burst += 1;
             if let Some(packet) = packet(datagram) {
-                return Poll::Ready(Ok(Some(IpEvent::Packet(packet))));
+                return Poll::Ready(packet);
             }
         }
-        // The stream carries the capsules, and its end is the end of the tunnel.
+        Poll::Pending
+    }
+
+    /// Polls the stream, which carries the capsules. Its end is the end of the tunnel.
+    fn poll_stream(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<IpEvent>>> {
         loop {
             while !self.unread.is_empty() {
                 let (read, capsule) = self.capsules.read(&self.unread).map_err(|_| invalid())?;

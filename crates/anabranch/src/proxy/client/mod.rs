@@ -153,7 +153,12 @@ impl Proxy {
     /// Fails as [`Proxy::udp`] does.
     pub async fn udp_with(&self, target: &Target, terms: FlowTerms) -> Result<UdpTunnel, TunnelError> {
         let keeper = &self.0.0;
-        let opened = keeper.open(&Head::udp(keeper, target)?.with_terms(terms)).await?;
+        let opened = match keeper.open(&Head::udp(keeper, target)?.with_terms(terms)).await {
+            Err(TunnelError::Refused(refusal)) if refusal.kind() == RefusalKind::Unsupported => {
+                return Err(TunnelError::NoUdp);
+            }
+            opened => opened?,
+        };
         let http3 = &opened.live.http3;
         let takes_datagrams = http3.settings().await?.h3_datagram && keeper.config.http3.h3_datagram();
         let terms = terms.as_agreed(opened.agreed);

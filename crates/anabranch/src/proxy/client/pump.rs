@@ -26,7 +26,8 @@ const MAX_PIECES: usize = 64;
 /// Maximum number of received bytes that are gathered for the local connection. Further ones stay in the stream, whose
 /// flow control stops the proxy.
 const MAX_GATHERED: usize = 256 * 1024;
-/// Maximum time for which the bytes of a program are still sent to the target after the program has reset its connection.
+/// Maximum time for which the bytes of a program are still sent to the target after the program has reset its connection, and
+/// for which they are discarded after the tunnel has ended.
 const FAREWELL: Duration = Duration::from_millis(250);
 
 /// Numbers of payload bytes that a tunnel has carried so far.
@@ -73,7 +74,7 @@ pub struct Pumped {
 /// Failure of one direction, after which the other direction is reset as well.
 enum Fault {
     Local(io::Error),
-    Tunnel(io::Error),
+    Tunnel(Error),
 }
 
 impl TcpTunnel {
@@ -99,7 +100,8 @@ impl TcpTunnel {
             self.receive.stop(Code::CONNECT_ERROR);
         }
         let error = fault.map(|fault| match fault {
-            Fault::Local(error) | Fault::Tunnel(error) => error,
+            Fault::Local(error) => error,
+            Fault::Tunnel(error) => broken(error),
         });
         Pumped { sent: traffic.sent(), received: traffic.received(), error }
     }
@@ -113,12 +115,21 @@ async fn both(
 ) -> Result<(), Fault> {
     let mut up = pin!(upload(local, &mut tunnel.send, first, traffic));
     let mut down = pin!(download(local, &mut tunnel.receive, traffic));
-    let (mut is_up_over, mut is_down_over) = (false, false);
+    let (mut is_up_over, mut is_down_over, mut is_stopped) = (false, false, false);
     while !(is_up_over && is_down_over) {
         tokio::select! {
             end = &mut up, if !is_up_over => {
-                end?;
+                match end {
+                    // RFC 9114 §4.1: the proxy needs no further bytes, but may still send its own.
+                    Err(Fault::Tunnel(Error::Stopped(Code::NO_ERROR))) => is_stopped = true,
+                    end => end?,
+                }
                 is_up_over = true;
+            }
+            // A program that cannot write might read nothing.
+            end = discard(local), if is_stopped => {
+                end?;
+                is_stopped = false;
             }
             end = &mut down, if !is_down_over => {
                 end?;
@@ -133,7 +144,26 @@ async fn both(
             }
         }
     }
+    if is_stopped {
+        // If bytes were unread, the kernel would close the connection with a RST, by which the program may lose what it has not
+        // read yet.
+        let _ = timeout(FAREWELL, discard(local)).await;
+    }
     Ok(())
+}
+
+/// Reads and discards the bytes of the local connection, until the program ends its sending direction.
+async fn discard(local: &TcpStream) -> Result<(), Fault> {
+    let mut buffer = vec![0; READ];
+    loop {
+        local.readable().await.map_err(Fault::Local)?;
+        match local.try_read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(Fault::Local(error)),
+        }
+    }
 }
 
 /// Sends the bytes of the local connection, and the end of its sending direction, to the target.
@@ -143,25 +173,20 @@ async fn upload(
     first: Bytes,
     traffic: &Traffic,
 ) -> Result<(), Fault> {
-    let tunnel = |error| Fault::Tunnel(broken(error));
     traffic.add_sent(first.len() as u64);
-    send.write(first).await.map_err(tunnel)?;
+    send.write(first).await.map_err(Fault::Tunnel)?;
     let mut buffer = BytesMut::new();
     loop {
         tokio::select! {
             readable = local.readable() => readable.map_err(Fault::Local)?,
-            // RFC 9114 §4.1: with H3_NO_ERROR the proxy needs no further bytes, but may still send its own.
-            error = send.stopped() => match error {
-                Error::Stopped(Code::NO_ERROR) => return Ok(()),
-                error => return Err(tunnel(error)),
-            },
+            error = send.stopped() => return Err(Fault::Tunnel(error)),
         }
         buffer.reserve(READ);
         match local.try_read_buf(&mut buffer) {
-            Ok(0) => return send.finish().map_err(tunnel),
+            Ok(0) => return send.finish().map_err(Fault::Tunnel),
             Ok(n) => {
                 traffic.add_sent(n as u64);
-                send.write(taken(&mut buffer)).await.map_err(tunnel)?;
+                send.write(taken(&mut buffer)).await.map_err(Fault::Tunnel)?;
             }
             // An idle connection holds no buffer.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => buffer = BytesMut::new(),
@@ -185,7 +210,7 @@ fn taken(buffer: &mut BytesMut) -> Bytes {
 async fn download(local: &TcpStream, receive: &mut RecvHalf, traffic: &Traffic) -> Result<(), Fault> {
     let mut pieces = VecDeque::new();
     loop {
-        let is_end = gather(receive, &mut pieces).await.map_err(|error| Fault::Tunnel(broken(error)))?;
+        let is_end = gather(receive, &mut pieces).await.map_err(Fault::Tunnel)?;
         let total: usize = pieces.iter().map(Bytes::len).sum();
         write_all(local, &mut pieces).await.map_err(Fault::Local)?;
         traffic.add_received(total as u64);

@@ -81,6 +81,7 @@ impl Target {
     }
 }
 
+/// Converts the address of a packet or a request as it is. Proxies refuse targets with the port 0.
 impl From<SocketAddr> for Target {
     fn from(address: SocketAddr) -> Self {
         Self { host: Host::Address(address.ip()), port: address.port() }

@@ -87,7 +87,7 @@ fn message(packet: &[u8], kind: [u8; 2], rest: [u8; 4]) -> Option<Vec<u8>> {
 }
 
 /// Returns whether a message about the packet may be sent (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)): not about ICMP errors,
-/// fragments other than the first, or packets whose source or destination is a multicast, broadcast or unspecified address.
+/// fragments other than the first, or packets whose source or destination is no address of a single host.
 fn may_report(packet: &[u8], header: &PacketHeader) -> bool {
     let kind = packet.get(header.transport).copied();
     let is_error = match header.protocol {
@@ -95,11 +95,16 @@ fn may_report(packet: &[u8], header: &PacketHeader) -> bool {
         transport_protocol::ICMPV6 => kind.is_none_or(|kind| kind < 128),
         _ => false,
     };
-    let is_single = |address: IpAddr| {
-        let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
-        !address.is_multicast() && !address.is_unspecified() && !broadcast
-    };
     !is_error && !header.is_later_fragment && is_single(header.source) && is_single(header.destination)
+}
+
+/// Returns whether an address is that of a single host. Zero, loopback, multicast, broadcast and class E addresses are not
+/// (RFC 1122 §3.2.2).
+fn is_single(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => !matches!(address.octets()[0], 0 | 127 | 224..),
+        IpAddr::V6(address) => !address.is_unspecified() && !address.is_loopback() && !address.is_multicast(),
+    }
 }
 
 fn with_checksum(mut icmp: Vec<u8>, pseudo: &[u8]) -> Vec<u8> {

@@ -2,11 +2,19 @@
 
 use std::net::IpAddr;
 
-/// Maximum number of extension headers of an IPv6 packet that are parsed. The transport protocol and the ports of a packet
-/// with more are not found.
+/// Maximum number of extension headers of an IPv6 packet. The transport header of a packet with more is not found, so the
+/// packet is refused.
 const MAX_EXTENSIONS: usize = 8;
 /// Length of an IPv6 header without extension headers, in bytes.
 const V6_HEADER: usize = 40;
+/// Minimum length of a TCP header (RFC 9293 §3.1) and, below, length of a UDP header, in bytes.
+const TCP_HEADER: usize = 20;
+const UDP_HEADER: usize = 8;
+
+/// Protocol number of the fragment header (RFC 8200 §4.5).
+const FRAGMENT: u8 = 44;
+/// Protocol number of the authentication header (RFC 4302 §2).
+const AUTHENTICATION: u8 = 51;
 
 /// Protocol numbers.
 pub mod transport_protocol {
@@ -30,10 +38,9 @@ pub struct PacketHeader {
     pub destination: IpAddr,
     /// Protocol number of the header at `transport`, which follows the extension headers.
     pub protocol: u8,
-    /// Offset of the transport header, in bytes. It may be beyond the end of a malformed packet.
+    /// Offset of the transport header, in bytes.
     pub transport: usize,
-    /// Source port of TCP and UDP; `None` for other protocols, for fragments other than the first, and if the packet ends
-    /// before it.
+    /// Source port of TCP and UDP; `None` for other protocols, and for fragments other than the first.
     pub source_port: Option<u16>,
     /// Destination port, with the same exceptions as `source_port`.
     pub destination_port: Option<u16>,
@@ -44,7 +51,9 @@ pub struct PacketHeader {
 }
 
 impl PacketHeader {
-    /// Parses the headers of a packet; `None` unless the bytes are exactly one IPv4 or IPv6 packet.
+    /// Parses the headers of a packet; `None` unless the bytes are exactly one IPv4 or IPv6 packet. A packet or first fragment
+    /// must have its whole header chain, up to the TCP or UDP header (RFC 7112 §5), with at most 8 IPv6 extension headers.
+    /// Otherwise rules for its ports could not be applied to it.
     pub fn parse(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::parse_v4(packet),
@@ -69,7 +78,7 @@ impl PacketHeader {
             is_later_fragment: fragment & 0x1fff != 0,
             may_fragment: fragment & 0x4000 == 0,
         };
-        Some(header.with_ports(packet))
+        header.with_ports(packet)
     }
 
     fn parse_v6(packet: &[u8]) -> Option<Self> {
@@ -86,37 +95,49 @@ impl PacketHeader {
             is_later_fragment: false,
             may_fragment: false,
         };
-        for _ in 0..MAX_EXTENSIONS {
-            let at = header.transport;
-            let len = match header.protocol {
-                // Hop-by-hop options, routing, destination options (RFC 8200 §4).
-                0 | 43 | 60 => 8 * (1 + usize::from(*packet.get(at + 1)?)),
-                44 => {
-                    header.is_later_fragment |= u16_at(packet, at + 2)? & 0xfff8 != 0;
-                    8
-                }
-                // Authentication header (RFC 4302 §2.2).
-                51 => 4 * (2 + usize::from(*packet.get(at + 1)?)),
-                _ => break,
-            };
-            header.protocol = *packet.get(at)?;
-            header.transport = at + len;
-            if header.is_later_fragment {
-                break;
+        let mut count = 0;
+        while is_extension(header.protocol) && !header.is_later_fragment {
+            if count == MAX_EXTENSIONS {
+                return None;
             }
+            count += 1;
+            let at = header.transport;
+            let (next, len) = (*packet.get(at)?, usize::from(*packet.get(at + 1)?));
+            header.transport += match header.protocol {
+                FRAGMENT => 8,
+                AUTHENTICATION => 4 * (2 + len),
+                _ => 8 * (1 + len),
+            };
+            if header.protocol == FRAGMENT {
+                header.is_later_fragment = u16_at(packet, at + 2)? & 0xfff8 != 0;
+            }
+            header.protocol = next;
         }
-        Some(header.with_ports(packet))
+        header.with_ports(packet)
     }
 
-    fn with_ports(mut self, packet: &[u8]) -> Self {
-        if matches!(self.protocol, transport_protocol::TCP | transport_protocol::UDP)
-            && !self.is_later_fragment
-        {
-            self.source_port = u16_at(packet, self.transport);
-            self.destination_port = u16_at(packet, self.transport + 2);
+    /// Returns the header with its ports; `None` if the packet ends before or within the transport header.
+    fn with_ports(mut self, packet: &[u8]) -> Option<Self> {
+        let len = match self.protocol {
+            _ if self.is_later_fragment => 0,
+            transport_protocol::TCP => TCP_HEADER,
+            transport_protocol::UDP => UDP_HEADER,
+            _ => 0,
+        };
+        let transport = packet.get(self.transport..)?.get(..len)?;
+        if len > 0 {
+            self.source_port = u16_at(transport, 0);
+            self.destination_port = u16_at(transport, 2);
         }
-        self
+        Some(self)
     }
+}
+
+/// Returns whether a protocol number is that of an extension header behind which another header follows in plain text: also
+/// hop-by-hop options, routing, destination options (RFC 8200 §4), mobility (RFC 6275 §6.1.1), HIP (RFC 7401 §5.1) and Shim6
+/// (RFC 5533 §5).
+fn is_extension(protocol: u8) -> bool {
+    matches!(protocol, FRAGMENT | AUTHENTICATION | 0 | 43 | 60 | 135 | 139 | 140)
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

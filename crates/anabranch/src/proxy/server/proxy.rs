@@ -27,11 +27,13 @@ use crate::lock::lock;
 use crate::proxy::FlowTerms;
 use crate::proxy::client::Target;
 
+/// Maximum of the times in [`ProxyOptions`]; longer ones are reduced to it.
+const MAX_TIME: Duration = Duration::from_secs(365 * 86_400);
 /// Name of the user of clients without credentials, if such clients are allowed. No configured user has this name.
 const ANYONE: &str = "*";
 
 configuration! {
-    /// Settings of a proxy.
+    /// Settings of a proxy. Times of more than a year count as a year.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ProxyOptions {
         /// Maximum number of tunnels of all users.
@@ -99,8 +101,8 @@ impl Proxy {
     pub fn new(options: ProxyOptions, users: Users, access: Access) -> std::io::Result<Self> {
         let dialer = Dialer {
             resolver: Arc::new(SystemResolver::new()),
-            resolve_timeout: options.resolve_timeout,
-            connect_timeout: options.connect_timeout,
+            resolve_timeout: options.resolve_timeout.min(MAX_TIME),
+            connect_timeout: options.connect_timeout.min(MAX_TIME),
         };
         let max_flows = u32::try_from(options.max_flows).unwrap_or(u32::MAX);
         let flows = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS.min(max_flows as usize)));
@@ -255,13 +257,14 @@ impl Proxy {
         // A client certificate may have authenticated the user of the connection.
         let known = record.user.take();
         let known = known.as_deref().and_then(|name| users.get(name));
-        let (name, limits) = match (known, users.anyone()) {
-            (Some(user), _) => (user.name(), user.limits()),
-            (None, Some(limits)) => (ANYONE, limits),
-            (None, None) => {
-                let verified = self.0.verifier.verify(users, fields, record.carried, client.ip()).await?;
-                (verified.name(), verified.limits())
-            }
+        let user = match known {
+            Some(user) => Ok(user),
+            None => self.0.verifier.verify(users, fields, record.carried, client.ip()).await,
+        };
+        let (name, limits) = match (user, users.anyone()) {
+            (Ok(user), _) => (user.name(), user.limits()),
+            (Err(refusal), Some(limits)) if refusal.cause() == Cause::Unauthenticated => (ANYONE, limits),
+            (Err(refusal), _) => return Err(refusal),
         };
         record.user = Some(name.to_owned());
         let state = Arc::clone(lock(&self.0.states).entry(name.to_owned()).or_default());
@@ -270,12 +273,18 @@ impl Proxy {
 
     fn tunnel(&self, facts: Facts, reached: Reached, terms: FlowTerms) -> Tunnel {
         let Reached { end, place, permit } = reached;
-        let user = facts.record.user.clone().unwrap_or_default();
+        // Clients without credentials are different ones, although they have the same name.
+        let user = facts.record.user.clone().filter(|name| name != ANYONE);
         let flow = Flow::new(facts, place, self.0.observer.clone(), permit);
         match end {
             End::Tcp(stream, address) => Tunnel::tcp(stream, address, flow),
             End::Udp(socket, address) => {
-                let flow = UdpFlow { socket, flow: Arc::new(flow), idle: self.0.options.udp_idle, terms };
+                let flow = UdpFlow {
+                    socket,
+                    flow: Arc::new(flow),
+                    idle: self.0.options.udp_idle.min(MAX_TIME),
+                    terms,
+                };
                 Tunnel::udp(flow, address)
             }
             End::Ip(network) => {

@@ -10,6 +10,7 @@ use anabranch::proxy::server::Tunnel;
 use anabranch::rustls::{self, pki_types::CertificateDer};
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::Empty;
 use hyper::body::Incoming;
@@ -31,10 +32,11 @@ pub(super) const PROTOCOLS: &[&str] = &["h2", "http/1.1"];
 const MAX_CONNECTIONS: usize = 4_096;
 /// Maximum number of concurrent tunnels on an HTTP/2 connection.
 const MAX_STREAMS: u32 = 1_024;
-/// Maximum number of header fields of a request in HTTP/1.1 and, below, maximum size of all fields in HTTP/2, in bytes.
+/// Maximum number of header fields of a request in HTTP/1.1 and, below, maximum size of a request's header section, in bytes.
+/// In HTTP/1.1 the last read may exceed it, by no more than as much again.
 const MAX_FIELDS: usize = 100;
 const MAX_HEADER: u32 = 32 * 1024;
-/// Maximum number of bytes that wait to be sent on an HTTP/2 stream, or are buffered on an HTTP/1.1 connection.
+/// Maximum number of bytes that wait to be sent on an HTTP/2 stream.
 const MAX_BUFFER: usize = 64 * 1024;
 /// Maximum duration of the TLS handshake, of the reception of a request's header section in HTTP/1.1, and of an upgrade.
 const MAX_HELLO: Duration = Duration::from_secs(10);
@@ -45,8 +47,8 @@ const PING: Duration = Duration::from_secs(30);
 const MAX_IDLE: Duration = Duration::from_secs(60);
 /// Pause after a connection could not be accepted, for instance because the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
-/// Name of the upgrade for UDP (RFC 9298 §3.2).
-const CONNECT_UDP: &str = "connect-udp";
+/// Names of the upgrades for UDP (RFC 9298 §3.2) and for IP packets (RFC 9484 §4.2).
+const UPGRADES: [&str; 2] = ["connect-udp", "connect-ip"];
 
 /// Accepts connections until the server stops.
 pub(super) async fn accept(listener: TcpListener, tls: Arc<rustls::ServerConfig>, shared: Arc<Shared>) {
@@ -120,7 +122,11 @@ async fn serve(
         () = unused(&open) => {}
     }
     connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+    // A client that reads nothing could delay the end. Tunnels have until the server ends.
+    tokio::select! {
+        _ = connection => {}
+        () = unused(&open) => {}
+    }
 }
 
 /// Waits until two consecutive checks, [`MAX_IDLE`] / 2 apart, find that neither a request nor a tunnel holds `open`.
@@ -147,32 +153,36 @@ async fn answer(
     let (parts, _) = request.into_parts();
     let extended =
         parts.extensions.get::<hyper::ext::Protocol>().map(|protocol| protocol.as_str().to_owned());
-    // RFC 9298 §3.2: in HTTP/1.1, a GET request with an upgrade.
-    let is_upgrade = parts.version < Version::HTTP_2
-        && parts.method == Method::GET
-        && parts
-            .headers
-            .get(UPGRADE)
-            .is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(CONNECT_UDP.as_bytes()));
-    let protocol = if is_upgrade { Some(CONNECT_UDP.to_owned()) } else { extended };
-    let Some(asked) = shared.proxy.asked(&parts, protocol.as_deref(), client) else {
+    let upgraded = upgraded(&parts);
+    let protocol = upgraded.or(extended.as_deref());
+    let Some(asked) = shared.proxy.asked(&parts, protocol, client) else {
         let mut response = Response::new(Empty::new());
         *response.status_mut() = StatusCode::NOT_FOUND;
         return (response, None);
     };
     match shared.proxy.open(asked).await {
         Ok(tunnel) => {
-            let status = if is_upgrade { StatusCode::SWITCHING_PROTOCOLS } else { StatusCode::OK };
+            let status = upgraded.map_or(StatusCode::OK, |_| StatusCode::SWITCHING_PROTOCOLS);
             let mut response = tunnel.response(status);
-            if is_upgrade {
+            if let Some(name) = upgraded {
                 let fields = response.headers_mut();
                 fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-                fields.insert(UPGRADE, HeaderValue::from_static(CONNECT_UDP));
+                fields.insert(UPGRADE, HeaderValue::from_static(name));
             }
             (response.map(|()| Empty::new()), Some((tunnel, upgrade)))
         }
         Err(refusal) => (refusal.response().map(|()| Empty::new()), None),
     }
+}
+
+/// Returns the protocol of a request for an upgrade; `None` if it is another request. In HTTP/1.1 such a request has the method
+/// GET.
+fn upgraded(parts: &Parts) -> Option<&'static str> {
+    if parts.version >= Version::HTTP_2 || parts.method != Method::GET {
+        return None;
+    }
+    let name = parts.headers.get(UPGRADE)?.as_bytes();
+    UPGRADES.into_iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Creates the builder for the protocol that TLS negotiated.
@@ -184,7 +194,7 @@ fn builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(MAX_HELLO)
         .max_headers(MAX_FIELDS)
-        .max_buf_size(MAX_BUFFER);
+        .max_buf_size(MAX_HEADER as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -199,9 +209,42 @@ fn builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn upgrades_are_those_of_http_1_1() {
+        let of = |version: Version, method: &str, name: &str| {
+            let request = Request::builder().version(version).method(method).header(UPGRADE, name);
+            upgraded(&request.body(()).unwrap().into_parts().0)
+        };
+        for name in UPGRADES {
+            assert_eq!(of(Version::HTTP_11, "GET", &name.to_uppercase()), Some(name));
+            assert_eq!(of(Version::HTTP_11, "POST", name), None);
+            assert_eq!(of(Version::HTTP_2, "GET", name), None);
+        }
+        assert_eq!(of(Version::HTTP_11, "GET", "websocket"), None);
+    }
+
+    #[tokio::test]
+    async fn header_sections_have_twice_max_header_bytes_at_most_in_http_1_1() {
+        for (len, status) in [(MAX_HEADER as usize / 2, "200"), (2 * MAX_HEADER as usize, "431")] {
+            let (mut client, server) = tokio::io::duplex(4 * MAX_HEADER as usize);
+            tokio::spawn(async move {
+                let service = service_fn(async |_: Request<Incoming>| {
+                    Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+                });
+                let _ = builder(false).serve_connection(TokioIo::new(server), service).await;
+            });
+            let request = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "a".repeat(len));
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut response = [0; 12];
+            client.read_exact(&mut response).await.unwrap();
+            assert_eq!(&response[9..], status.as_bytes(), "{len}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_without_a_tunnel_ends_after_max_idle() {

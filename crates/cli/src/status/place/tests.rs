@@ -29,6 +29,16 @@ fn sockets_that_were_left_behind_are_replaced_and_others_are_not() {
 }
 
 #[test]
+fn lock_files_are_no_links() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.sock");
+    let other = dir.path().join("other");
+    std::os::unix::fs::symlink(&other, path.with_extension(LOCK)).unwrap();
+    assert_eq!(Place::take_named(&path).unwrap_err().exit(), Exit::Io);
+    assert!(!other.exists() && !path.exists());
+}
+
+#[test]
 fn max_names_processes_of_a_role_have_sockets() {
     let dir = tempfile::tempdir().unwrap();
     let directory = dir.path().join("run");

@@ -54,12 +54,19 @@ fn nothing_is_reported_about_errors_fragments_and_groups() {
     let mut later = udp_v4(100);
     later[7] = 1;
     assert!(too_big(&later, 50).is_none());
-    let mut group = udp_v4(100);
-    group[16] = 224;
-    assert!(prohibited(&group).is_none());
-    let mut nobody = udp_v4(100);
-    nobody[12..16].fill(0);
-    assert!(prohibited(&nobody).is_none());
+    for (first, is_single) in [(0, false), (1, true), (127, false), (223, true), (224, false), (240, false)] {
+        // The first byte of the source, and that of the destination.
+        for at in [12, 16] {
+            let mut packet = udp_v4(100);
+            packet[at] = first;
+            assert_eq!(prohibited(&packet).is_some(), is_single, "{at} {first}");
+        }
+    }
+    for (source, is_single) in [("::", false), ("::1", false), ("ff02::1", false), ("fe80::1", true)] {
+        let mut packet = udp_v6(100);
+        packet[8..24].copy_from_slice(&source.parse::<std::net::Ipv6Addr>().unwrap().octets());
+        assert_eq!(prohibited(&packet).is_some(), is_single, "{source}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 /// |---|---|
 /// | `10.0.0.0/8:5432` | addresses of a network, on one port |
 /// | `[fd00::/8]:8000-8999`, `fd00::/8` | addresses of an IPv6 network, on a range of ports or on all ports |
-/// | `db.example:443` | one name |
+/// | `db.example:443` | one name, with or without a final dot |
 /// | `.example` | a name and all names below it |
 /// | `*:25` | everything on one port |
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,9 +127,15 @@ fn place(text: &str) -> Result<Place, &'static str> {
         return Ok(Place::Network(address.into()));
     }
     let (name, below) = text.strip_prefix('.').map_or((text, false), |name| (name, true));
-    let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
-    if name.is_empty() || !name.bytes().all(good) {
+    // A name with a final dot is the same name.
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
+    if !name.split('.').all(|label| !label.is_empty() && label.bytes().all(good)) {
         return Err("write a network, an address, a name, .DOMAIN or *");
+    }
+    // The last label of a name is not numeric (RFC 1123 §2.1), so this is a mistyped address.
+    if name.rsplit('.').next().is_some_and(|label| label.bytes().all(|c| c.is_ascii_digit())) {
+        return Err("the address is invalid");
     }
     Ok(if below { Place::Domain(name.to_owned()) } else { Place::Name(name.to_owned()) })
 }

@@ -112,6 +112,15 @@ fn denials_win() {
     for denied in ["a:25", "bad.example:80", "x.Bad.Example:80", "bad.example.:80"] {
         assert_eq!(access.check_target(&target(denied)).unwrap_err().cause(), Cause::Denied, "{denied}");
     }
+    // A final dot in a rule has no meaning either.
+    for (rule, denied) in [
+        ("bad.example.", "bad.example:80"),
+        (".bad.example.", "x.bad.example.:80"),
+        ("1a.3com.", "1A.3Com:80"),
+    ] {
+        let access = Access::default().with_deny(rules(&[rule]));
+        assert_eq!(access.check_target(&target(denied)).unwrap_err().cause(), Cause::Denied, "{denied}");
+    }
     for fine in ["notbad.example:80", "example:80", "bad.example.org:80"] {
         assert!(access.check_target(&target(fine)).is_ok(), "{fine}");
     }
@@ -151,6 +160,13 @@ fn rules_are_written_as_they_are_read() {
         "[::1]80",
         "a b",
         ".",
+        "..",
+        "a..b",
+        "a.example..",
+        "..example",
+        "10.0.0.300",
+        "10.0.0",
+        ".0.300.",
     ] {
         assert!(bad.parse::<Rule>().is_err(), "{bad}");
     }

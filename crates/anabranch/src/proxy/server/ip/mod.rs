@@ -38,8 +38,8 @@ pub(super) struct IpFlow {
     pub(super) network: IpNetwork,
     pub(super) flow: Arc<Flow>,
     pub(super) allow: Allow,
-    /// Name of the user.
-    pub(super) user: String,
+    /// Name of the user; `None` for a client without credentials.
+    pub(super) user: Option<String>,
 }
 
 /// Begins to carry packets, in a task. Returns the body of the response, which carries capsules.

@@ -126,19 +126,34 @@ impl IpNetwork {
 
     /// Assigns an address of the family of `wanted` to a client, if possible `wanted` itself; `None` if none is free. A tunnel of
     /// the same user that had the address loses it.
-    pub(super) fn assign(&self, wanted: IpAddr, client: Arc<dyn Client>, user: &str) -> Option<IpAddr> {
+    pub(super) fn assign(
+        &self,
+        wanted: IpAddr,
+        client: Arc<dyn Client>,
+        user: Option<&str>,
+    ) -> Option<IpAddr> {
         let tunnel = client.tunnel();
-        let holder = Holder { tunnel, user: user.to_owned() };
+        let holder = Holder { tunnel, user: user.map(str::to_owned) };
         let mut pools = lock(&self.0.pools);
-        let mut of_family =
-            pools.iter_mut().filter(|pool| pool.network().addr().is_ipv4() == wanted.is_ipv4());
-        let address = of_family.find_map(|pool| pool.assign(wanted, holder.clone()))?;
+        let address = match pools.iter_mut().any(|pool| pool.assign_wanted(wanted, &holder)) {
+            true => wanted,
+            false => pools
+                .iter_mut()
+                .filter(|pool| pool.network().addr().is_ipv4() == wanted.is_ipv4())
+                .find_map(|pool| pool.assign_any(&holder))?,
+        };
         let former = self.0.clients.write().unwrap_or_else(PoisonError::into_inner).insert(address, client);
         drop(pools);
         if let Some(former) = former.filter(|former| former.tunnel() != tunnel) {
             former.lose(address);
         }
         Some(address)
+    }
+
+    /// Returns whether the tunnel has the address.
+    pub(super) fn has(&self, address: IpAddr, tunnel: u64) -> bool {
+        let clients = self.0.clients.read().unwrap_or_else(PoisonError::into_inner);
+        clients.get(&address).is_some_and(|client| client.tunnel() == tunnel)
     }
 
     /// Frees those of the addresses that the tunnel still has.

@@ -24,7 +24,15 @@ pub(super) struct Pool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub(super) tunnel: u64,
-    pub(super) user: String,
+    /// Name of the user; `None` for a client without credentials.
+    pub(super) user: Option<String>,
+}
+
+impl Holder {
+    /// Returns whether this tunnel may take an address from `other`: both are one tunnel, or tunnels of one user.
+    fn may_replace(&self, other: &Self) -> bool {
+        self.tunnel == other.tunnel || (self.user.is_some() && self.user == other.user)
+    }
 }
 
 /// Error for a network that cannot be a pool.
@@ -57,15 +65,22 @@ impl Pool {
         self.address(1)
     }
 
-    /// Assigns an address to a tunnel: `wanted` if it is free or a tunnel of the same user has it, which then loses it, or else
-    /// a free address. Returns `None` if all addresses, or [`MAX_ASSIGNED`] ones, are assigned.
-    pub(super) fn assign(&mut self, wanted: IpAddr, holder: Holder) -> Option<IpAddr> {
-        if let Some(number) = self.number(wanted)
-            && self.taken.get(&number).is_none_or(|other| other.user == holder.user)
-        {
-            self.taken.insert(number, holder);
-            return Some(wanted);
+    /// Assigns the address `wanted` to a tunnel. Returns `false` if the pool does not have it, if another user has it, or if
+    /// [`MAX_ASSIGNED`] addresses are assigned. A tunnel of the same user that has the address loses it.
+    pub(super) fn assign_wanted(&mut self, wanted: IpAddr, holder: &Holder) -> bool {
+        let Some(number) = self.number(wanted) else { return false };
+        let may_have = match self.taken.get(&number) {
+            Some(other) => holder.may_replace(other),
+            None => self.taken.len() < MAX_ASSIGNED,
+        };
+        if may_have {
+            self.taken.insert(number, holder.clone());
         }
+        may_have
+    }
+
+    /// Assigns a free address to a tunnel. Returns `None` if all addresses, or [`MAX_ASSIGNED`] ones, are assigned.
+    pub(super) fn assign_any(&mut self, holder: &Holder) -> Option<IpAddr> {
         let last = self.last();
         if self.taken.len() >= MAX_ASSIGNED || self.taken.len() as u128 > last - 2 {
             return None;
@@ -76,7 +91,7 @@ impl Pool {
         }
         let number = self.next;
         self.next = if number >= last { 2 } else { number + 1 };
-        self.taken.insert(number, holder);
+        self.taken.insert(number, holder.clone());
         Some(self.address(number))
     }
 

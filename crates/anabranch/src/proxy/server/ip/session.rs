@@ -41,7 +41,8 @@ pub(in crate::proxy::server) type Allow = Box<dyn Fn(IpAddr, Option<u16>) -> boo
 pub(in crate::proxy::server) struct Session {
     network: IpNetwork,
     tunnel: u64,
-    user: String,
+    /// Name of the user; `None` for a client without credentials.
+    user: Option<String>,
     flow: Arc<Flow>,
     allow: Allow,
     datagrams: Option<Datagrams>,
@@ -53,7 +54,7 @@ pub(in crate::proxy::server) struct Session {
 impl Session {
     pub(super) fn new(ip: super::IpFlow, datagrams: Option<Datagrams>) -> Self {
         let super::IpFlow { network, flow, allow, user } = ip;
-        let queue = Arc::new(Queue::of(&flow));
+        let queue = Arc::new(Queue::of(&flow, None));
         let tunnel = network.tunnel();
         let (addresses, icmp) = (Mutex::default(), Mutex::default());
         Self { network, tunnel, user, flow, allow, datagrams, queue, addresses, icmp }
@@ -90,12 +91,6 @@ impl Session {
         self.network.release(&addresses, self.tunnel);
     }
 
-    /// Returns all addresses of the client, with the request ID 0.
-    fn all(&self) -> Vec<AssignedAddress> {
-        let entry = |address: &IpAddr| AssignedAddress { request: 0, prefix: single(*address) };
-        lock(&self.addresses).iter().map(entry).collect()
-    }
-
     /// Responds to requests for addresses with an ADDRESS_ASSIGN capsule (RFC 9484 §4.7.2). Each request gets one address,
     /// whatever the length of its prefix, or is refused by the unspecified address. Because the capsule replaces earlier ones,
     /// it also has the client's other addresses.
@@ -103,22 +98,39 @@ impl Session {
         let mut answers = Vec::new();
         for request in requests {
             let wanted = request.prefix.addr();
-            let any = if wanted.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
             let room = lock(&self.addresses).len() < MAX_ADDRESSES;
-            let address = if room { self.network.assign(wanted, self.clone(), &self.user) } else { None };
-            if let Some(address) = address {
-                let mut addresses = lock(&self.addresses);
-                addresses.retain(|own| *own != address);
-                addresses.push(address);
-            }
+            let user = self.user.as_deref();
+            let address = if room { self.network.assign(wanted, self.clone(), user) } else { None };
+            let address = address.filter(|address| self.keep(*address));
             if address.is_some() || request.request != 0 {
-                let prefix = single(address.unwrap_or(any));
+                let prefix = address.map_or_else(|| refusal(wanted), single);
                 answers.push(AssignedAddress { request: request.request, prefix });
             }
         }
+        let addresses = lock(&self.addresses);
+        // Requests whose addresses the client has lost meanwhile are refused.
+        answers.retain(|answer| answer.request != 0 || addresses.contains(&answer.prefix.addr()));
+        for answer in answers.iter_mut().filter(|answer| !addresses.contains(&answer.prefix.addr())) {
+            answer.prefix = refusal(answer.prefix.addr());
+        }
         let known: Vec<_> = answers.iter().map(|answer| answer.prefix).collect();
-        answers.extend(self.all().into_iter().filter(|own| !known.contains(&own.prefix)));
+        answers.extend(entries(&addresses).filter(|own| !known.contains(&own.prefix)));
+        // The lock is held, so the capsules about losses follow this one.
         self.control(AssignedAddress::capsule(ADDRESS_ASSIGN, &answers))
+    }
+
+    /// Stores an address that the network has assigned to this tunnel. Returns `false`, and does not store it, if another tunnel
+    /// has taken the address meanwhile.
+    fn keep(&self, address: IpAddr) -> bool {
+        let mut addresses = lock(&self.addresses);
+        addresses.retain(|own| *own != address);
+        // The other tunnel is recorded in the network before `lose` removes the address here. So the address is either refused
+        // here, or removed after it was stored.
+        let is_own = self.network.has(address, self.tunnel);
+        if is_own {
+            addresses.push(address);
+        }
+        is_own
     }
 
     /// Queues a capsule other than DATAGRAM. Fails, which aborts the tunnel, if the client reads its stream so slowly that too
@@ -223,10 +235,9 @@ impl Session {
         }
     }
 
-    /// Queues a packet to the client as a DATAGRAM capsule, and counts its bytes as received.
+    /// Queues a packet to the client as a DATAGRAM capsule.
     fn push(&self, packet: &[u8]) {
-        _ = self.flow.received(packet.len());
-        self.queue.push(&[&[PACKETS], packet].concat());
+        self.queue.push(&[&[PACKETS], packet].concat(), packet.len());
     }
 }
 
@@ -264,9 +275,11 @@ impl Client for Session {
 
     /// Removes the address, and queues an ADDRESS_ASSIGN capsule with the client's other addresses.
     fn lose(&self, address: IpAddr) {
-        lock(&self.addresses).retain(|own| *own != address);
+        let mut addresses = lock(&self.addresses);
+        addresses.retain(|own| *own != address);
+        let remaining: Vec<_> = entries(&addresses).collect();
         // If too many capsules wait, the next ADDRESS_ASSIGN capsule has the remaining addresses.
-        let _ = self.control(AssignedAddress::capsule(ADDRESS_ASSIGN, &self.all()));
+        let _ = self.control(AssignedAddress::capsule(ADDRESS_ASSIGN, &remaining));
     }
 }
 
@@ -277,3 +290,16 @@ const MALFORMED: Stop = Stop::Abort(Outcome::ByClient, Code::MESSAGE_ERROR);
 fn single(address: IpAddr) -> IpNet {
     IpNet::new_assert(address, bits(address))
 }
+
+/// Returns the prefix that refuses a request for an address of this family (RFC 9484 §4.7.2): the unspecified address.
+fn refusal(wanted: IpAddr) -> IpNet {
+    single(if wanted.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) })
+}
+
+/// Returns entries of an ADDRESS_ASSIGN capsule for addresses that no request asks for, with the request ID 0.
+fn entries(addresses: &[IpAddr]) -> impl Iterator<Item = AssignedAddress> {
+    addresses.iter().map(|address| AssignedAddress { request: 0, prefix: single(*address) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -265,9 +265,9 @@ impl<'f> Carrier<'f> {
         match sent {
             Ok(()) => _ = self.udp.flow.received(len),
             // RFC 9297 §3.5: the stream carries what datagrams cannot.
-            Err(SendDatagramError::UnsupportedByPeer) => self.queue_capsule(datagram, len),
+            Err(SendDatagramError::UnsupportedByPeer) => self.queue.push(datagram, len),
             Err(SendDatagramError::TooLarge) if self.uses_capsules.load(Ordering::Relaxed) => {
-                self.queue_capsule(datagram, len);
+                self.queue.push(datagram, len);
             }
             // RFC 9298 §6.1: a capsule would hide the path's MTU from programs that probe it.
             Err(SendDatagramError::TooLarge | SendDatagramError::Blocked) => self.udp.flow.drop_datagram(),
@@ -276,11 +276,6 @@ impl<'f> Carrier<'f> {
             }
         }
         Ok(())
-    }
-
-    fn queue_capsule(&self, datagram: &[u8], len: usize) {
-        let _ = self.udp.flow.received(len);
-        self.queue.push(datagram);
     }
 
     /// Handles an error of the socket. An error that ICMP reports about the target ends the flow (RFC 9298 §3.1). Any other

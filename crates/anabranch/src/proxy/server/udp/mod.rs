@@ -49,7 +49,7 @@ struct Tunneled {
 
 /// Begins to carry datagrams, in a task. Returns the body of the response, which carries capsules.
 pub(super) fn over_http3(udp: UdpFlow, body: Body, datagrams: Option<Datagrams>) -> Capsules {
-    let queue = Arc::new(Queue::of(&udp.flow));
+    let queue = Arc::new(Queue::of(&udp.flow, udp.terms.deadline()));
     let tunneled = Tunneled { udp, body, datagrams, queue: Arc::clone(&queue) };
     tokio::spawn(supervise(Box::new(tunneled)));
     Capsules::new(queue)

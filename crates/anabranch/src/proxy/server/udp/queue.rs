@@ -18,26 +18,55 @@ use crate::lock::lock;
 /// Maximum total size of the DATAGRAM capsules that wait, in bytes, with [`OVERHEAD`] for each. The oldest ones are dropped to
 /// keep it.
 pub(super) const MAX_QUEUED: usize = 256 * 1024;
-/// Maximum number of other capsules that wait. They are never dropped.
+/// Maximum number of other capsules that wait and, below, maximum size of them together, in bytes. They are never dropped.
 pub(super) const MAX_CONTROL: usize = 64;
+pub(super) const MAX_CONTROL_BYTES: usize = 64 * 1024;
 /// Size that is added for each waiting DATAGRAM capsule, in bytes. It bounds the number of capsules with empty datagrams.
 const OVERHEAD: usize = 64;
-/// Maximum age of a waiting DATAGRAM capsule. Older ones are dropped, because most protocols over UDP have repeated such a
-/// datagram by then, or do not need it any more.
+/// Maximum age of a waiting DATAGRAM capsule, unless the terms of the flow have a deadline. Older ones are dropped, because most
+/// protocols over UDP have repeated such a datagram by then, or do not need it any more.
 pub(super) const MAX_AGE: Duration = Duration::from_millis(500);
 
 /// Queue of the capsules of one flow.
 pub(in crate::proxy::server) struct Queue {
     state: Mutex<State>,
-    /// Called for each datagram that is dropped because it is too old, or to make room.
-    on_drop: Box<dyn Fn() + Send + Sync>,
+    /// Maximum age of a waiting DATAGRAM capsule.
+    max_age: Duration,
+    counter: Box<dyn Counter>,
+}
+
+/// Counter of the datagrams that leave a queue.
+pub(super) trait Counter: Send + Sync {
+    /// Counts a datagram with a payload of `len` bytes that the reader has taken.
+    fn taken(&self, len: usize);
+    /// Counts a datagram that is dropped because it is too old, or to make room.
+    fn dropped(&self);
+}
+
+impl Counter for Arc<Flow> {
+    fn taken(&self, len: usize) {
+        let _ = self.received(len);
+    }
+
+    fn dropped(&self) {
+        self.drop_datagram();
+    }
+}
+
+/// A waiting DATAGRAM capsule.
+struct Waiting {
+    since: Instant,
+    /// Length of the payload, in bytes.
+    len: usize,
+    capsule: Bytes,
 }
 
 #[derive(Default)]
 struct State {
     /// Capsules other than DATAGRAM, which are never dropped and are sent first.
     control: VecDeque<Bytes>,
-    capsules: VecDeque<(Instant, Bytes)>,
+    control_bytes: usize,
+    capsules: VecDeque<Waiting>,
     bytes: usize,
     ended: bool,
     /// Waker of the reader.
@@ -49,10 +78,10 @@ struct State {
 }
 
 impl State {
-    fn pop(&mut self) -> Option<(Instant, Bytes)> {
+    fn pop(&mut self) -> Option<Waiting> {
         let oldest = self.capsules.pop_front();
         match &oldest {
-            Some((_, capsule)) => self.bytes -= capsule.len() + OVERHEAD,
+            Some(waiting) => self.bytes -= waiting.capsule.len() + OVERHEAD,
             // An idle flow keeps no memory allocated.
             None => self.capsules = VecDeque::new(),
         }
@@ -61,18 +90,17 @@ impl State {
 }
 
 impl Queue {
-    pub(super) fn new(on_drop: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { state: Mutex::default(), on_drop: Box::new(on_drop) }
+    pub(super) fn new(max_age: Duration, counter: impl Counter + 'static) -> Self {
+        Self { state: Mutex::default(), max_age, counter: Box::new(counter) }
     }
 
-    /// Creates the queue of a flow. Dropped datagrams are added to the flow's counter.
-    pub(in crate::proxy::server) fn of(flow: &Arc<Flow>) -> Self {
-        let flow = Arc::clone(flow);
-        Self::new(move || flow.drop_datagram())
+    /// Creates the queue of a flow, whose counters it increments. `deadline` is that of the flow's terms, if they have one.
+    pub(in crate::proxy::server) fn of(flow: &Arc<Flow>, deadline: Option<Duration>) -> Self {
+        Self::new(deadline.unwrap_or(MAX_AGE), Arc::clone(flow))
     }
 
-    /// Queues a datagram as a capsule.
-    pub(in crate::proxy::server) fn push(&self, datagram: &[u8]) {
+    /// Queues a datagram with a payload of `len` bytes as a capsule.
+    pub(in crate::proxy::server) fn push(&self, datagram: &[u8], len: usize) {
         let mut capsule = Vec::with_capacity(datagram.len() + 6);
         push_varint(&mut capsule, CapsuleType::DATAGRAM.0);
         push_varint(&mut capsule, datagram.len() as u64);
@@ -80,25 +108,27 @@ impl Queue {
         let now = Instant::now();
         let mut state = lock(&self.state);
         state.bytes += capsule.len() + OVERHEAD;
-        state.capsules.push_back((now, capsule.into()));
-        while let Some((since, _)) = state.capsules.front() {
-            if state.bytes <= MAX_QUEUED && now.duration_since(*since) <= MAX_AGE {
+        state.capsules.push_back(Waiting { since: now, len, capsule: capsule.into() });
+        while let Some(oldest) = state.capsules.front() {
+            if state.bytes <= MAX_QUEUED && now.duration_since(oldest.since) <= self.max_age {
                 break;
             }
             state.pop();
-            (self.on_drop)();
+            self.counter.dropped();
         }
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Queues an encoded capsule that must not be dropped. Returns `false`, and does not queue it, if [`MAX_CONTROL`] ones wait.
+    /// Queues an encoded capsule that must not be dropped. Returns `false`, and does not queue it, if [`MAX_CONTROL`] ones wait,
+    /// or if they would have more than [`MAX_CONTROL_BYTES`] together.
     pub(in crate::proxy::server) fn push_control(&self, capsule: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
-        if state.control.len() >= MAX_CONTROL {
+        if state.control.len() >= MAX_CONTROL || state.control_bytes + capsule.len() > MAX_CONTROL_BYTES {
             return false;
         }
+        state.control_bytes += capsule.len();
         state.control.push_back(capsule.into());
         let waker = state.waker.take();
         drop(state);
@@ -135,17 +165,19 @@ impl Queue {
         owner.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the next capsule that is not older than [`MAX_AGE`]; `None` at the end.
+    /// Returns the next capsule that is not too old; `None` at the end.
     pub(in crate::proxy::server) fn poll_pop(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = lock(&self.state);
         if let Some(capsule) = state.control.pop_front() {
+            state.control_bytes -= capsule.len();
             return Poll::Ready(Some(capsule));
         }
-        while let Some((since, capsule)) = state.pop() {
-            if since.elapsed() <= MAX_AGE {
-                return Poll::Ready(Some(capsule));
+        while let Some(oldest) = state.pop() {
+            if oldest.since.elapsed() <= self.max_age {
+                self.counter.taken(oldest.len);
+                return Poll::Ready(Some(oldest.capsule));
             }
-            (self.on_drop)();
+            self.counter.dropped();
         }
         if state.ended {
             return Poll::Ready(None);

@@ -17,7 +17,7 @@ pub(in crate::proxy::server) async fn relay<T>(udp: UdpFlow, io: T)
 where
     T: AsyncRead + AsyncWrite,
 {
-    let queue = Queue::of(&udp.flow);
+    let queue = Queue::of(&udp.flow, udp.terms.deadline());
     let carrier = Carrier::new(&udp, &queue, None);
     let (reader, mut writer) = split(io);
     let stop = tokio::select! {

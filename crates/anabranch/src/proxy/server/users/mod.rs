@@ -127,8 +127,8 @@ impl Users {
         Self::default()
     }
 
-    /// Opens tunnels for clients without valid credentials, as one user `*` with these limits. Credentials in requests are
-    /// ignored then. Access to such an open proxy should be restricted by other means, for instance a firewall.
+    /// Opens tunnels for clients without valid credentials, too. They have these limits together, as one user `*`. Access to
+    /// such an open proxy should be restricted by other means, for instance a firewall.
     #[must_use]
     pub fn with_anyone(self, limits: UserLimits) -> Self {
         Self { anyone: Some(limits), ..self }

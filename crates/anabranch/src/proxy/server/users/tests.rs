@@ -97,6 +97,22 @@ async fn networks_that_guess_are_slowed_down_alone() {
     assert_eq!(verify(&verifier, &users, "alice.tea", "2001:db8::2").await, Ok("alice".to_owned()));
 }
 
+#[tokio::test]
+async fn a_request_that_is_cancelled_is_no_wrong_secret() {
+    let verifier = Verifier::new().unwrap();
+    let secrets: Vec<_> = (0..2 * MAX_WRONG).map(|n| (format!("u{n}"), format!("u{n}.tea"))).collect();
+    let users = users(&secrets.iter().map(|(name, _)| (name.as_str(), "tea")).collect::<Vec<_>>());
+    for (_, token) in &secrets {
+        let verifying = std::pin::pin!(verify(&verifier, &users, token, "192.0.2.1"));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        // The thread may have finished already. Otherwise the request is cancelled at the end of this block.
+        let _ = verifying.poll(&mut cx);
+        verifier.hashed().await;
+    }
+    assert_eq!(verify(&verifier, &users, "u0.no", "192.0.2.1").await, Err(Cause::Unauthenticated));
+    assert_eq!(verify(&verifier, &users, "u1.tea", "192.0.2.1").await, Ok("u1".to_owned()));
+}
+
 #[test]
 fn wrong_secrets_are_pardoned_in_time_and_counted_in_bounded_memory() {
     let mut failures = Failures::default();

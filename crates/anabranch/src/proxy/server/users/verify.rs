@@ -41,8 +41,8 @@ const NOBODY: &str =
 #[derive(Debug)]
 pub(in crate::proxy::server) struct Verifier {
     key: hmac::Key,
-    remembered: Mutex<Remembered>,
-    failures: Mutex<Failures>,
+    remembered: Arc<Mutex<Remembered>>,
+    failures: Arc<Mutex<Failures>>,
     hashing: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
@@ -77,8 +77,8 @@ impl Verifier {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         Ok(Self {
             key: key.map_err(|_| std::io::Error::other("the system has no randomness"))?,
-            remembered: Mutex::default(),
-            failures: Mutex::default(),
+            remembered: Arc::default(),
+            failures: Arc::default(),
             hashing: Arc::new(Semaphore::new(MAX_HASHING)),
             waiting: AtomicUsize::new(0),
         })
@@ -98,6 +98,10 @@ impl Verifier {
     ) -> Result<&'u User, Refusal> {
         let unknown = || Refusal::new(Cause::Unauthenticated, "the credentials are missing or wrong");
         let shown = Shown::of(fields, carried).filter(Shown::is_plausible).ok_or_else(unknown)?;
+        if users.is_empty() {
+            // No secret is right, so none is hashed.
+            return Err(unknown());
+        }
         // A user without a secret is treated like one who does not exist.
         let user = users.get(&shown.name).filter(|user| user.hash.is_some());
         let tag = user.map(|user| self.tag(user, &shown.secret));
@@ -120,15 +124,20 @@ impl Verifier {
         }
         let hash = user.and_then(|user| user.hash.clone());
         let secret = shown.secret;
+        let (failures, remembered) = (Arc::clone(&self.failures), Arc::clone(&self.remembered));
+        // The thread also records the outcome, because the request may be cancelled meanwhile.
         let verified = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            matches(hash, &secret)
+            let is_right = matches(hash, &secret);
+            if is_right {
+                lock(&failures).succeed(client);
+                tag.into_iter().for_each(|tag| lock(&remembered).insert(tag));
+            }
+            is_right
         });
         if !verified.await.unwrap_or(false) {
             return Err(unknown());
         }
-        lock(&self.failures).succeed(client);
-        tag.into_iter().for_each(|tag| lock(&self.remembered).insert(tag));
         user.ok_or_else(unknown)
     }
 
@@ -144,6 +153,12 @@ impl Verifier {
         let mut tag = [0; TAG];
         tag.copy_from_slice(context.sign().as_ref());
         tag
+    }
+
+    /// Waits until no secret is hashed.
+    #[cfg(test)]
+    pub(super) async fn hashed(&self) {
+        let _ = self.hashing.acquire_many(MAX_HASHING as u32).await;
     }
 
     fn enter(&self) -> Result<Waiting<'_>, Refusal> {

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use anabranch_testkit::byte_at;
 use anabranch_testkit::certificates::Files;
 use tempfile::TempDir;
 
-use crate::network::{SERVER, SERVER_V6, listen_at_server, place, program_at_server};
+use crate::network::{NAME, SERVER, SERVER_V6, listen_at_server, program_at_server};
 
 /// Port of the proxy.
 const PORT: u16 = 4433;
@@ -27,55 +27,96 @@ pub(crate) struct Ends {
     proxy: Option<Process>,
     pub(crate) client: Option<Process>,
     pub(crate) socks: SocketAddr,
+    pub(crate) http: SocketAddr,
     target: SocketAddr,
-    ipv6: bool,
+    /// Host in the proxy's URL.
+    host: String,
+    /// Further options of the proxy.
+    more: Vec<&'static str>,
+    /// Variables of both ends.
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Ends {
     /// Starts the target, the proxy and the client, which gets the options in `more`.
     pub(crate) fn start(more: &[&str], ipv6: bool) -> Self {
+        let mut ends = Self::prepare(if ipv6 { SERVER_V6 } else { SERVER }, &[]);
+        ends.start_proxy();
+        ends.start_client(more);
+        ends
+    }
+
+    /// Starts the target. `host` is the proxy's in the client's URL, and `more` are further options of the proxy.
+    pub(crate) fn prepare(host: &str, more: &[&'static str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Files::new(folder.path(), &["localhost", SERVER, SERVER_V6]);
+        Files::new(folder.path(), &["localhost", NAME, SERVER, SERVER_V6]);
         let write = |name: &str, content: String| std::fs::write(folder.path().join(name), content).unwrap();
         write("token", "alice.tea\n".to_owned());
         write("users.toml", format!("[[user]]\nname = \"alice\"\nsecret = \"{}\"\n", hash("tea")));
         let listener = listen_at_server();
         let target = listener.local_addr().unwrap();
         thread::spawn(move || serve(&listener));
-        let socks = ([127, 0, 0, 1], 0).into();
-        let mut ends = Self { folder, proxy: None, client: None, socks, target, ipv6 };
-        ends.start_proxy();
-        ends.start_client(more);
-        ends
+        let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let (host, more) = (host.to_owned(), more.to_vec());
+        let variables = Vec::new();
+        Self { folder, proxy: None, client: None, socks: any, http: any, target, host, more, variables }
+    }
+
+    /// Has both ends see another time of day by a library: the system's plus the seconds in a file. Time that only goes
+    /// forward stays as it is.
+    pub(crate) fn see_clock(&mut self, library: &Path, file: &Path) {
+        self.variables = vec![
+            ("LD_PRELOAD", library.to_owned()),
+            ("FAKETIME_TIMESTAMP_FILE", file.to_owned()),
+            ("FAKETIME_NO_CACHE", "1".into()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
+        ];
     }
 
     pub(crate) fn start_proxy(&mut self) {
         let mut command = program_at_server(env!("CARGO_BIN_EXE_anabranch"));
         command.args(["proxy", "serve", "--listen", &format!("[::]:{PORT}"), "--users", "users.toml"]);
         command.args(["--cert", "cert.pem", "--key", "key.pem", "--allow", "127.0.0.0/8", "--no-tcp"]);
-        command.args(["--max-paths", "8"]);
+        command.args(["--max-paths", "8", "--no-status"]).args(&self.more);
+        command.envs(self.variables.iter().cloned());
         let mut proxy = Process::start(command, self.file("proxy.log"));
         proxy.said("listening ");
         self.proxy = Some(proxy);
     }
 
     pub(crate) fn start_client(&mut self, more: &[&str]) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        let server = if self.ipv6 { SERVER_V6 } else { SERVER };
-        let url = format!("https://{}", place(server, PORT));
-        let socks = format!("127.0.0.1:{}", self.socks.port());
-        command.args(["proxy", "connect", &url, "--token-file", "token", "--ca", "cert.pem"]);
-        command.args(["--socks", &socks]).args(more);
+        let (socks, http) = (self.socks.to_string(), self.http.to_string());
+        let mut command = self.by_way(&["proxy", "connect"]);
+        command.args(["--socks", &socks, "--http", &http]).args(more);
         let mut client = Process::start(command, self.file("client.log"));
         self.socks = client.said("listening socks ").parse().unwrap();
+        self.http = client.said("listening http ").parse().unwrap();
         self.client = Some(client);
+    }
+
+    /// Returns a command of the program that reaches the proxy.
+    pub(crate) fn by_way(&self, words: &[&str]) -> Command {
+        let url = match self.host.parse::<IpAddr>() {
+            Ok(address) => format!("https://{}", SocketAddr::new(address, PORT)),
+            Err(_) => format!("https://{}:{PORT}", self.host),
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.args(words).args([url.as_str(), "--token-file", "token", "--ca", "cert.pem"]);
+        // Nothing is left in the directories of this host.
+        command.env("RUNTIME_DIRECTORY", self.file("run")).envs(self.variables.iter().cloned());
+        command
+    }
+
+    /// Starts a program in the folder of the files, until the value that is returned is dropped.
+    pub(crate) fn run(&self, command: Command, log: &str) -> Process {
+        Process::start(command, self.file(log))
     }
 
     pub(crate) fn kill_proxy(&mut self) {
         self.proxy = None;
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -202,7 +243,8 @@ impl Process {
         Self { child, stdout, log }
     }
 
-    fn said(&mut self, prefix: &str) -> String {
+    /// Returns the rest of the next line that begins with `prefix`.
+    pub(crate) fn said(&mut self, prefix: &str) -> String {
         loop {
             let mut line = String::new();
             self.stdout.read_line(&mut line).unwrap();

@@ -1,25 +1,32 @@
 //! A client with several interfaces, each with a link of its own to the server.
 
-use std::net::{IpAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 
 use nix::sched::{CloneFlags, setns};
 
-/// IPv4 address of the server and, below, its IPv6 address. They can be reached over all links.
+/// Addresses of the server, which all links lead to.
 pub(crate) const SERVER: &str = "10.9.9.9";
 pub(crate) const SERVER_V6: &str = "fd09::9";
-/// Network namespace of the server. The client is in that of this process.
+/// Another address of the server, to which it may move.
+pub(crate) const ELSEWHERE: &str = "10.9.7.7";
+/// Address of a host behind the proxy, which is reached through the tunnel only.
+pub(crate) const TARGET: &str = "10.9.8.8";
+/// Name of the server, if it has one.
+pub(crate) const NAME: &str = "proxy.test";
+/// Namespace of the server. The client is in that of this process.
 const SIDE: &str = "server";
-/// Arguments of `tc` for the rate and the queue of each link.
-const RATE: [&str; 7] = ["tbf", "rate", "24mbit", "burst", "20k", "limit", "200k"];
+/// Rate of each link, and its queue in bytes.
+pub(crate) const RATE: [&str; 7] = ["tbf", "rate", "24mbit", "burst", "20k", "limit", "200k"];
 
 /// One of the client's interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link(pub(crate) u8);
 
-/// Creates the server's namespace and `count` links.
+/// Makes the namespaces' common parts, and `count` links.
 pub(crate) fn lay(count: u8, ipv6: bool) -> Vec<Link> {
     // Names of network namespaces are in /run, which must be this test's own.
     run("mount", &["-t", "tmpfs", "tmpfs", "/run"]);
@@ -41,15 +48,48 @@ pub(crate) fn program_at_server(program: &str) -> Command {
     command
 }
 
-/// Returns a listener in the server's namespace.
+/// Listens at the server.
 pub(crate) fn listen_at_server() -> TcpListener {
+    within_server(|| TcpListener::bind("127.0.0.1:0").unwrap())
+}
+
+/// Runs `act` at the server.
+pub(crate) fn within_server<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
     // A thread has a network namespace of its own, and a socket keeps that of its thread.
-    let listening = thread::spawn(|| {
+    let acting = thread::spawn(|| {
         let namespace = std::fs::File::open(format!("/run/netns/{SIDE}")).unwrap();
         setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET).unwrap();
-        TcpListener::bind("127.0.0.1:0").unwrap()
+        act()
     });
-    listening.join().unwrap()
+    acting.join().unwrap()
+}
+
+/// Moves the server from one of its addresses to another.
+pub(crate) fn move_server(from: &str, to: &str, links: &[Link]) {
+    at_server(&["address", "delete", &format!("{from}/32"), "dev", "lo"]);
+    at_server(&["address", "add", to, "dev", "lo"]);
+    links.iter().for_each(|link| link.route_to(to));
+}
+
+/// Gives the server a further address, which the client has no route to.
+pub(crate) fn add_target() {
+    at_server(&["address", "add", TARGET, "dev", "lo"]);
+}
+
+/// Has this host resolve [`NAME`] to an address, or not at all. Whoever asks the network gets no answer.
+pub(crate) fn resolve(folder: &Path, address: Option<&str>) {
+    let (hosts, resolver) = (folder.join("hosts"), folder.join("resolv.conf"));
+    let is_new = !hosts.exists();
+    let name = address.map(|address| format!("{address} {NAME}\n")).unwrap_or_default();
+    std::fs::write(&hosts, format!("127.0.0.1 localhost\n{name}")).unwrap();
+    if is_new {
+        // Nobody has this address of the first link, and packets to it get lost.
+        std::fs::write(&resolver, "nameserver 10.9.9.53\n").unwrap();
+        run("mount", &["--bind", hosts.to_str().unwrap(), "/etc/hosts"]);
+        run("mount", &["--bind", resolver.to_str().unwrap(), "/etc/resolv.conf"]);
+        run("ip", &["route", "add", "10.9.9.53", "via", "10.1.0.254"]);
+        at_server(&["route", "add", "blackhole", "10.9.9.53"]);
+    }
 }
 
 fn at_server(words: &[&str]) {
@@ -61,7 +101,7 @@ impl Link {
         format!("eth{}", self.0)
     }
 
-    fn peer(self) -> String {
+    pub(crate) fn peer(self) -> String {
         format!("peer{}", self.0)
     }
 
@@ -69,7 +109,7 @@ impl Link {
         format!("10.{}.0.{host}/24", self.0)
     }
 
-    /// Creates the link, for instance after it was deleted.
+    /// Makes the link, for instance after it was deleted.
     pub(crate) fn make(self, ipv6: bool) {
         let (ours, theirs) = (self.name(), self.peer());
         run("ip", &["link", "add", &ours, "type", "veth", "peer", "name", &theirs, "netns", SIDE]);
@@ -102,9 +142,13 @@ impl Link {
     }
 
     fn route(self) {
+        self.route_to(SERVER);
+    }
+
+    fn route_to(self, address: &str) {
         let via = format!("10.{}.0.254", self.0);
         let (name, metric) = (self.name(), self.metric());
-        run("ip", &["route", "replace", SERVER, "via", &via, "dev", &name, "metric", &metric]);
+        run("ip", &["route", "replace", address, "via", &via, "dev", &name, "metric", &metric]);
     }
 
     pub(crate) fn delete(self) {
@@ -115,13 +159,13 @@ impl Link {
         run("ip", &["link", "set", &self.name(), "down"]);
     }
 
-    /// Takes the interface up, and adds its route, which the kernel removed when it went down.
+    /// Takes the interface up, with its route, which was lost when it went down.
     pub(crate) fn up(self) {
         run("ip", &["link", "set", &self.name(), "up"]);
         self.route();
     }
 
-    /// Removes the carrier, as if a cable were pulled.
+    /// Takes the carrier away, as if a cable were pulled.
     pub(crate) fn pull(self) {
         at_server(&["link", "set", &self.peer(), "down"]);
     }
@@ -139,7 +183,7 @@ impl Link {
         self.route();
     }
 
-    /// Drops all packets to the client on this link, or none. Neither host gets an error.
+    /// Loses all packets in both directions, or none. Neither host notices.
     pub(crate) fn silence(self, is_silent: bool) {
         let ours = format!("10.{}.0.1", self.0);
         let change = if is_silent { "add" } else { "delete" };
@@ -164,12 +208,7 @@ pub(crate) fn state() -> String {
     shown.iter().map(|words| String::from_utf8(show(words)).unwrap()).collect()
 }
 
-/// Formats an address and a port.
-pub(crate) fn place(address: &str, port: u16) -> String {
-    std::net::SocketAddr::new(address.parse::<IpAddr>().unwrap(), port).to_string()
-}
-
-fn run(program: &str, words: &[&str]) {
+pub(crate) fn run(program: &str, words: &[&str]) {
     let output = Command::new(program).args(words).output().unwrap();
     assert!(
         output.status.success(),

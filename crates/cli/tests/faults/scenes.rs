@@ -8,20 +8,20 @@ use crate::ends::{Ends, Flow, eventually};
 use crate::inside::inside;
 use crate::network::{Link, lay, state};
 
-/// Number of received bytes by which a link is known to carry data, because control traffic has fewer.
-const CARRIES: u64 = 300_000;
+/// Number of bytes that shows that a link carries data. It exceeds all control traffic.
+pub(crate) const CARRIES: u64 = 300_000;
 /// Maximum time without a byte while one of two links is lost, on a busy machine.
-const GAP: Duration = Duration::from_millis(1_500);
+pub(crate) const GAP: Duration = Duration::from_millis(1_500);
 
 /// Waits until data arrives on a link.
-fn carries(link: Link) {
+pub(crate) fn carries(link: Link) {
     let before = link.received();
     let has = || (link.received() >= before + CARRIES).then_some(());
     eventually(&format!("data on {}", link.name()), has);
 }
 
-/// Starts the proxy and the client with two links, and a download that uses both.
-fn two_links() -> ([Link; 2], Ends, Flow) {
+/// Starts both ends over two links, and a download that uses both.
+pub(crate) fn two_links() -> ([Link; 2], Ends, Flow) {
     let links: [Link; 2] = lay(2, false).try_into().unwrap();
     let ends = Ends::start(&[], false);
     let flow = ends.download().unwrap();
@@ -30,7 +30,7 @@ fn two_links() -> ([Link; 2], Ends, Flow) {
     (links, ends, flow)
 }
 
-/// Checks that a download goes on after `fault` has disabled the first link, and uses the link again after `remedy`.
+/// Checks that the flow goes on while `fault` has taken the first link, and that the link is used again after `remedy`.
 fn survives(fault: impl FnOnce(Link), remedy: impl FnOnce(Link)) {
     let ([first, second], _ends, flow) = two_links();
     fault(first);
@@ -46,22 +46,24 @@ fn survives(fault: impl FnOnce(Link), remedy: impl FnOnce(Link)) {
 
 #[test]
 fn link_deleted() {
-    inside("link_deleted", || survives(Link::delete, |link| link.make(false)));
+    inside(module_path!(), "link_deleted", &[], || survives(Link::delete, |link| link.make(false)));
 }
 
 #[test]
 fn admin_down() {
-    inside("admin_down", || survives(Link::down, Link::up));
+    inside(module_path!(), "admin_down", &[], || survives(Link::down, Link::up));
 }
 
 #[test]
 fn address_deleted() {
-    inside("address_deleted", || survives(|link| link.delete_address(1), |link| link.add_address(1)));
+    inside(module_path!(), "address_deleted", &[], || {
+        survives(|link| link.delete_address(1), |link| link.add_address(1))
+    });
 }
 
 #[test]
 fn address_changed() {
-    inside("address_changed", || {
+    inside(module_path!(), "address_changed", &[], || {
         survives(
             |link| {
                 link.delete_address(1);
@@ -74,12 +76,14 @@ fn address_changed() {
 
 #[test]
 fn silent_link() {
-    inside("silent_link", || survives(|link| link.silence(true), |link| link.silence(false)));
+    inside(module_path!(), "silent_link", &[], || {
+        survives(|link| link.silence(true), |link| link.silence(false))
+    });
 }
 
 #[test]
 fn carrier_flaps_100_times() {
-    inside("carrier_flaps_100_times", || {
+    inside(module_path!(), "carrier_flaps_100_times", &[], || {
         let ([first, second], _ends, flow) = two_links();
         for _ in 0..100 {
             first.pull();
@@ -99,7 +103,7 @@ fn carrier_flaps_100_times() {
 
 #[test]
 fn first_path_dead() {
-    inside("first_path_dead", || {
+    inside(module_path!(), "first_path_dead", &[], || {
         let [first, second] = lay(2, false).try_into().unwrap();
         Link::silence(first, true);
         let ends = Ends::start(&[], false);
@@ -113,7 +117,7 @@ fn first_path_dead() {
 
 #[test]
 fn both_dead_for_10_s() {
-    inside("both_dead_for_10_s", || {
+    inside(module_path!(), "both_dead_for_10_s", &[], || {
         let (links, _ends, flow) = two_links();
         links.into_iter().for_each(|link| link.silence(true));
         sleep(Duration::from_secs(10));
@@ -127,10 +131,10 @@ fn both_dead_for_10_s() {
 
 #[test]
 fn both_dead_for_35_s() {
-    inside("both_dead_for_35_s", || {
+    inside(module_path!(), "both_dead_for_35_s", &[], || {
         let (links, ends, flow) = two_links();
         links.into_iter().for_each(|link| link.silence(true));
-        // The program's connection is reset, so that the program does not take the loss for the end of the data.
+        // Programs are told, and do not take it for an end.
         assert_eq!(flow.breaks().kind(), ErrorKind::ConnectionReset);
         sleep(Duration::from_secs(5));
         links.into_iter().for_each(|link| link.silence(false));
@@ -146,7 +150,7 @@ fn both_dead_for_35_s() {
 
 #[test]
 fn server_restarted() {
-    inside("server_restarted", || {
+    inside(module_path!(), "server_restarted", &[], || {
         let (links, mut ends, flow) = two_links();
         ends.kill_proxy();
         ends.start_proxy();
@@ -162,7 +166,7 @@ fn server_restarted() {
 
 #[test]
 fn eight_paths() {
-    inside("eight_paths", || {
+    inside(module_path!(), "eight_paths", &[], || {
         let links = lay(8, false);
         let ends = Ends::start(&["--max-paths", "8"], false);
         let flow = ends.download().unwrap();
@@ -177,7 +181,7 @@ fn eight_paths() {
 
 #[test]
 fn ipv6_only() {
-    inside("ipv6_only", || {
+    inside(module_path!(), "ipv6_only", &[], || {
         let links = lay(2, true);
         let ends = Ends::start(&[], true);
         let flow = ends.download().unwrap();
@@ -188,17 +192,17 @@ fn ipv6_only() {
 
 #[test]
 fn client_killed() {
-    inside("client_killed", || {
+    inside(module_path!(), "client_killed", &[], || {
         let _links = lay(2, false);
         let before = state();
         let mut ends = Ends::start(&[], false);
         let flow = ends.download().unwrap();
         flow.advances(CARRIES);
         ends.client = None;
-        // The kernel closes the connections of programs.
+        // The system closes the connections of programs.
         assert!([ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof].contains(&flow.breaks().kind()));
         assert_eq!(state(), before, "it leaves nothing behind");
-        // The next client can bind the same port at once.
+        // The next one has the same port at once.
         ends.start_client(&[]);
         let again = ends.download().unwrap();
         again.advances(CARRIES);

@@ -140,7 +140,7 @@ fn write_identity(
     }
     authorities.reverse();
 
-    let subjects = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+    let subjects = ["localhost", "127.0.0.1", "::1", "server"].map(str::to_owned).to_vec();
     let mut params = CertificateParams::new(subjects)?;
     params.distinguished_name = distinguished("localhost", padding);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -13,6 +13,7 @@ mod program;
 mod report;
 mod reverso;
 mod run;
+mod tunnel;
 mod watch;
 
 use std::fs;
@@ -52,6 +53,9 @@ pub(crate) struct Arguments {
     /// Run QUIC VReverso instead, with peers that support it
     #[arg(long, conflicts_with_all = ["netns", "multipath", "smoke"])]
     reverso: bool,
+    /// Run the tunnel (CONNECT-UDP, CONNECT-IP) instead, with peers that support it
+    #[arg(long, conflicts_with_all = ["netns", "multipath", "reverso", "smoke"])]
+    tunnel: bool,
     /// Number of pairs that run concurrently; use few on a machine with few processors
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u8,
@@ -79,10 +83,11 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         println!("\n{}", report::matrix(&report::names(&done.cases), std::slice::from_ref(&done.column)));
         return Ok(!done.column.has_failed());
     }
-    if arguments.multipath || arguments.reverso {
-        let chapter = match arguments.multipath {
-            true => multipath::SUBJECT.play(root, arguments)?,
-            false => reverso::SUBJECT.play(root, arguments)?,
+    if arguments.multipath || arguments.reverso || arguments.tunnel {
+        let chapter = match (arguments.multipath, arguments.reverso) {
+            (true, _) => multipath::SUBJECT.play(root, arguments)?,
+            (false, true) => reverso::SUBJECT.play(root, arguments)?,
+            (false, false) => tunnel::SUBJECT.play(root, arguments)?,
         };
         println!("\n{}", chapter.matrix());
         if is_whole(arguments) {
@@ -110,7 +115,11 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
             programs.iter().filter_map(|(_, program)| version(program.as_ref().ok()?)).collect();
         let contract = netns::run(root, arguments)?;
         let built = Arguments { no_build: true, ..arguments.clone() };
-        let chapters = [multipath::SUBJECT.play(root, &built)?, reverso::SUBJECT.play(root, &built)?];
+        let chapters = [
+            multipath::SUBJECT.play(root, &built)?,
+            reverso::SUBJECT.play(root, &built)?,
+            tunnel::SUBJECT.play(root, &built)?,
+        ];
         failed |= chapters.iter().any(Chapter::has_failed);
         let chapters: String = chapters.iter().map(Chapter::text).collect();
         let document = report::document(&cases, &columns, &versions, &contract, &chapters);

@@ -13,7 +13,13 @@ pub(super) const OURS: &str = "anabranch";
 pub(super) const PEERS: &[&str] = &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2"];
 
 /// Peers that are not cargo projects, and the tool that each requires.
-const FOREIGN: &[(&str, &str)] = &[("quic-go", "go"), ("aioquic", "python3"), ("ngtcp2", "python3")];
+const FOREIGN: &[(&str, &str)] = &[
+    ("quic-go", "go"),
+    ("masque-go", "go"),
+    ("connect-ip-go", "go"),
+    ("aioquic", "python3"),
+    ("ngtcp2", "python3"),
+];
 /// Peers whose TLS library accepts only a root certificate as trust anchor.
 const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic"];
 /// Peers that support QUIC VReverso.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tokio::time::timeout;
 
@@ -14,6 +15,9 @@ use crate::paths::{Candidate, PathManager, unspecified_for};
 
 /// ALPN protocol name of HTTP/3 (RFC 9114 §3.1).
 const ALPN: &[u8] = b"h3";
+
+/// Maximum time for which the resolver is waited for if the proxy's addresses are known from before.
+const RESOLVER: Duration = Duration::from_secs(2);
 
 /// A connection to the proxy.
 #[derive(Debug)]
@@ -65,7 +69,13 @@ impl Reach {
         if !config.addresses.is_empty() {
             return Ok(config.addresses.clone());
         }
-        let found = tokio::net::lookup_host((config.host.as_str(), config.port)).await;
+        let asking = tokio::net::lookup_host((config.host.as_str(), config.port));
+        let is_known = !lock(&self.known).is_empty();
+        let found = match is_known {
+            // A resolver that does not answer takes longer than the whole attempt may.
+            true => timeout(RESOLVER, asking).await.unwrap_or_else(|late| Err(late.into())),
+            false => asking.await,
+        };
         let mut known = lock(&self.known);
         match found.map(Iterator::collect::<Vec<_>>) {
             Ok(found) if !found.is_empty() => {

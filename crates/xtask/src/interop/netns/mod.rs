@@ -9,7 +9,7 @@
 mod evidence;
 pub(crate) mod forward;
 pub(crate) mod load;
-mod network;
+pub(super) mod network;
 mod plan;
 mod play;
 

@@ -5,6 +5,9 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+
+use nix::sched::{CloneFlags, setns};
 
 /// Prefix of all namespaces' names. The ID of the process that created them follows.
 const PREFIX: &str = "anabranch-";
@@ -15,7 +18,7 @@ pub(super) const CLIENT: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(193, 167, 0, 100)),
     IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0, 0, 0, 0, 0x100)),
 ];
-pub(super) const SERVER: [IpAddr; 2] = [
+pub(in crate::interop) const SERVER: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(193, 167, 100, 100)),
     IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 0x100)),
 ];
@@ -26,7 +29,8 @@ pub(super) const ROUTER: [IpAddr; 2] = [
 ];
 /// Second address of the router on the server's side.
 pub(super) const ROUTER_OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(193, 167, 100, 3));
-const ROUTER_CLIENT_SIDE: [IpAddr; 2] = [
+/// Addresses of the router on the client's side.
+pub(in crate::interop) const ROUTER_CLIENT_SIDE: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(193, 167, 0, 2)),
     IpAddr::V6(Ipv6Addr::new(CAFE, 0xcafe, 0xcafe, 0, 0, 0, 0, 2)),
 ];
@@ -38,7 +42,7 @@ const BOTTLENECK: &[&str] = &["tbf", "rate", "10mbit", "burst", "3000", "limit",
 
 /// One of the three hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub(in crate::interop) enum Host {
     Client,
     Router,
     Server,
@@ -49,14 +53,14 @@ const HOSTS: [(Host, &str); 3] =
 
 /// The namespaces. When this value is dropped, they and all processes in them are removed.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(in crate::interop) struct Network {
     name: String,
 }
 
 impl Network {
     /// Creates the namespaces. `number` distinguishes the networks of one process; `server` contains the
     /// addresses to which the server's names resolve at the client.
-    pub(super) fn lay(number: usize, server: [IpAddr; 2]) -> Result<Self, String> {
+    pub(in crate::interop) fn lay(number: usize, server: [IpAddr; 2]) -> Result<Self, String> {
         let network = Self { name: format!("{PREFIX}{}-{number}", std::process::id()) };
         for (_, part) in HOSTS {
             ip(&["netns", "add", &format!("{}-{part}", network.name)])?;
@@ -114,6 +118,26 @@ impl Network {
         fs::write(folder.join("hosts"), hosts)
     }
 
+    /// Runs `act` on a thread in one of the namespaces.
+    pub(in crate::interop) fn within<R: Send>(
+        &self,
+        host: Host,
+        act: impl FnOnce() -> Result<R, String> + Send,
+    ) -> Result<R, String> {
+        let namespace = Path::new("/run/netns").join(self.namespace(host));
+        let enter = || {
+            let file = fs::File::open(&namespace)?;
+            setns(file, CloneFlags::CLONE_NEWNET).map_err(std::io::Error::from)
+        };
+        thread::scope(|scope| {
+            let acting = scope.spawn(|| {
+                enter().map_err(|error| format!("{}: {error}", namespace.display()))?;
+                act()
+            });
+            acting.join().unwrap_or_else(|_| Err("a thread in a namespace panicked".to_owned()))
+        })
+    }
+
     fn etc(&self, host: Host) -> PathBuf {
         Path::new(NETNS_ETC).join(self.namespace(host))
     }
@@ -142,7 +166,7 @@ impl Network {
 
     /// Returns the start of a command line that runs `program` in one of the namespaces. The program keeps
     /// its process ID and is killed when the thread that started it ends.
-    pub(super) fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(in crate::interop) fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(host), "setpriv", "--pdeathsig", "KILL"]).arg(program);
         command
@@ -156,7 +180,7 @@ impl Drop for Network {
 }
 
 /// Returns the reason why namespaces cannot be created here; `None` if they can.
-pub(super) fn obstacle() -> Option<&'static str> {
+pub(in crate::interop) fn obstacle() -> Option<&'static str> {
     let works = |program: &str, words: &[&str]| {
         Command::new(program).args(words).output().is_ok_and(|output| output.status.success())
     };
@@ -174,7 +198,7 @@ pub(super) fn obstacle() -> Option<&'static str> {
 }
 
 /// Removes the namespaces of earlier runs that were killed.
-pub(super) fn sweep_orphans() {
+pub(in crate::interop) fn sweep_orphans() {
     sweep(|name| {
         let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
         maker.is_some_and(|pid| !Path::new("/proc").join(pid).exists())

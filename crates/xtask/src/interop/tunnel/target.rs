@@ -67,7 +67,7 @@ impl Echo {
     }
 
     /// Waits until no socket receives at the last of these addresses any longer: this system reports that by ICMP.
-    pub(super) fn is_abandoned(mut self) -> Result<(), String> {
+    pub(super) fn ends_abandoned(mut self) -> Result<(), String> {
         self.stop();
         let last = self.sources().pop().ok_or("no payload came to the target")?;
         let begun = Instant::now();

@@ -45,7 +45,7 @@ pub(super) fn play(work: &Udp, client: &Program, server: &Program, field: &Field
         Udp::EndedByClient => {
             let echo = Echo::start((Ipv4Addr::LOCALHOST, 0).into())?;
             let seen = stage.flow("127.0.0.1", &echo, &[1], false)?;
-            echo.is_abandoned()?;
+            echo.ends_abandoned()?;
             drop(seen);
             "the proxy closed its socket".to_owned()
         }

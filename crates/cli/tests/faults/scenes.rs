@@ -57,7 +57,7 @@ fn admin_down() {
 #[test]
 fn address_deleted() {
     inside(module_path!(), "address_deleted", &[], || {
-        survives(|link| link.delete_address(1), |link| link.add_address(1))
+        survives(|link| link.delete_address(1), |link| link.add_address(1));
     });
 }
 
@@ -77,7 +77,7 @@ fn address_changed() {
 #[test]
 fn silent_link() {
     inside(module_path!(), "silent_link", &[], || {
-        survives(|link| link.silence(true), |link| link.silence(false))
+        survives(|link| link.silence(true), |link| link.silence(false));
     });
 }
 

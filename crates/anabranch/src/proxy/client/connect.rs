@@ -65,9 +65,9 @@ impl Reach {
         if !config.addresses.is_empty() {
             return Ok(config.addresses.clone());
         }
-        let found = tokio::net::lookup_host((config.host.as_str(), config.port)).await;
+        let found = config.resolve().await;
         let mut known = lock(&self.known);
-        match found.map(Iterator::collect::<Vec<_>>) {
+        match found {
             Ok(found) if !found.is_empty() => {
                 known.clone_from(&found);
                 Ok(found)

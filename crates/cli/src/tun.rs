@@ -77,15 +77,24 @@ impl Batch {
 }
 
 impl Device {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// Fails if no device can have this name.
+    pub(crate) fn check_name(name: &str) -> Result {
+        if name.is_empty() || name.len() > MAX_NAME || name.contains(['/', '%', ' ']) {
+            let what = format!("'{name}' is no name of a device");
+            return Err(Failure::new(Exit::Usage, what).or("write 1 to 15 characters"));
+        }
+        Ok(())
+    }
+
     /// Creates the device, which has no addresses yet.
     ///
     /// # Errors
     /// Fails if there is another one with this name, if this process may not create one, or if the system has none.
     pub(crate) fn create(name: &str, mtu: u16) -> Result<Self> {
-        if name.is_empty() || name.len() > MAX_NAME || name.contains(['/', '%', ' ']) {
-            let what = format!("'{name}' is no name of a device");
-            return Err(Failure::new(Exit::Usage, what).or("write 1 to 15 characters"));
-        }
+        Self::check_name(name)?;
         let builder = DeviceBuilder::new().name(name).mtu(mtu);
         let inner = builder.offload(true).build_async().map_err(|error| cannot_create(name, &error))?;
         Ok(Self { inner, name: name.to_owned() })

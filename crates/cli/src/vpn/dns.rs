@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::{Exit, Failure, Result};
 
 /// The configuration of the system's resolver.
-pub(super) const CONFIGURATION: &str = "/etc/resolv.conf";
+const CONFIGURATION: &str = "/etc/resolv.conf";
 /// Directory in which systemd-resolved keeps it.
 const RESOLVED: &str = "/run/systemd/resolve";
 
@@ -60,6 +60,17 @@ impl Change {
                 // Queries for all names go to these resolvers.
                 resolvectl(["domain", device, "~."].map(str::to_owned).into_iter())
             }
+        }
+    }
+
+    /// Undoes the change.
+    ///
+    /// # Errors
+    /// Fails if the configuration cannot be written.
+    pub(super) fn undo(&self, device: &str) -> Result {
+        match self {
+            Self::File(resolver) => resolver.undo(),
+            Self::Resolved => resolvectl(["revert", device].map(str::to_owned).into_iter()),
         }
     }
 }

@@ -13,7 +13,7 @@ pub(super) const MAX_ROUTES: usize = 4_096;
 const LINK: [&str; 4] = ["169.254.0.0/16", "224.0.0.0/24", "fe80::/10", "ff00::/8"];
 
 /// Choices of the user.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wishes {
     /// Networks that go through the tunnel; all if there are none.
     pub(super) routes: Vec<IpNet>,

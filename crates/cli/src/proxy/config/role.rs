@@ -1,9 +1,8 @@
 //! Roles of a tunnel, each of which has a configuration of its own.
 
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 
 use super::Document;
-use super::options::known_keys;
 
 /// Keys of a server's configuration.
 const SERVER: [&str; 11] = [
@@ -29,22 +28,25 @@ pub(crate) enum Role {
     Connect,
     /// `anabranch forward`
     Forward,
+    /// `anabranch vpn connect`
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    Vpn,
 }
 
+/// Returns how many of a file's keys are options of a command.
+pub(crate) type KnownKeys = fn(&[&str]) -> usize;
+
 impl Role {
-    /// Returns the role whose keys a file has. `C` has the options of `proxy connect`, `F` those of `forward`. A file that
-    /// could be for several roles is for the first one.
-    pub(crate) fn of<C: Args, F: Args>(document: &Document) -> Self {
+    /// Returns the role whose keys a file has. `clients` are the roles of clients with their options. A file that could be for
+    /// several roles is for the first one.
+    pub(crate) fn of(document: &Document, clients: &[(Self, KnownKeys)]) -> Self {
         let table = document.table().unwrap_or_default();
         let keys: Vec<&str> = table.iter().map(|(key, _)| key.get_ref().as_ref()).collect();
         let server = keys.iter().filter(|key| SERVER.contains(key)).count();
-        let roles = [
-            (Self::Serve, server),
-            (Self::Connect, known_keys::<C>(&keys)),
-            (Self::Forward, known_keys::<F>(&keys)),
-        ];
+        let clients = clients.iter().map(|(role, known)| (*role, known(&keys)));
         // The last one of several is the maximum.
-        roles.into_iter().rev().max_by_key(|(_, known)| *known).map_or(Self::Serve, |(role, _)| role)
+        let roles = std::iter::once((Self::Serve, server)).chain(clients);
+        roles.rev().max_by_key(|(_, known)| *known).map_or(Self::Serve, |(role, _)| role)
     }
 
     /// Returns the command.
@@ -53,6 +55,8 @@ impl Role {
             Self::Serve => "anabranch proxy serve",
             Self::Connect => "anabranch proxy connect",
             Self::Forward => "anabranch forward",
+            #[cfg(all(feature = "vpn", target_os = "linux"))]
+            Self::Vpn => "anabranch vpn connect",
         }
     }
 }

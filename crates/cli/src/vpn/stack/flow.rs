@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anabranch::http3::{Code, Error, RecvHalf, SendHalf};
-use anabranch::proxy::client::TcpTunnel;
 use bytes::{Buf, Bytes};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
@@ -17,6 +16,8 @@ use tokio::time::{Sleep, sleep};
 use tokio_util::sync::PollSender;
 
 use super::interface::Host;
+use crate::proxy::connect::link::Client;
+use crate::proxy::connect::{seen, stream};
 use crate::tun::Packet;
 
 /// Size of the buffer of each direction, in bytes. The round trip to this host's kernel takes less than a millisecond.
@@ -47,6 +48,9 @@ struct Stream {
     down: Bytes,
     is_up_over: bool,
     is_down_over: bool,
+    account: seen::Flow,
+    /// Keeps the paths managed while the stream is open.
+    _client: Client,
 }
 
 impl Flow {
@@ -70,13 +74,11 @@ impl Flow {
     }
 
     /// Carries the connection that this SYN begins on a stream, until both have ended.
-    pub(super) async fn carry(mut self, syn: Packet, tunnel: TcpTunnel) {
+    pub(super) async fn carry(mut self, syn: Packet, opened: stream::Stream) {
         // The program has repeated its SYN while the tunnel was opened.
         while self.inbox.try_recv().is_ok() {}
         self.host.link.incoming.push_back(syn);
-        let (send, receive) = tunnel.into_halves();
-        let (up, down) = (Bytes::new(), Bytes::new());
-        let mut stream = Stream { send, receive, up, down, is_up_over: false, is_down_over: false };
+        let mut stream = Stream::new(opened);
         poll_fn(|cx| self.poll(cx, &mut stream)).await;
     }
 
@@ -151,6 +153,13 @@ impl Flow {
 }
 
 impl Stream {
+    fn new(opened: stream::Stream) -> Self {
+        let (tunnel, account, client) = opened.into_parts();
+        let (send, receive) = tunnel.into_halves();
+        let (up, down) = (Bytes::new(), Bytes::new());
+        Self { send, receive, up, down, is_up_over: false, is_down_over: false, account, _client: client }
+    }
+
     fn is_over(&self) -> bool {
         self.is_up_over && self.is_down_over
     }
@@ -187,7 +196,7 @@ impl Stream {
                 }
             }
             match self.send.poll_write(cx, &mut self.up) {
-                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Ok(n)) => self.account.traffic().add_sent(n as u64),
                 // RFC 9114 §4.1: the target's side wants no more, but may still send.
                 Poll::Ready(Err(Error::Stopped(Code::NO_ERROR))) => self.is_up_over = true,
                 Poll::Ready(Err(_)) => self.fail(socket),
@@ -208,7 +217,10 @@ impl Stream {
                     break;
                 }
                 match self.receive.poll_read_chunk(cx, room) {
-                    Poll::Ready(Ok(Some(bytes))) => self.down = bytes,
+                    Poll::Ready(Ok(Some(bytes))) => {
+                        self.account.traffic().add_received(bytes.len() as u64);
+                        self.down = bytes;
+                    }
                     Poll::Ready(Ok(None)) => {
                         socket.close();
                         self.is_down_over = true;

@@ -10,17 +10,17 @@ mod link;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use anabranch::proxy::client::{Proxy, RefusalKind, Target, TunnelError};
+use anabranch::proxy::client::{RefusalKind, Target, TunnelError};
 use anabranch::proxy::ip::{self, PacketHeader};
 use smoltcp::iface::SocketSet;
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tracing::debug;
 
 use self::flow::Flow;
 use self::interface::Host;
-use crate::proxy::connect::way;
+use crate::proxy::connect::link::Client;
+use crate::proxy::connect::stream;
 use crate::tun::Packet;
 
 /// Maximum number of TCP connections. SYNs of further ones are dropped, and repeated by their programs.
@@ -37,7 +37,8 @@ type Ends = (SocketAddr, SocketAddr);
 
 /// The user-space stack.
 pub(super) struct Stack {
-    proxy: Proxy,
+    /// Client of new connections.
+    current: watch::Receiver<Client>,
     connections: HashMap<Ends, mpsc::Sender<Packet>>,
     running: JoinSet<Ends>,
     /// Interface without sockets, which resets connections that nobody knows.
@@ -48,8 +49,9 @@ pub(super) struct Stack {
 
 impl Stack {
     /// Creates the stack. It writes its packets, of at most `mtu` bytes, to `out`.
-    pub(super) fn new(proxy: Proxy, out: mpsc::Sender<Packet>, mtu: usize) -> Self {
-        Self { proxy, connections: HashMap::new(), running: JoinSet::new(), nobody: Host::new(mtu), out, mtu }
+    pub(super) fn new(current: watch::Receiver<Client>, out: mpsc::Sender<Packet>, mtu: usize) -> Self {
+        let (connections, running) = (HashMap::new(), JoinSet::new());
+        Self { current, connections, running, nobody: Host::new(mtu), out, mtu }
     }
 
     /// Handles a TCP packet of a program.
@@ -80,9 +82,9 @@ impl Stack {
             return;
         }
         let (inbox, packets) = mpsc::channel(MAX_INBOX);
-        let (proxy, out, mtu) = (self.proxy.clone(), self.out.clone(), self.mtu);
+        let (client, out, mtu) = (self.current.borrow().clone(), self.out.clone(), self.mtu);
         self.running.spawn(async move {
-            connect(&proxy, ends.1, syn, packets, out, mtu).await;
+            connect(client, ends.1, syn, packets, out, mtu).await;
             ends
         });
         self.connections.insert(ends, inbox);
@@ -105,24 +107,21 @@ fn reset(nobody: &mut Host, packet: Packet, out: &mpsc::Sender<Packet>) {
 
 /// Opens a tunnel, and carries the connection on it. If there is none, tells the program why.
 async fn connect(
-    proxy: &Proxy,
+    client: Client,
     destination: SocketAddr,
     syn: Packet,
     packets: mpsc::Receiver<Packet>,
     out: mpsc::Sender<Packet>,
     mtu: usize,
 ) {
-    match proxy.tcp(&Target::from(destination)).await {
-        Ok(tunnel) => {
+    match stream::open(&client, &Target::from(destination)).await {
+        Ok(opened) => {
+            drop(client);
             if let Some(flow) = Flow::new(destination, mtu, packets, out) {
-                flow.carry(syn, tunnel).await;
+                flow.carry(syn, opened).await;
             }
         }
-        Err(error) => {
-            debug!(target: "anabranch::vpn", %destination, %error, "no tunnel");
-            way::tell_refusal(&error);
-            refuse(&error, syn, &out, mtu);
-        }
+        Err(error) => refuse(&error, syn, &out, mtu),
     }
 }
 

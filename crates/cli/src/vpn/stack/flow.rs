@@ -8,31 +8,22 @@ use std::time::Duration;
 
 use anabranch::http3::{Code, Error, RecvHalf, SendHalf};
 use bytes::{Buf, Bytes};
-use smoltcp::iface::{SocketHandle, SocketSet};
-use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
-use smoltcp::time::Instant;
+use smoltcp::socket::tcp::{Socket, State};
 use tokio::sync::mpsc;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::PollSender;
 
-use super::interface::Host;
+use super::end::End;
 use crate::proxy::connect::link::Client;
 use crate::proxy::connect::{seen, stream};
 use crate::tun::Packet;
 
-/// Size of the buffer of each direction, in bytes. The round trip to this host's kernel takes less than a millisecond.
-const BUFFER: usize = 128 * 1024;
 /// Number of packets and of rounds after which other flows have their turn.
 const TURN: usize = 64;
-/// Silence after which a program's host is asked whether it is still there, and time after which it is taken for gone.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
-const GONE: Duration = Duration::from_secs(300);
 
 /// A TCP connection.
 pub(super) struct Flow {
-    host: Host,
-    sockets: SocketSet<'static>,
-    handle: SocketHandle,
+    end: End,
     inbox: mpsc::Receiver<Packet>,
     out: PollSender<Packet>,
     timer: Pin<Box<Sleep>>,
@@ -54,30 +45,22 @@ struct Stream {
 }
 
 impl Flow {
-    /// Creates the connection's end for packets to `destination`.
+    /// Creates the connection to `destination` that this SYN begins.
     pub(super) fn new(
         destination: SocketAddr,
         mtu: usize,
+        syn: Packet,
         inbox: mpsc::Receiver<Packet>,
         out: mpsc::Sender<Packet>,
     ) -> Option<Self> {
-        let mut socket = Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
-        socket.set_nagle_enabled(false);
-        socket.set_ack_delay(None);
-        socket.set_keep_alive(Some(KEEP_ALIVE.into()));
-        socket.set_timeout(Some(GONE.into()));
-        socket.listen(destination).ok()?;
-        let mut sockets = SocketSet::new(Vec::with_capacity(1));
-        let handle = sockets.add(socket);
-        let timer = Box::pin(sleep(Duration::ZERO));
-        Some(Self { host: Host::new(mtu), sockets, handle, inbox, out: PollSender::new(out), timer })
+        let end = End::new(destination, mtu, syn)?;
+        Some(Self { end, inbox, out: PollSender::new(out), timer: Box::pin(sleep(Duration::ZERO)) })
     }
 
-    /// Carries the connection that this SYN begins on a stream, until both have ended.
-    pub(super) async fn carry(mut self, syn: Packet, opened: stream::Stream) {
+    /// Carries the connection on a stream, until both have ended.
+    pub(super) async fn carry(mut self, opened: stream::Stream) {
         // The program has repeated its SYN while the tunnel was opened.
         while self.inbox.try_recv().is_ok() {}
-        self.host.link.incoming.push_back(syn);
         let mut stream = Stream::new(opened);
         poll_fn(|cx| self.poll(cx, &mut stream)).await;
     }
@@ -85,19 +68,25 @@ impl Flow {
     fn poll(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<()> {
         for _ in 0..TURN {
             let mut moved = self.take_packets(cx);
-            self.host.poll(&mut self.sockets);
-            let socket = self.sockets.get_mut::<Socket<'_>>(self.handle);
+            self.end.poll();
+            let socket = self.end.socket();
             // A RST of the program, or it is gone.
             if socket.state() == State::Closed && !stream.is_over() {
                 stream.abort();
             }
-            moved |= stream.upload(cx, socket) | stream.download(cx, socket);
+            moved |= stream.upload(cx, socket);
             moved |= self.write_packets(cx);
-            let is_closed = matches!(self.state(), State::Closed | State::TimeWait);
+            // The socket is replaced before it gets further bytes.
+            moved |= self.end.grow();
+            if !self.end.is_draining() {
+                moved |= stream.download(cx, self.end.socket());
+                self.end.look();
+            }
+            let is_closed = matches!(self.end.state(), State::Closed | State::TimeWait);
             if moved {
                 continue;
             }
-            if stream.is_over() && is_closed && self.host.link.outgoing.is_empty() {
+            if stream.is_over() && is_closed && self.end.outgoing().is_empty() {
                 return Poll::Ready(());
             }
             if !self.wait(cx) {
@@ -108,13 +97,9 @@ impl Flow {
         Poll::Pending
     }
 
-    fn state(&self) -> State {
-        self.sockets.get::<Socket<'_>>(self.handle).state()
-    }
-
     /// Takes packets from the program. Returns whether there were some.
     fn take_packets(&mut self, cx: &mut Context<'_>) -> bool {
-        let incoming = &mut self.host.link.incoming;
+        let incoming = self.end.incoming();
         let before = incoming.len();
         while incoming.len() < TURN {
             match self.inbox.poll_recv(cx) {
@@ -128,14 +113,14 @@ impl Flow {
     /// Passes packets to the device. Returns whether that made room.
     fn write_packets(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
-        while !self.host.link.outgoing.is_empty() {
+        while !self.end.outgoing().is_empty() {
             match self.out.poll_reserve(cx) {
                 Poll::Ready(Ok(())) => {
-                    let Some(packet) = self.host.link.outgoing.pop_front() else { break };
+                    let Some(packet) = self.end.outgoing().pop_front() else { break };
                     moved |= self.out.send_item(packet).is_ok();
                 }
                 // The device is gone, and with it the command.
-                Poll::Ready(Err(_)) => self.host.link.outgoing.clear(),
+                Poll::Ready(Err(_)) => self.end.outgoing().clear(),
                 Poll::Pending => break,
             }
         }
@@ -144,10 +129,9 @@ impl Flow {
 
     /// Sets the timer. Returns whether it has expired already.
     fn wait(&mut self, cx: &mut Context<'_>) -> bool {
-        let delay = self.host.interface.poll_delay(Instant::now(), &self.sockets);
         // Packets that wait for room are not sent earlier by polling again.
-        let Some(delay) = delay.filter(|_| self.host.link.outgoing.is_empty()) else { return false };
-        self.timer.as_mut().reset(tokio::time::Instant::now() + delay.into());
+        let Some(delay) = self.end.delay().filter(|_| self.end.outgoing().is_empty()) else { return false };
+        self.timer.as_mut().reset(Instant::now() + delay);
         self.timer.as_mut().poll(cx).is_ready()
     }
 }

@@ -3,9 +3,11 @@
 //! Each connection has an interface and a socket of its own, in a task of its own, so that connections use all cores and
 //! none waits for another. A SYN is answered only when the proxy has reached the target: programs learn the true outcome.
 
+mod end;
 mod flow;
 mod interface;
 mod link;
+mod numbers;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -117,8 +119,8 @@ async fn connect(
     match stream::open(&client, &Target::from(destination)).await {
         Ok(opened) => {
             drop(client);
-            if let Some(flow) = Flow::new(destination, mtu, packets, out) {
-                flow.carry(syn, opened).await;
+            if let Some(flow) = Flow::new(destination, mtu, syn, packets, out) {
+                flow.carry(opened).await;
             }
         }
         Err(error) => refuse(&error, syn, &out, mtu),

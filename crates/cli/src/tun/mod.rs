@@ -1,5 +1,7 @@
 //! TUN devices, through which IP packets enter and leave this host's kernel.
 
+mod packet;
+
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,10 +11,10 @@ use nix::errno::Errno;
 use tokio::sync::mpsc;
 use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, VIRTIO_NET_HDR_LEN};
 
+pub(crate) use self::packet::{HEADROOM, Packet};
+
 use crate::exit::{Exit, Failure, Result};
 
-/// Bytes in front of a packet that is written, for the header of segmentation offload.
-pub(crate) const HEADROOM: usize = VIRTIO_NET_HDR_LEN;
 /// Maximum length of a name of a device (IFNAMSIZ without the final zero), in bytes.
 const MAX_NAME: usize = 15;
 /// Maximum number of packets that wait to be written. Further ones are dropped, or their senders wait.
@@ -23,28 +25,6 @@ const MAX_BATCH: usize = 128;
 const ROOM: usize = 2_048;
 /// Size of the buffer of one read, in bytes.
 const READ: usize = VIRTIO_NET_HDR_LEN + 65_535;
-
-/// An IP packet, behind room for the header of segmentation offload.
-#[derive(Clone, Debug)]
-pub(crate) struct Packet(Vec<u8>);
-
-impl Packet {
-    pub(crate) fn new(packet: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(HEADROOM + packet.len());
-        bytes.resize(HEADROOM, 0);
-        bytes.extend_from_slice(packet);
-        Self(bytes)
-    }
-
-    /// Creates the packet that begins at [`HEADROOM`].
-    pub(crate) fn with_headroom(bytes: Vec<u8>) -> Self {
-        Self(bytes)
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.0.get(HEADROOM..).unwrap_or_default()
-    }
-}
 
 /// A TUN device, which vanishes with this value.
 pub(crate) struct Device {
@@ -151,7 +131,7 @@ impl Device {
         let mut table = GROTable::default();
         let mut batch = Vec::with_capacity(MAX_BATCH);
         while packets.recv_many(&mut batch, MAX_BATCH).await > 0 {
-            let mut buffers: Vec<_> = batch.drain(..).map(|Packet(bytes)| bytes).collect();
+            let mut buffers: Vec<_> = batch.drain(..).map(Packet::into_bytes).collect();
             let _ = self.inner.send_multiple(&mut table, &mut buffers, HEADROOM).await;
         }
     }

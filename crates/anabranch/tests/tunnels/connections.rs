@@ -2,14 +2,17 @@
 //! opens a second one when the first one is full.
 
 use std::io::ErrorKind;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anabranch::proxy::client::{
-    ConnectFailure, Credentials, MAX_CONNECTIONS, Proxy, ProxyState, RefusalKind, TunnelError,
+    ConnectFailure, Credentials, MAX_CONNECTIONS, Proxy, ProxyState, RefusalKind, Resolve, Resolving,
+    TunnelError,
 };
 use anabranch::{PathPolicy, SelfSigned, config};
+use anabranch_testkit::endpoints::loopback;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::support::{LOST, Setting, Site, target, within};
@@ -100,12 +103,40 @@ async fn tunnels_of_a_lost_connection_fail_and_new_ones_wait_for_the_next() {
     assert_eq!(again.endpoint.open_connections(), 1);
 }
 
-/// Starts a proxy at the address of another one that was killed, as soon as the address is free.
-async fn restarted(address: std::net::SocketAddr, identity: SelfSigned) -> Site {
+/// Starts a proxy at the address of one that was killed, as soon as it is free.
+async fn restarted(address: SocketAddr, identity: SelfSigned) -> Site {
     while UdpSocket::bind(address).is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Site::at(address, identity, Setting::default())
+}
+
+/// Resolver of a proxy that moves.
+#[derive(Debug)]
+struct Moving(Mutex<SocketAddr>);
+
+impl Resolve for Moving {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        assert_eq!((host, port > 0), ("localhost", true));
+        let address = *self.0.lock().unwrap();
+        Box::pin(async move { Ok(vec![address]) })
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_moves_is_found_again() {
+    let site = Site::start();
+    let moving = Arc::new(Moving(Mutex::new(site.address)));
+    let config = site.config().with_addresses([]).with_resolver(Arc::clone(&moving) as Arc<dyn Resolve>);
+    let proxy = Proxy::new(config.with_attempt_timeout(Duration::from_secs(1)));
+    within(proxy.tcp(&target("echo.test:7"))).await.unwrap();
+    let (_, identity) = site.kill().await;
+    let next = Site::at(loopback(), identity, Setting::default());
+    *moving.0.lock().unwrap() = next.address;
+    let mut tunnel = within(proxy.tcp(&target("echo.test:7"))).await.unwrap();
+    tunnel.write_all(b"x").await.unwrap();
+    assert_eq!(within(tunnel.read_u8()).await.unwrap(), b'x');
+    assert_eq!(next.endpoint.open_connections(), 1);
 }
 
 #[tokio::test]

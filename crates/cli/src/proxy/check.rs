@@ -5,16 +5,27 @@ use std::path::{Path, PathBuf};
 use anabranch::config;
 use clap::Args;
 
-use super::config::{Config, Configured, Document, Role, read_users};
+use super::config::{Config, Configured, Document, KnownKeys, Role, known_keys, read_users};
 use super::connect::Connect;
 use crate::exit::{self, Result, say};
 use crate::forward::Forward;
+#[cfg(all(feature = "vpn", target_os = "linux"))]
+use crate::vpn;
+
+/// Roles of clients, with their options.
+const CLIENTS: &[(Role, KnownKeys)] = &[
+    (Role::Connect, known_keys::<Connect>),
+    (Role::Forward, known_keys::<Forward>),
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    (Role::Vpn, known_keys::<vpn::Connect>),
+];
 
 /// Check the configuration of a server or a client, and the files that it names, without starting it
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Check {
-    /// Configuration in TOML, as for --config of `anabranch proxy serve`, `anabranch proxy connect` and `anabranch forward`
+    /// Configuration in TOML, as for --config of `anabranch proxy serve`, `anabranch proxy connect`, `anabranch forward` and
+    /// `anabranch vpn connect`
     #[arg(value_name = "FILE", required_unless_present = "users")]
     file: Option<PathBuf>,
     /// Command that the file is for [default: the one that has its keys]
@@ -27,12 +38,14 @@ pub(crate) struct Check {
 
 pub(crate) fn run(options: &Check) -> Result {
     let role = match (&options.file, options.role) {
-        (Some(file), None) => Role::of::<Connect, Forward>(&Document::read(file)?),
+        (Some(file), None) => Role::of(&Document::read(file)?, CLIENTS),
         (_, role) => role.unwrap_or(Role::Serve),
     };
     match (&options.file, role) {
         (Some(file), Role::Connect) => Configured::<Connect>::of_file(file).read()?.check()?,
         (Some(file), Role::Forward) => Configured::<Forward>::of_file(file).read()?.check()?,
+        #[cfg(all(feature = "vpn", target_os = "linux"))]
+        (Some(file), Role::Vpn) => Configured::<vpn::Connect>::of_file(file).read()?.check()?,
         _ => return server(options),
     }
     let users = options.users.as_deref().map(read_users).transpose()?.map(|known| known.users);

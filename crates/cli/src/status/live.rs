@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -12,11 +14,13 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
 use ratatui::{DefaultTerminal, Frame};
+use tokio::runtime::Builder;
 
 use super::read::Reader;
 use super::report::Report;
 use super::view;
 use crate::exit::{Failure, Result};
+use crate::signal::Stop;
 
 /// Maximum number of past rates that are kept, one for each second: as many as a wide terminal has columns.
 const MAX_HISTORY: usize = 300;
@@ -61,18 +65,48 @@ pub(super) fn run(mut reader: Reader) -> Result {
             }
         }
     });
+    // A signal that ended this process at once would leave the terminal as the view needs it.
+    let is_over = caught()?;
     let mut terminal = ratatui::try_init().map_err(|error| Failure::io("cannot use the terminal", &error))?;
-    let ended = follow(&mut terminal, &mut shown, &reports);
+    let ended = follow(&mut terminal, &mut shown, &reports, &is_over);
     ratatui::restore();
     ended
 }
 
-fn follow(terminal: &mut DefaultTerminal, shown: &mut Shown, reports: &Receiver<Result<Report>>) -> Result {
+/// Returns a flag that is set when a signal ends the command.
+fn caught() -> Result<Arc<AtomicBool>> {
+    let cannot = |error| Failure::io("cannot start the runtime", &error);
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+    // Signals are caught from here on, and not only once the thread runs.
+    let mut stop = {
+        let _entered = runtime.enter();
+        Stop::catch()?
+    };
+    let is_over = Arc::new(AtomicBool::new(false));
+    let tell = Arc::clone(&is_over);
+    thread::spawn(move || {
+        runtime.block_on(stop.wait());
+        tell.store(true, Ordering::Relaxed);
+    });
+    Ok(is_over)
+}
+
+fn follow(
+    terminal: &mut DefaultTerminal,
+    shown: &mut Shown,
+    reports: &Receiver<Result<Report>>,
+    is_over: &AtomicBool,
+) -> Result {
     let failed = |error: io::Error| Failure::io("cannot use the terminal", &error);
     loop {
         terminal.draw(|frame| draw(frame, shown)).map_err(failed)?;
         loop {
-            if event::poll(LOOK).map_err(failed)? {
+            let is_waiting = event::poll(LOOK);
+            // A terminal that was closed has no events; the signal comes with it.
+            if is_over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if is_waiting.map_err(failed)? {
                 match event::read().map_err(failed)? {
                     event if is_end(&event) => return Ok(()),
                     Event::Resize(..) => break,

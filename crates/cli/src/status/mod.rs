@@ -20,8 +20,8 @@ use crate::exit::{self, Exit, Failure, Result};
 
 /// Show paths, tunnels and users of the tunnels that run on this host
 ///
-/// `anabranch proxy connect`, `anabranch forward` and `anabranch proxy serve` publish their state on Unix sockets that only
-/// their own user can read. Root sees those of services, too
+/// `anabranch proxy connect`, `anabranch forward`, `anabranch vpn connect` and `anabranch proxy serve` publish their state on
+/// Unix sockets that only their own user can read. Root sees those of services, too
 #[derive(Args, Debug)]
 #[command(after_help = exit::STATUSES)]
 pub(crate) struct Status {

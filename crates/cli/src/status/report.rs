@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Report {
-    /// Command: `connect`, `forward` or `serve`.
+    /// Command: `connect`, `forward`, `vpn` or `serve`.
     pub(crate) role: String,
     pub(crate) version: String,
     pub(crate) pid: u32,
@@ -20,6 +20,8 @@ pub(crate) struct Report {
     pub(crate) why: Option<String>,
     /// Number of connections between clients and the proxy.
     pub(crate) connections: usize,
+    /// Addresses of this host in the tunnel of a VPN.
+    pub(crate) addresses: Vec<String>,
     pub(crate) paths: Vec<PathReport>,
     pub(crate) flows: FlowsReport,
     /// Users of a server, those with the most traffic first.

@@ -40,12 +40,14 @@ pub(super) fn whole(report: &Report) -> String {
 pub(super) fn head(report: &Report) -> String {
     let proxy = report.proxy.as_ref().map(|proxy| format!(" {proxy}")).unwrap_or_default();
     let why = report.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    let Report { role, pid, state, connections, .. } = report;
+    let Report { role, pid, state, connections, addresses, .. } = report;
+    let addresses = if addresses.is_empty() { String::new() } else { format!("; {}", addresses.join(" ")) };
     let connections = match connections {
         1 => "1 connection".to_owned(),
         connections => format!("{connections} connections"),
     };
-    one_line(&format!("{role}{proxy}, process {pid}, up {}: {state}{why}, {connections}", age(report.up_s)))
+    let up = age(report.up_s);
+    one_line(&format!("{role}{proxy}, process {pid}, up {up}: {state}{why}, {connections}{addresses}"))
 }
 
 /// Returns the numbers of tunnels.

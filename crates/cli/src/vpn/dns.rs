@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure, Result};
 
-/// Configuration file of the system's resolver.
-pub(super) const CONFIGURATION: &str = "/etc/resolv.conf";
-/// Directory of systemd-resolved. If [`CONFIGURATION`] is a link into it, systemd-resolved manages the
-/// resolvers.
+/// The configuration of the system's resolver.
+const CONFIGURATION: &str = "/etc/resolv.conf";
+/// Directory in which systemd-resolved keeps it.
 const RESOLVED: &str = "/run/systemd/resolve";
 
 /// Change of the resolver's configuration file.
@@ -61,6 +60,17 @@ impl Change {
                 // With the domain `~.`, queries for all names are sent to these resolvers.
                 resolvectl(["domain", device, "~."].map(str::to_owned).into_iter())
             }
+        }
+    }
+
+    /// Undoes the change.
+    ///
+    /// # Errors
+    /// Fails if the configuration cannot be written.
+    pub(super) fn undo(&self, device: &str) -> Result {
+        match self {
+            Self::File(resolver) => resolver.undo(),
+            Self::Resolved => resolvectl(["revert", device].map(str::to_owned).into_iter()),
         }
     }
 }

@@ -1,23 +1,33 @@
 //! `anabranch vpn`: all packets of this host through a proxy.
 
+mod around;
+mod carry;
 mod connect;
 mod dns;
+mod host;
 mod netlink;
+mod options;
 mod packets;
 mod plan;
+mod record;
+mod remotes;
+mod resolvers;
 mod stack;
 mod state;
 mod undo;
 
 use clap::Subcommand;
 
+pub(crate) use self::options::Connect;
+
 use crate::exit::Result;
+use crate::proxy::config::Configured;
 use crate::verbose::Verbosity;
 
 /// Send all packets of this host through a proxy, over all networks at once
 #[derive(Subcommand, Debug)]
 pub(crate) enum Vpn {
-    Connect(Box<connect::Connect>),
+    Connect(Configured<Connect>),
     Clean(undo::Clean),
 }
 
@@ -25,14 +35,14 @@ impl Vpn {
     /// Returns the command's logging options; `None` if it makes no connections.
     pub(crate) fn verbosity(&self) -> Option<Verbosity> {
         match self {
-            Self::Connect(options) => Some(options.verbosity),
+            Self::Connect(options) => Some(options.verbosity()),
             Self::Clean(_) => None,
         }
     }
 
     pub(crate) async fn run(self) -> Result {
         match self {
-            Self::Connect(options) => connect::run(*options).await,
+            Self::Connect(options) => connect::run(options).await,
             Self::Clean(options) => undo::run(&options).await,
         }
     }

@@ -3,12 +3,14 @@
 //! All routes are in a table of their own, and all rules have a protocol number of their own, by which they
 //! are found again after a crash.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use futures_util::TryStreamExt;
 use ipnet::IpNet;
+use nix::errno::Errno;
 use rtnetlink::packet_route::AddressFamily;
-use rtnetlink::packet_route::route::{RouteAttribute, RouteProtocol, RouteType};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteHeader, RouteProtocol, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::{Handle, IpVersion, RouteMessageBuilder};
 
@@ -29,8 +31,8 @@ const END: u32 = 5_290;
 const PREFERRED: u32 = 1;
 const LAST: u32 = u32::MAX - 1;
 
-/// Netlink connection to the kernel.
-#[derive(Clone)]
+/// Connection to the kernel.
+#[derive(Clone, Debug)]
 pub(super) struct Netlink(Handle);
 
 impl Netlink {
@@ -45,37 +47,33 @@ impl Netlink {
         Ok(Self(handle))
     }
 
-    /// Sets the routes and rules of a plan.
+    /// Turns the routes and rules of one plan into those of another, but for the networks that lead around the tunnel. What is
+    /// there already stays, and what is gone already is no failure.
     ///
     /// # Errors
-    /// Fails if the kernel refuses one. Those that were set before stay, and [`Netlink::undo`] removes them.
-    pub(super) async fn apply(&self, plan: &Plan, device: u32) -> Result {
-        self.route(&plan.inside, &plan.blocked, device).await?;
+    /// Fails if the kernel refuses. What was changed until then stays, for [`Netlink::undo`].
+    pub(super) async fn change(&self, before: &Plan, after: &Plan, device: u32) -> Result {
+        // What is new comes first, so that no packet goes another way in between.
+        for network in less(&after.inside, &before.inside) {
+            self.add_route(inside(network, device), network).await?;
+        }
+        for network in less(&after.blocked, &before.blocked) {
+            self.add_route(blocked(network), network).await?;
+        }
         for is_ipv4 in [true, false] {
-            self.rule(is_ipv4, END, RuleAction::Nop, vec![]).await?;
-            let table = vec![RuleAttribute::Table(TABLE)];
-            self.rule(is_ipv4, INSIDE, RuleAction::ToTable, table).await?;
-            if plan.keeps_local {
-                // This rule uses all routes of the table `main` except the default route.
-                let suppress = vec![RuleAttribute::SuppressPrefixLen(0)];
-                self.rule(is_ipv4, LOCAL, RuleAction::ToTable, suppress).await?;
+            self.add_rule(end(is_ipv4)).await?;
+            match after.keeps_local {
+                true => self.add_rule(local(is_ipv4)).await?,
+                false if before.keeps_local => self.remove_rule(local(is_ipv4)).await?,
+                false => {}
             }
+            self.add_rule(inside_rule(is_ipv4)).await?;
         }
-        for network in &plan.outside {
-            self.exclude(*network).await?;
+        for network in less(&before.inside, &after.inside) {
+            self.remove_route(inside(network, device), network).await?;
         }
-        Ok(())
-    }
-
-    /// Adds routes into the tunnel for `inside`, and unreachable routes for `blocked`. Other routes of the
-    /// VPN stay.
-    pub(super) async fn route(&self, inside: &[IpNet], blocked: &[IpNet], device: u32) -> Result {
-        for network in inside {
-            let route = route(*network).priority(PREFERRED).output_interface(device);
-            self.add_route(route, *network).await?;
-        }
-        for network in blocked {
-            self.add_route(route(*network).priority(LAST).kind(RouteType::Unreachable), *network).await?;
+        for network in less(&before.blocked, &after.blocked) {
+            self.remove_route(blocked(network), network).await?;
         }
         Ok(())
     }
@@ -85,50 +83,48 @@ impl Netlink {
         added.map_err(|error| failed(&format!("cannot set the route to {network}"), &error))
     }
 
-    /// Adds a rule by which packets to a network follow the host's other rules and routes, and so go around
-    /// the tunnel.
+    async fn remove_route(&self, route: RouteMessageBuilder<IpAddr>, network: IpNet) -> Result {
+        match self.0.route().del(route.build()).execute().await {
+            Err(error) if is(&error, Errno::ESRCH) => Ok(()),
+            removed => {
+                removed.map_err(|error| failed(&format!("cannot remove the route to {network}"), &error))
+            }
+        }
+    }
+
+    /// Leads packets to a network around the tunnel, by whatever routes and rules this host has otherwise.
     ///
     /// # Errors
     /// Fails if the kernel refuses.
     pub(super) async fn exclude(&self, network: IpNet) -> Result {
-        let mut attributes = vec![RuleAttribute::Goto(END)];
-        if network.prefix_len() > 0 {
-            attributes.push(RuleAttribute::Destination(network.network()));
-        }
-        self.rule_to(network, OUTSIDE, RuleAction::Goto, attributes).await
+        self.add_rule(outside(network)).await
     }
 
-    async fn rule(
-        &self,
-        is_ipv4: bool,
-        priority: u32,
-        action: RuleAction,
-        more: Vec<RuleAttribute>,
-    ) -> Result {
-        let all = if is_ipv4 { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-        self.rule_to(IpNet::new_assert(all, 0), priority, action, more).await
+    /// Removes the rule that leads packets to a network around the tunnel.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses.
+    pub(super) async fn include(&self, network: IpNet) -> Result {
+        self.remove_rule(outside(network)).await
     }
 
-    async fn rule_to(
-        &self,
-        network: IpNet,
-        priority: u32,
-        action: RuleAction,
-        more: Vec<RuleAttribute>,
-    ) -> Result {
-        let mut request = self.0.rule().add().action(action).priority(priority);
-        let message = request.message_mut();
-        message.header.family = family(network.addr());
-        message.header.dst_len = network.prefix_len();
-        message.attributes.push(RuleAttribute::Protocol(MARK));
-        message.attributes.extend(more);
+    async fn add_rule(&self, rule: RuleMessage) -> Result {
+        let mut request = self.0.rule().add();
+        *request.message_mut() = rule;
         match request.execute().await {
-            Err(error) if is(&error, nix::errno::Errno::EEXIST) => Ok(()),
+            Err(error) if is(&error, Errno::EEXIST) => Ok(()),
             added => added.map_err(|error| failed("cannot set a routing rule", &error)),
         }
     }
 
-    /// Removes all routes and rules of the VPN. Returns their number.
+    async fn remove_rule(&self, rule: RuleMessage) -> Result {
+        match self.0.rule().del(rule).execute().await {
+            Err(error) if is(&error, Errno::ENOENT) => Ok(()),
+            removed => removed.map_err(|error| failed("cannot remove a routing rule", &error)),
+        }
+    }
+
+    /// Removes all of our routes and rules. Returns their number.
     ///
     /// # Errors
     /// Fails if the kernel refuses to remove one.
@@ -163,8 +159,8 @@ impl Netlink {
             let table = RouteAttribute::Table(TABLE);
             for route in routes.into_iter().filter(|route| route.attributes.contains(&table)) {
                 match self.0.route().del(route).execute().await {
-                    // The kernel has removed the route together with the device.
-                    Err(error) if is(&error, nix::errno::Errno::ESRCH) => {}
+                    // It has vanished together with the device.
+                    Err(error) if is(&error, Errno::ESRCH) => {}
                     removed => {
                         removed.map_err(|error| failed("cannot remove a route", &error))?;
                         count += 1;
@@ -176,11 +172,67 @@ impl Netlink {
     }
 }
 
-/// Returns a builder for a route of the VPN.
+/// Returns what is in the first list and not in the second one.
+fn less(networks: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
+    let others: BTreeSet<_> = others.iter().collect();
+    networks.iter().filter(|network| !others.contains(network)).copied().collect()
+}
+
+/// Returns the route into the tunnel.
+fn inside(network: IpNet, device: u32) -> RouteMessageBuilder<IpAddr> {
+    route(network).priority(PREFERRED).output_interface(device)
+}
+
+/// Returns the route that leads nowhere.
+fn blocked(network: IpNet) -> RouteMessageBuilder<IpAddr> {
+    route(network).priority(LAST).kind(RouteType::Unreachable)
+}
+
+/// Begins a route of ours.
 fn route(network: IpNet) -> RouteMessageBuilder<IpAddr> {
     let builder = RouteMessageBuilder::<IpAddr>::new().table_id(TABLE).protocol(MARK);
     // The prefix length fits the family.
     builder.clone().destination_prefix(network.network(), network.prefix_len()).unwrap_or(builder)
+}
+
+/// Returns the rule with which those end that lead around the tunnel.
+fn end(is_ipv4: bool) -> RuleMessage {
+    rule(all(is_ipv4), END, RuleAction::Nop, vec![])
+}
+
+/// Returns the rule that leads packets into the tunnel.
+fn inside_rule(is_ipv4: bool) -> RuleMessage {
+    rule(all(is_ipv4), INSIDE, RuleAction::ToTable, vec![RuleAttribute::Table(TABLE)])
+}
+
+/// Returns the rule by which this host's own routes win. Only the default route of the table `main` is passed over.
+fn local(is_ipv4: bool) -> RuleMessage {
+    rule(all(is_ipv4), LOCAL, RuleAction::ToTable, vec![RuleAttribute::SuppressPrefixLen(0)])
+}
+
+/// Returns the rule that leads packets to a network around the tunnel.
+fn outside(network: IpNet) -> RuleMessage {
+    let mut attributes = vec![RuleAttribute::Goto(END)];
+    if network.prefix_len() > 0 {
+        attributes.push(RuleAttribute::Destination(network.network()));
+    }
+    rule(network, OUTSIDE, RuleAction::Goto, attributes)
+}
+
+fn rule(network: IpNet, priority: u32, action: RuleAction, more: Vec<RuleAttribute>) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = family(network.addr());
+    message.header.dst_len = network.prefix_len();
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.action = action;
+    message.attributes.extend([RuleAttribute::Priority(priority), RuleAttribute::Protocol(MARK)]);
+    message.attributes.extend(more);
+    message
+}
+
+/// Returns all addresses of a family.
+fn all(is_ipv4: bool) -> IpNet {
+    IpNet::new_assert(if is_ipv4 { [0; 4].into() } else { [0; 16].into() }, 0)
 }
 
 fn family(address: IpAddr) -> AddressFamily {
@@ -191,13 +243,13 @@ fn is_ours(rule: &RuleMessage) -> bool {
     rule.attributes.contains(&RuleAttribute::Protocol(MARK))
 }
 
-fn is(error: &rtnetlink::Error, errno: nix::errno::Errno) -> bool {
+fn is(error: &rtnetlink::Error, errno: Errno) -> bool {
     matches!(error, rtnetlink::Error::NetlinkError(message) if message.raw_code() == -(errno as i32))
 }
 
 fn failed(what: &str, error: &rtnetlink::Error) -> Failure {
     let failure = Failure::new(Exit::Io, format!("{what}: {error}"));
-    match is(error, nix::errno::Errno::EPERM) {
+    match is(error, Errno::EPERM) {
         true => failure.with_exit(Exit::NotPermitted).or("run as root, or with the capability CAP_NET_ADMIN"),
         false => failure,
     }

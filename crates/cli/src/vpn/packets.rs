@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::proxy::client::{IpEvent, IpReceiver, IpSender, Proxy, SendPacketError, TunnelError};
+use anabranch::proxy::client::{IpEvent, IpReceiver, IpSender, SendPacketError, TunnelError};
 use anabranch::proxy::ip::{self, IcmpLimit, IpRange, PacketHeader};
 use ipnet::IpNet;
 use tokio::sync::{mpsc, watch};
@@ -12,6 +12,8 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use crate::exit::{Exit, Failure, Result};
+use crate::proxy::connect::link::Client;
+use crate::proxy::connect::seen::{Flow, Kind};
 use crate::proxy::connect::way;
 use crate::tun::Packet;
 
@@ -30,43 +32,58 @@ pub(super) struct Terms {
 
 /// An open tunnel for IP packets.
 pub(super) struct Open {
-    sender: IpSender,
+    up: Up,
     receiver: IpReceiver,
     pub(super) terms: Terms,
 }
 
-/// Opens a tunnel, requests an address of each family, and waits until the proxy has assigned addresses and
-/// advertised routes. Requests the addresses in `wanted`, and any address of a family without one.
+/// The sending end of a tunnel.
+struct Up {
+    sender: IpSender,
+    flow: Arc<Flow>,
+    /// Keeps the paths managed while the tunnel is open.
+    _client: Client,
+}
+
+/// Opens a tunnel, and waits until the proxy has assigned addresses: these ones, if that is possible. Another tunnel of the same
+/// user that has them loses them.
 ///
 /// # Errors
-/// Fails if the proxy does not support CONNECT-IP, assigns no address, or does not respond.
-pub(super) async fn open(proxy: &Proxy, wanted: &[IpAddr]) -> Result<Open> {
-    let tunnel = proxy.ip().await.map_err(|error| refused(&error))?;
-    let (sender, receiver) = tunnel.split();
-    let mut open = Open { sender, receiver, terms: Terms::default() };
-    let any = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
-    let like = |any: IpAddr| wanted.iter().copied().find(|own| own.is_ipv4() == any.is_ipv4()).unwrap_or(any);
-    let requests: Vec<IpNet> = any.into_iter().map(|any| IpNet::from(like(any))).collect();
-    open.sender.request(&requests).map_err(|error| Failure::new(Exit::Protocol, error))?;
-    let assigned = async {
-        // The proxy advertises routes before or after it assigns addresses.
-        while open.terms.addresses.is_empty() || open.terms.ranges.is_empty() {
-            match open.receiver.recv().await {
-                Ok(Some(event)) => _ = open.terms.update(&event),
-                Ok(None) => return Err(Failure::new(Exit::Protocol, "the proxy ended the tunnel")),
-                Err(error) => {
-                    return Err(Failure::new(Exit::Protocol, format!("the tunnel has ended: {error}")));
-                }
+/// Fails if the proxy carries no IP packets, assigns no address, or does not respond.
+pub(super) async fn open(client: &Client, wanted: &[IpAddr]) -> Result<Open> {
+    let opened = async {
+        let (sender, mut receiver) = client.proxy().ip().await.map_err(|error| refused(&error))?.split();
+        let any = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+        let like =
+            |any: IpAddr| wanted.iter().copied().find(|own| own.is_ipv4() == any.is_ipv4()).unwrap_or(any);
+        let requests: Vec<IpNet> = any.into_iter().map(|any| IpNet::from(like(any))).collect();
+        sender.request(&requests).map_err(|error| Failure::new(Exit::Protocol, error))?;
+        let late = |_| {
+            Failure::new(Exit::Protocol, "the proxy assigned no address")
+                .or("it may have none left; see --vpn-pool of `anabranch proxy serve`")
+        };
+        let terms = timeout(ASSIGNMENT, assigned(&mut receiver)).await.map_err(late)??;
+        Ok::<_, Failure>((sender, receiver, terms))
+    };
+    let (sender, receiver, terms) = opened.await.inspect_err(|_| client.seen().fail(Kind::Ip))?;
+    // RFC 9484 §4.6: all hosts and all protocols.
+    let flow = Arc::new(client.seen().open(Kind::Ip, &"*"));
+    Ok(Open { up: Up { sender, flow, _client: client.clone() }, receiver, terms })
+}
+
+/// Waits until the proxy has assigned addresses and told which packets it forwards, in whichever order.
+async fn assigned(receiver: &mut IpReceiver) -> Result<Terms> {
+    let mut terms = Terms::default();
+    while terms.addresses.is_empty() || terms.ranges.is_empty() {
+        match receiver.recv().await {
+            Ok(Some(event)) => _ = terms.update(&event),
+            Ok(None) => return Err(Failure::new(Exit::Protocol, "the proxy ended the tunnel")),
+            Err(error) => {
+                return Err(Failure::new(Exit::Protocol, format!("the tunnel has ended: {error}")));
             }
         }
-        Ok(())
-    };
-    let late = || {
-        Failure::new(Exit::Protocol, "the proxy assigned no address")
-            .or("it may have none left; see --vpn-pool of `anabranch proxy serve`")
-    };
-    timeout(ASSIGNMENT, assigned).await.map_err(|_| late())??;
-    Ok(open)
+    }
+    Ok(terms)
 }
 
 fn refused(error: &TunnelError) -> Failure {
@@ -95,18 +112,28 @@ impl Terms {
 
 /// State that both directions of packets share.
 pub(super) struct Packets {
-    proxy: Proxy,
-    /// Sending end of the open tunnel; `None` while there is none.
-    sender: watch::Sender<Option<IpSender>>,
+    current: watch::Receiver<Client>,
+    /// Sending end of the tunnel that is open; `None` while there is none.
+    up: watch::Sender<Option<Up>>,
     terms: watch::Sender<Terms>,
-    /// Queue of packets to the device.
+    /// Tunnel that takes the place of the present one.
+    next: mpsc::Sender<Open>,
+    /// Queue of the device.
     out: mpsc::Sender<Packet>,
 }
 
 impl Packets {
-    pub(super) fn new(proxy: Proxy, terms: Terms, out: mpsc::Sender<Packet>) -> Arc<Self> {
-        let (sender, terms) = (watch::Sender::new(None), watch::Sender::new(terms));
-        Arc::new(Self { proxy, sender, terms, out })
+    /// Creates the state for the tunnel `open`, and the task that writes its packets to the device. When the tunnel ends, the
+    /// task opens another one with the current client.
+    pub(super) fn new(
+        current: watch::Receiver<Client>,
+        open: Open,
+        out: mpsc::Sender<Packet>,
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+        let (up, terms) = (watch::Sender::new(None), watch::Sender::new(open.terms.clone()));
+        let (next, handed_over) = mpsc::channel(1);
+        let packets = Arc::new(Self { current, up, terms, next, out });
+        (Arc::clone(&packets), packets.receive(open, handed_over))
     }
 
     /// Returns a receiver of the terms and their changes.
@@ -114,65 +141,90 @@ impl Packets {
         self.terms.subscribe()
     }
 
-    /// Queues the proxy's packets for the device, and opens another tunnel whenever one has ended.
-    pub(super) async fn receive(self: Arc<Self>, mut open: Option<Open>) {
+    /// Lets another tunnel take the place of the present one.
+    pub(super) async fn hand_over(&self, open: Open) {
+        // The receiving task ends with the command.
+        let _ = self.next.send(open).await;
+    }
+
+    async fn receive(self: Arc<Self>, open: Open, mut handed_over: mpsc::Receiver<Open>) {
+        let mut next = Some(open);
         let mut pause = FIRST_PAUSE;
         loop {
-            if let Some(open) = open.take() {
+            if let Some(open) = next.take() {
                 pause = FIRST_PAUSE;
-                self.receive_from(open).await;
+                self.tell(&open.terms);
+                // `self` has a sender, so the channel does not end.
+                tokio::select! {
+                    () = self.receive_from(open) => {}
+                    other = handed_over.recv() => next = other,
+                }
+                continue;
             }
+            self.up.send_replace(None);
+            let client = self.current.borrow().clone();
             let wanted = self.terms.borrow().addresses.clone();
-            match self::open(&self.proxy, &wanted).await {
-                Ok(next) => {
-                    self.terms.send_if_modified(|terms| {
-                        let is_new = *terms != next.terms;
-                        terms.clone_from(&next.terms);
-                        is_new
-                    });
-                    open = Some(next);
-                }
-                Err(failure) => {
-                    debug!(target: "anabranch::vpn", %failure, "no tunnel for packets");
-                    sleep(pause).await;
-                    pause = (2 * pause).min(LAST_PAUSE);
-                }
+            tokio::select! {
+                opened = self::open(&client, &wanted) => match opened {
+                    Ok(open) => next = Some(open),
+                    Err(failure) => {
+                        debug!(target: "anabranch::vpn", %failure, "no tunnel for packets");
+                        drop(client);
+                        tokio::select! {
+                            () = sleep(pause) => pause = (2 * pause).min(LAST_PAUSE),
+                            other = handed_over.recv() => next = other,
+                        }
+                    }
+                },
+                other = handed_over.recv() => next = other,
             }
         }
     }
 
+    /// Makes the terms of a tunnel known.
+    fn tell(&self, next: &Terms) {
+        self.terms.send_if_modified(|terms| {
+            let is_new = terms != next;
+            terms.clone_from(next);
+            is_new
+        });
+    }
+
     async fn receive_from(&self, open: Open) {
-        let Open { sender, mut receiver, .. } = open;
-        self.sender.send_replace(Some(sender));
+        let Open { up, mut receiver, .. } = open;
+        let flow = Arc::clone(&up.flow);
+        self.up.send_replace(Some(up));
         loop {
             match receiver.recv().await {
-                // A packet is dropped if the device's queue is full, as on any link.
-                Ok(Some(IpEvent::Packet(packet))) => _ = self.out.try_send(Packet::new(&packet)),
+                Ok(Some(IpEvent::Packet(packet))) => {
+                    flow.traffic().add_received(packet.len() as u64);
+                    // A device that is busy loses packets, as any link does.
+                    let _ = self.out.try_send(Packet::new(&packet));
+                }
                 Ok(Some(event)) => {
                     self.terms.send_if_modified(|terms| terms.update(&event));
                 }
-                Ok(None) => break,
+                Ok(None) => return,
                 Err(error) => {
                     debug!(target: "anabranch::vpn", %error, "the tunnel for packets has ended");
-                    break;
+                    return;
                 }
             }
         }
-        self.sender.send_replace(None);
     }
 }
 
 /// The direction from programs to the proxy.
 pub(super) struct Outgoing {
     packets: Arc<Packets>,
-    sender: watch::Receiver<Option<IpSender>>,
+    up: watch::Receiver<Option<Up>>,
     icmp: IcmpLimit,
 }
 
 impl Outgoing {
     pub(super) fn new(packets: Arc<Packets>) -> Self {
-        let sender = packets.sender.subscribe();
-        Self { packets, sender, icmp: IcmpLimit::default() }
+        let up = packets.up.subscribe();
+        Self { packets, up, icmp: IcmpLimit::default() }
     }
 
     /// Sends a packet of a program to the proxy, or drops it. If it does not fit, queues an ICMP message to
@@ -184,8 +236,14 @@ impl Outgoing {
         {
             return;
         }
-        let sent = match &*self.sender.borrow() {
-            Some(sender) => sender.send(packet),
+        let sent = match &*self.up.borrow() {
+            Some(up) => {
+                let sent = up.sender.send(packet);
+                if sent.is_ok() {
+                    up.flow.traffic().add_sent(packet.len() as u64);
+                }
+                sent
+            }
             None => return,
         };
         if let Err(SendPacketError::TooLarge { mtu }) = sent

@@ -11,8 +11,8 @@ pub(super) const MAX_ROUTES: usize = 4_096;
 /// Networks with link scope, to which packets always go around the tunnel. IPv6 needs them for neighbour discovery.
 const LINK: [&str; 4] = ["169.254.0.0/16", "224.0.0.0/24", "fe80::/10", "ff00::/8"];
 
-/// Networks and kill switch that the options name.
-#[derive(Clone, Debug, Default)]
+/// Choices of the user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wishes {
     /// Networks whose packets go through the tunnel; all packets do if the list is empty.
     pub(super) routes: Vec<IpNet>,

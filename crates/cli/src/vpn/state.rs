@@ -13,6 +13,9 @@ use crate::exit::{Exit, Failure, Result};
 
 /// Directory of the lock and the state, unless `RUNTIME_DIRECTORY` names one.
 const DIRECTORY: &str = "/run/anabranch";
+/// Names of the file with the state, and of the lock beside it.
+pub(super) const STATE: &str = "vpn.json";
+const LOCK: &str = "vpn.json.lock";
 /// Maximum length of a file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
@@ -33,7 +36,8 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Place {
     directory: PathBuf,
-    lock: File,
+    /// Holds the lock.
+    _lock: File,
 }
 
 impl Place {
@@ -48,7 +52,7 @@ impl Place {
         Self::take_in(Path::new(named.unwrap_or(DIRECTORY)))
     }
 
-    fn take_in(directory: &Path) -> Result<Self> {
+    pub(super) fn take_in(directory: &Path) -> Result<Self> {
         let failed = |error: &io::Error| {
             let what = format!("{}: {error}", directory.display());
             match error.kind() {
@@ -58,7 +62,7 @@ impl Place {
             }
         };
         fs::create_dir_all(directory).map_err(|error| failed(&error))?;
-        let path = directory.join("vpn.lock");
+        let path = directory.join(LOCK);
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -80,13 +84,13 @@ impl Place {
                 let pid = std::process::id().to_string();
                 let written = lock.set_len(0).and_then(|()| lock.write_all(pid.as_bytes()));
                 written.map_err(|error| failed(&error))?;
-                return Ok(Self { directory: directory.to_owned(), lock });
+                return Ok(Self { directory: directory.to_owned(), _lock: lock });
             }
         }
     }
 
     fn file(&self) -> PathBuf {
-        self.directory.join("vpn.json")
+        self.directory.join(STATE)
     }
 
     /// Returns the state that an earlier VPN has left; `None` if there is none.
@@ -113,12 +117,11 @@ impl Place {
         write().map(drop).map_err(|error| Failure::io(path.display(), &error))
     }
 
-    /// Removes the files and releases the lock, after all changes were undone.
-    pub(super) fn leave(self) {
+    /// Removes the files: everything is undone. The lock of this process is of no use from then on.
+    pub(super) fn leave(&self) {
         let _ = fs::remove_file(self.file());
-        let _ = fs::remove_file(self.directory.join("vpn.lock"));
-        drop(self.lock);
-        // This fails, without effect, if the directory has other files.
+        let _ = fs::remove_file(self.directory.join(LOCK));
+        // Succeeds if nobody else uses the directory.
         let _ = fs::remove_dir(&self.directory);
     }
 }

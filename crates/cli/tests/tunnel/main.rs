@@ -12,3 +12,4 @@ mod reload;
 mod socks;
 mod state;
 mod targets;
+mod terminal;

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod carried;
+mod moved;
 mod refused;
+mod reload;
 mod restored;
 mod spaces;

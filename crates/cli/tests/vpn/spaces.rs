@@ -22,6 +22,8 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The target's addresses.
 pub const TARGET: [&str; 2] = ["10.70.0.2", "fd70::2"];
+/// Name of the proxy.
+pub const PROXY: &str = "proxy.test";
 /// Configuration of the client's resolver before the VPN.
 pub const RESOLVER: &str = "search before.example\nnameserver 10.70.0.53\n";
 
@@ -84,7 +86,8 @@ impl Spaces {
         // `ip netns exec` mounts this file over the host's file.
         fs::create_dir_all(format!("/etc/netns/{c}")).unwrap();
         fs::write(self.resolver_path(), RESOLVER).unwrap();
-        Files::new(self.dir.path(), &["10.71.1.1"]);
+        self.name_proxy("10.71.1.1");
+        Files::new(self.dir.path(), &["10.71.1.1", PROXY]);
         fs::write(self.path("token"), "alice.tea\n").unwrap();
         let hash = self.hash();
         fs::write(self.path("users.toml"), format!("[[user]]\nname = \"alice\"\nsecret = \"{hash}\"\n"))
@@ -106,6 +109,12 @@ impl Spaces {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Gives the client another address for the name [`PROXY`].
+    pub fn name_proxy(&self, address: &str) {
+        let hosts = format!("/etc/netns/{}/hosts", self.space("c"));
+        fs::write(hosts, format!("127.0.0.1 localhost\n{address} {PROXY}\n")).unwrap();
     }
 
     fn resolver_path(&self) -> String {
@@ -188,10 +197,15 @@ impl Spaces {
 
     /// Starts the proxy.
     pub fn proxy(&self) -> Process {
-        let args = "proxy serve --listen 0.0.0.0:4433 --announce 10.71.2.1 --cert cert.pem --key key.pem \
-                    --users users.toml --allow 10.70.0.0/16 --allow fd70::/16 --vpn-pool 10.9.0.0/24 \
-                    --vpn-pool fd09::/64";
-        let args: Vec<_> = args.split_whitespace().collect();
+        self.proxy_at("0.0.0.0:4433", &["--announce", "10.71.2.1"])
+    }
+
+    /// Starts the proxy at an address.
+    pub fn proxy_at(&self, listen: &str, more: &[&str]) -> Process {
+        let args = "proxy serve --cert cert.pem --key key.pem --users users.toml --allow 10.70.0.0/16 --allow fd70::/16 \
+                    --vpn-pool 10.9.0.0/24 --vpn-pool fd09::/64";
+        let args: Vec<_> =
+            args.split_whitespace().chain(["--listen", listen]).chain(more.iter().copied()).collect();
         let mut process = self.start("s", "proxy.log", &args);
         let _: SocketAddr = process.said("listening ").parse().unwrap();
         process
@@ -205,7 +219,12 @@ impl Spaces {
 
     /// Starts the VPN, and waits until it is connected.
     pub fn connect(&self, more: &[&str]) -> Process {
-        let mut process = self.start("c", "vpn.log", &self.vpn(more));
+        self.connect_as(&self.vpn(more))
+    }
+
+    /// Starts a VPN with these arguments, and waits until it is there.
+    pub fn connect_as(&self, args: &[&str]) -> Process {
+        let mut process = self.start("c", "vpn.log", args);
         assert_eq!(process.said("connected "), "anabranch0 10.9.0.2 fd09::2");
         process
     }
@@ -219,6 +238,18 @@ impl Drop for Spaces {
         let _ = fs::remove_dir_all(format!("/etc/netns/{}", self.space("c")));
         // This fails, without effect, if another namespace has files there.
         let _ = fs::remove_dir("/etc/netns");
+    }
+}
+
+/// Calls `look` until it succeeds.
+pub fn eventually<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
+    let begin = Instant::now();
+    loop {
+        match look() {
+            Ok(seen) => return seen,
+            Err(what) => assert!(begin.elapsed() < PATIENCE, "{what}"),
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -264,18 +295,28 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// Sends SIGTERM, and waits until the process has ended.
-    pub fn terminate(&mut self) -> ExitStatus {
-        let sent = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(begin.elapsed() < PATIENCE, "it does not end: {}", self.log());
-            thread::sleep(Duration::from_millis(20));
-        }
+    }
+
+    /// Tells the process to read its configuration again, and returns the log once it contains `wanted`.
+    pub fn reload(&self, wanted: &str) -> String {
+        let before = self.log().len();
+        self.signal("-HUP");
+        eventually(|| {
+            let log = self.log()[before..].to_owned();
+            if log.contains(wanted) { Ok(log) } else { Err(format!("no '{wanted}': {log}")) }
+        })
+    }
+
+    /// Sends SIGTERM, and waits for the end.
+    pub fn terminate(&mut self) -> ExitStatus {
+        self.signal("-TERM");
+        eventually(|| match self.child.try_wait().unwrap() {
+            Some(status) => Ok(status),
+            None => Err(format!("it does not end: {}", fs::read_to_string(&self.log).unwrap())),
+        })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Settings of a proxy's client.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_transport::ClientConfig;
@@ -8,6 +10,7 @@ use http::Uri;
 use http::uri::Scheme;
 
 use super::credentials::Credentials;
+use super::resolve::Resolve;
 use crate::http3;
 use crate::paths::{PathPolicy, RacePolicy};
 
@@ -22,6 +25,7 @@ pub struct ProxyConfig {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) addresses: Vec<SocketAddr>,
+    resolver: Option<Arc<dyn Resolve>>,
     pub(super) quic: ClientConfig,
     pub(super) http3: http3::Config,
     pub(super) policy: Option<PathPolicy>,
@@ -69,6 +73,7 @@ impl ProxyConfig {
             host,
             port,
             addresses: Vec::new(),
+            resolver: None,
             quic: keeping_alive(quic),
             http3: http3::Config::default(),
             policy: None,
@@ -97,8 +102,16 @@ impl ProxyConfig {
         self
     }
 
-    /// Sets the interfaces from which the connection is attempted, and on which it opens paths. Without a
-    /// policy the connection has one path, whose local address the operating system chooses.
+    /// Sets the resolver that finds the proxy's addresses, instead of the system's. It is not asked if there are addresses
+    /// ([`ProxyConfig::with_addresses`]).
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
+        self.resolver = Some(resolver);
+        self
+    }
+
+    /// Sets the interfaces from which the connection begins, and on which it opens paths. Without a policy
+    /// the system chooses one path.
     #[must_use]
     pub fn with_paths(mut self, policy: PathPolicy) -> Self {
         self.policy = Some(policy);
@@ -148,6 +161,14 @@ impl ProxyConfig {
     pub fn with_response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = timeout;
         self
+    }
+
+    /// Asks the resolver for the proxy's addresses.
+    pub(super) async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        match &self.resolver {
+            Some(resolver) => resolver.resolve(&self.host, self.port).await,
+            None => Ok(tokio::net::lookup_host((self.host.as_str(), self.port)).await?.collect()),
+        }
     }
 
     /// Returns host and port as an authority (RFC 3986 §3.2).

@@ -69,7 +69,7 @@ impl Reach {
         if !config.addresses.is_empty() {
             return Ok(config.addresses.clone());
         }
-        let asking = tokio::net::lookup_host((config.host.as_str(), config.port));
+        let asking = config.resolve();
         let is_known = !lock(&self.known).is_empty();
         let found = match is_known {
             // A resolver that does not answer takes longer than the whole attempt may.
@@ -77,7 +77,7 @@ impl Reach {
             false => asking.await,
         };
         let mut known = lock(&self.known);
-        match found.map(Iterator::collect::<Vec<_>>) {
+        match found {
             Ok(found) if !found.is_empty() => {
                 known.clone_from(&found);
                 Ok(found)

@@ -19,8 +19,8 @@ use toml::Spanned;
 
 pub(crate) use self::certificates::Certificates;
 pub(crate) use self::document::{Document, Problem};
-pub(crate) use self::options::Configured;
-pub(crate) use self::role::Role;
+pub(crate) use self::options::{Configured, known_keys};
+pub(crate) use self::role::{KnownKeys, Role};
 pub(crate) use self::users::{Known, read_users};
 
 use super::serve::LogFormat;

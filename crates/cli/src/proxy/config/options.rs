@@ -90,7 +90,7 @@ impl<T: Args> Configured<T> {
 }
 
 /// Returns how many of a file's keys are options of `T`.
-pub(super) fn known_keys<T: Args>(keys: &[&str]) -> usize {
+pub(crate) fn known_keys<T: Args>(keys: &[&str]) -> usize {
     let command = command::<T>();
     keys.iter().filter(|key| option(&command, key).is_some()).count()
 }

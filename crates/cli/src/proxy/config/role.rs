@@ -1,9 +1,8 @@
 //! Commands that have configuration files of different kinds.
 
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 
 use super::Document;
-use super::options::known_keys;
 
 /// Keys of a server's configuration.
 const SERVER: [&str; 14] = [
@@ -32,22 +31,25 @@ pub(crate) enum Role {
     Connect,
     /// `anabranch forward`
     Forward,
+    /// `anabranch vpn connect`
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    Vpn,
 }
 
+/// Returns how many of a file's keys are options of a command.
+pub(crate) type KnownKeys = fn(&[&str]) -> usize;
+
 impl Role {
-    /// Returns the role that knows the most keys of a file; the first one of several that know as many. `C` has the options of
-    /// `proxy connect`, `F` those of `forward`.
-    pub(crate) fn of<C: Args, F: Args>(document: &Document) -> Self {
+    /// Returns the role whose keys a file has. `clients` are the roles of clients with their options. A file that could be for
+    /// several roles is for the first one.
+    pub(crate) fn of(document: &Document, clients: &[(Self, KnownKeys)]) -> Self {
         let table = document.table().unwrap_or_default();
         let keys: Vec<&str> = table.iter().map(|(key, _)| key.get_ref().as_ref()).collect();
         let server = keys.iter().filter(|key| SERVER.contains(key)).count();
-        let roles = [
-            (Self::Serve, server),
-            (Self::Connect, known_keys::<C>(&keys)),
-            (Self::Forward, known_keys::<F>(&keys)),
-        ];
-        // Of several equal maxima, `max_by_key` returns the last one.
-        roles.into_iter().rev().max_by_key(|(_, known)| *known).map_or(Self::Serve, |(role, _)| role)
+        let clients = clients.iter().map(|(role, known)| (*role, known(&keys)));
+        // The last one of several is the maximum.
+        let roles = std::iter::once((Self::Serve, server)).chain(clients);
+        roles.rev().max_by_key(|(_, known)| *known).map_or(Self::Serve, |(role, _)| role)
     }
 
     /// Returns the command line of the role, without options.
@@ -56,6 +58,8 @@ impl Role {
             Self::Serve => "anabranch proxy serve",
             Self::Connect => "anabranch proxy connect",
             Self::Forward => "anabranch forward",
+            #[cfg(all(feature = "vpn", target_os = "linux"))]
+            Self::Vpn => "anabranch vpn connect",
         }
     }
 }

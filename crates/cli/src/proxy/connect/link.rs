@@ -62,6 +62,12 @@ pub(crate) struct Fresh {
 }
 
 impl Fresh {
+    /// Makes a client of a proxy that is connected.
+    pub(crate) fn new(way: &Way, print: Print, proxy: Proxy, seen: Seen) -> Self {
+        let (url, rules) = (way.url().to_owned(), way.udp_rules().clone());
+        Self { client: Client(Arc::new(Inner { proxy, seen, url, rules })), print }
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -70,9 +76,14 @@ impl Fresh {
 impl Link {
     /// Connects to the proxy.
     pub(crate) async fn connect(way: &Way) -> Result<Self> {
-        let Fresh { client, print } = fresh(way, Seen::default(), way.print()).await?;
+        fresh(way, Seen::default(), way.print()).await.map(Self::new)
+    }
+
+    /// Begins with a client.
+    pub(crate) fn new(fresh: Fresh) -> Self {
+        let Fresh { client, print } = fresh;
         let teller = tokio::spawn(way::tell_states(client.proxy().clone())).abort_handle();
-        Ok(Self { current: watch::Sender::new(client), print, retired: Vec::new(), teller })
+        Self { current: watch::Sender::new(client), print, retired: Vec::new(), teller }
     }
 
     /// Returns a receiver of the current client and its successors.
@@ -80,10 +91,22 @@ impl Link {
         self.current.subscribe()
     }
 
-    /// Connects to the proxy again if the options, or files that they name, have changed; `None` if they have not.
+    /// Returns whether the current client was made of options and files with this print.
+    pub(crate) fn is_of(&self, print: &Print) -> bool {
+        *print == self.print
+    }
+
+    /// Returns the current client, and those that still have open tunnels.
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    pub(crate) fn clients(&self) -> Vec<Client> {
+        let retired = self.retired.iter().filter_map(Weak::upgrade).map(Client);
+        std::iter::once(self.current.borrow().clone()).chain(retired).collect()
+    }
+
+    /// Connects to the proxy anew if the options, or files that they name, have changed. `None` if they have not.
     pub(crate) async fn renew(&self, way: &Way) -> Result<Option<Fresh>> {
         let print = way.print();
-        if print == self.print {
+        if self.is_of(&print) {
             return Ok(None);
         }
         let seen = self.current.borrow().seen().clone();
@@ -114,20 +137,18 @@ impl Link {
 }
 
 async fn fresh(way: &Way, seen: Seen, print: Print) -> Result<Fresh> {
-    let (url, rules) = (way.url().to_owned(), way.udp_rules().clone());
-    let inner = Inner { proxy: way.connect().await?, seen, url, rules };
-    Ok(Fresh { client: Client(Arc::new(inner)), print })
+    Ok(Fresh::new(way, print, way.connect().await?, seen))
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use anabranch::proxy::client::ProxyConfig;
     use anabranch::{SelfSigned, config};
 
     use super::*;
 
     /// Returns a client that is not connected.
-    pub(in crate::proxy::connect) fn client() -> Client {
+    pub(crate) fn client() -> Client {
         let roots = SelfSigned::new(["localhost"]).unwrap().roots().unwrap();
         let quic = config::client(roots, ["h3"]).unwrap();
         let url = "https://localhost:1".to_owned();

@@ -16,12 +16,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::link::Client;
-use super::seen::{Kind, Seen, Totals};
+use super::seen::{Seen, Totals};
 use crate::exit::Result;
 use crate::serve::metrics::{self as scrape, Paths, Watched};
 
 /// Interval at which new connections are added to the metrics, and those that have ended are removed.
 const LOOK: Duration = Duration::from_secs(1);
+/// Maximum number of addresses in the tunnel that are shown.
+const MAX_ADDRESSES: usize = 16;
 
 /// Metrics of the current client.
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl Metrics {
         let paths = Arc::new(Paths::default());
         registry.register_collector(Box::new(Arc::clone(&paths)));
         registry.register_collector(Box::new(Tunnels(current.borrow().seen().clone())));
+        registry.register_collector(Box::new(Addresses(current.borrow().seen().clone())));
         registry.register_collector(Box::new(Connections(current.clone())));
         Self { registry, paths, watched: Mutex::default(), current }
     }
@@ -99,7 +102,7 @@ struct Tunnels(Seen);
 
 impl Collector for Tunnels {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let totals = Kind::ALL.map(|kind| (kind, self.0.totals(kind)));
+        let totals: Vec<_> = self.0.kinds().iter().map(|kind| (*kind, self.0.totals(*kind))).collect();
         let help = "Tunnels of programs that are open";
         let mut metric = encoder.encode_descriptor("proxy_tunnels_active", help, None, MetricType::Gauge)?;
         for (kind, totals) in &totals {
@@ -125,8 +128,28 @@ impl Collector for Tunnels {
     }
 }
 
+/// This host's addresses in the tunnel of a VPN.
+#[derive(Debug)]
+struct Addresses(Seen);
+
+impl Collector for Addresses {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let addresses = self.0.addresses();
+        if addresses.is_empty() {
+            return Ok(());
+        }
+        let help = "Addresses of this host in the tunnel, each with the value 1";
+        let mut metric = encoder.encode_descriptor("proxy_address", help, None, MetricType::Gauge)?;
+        for address in addresses.iter().take(MAX_ADDRESSES) {
+            metric.encode_family(&[("address", address.to_string())])?.encode_gauge(&1_i64)?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::seen::Kind;
     use super::*;
 
     #[tokio::test]
@@ -135,10 +158,15 @@ mod tests {
         let seen = client.seen().clone();
         let (_keep, current) = watch::channel(client);
         let metrics = Metrics::new(current);
-        let flow = seen.open(Kind::Udp, &"host:53".parse().unwrap());
+        let flow = seen.open(Kind::Udp, &"host:53");
         flow.traffic().add_sent(7);
+        assert!(!metrics.text().contains("proxy_address"));
+        let addresses: Vec<_> = (0..MAX_ADDRESSES as u8 + 5).map(|n| [10, 9, 0, n].into()).collect();
+        seen.set_addresses(&addresses);
         let text = metrics.text();
+        assert_eq!(text.matches("anabranch_proxy_address{address=").count(), MAX_ADDRESSES);
         for line in [
+            "anabranch_proxy_address{address=\"10.9.0.2\"} 1",
             "anabranch_proxy_tunnels_active{carried=\"udp\"} 1",
             "anabranch_proxy_sent_bytes_total{carried=\"udp\"} 7",
             "anabranch_proxy_tunnels_opened_total{carried=\"tcp\"} 0",

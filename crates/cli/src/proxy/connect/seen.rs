@@ -1,10 +1,12 @@
 //! Open tunnels of programs, and totals of all tunnels so far.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use anabranch::proxy::client::{Target, Traffic};
+use anabranch::proxy::client::Traffic;
 
 /// Maximum number of open tunnels that are listed individually. Further ones are counted, and their bytes are added to the
 /// totals when they end.
@@ -15,30 +17,44 @@ const MAX_LISTED: usize = 4_096;
 pub(crate) enum Kind {
     Tcp,
     Udp,
+    /// IP packets of all programs, in one tunnel.
+    #[cfg_attr(
+        not(all(feature = "vpn", target_os = "linux")),
+        expect(dead_code, reason = "only a VPN carries packets")
+    )]
+    Ip,
 }
 
 impl Kind {
-    /// All kinds.
-    pub(crate) const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
+    /// Kinds of a client that offers proxies or ports.
+    const OF_PROXIES: &[Self] = &[Self::Tcp, Self::Udp];
+    /// Kinds of a VPN.
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    pub(crate) const OF_VPN: &[Self] = &[Self::Tcp, Self::Ip];
 
     /// Returns the name for reports, logs and metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
+            Self::Ip => "ip",
         }
     }
 }
 
-/// Open tunnels and totals of a command. Clones are cheap and share everything.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(Arc<Mutex<State>>);
+/// Tunnels of all programs. Cloning it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    kinds: &'static [Kind],
+    state: Arc<Mutex<State>>,
+}
 
 #[derive(Debug, Default)]
 struct State {
     next: u64,
     listed: BTreeMap<u64, Arc<Account>>,
     totals: BTreeMap<Kind, Totals>,
+    addresses: Vec<IpAddr>,
 }
 
 /// Totals of the tunnels of one kind.
@@ -59,7 +75,8 @@ pub(crate) struct Totals {
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) kind: Kind,
-    pub(crate) target: Target,
+    /// The target, as text.
+    pub(crate) target: String,
     pub(crate) begun: Instant,
     pub(crate) traffic: Traffic,
 }
@@ -72,10 +89,37 @@ pub(crate) struct Flow {
     account: Arc<Account>,
 }
 
+impl Default for Seen {
+    fn default() -> Self {
+        Self::of(Kind::OF_PROXIES)
+    }
+}
+
 impl Seen {
-    /// Counts and lists an opened tunnel.
-    pub(crate) fn open(&self, kind: Kind, target: &Target) -> Flow {
-        let (target, begun) = (target.clone(), Instant::now());
+    /// Creates the record of a client whose tunnels are of these kinds.
+    pub(crate) fn of(kinds: &'static [Kind]) -> Self {
+        Self { kinds, state: Arc::default() }
+    }
+
+    /// Returns the kinds of tunnels that there can be.
+    pub(crate) fn kinds(&self) -> &'static [Kind] {
+        self.kinds
+    }
+
+    /// Sets this host's addresses in the tunnel.
+    #[cfg(any(test, all(feature = "vpn", target_os = "linux")))]
+    pub(crate) fn set_addresses(&self, addresses: &[IpAddr]) {
+        self.lock().addresses = addresses.to_vec();
+    }
+
+    /// Returns this host's addresses in the tunnel, if packets travel in it.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        self.lock().addresses.clone()
+    }
+
+    /// Enters a tunnel that was opened.
+    pub(crate) fn open(&self, kind: Kind, target: &impl fmt::Display) -> Flow {
+        let (target, begun) = (target.to_string(), Instant::now());
         let account = Arc::new(Account { kind, target, begun, traffic: Traffic::default() });
         let mut state = self.lock();
         let id = state.next;
@@ -111,7 +155,7 @@ impl Seen {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,6 +184,8 @@ impl Drop for Flow {
 
 #[cfg(test)]
 mod tests {
+    use anabranch::proxy::client::Target;
+
     use super::*;
 
     #[test]

@@ -44,7 +44,7 @@ impl State {
     }
 
     fn flows(&mut self, seen: &Seen) -> FlowsReport {
-        let kinds = Kind::ALL.map(|kind| {
+        let kind = |kind: Kind| {
             let totals = seen.totals(kind);
             let [sent, received] = self.rates.rate(Key::Kind(kind), [totals.sent, totals.received]);
             KindReport {
@@ -55,13 +55,14 @@ impl State {
                 sent,
                 received,
             }
-        });
+        };
+        let kinds = seen.kinds().iter().copied().map(kind).collect();
         let flow = |(id, account): (u64, std::sync::Arc<super::seen::Account>)| {
             let moved = [account.traffic.sent(), account.traffic.received()];
             let [sent, received] = self.rates.rate(Key::Flow(id), moved);
             FlowReport {
                 kind: account.kind.name().to_owned(),
-                target: account.target.to_string(),
+                target: account.target.clone(),
                 age_s: account.begun.elapsed().as_secs_f64(),
                 sent,
                 received,
@@ -71,7 +72,7 @@ impl State {
         let rate = |flow: &FlowReport| flow.sent.rate() + flow.received.rate();
         top.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
         top.truncate(MAX_TOP);
-        FlowsReport { kinds: kinds.to_vec(), top }
+        FlowsReport { kinds, top }
     }
 }
 
@@ -102,6 +103,7 @@ impl Source for State {
             state: state.to_owned(),
             why,
             connections: connections.len(),
+            addresses: client.seen().addresses().iter().map(ToString::to_string).collect(),
             paths,
             flows: self.flows(client.seen()),
             users: Vec::new(),

@@ -14,8 +14,8 @@ use super::way;
 pub(crate) struct Stream {
     tunnel: TcpTunnel,
     flow: Flow,
-    /// Client whose path manager runs while the tunnel is open.
-    _client: Client,
+    /// Keeps the paths managed while the tunnel is open.
+    client: Client,
 }
 
 /// Opens a tunnel. Logs a failure, and prints one that concerns the credentials on standard error.
@@ -23,7 +23,7 @@ pub(crate) async fn open(client: &Client, target: &Target) -> Result<Stream, Tun
     match client.proxy().tcp(target).await {
         Ok(tunnel) => {
             let flow = client.seen().open(Kind::Tcp, target);
-            Ok(Stream { tunnel, flow, _client: client.clone() })
+            Ok(Stream { tunnel, flow, client: client.clone() })
         }
         Err(error) => {
             debug!(target: "anabranch::proxy", %target, %error, "no tunnel");
@@ -41,5 +41,12 @@ impl Stream {
         let pumped = self.tunnel.pump_counting(program, first, self.flow.traffic()).await;
         let error = pumped.error.as_ref().map(tracing::field::display);
         debug!(target: "anabranch::proxy", sent = pumped.sent, received = pumped.received, error, "tunnel ended");
+    }
+
+    /// Returns the tunnel for a program whose TCP does not end in a socket, with its counters, and the client that has to live
+    /// as long as it does.
+    #[cfg(all(feature = "vpn", target_os = "linux"))]
+    pub(crate) fn into_parts(self) -> (TcpTunnel, Flow, Client) {
+        (self.tunnel, self.flow, self.client)
     }
 }

@@ -3,14 +3,15 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anabranch::paths::Pattern;
 use anabranch::proxy::client::{
-    ConnectFailure, Credentials, CredentialsError, Proxy, ProxyConfig, ProxyState, RefusalKind, TunnelError,
+    ConnectFailure, Credentials, CredentialsError, Proxy, ProxyConfig, ProxyState, RefusalKind, Resolve,
+    TunnelError,
 };
 use anabranch::{
     AttemptError, ConnectionError, MAX_PATHS, MultipathConfig, PathPolicy, PathRule, config, http3, schedule,
@@ -119,37 +120,27 @@ impl Way {
 
     /// Resolves the proxy's name. Returns its addresses.
     #[cfg(all(feature = "vpn", target_os = "linux"))]
-    pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>> {
-        let config = self.config(self.policy())?;
-        let host = config.host().to_owned();
-        let unknown = |error: std::io::Error| {
-            let failure = ConnectFailure::Resolve { host: host.clone(), error };
-            unavailable(&failure).about(&self.url)
-        };
-        let found = tokio::net::lookup_host((host.as_str(), config.port())).await.map_err(unknown)?;
-        Ok(found.collect())
-    }
-
-    /// Connects as [`Way::connect`] does, to one of these addresses and never through the interface `device`.
-    #[cfg(all(feature = "vpn", target_os = "linux"))]
-    pub(crate) async fn connect_around(&self, device: &str, addresses: &[SocketAddr]) -> Result<Proxy> {
+    pub(crate) async fn connect_around(&self, device: &str, resolver: Arc<dyn Resolve>) -> Result<Proxy> {
         let own = device.parse::<Pattern>().map_err(|error| Failure::new(Exit::Usage, error))?;
-        self.connect_by(self.policy().denying([own]), addresses).await
+        self.connect_by(self.policy().denying([own]), Some(resolver)).await
     }
 
     /// Connects to the proxy, and checks that it accepts the credentials.
     pub(crate) async fn connect(&self) -> Result<Proxy> {
-        self.connect_by(self.policy(), &[]).await
+        self.connect_by(self.policy(), None).await
     }
 
-    async fn connect_by(&self, policy: PathPolicy, addresses: &[SocketAddr]) -> Result<Proxy> {
+    async fn connect_by(&self, policy: PathPolicy, resolver: Option<Arc<dyn Resolve>>) -> Result<Proxy> {
         let survey = policy.survey().await;
         multipath::check(&survey)?;
         for unusable in &survey.invalid {
             exit::note(format_args!("anabranch: {unusable}; it is used once that changes"));
         }
-        let config = self.config(policy)?.with_addresses(addresses.iter().copied());
-        let proxy = Proxy::new(config);
+        let config = self.config(policy)?;
+        let proxy = Proxy::new(match resolver {
+            Some(resolver) => config.with_resolver(resolver),
+            None => config,
+        });
         proxy.connect().await.map_err(|error| self.failure(&error))?;
         // The proxy verifies the certificate after the client has completed the handshake (RFC 8446 §4.4.2.4).
         let mut states = proxy.states();

@@ -102,6 +102,7 @@ impl Source for State {
             state: state.to_owned(),
             why: None,
             connections,
+            addresses: Vec::new(),
             paths,
             flows,
             users,

@@ -51,6 +51,9 @@ fn a_report_is_a_head_and_tables() {
     assert_eq!(lines[4], "tunnels: 1 tcp (9 opened, 2 failed)");
     assert_eq!(words(lines[6])[..4], ["tcp", "example.org:443", "2", "min"]);
     assert_eq!(words(lines[8])[..2], ["alice", "3"]);
+    let addresses = vec!["10.9.0.2".to_owned(), "fd09::2".to_owned()];
+    let vpn = Report { addresses, ..sample() };
+    assert!(head(&vpn).ends_with(": connected, 1 connection; 10.9.0.2 fd09::2"), "{}", head(&vpn));
     let line = line(&sample());
     assert!(line.starts_with("12.0 s connected; wlan0 open 1.0/38.5 Mbit/s 25.0 ms, wwan0 closed"), "{line}");
 }

@@ -7,32 +7,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anabranch::http3::{Code, Error, RecvHalf, SendHalf};
-use anabranch::proxy::client::TcpTunnel;
 use bytes::{Buf, Bytes};
-use smoltcp::iface::{SocketHandle, SocketSet};
-use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
-use smoltcp::time::Instant;
+use smoltcp::socket::tcp::{Socket, State};
 use tokio::sync::mpsc;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::PollSender;
 
-use super::interface::Host;
+use super::end::End;
+use crate::proxy::connect::link::Client;
+use crate::proxy::connect::{seen, stream};
 use crate::tun::Packet;
 
-/// Size of the buffer of each direction, in bytes. The round trip to this host's kernel takes less than a millisecond.
-const BUFFER: usize = 128 * 1024;
-/// Maximum number of received packets that wait, and of rounds of work before the task yields to other tasks.
+/// Number of packets and of rounds after which other flows have their turn.
 const TURN: usize = 64;
-/// Time without segments after which a TCP keep-alive is sent to the program and, below, time without a response after
-/// which the connection is aborted.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
-const GONE: Duration = Duration::from_secs(300);
 
 /// A TCP connection of a program, with an interface and a socket of its own.
 pub(super) struct Flow {
-    host: Host,
-    sockets: SocketSet<'static>,
-    handle: SocketHandle,
+    end: End,
     inbox: mpsc::Receiver<Packet>,
     out: PollSender<Packet>,
     timer: Pin<Box<Sleep>>,
@@ -48,6 +39,9 @@ struct Stream {
     down: Bytes,
     is_up_over: bool,
     is_down_over: bool,
+    account: seen::Flow,
+    /// Keeps the paths managed while the stream is open.
+    _client: Client,
 }
 
 impl Flow {
@@ -55,48 +49,44 @@ impl Flow {
     pub(super) fn new(
         destination: SocketAddr,
         mtu: usize,
+        syn: Packet,
         inbox: mpsc::Receiver<Packet>,
         out: mpsc::Sender<Packet>,
     ) -> Option<Self> {
-        let mut socket = Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
-        socket.set_nagle_enabled(false);
-        socket.set_ack_delay(None);
-        socket.set_keep_alive(Some(KEEP_ALIVE.into()));
-        socket.set_timeout(Some(GONE.into()));
-        socket.listen(destination).ok()?;
-        let mut sockets = SocketSet::new(Vec::with_capacity(1));
-        let handle = sockets.add(socket);
-        let timer = Box::pin(sleep(Duration::ZERO));
-        Some(Self { host: Host::new(mtu), sockets, handle, inbox, out: PollSender::new(out), timer })
+        let end = End::new(destination, mtu, syn)?;
+        Some(Self { end, inbox, out: PollSender::new(out), timer: Box::pin(sleep(Duration::ZERO)) })
     }
 
-    /// Accepts the connection that `syn` begins, and carries it on the tunnel's stream, until both have ended.
-    pub(super) async fn carry(mut self, syn: Packet, tunnel: TcpTunnel) {
-        // Packets that arrived while the tunnel was opened are repetitions of the SYN.
+    /// Carries the connection on a stream, until both have ended.
+    pub(super) async fn carry(mut self, opened: stream::Stream) {
+        // The program has repeated its SYN while the tunnel was opened.
         while self.inbox.try_recv().is_ok() {}
-        self.host.link.incoming.push_back(syn);
-        let (send, receive) = tunnel.into_halves();
-        let (up, down) = (Bytes::new(), Bytes::new());
-        let mut stream = Stream { send, receive, up, down, is_up_over: false, is_down_over: false };
+        let mut stream = Stream::new(opened);
         poll_fn(|cx| self.poll(cx, &mut stream)).await;
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<()> {
         for _ in 0..TURN {
             let mut moved = self.take_packets(cx);
-            self.host.poll(&mut self.sockets);
-            let socket = self.sockets.get_mut::<Socket<'_>>(self.handle);
-            // The program has sent a RST, or does not respond.
+            self.end.poll();
+            let socket = self.end.socket();
+            // A RST of the program, or it is gone.
             if socket.state() == State::Closed && !stream.is_over() {
                 stream.abort();
             }
-            moved |= stream.upload(cx, socket) | stream.download(cx, socket);
+            moved |= stream.upload(cx, socket);
             moved |= self.write_packets(cx);
-            let is_closed = matches!(self.state(), State::Closed | State::TimeWait);
+            // The socket is replaced before it gets further bytes.
+            moved |= self.end.grow();
+            if !self.end.is_draining() {
+                moved |= stream.download(cx, self.end.socket());
+                self.end.look();
+            }
+            let is_closed = matches!(self.end.state(), State::Closed | State::TimeWait);
             if moved {
                 continue;
             }
-            if stream.is_over() && is_closed && self.host.link.outgoing.is_empty() {
+            if stream.is_over() && is_closed && self.end.outgoing().is_empty() {
                 return Poll::Ready(());
             }
             if !self.wait(cx) {
@@ -107,13 +97,9 @@ impl Flow {
         Poll::Pending
     }
 
-    fn state(&self) -> State {
-        self.sockets.get::<Socket<'_>>(self.handle).state()
-    }
-
-    /// Takes packets from the program. Returns whether there were any.
+    /// Takes packets from the program. Returns whether there were some.
     fn take_packets(&mut self, cx: &mut Context<'_>) -> bool {
-        let incoming = &mut self.host.link.incoming;
+        let incoming = self.end.incoming();
         let before = incoming.len();
         while incoming.len() < TURN {
             match self.inbox.poll_recv(cx) {
@@ -127,14 +113,14 @@ impl Flow {
     /// Queues packets for the device. Returns whether there were any and the queue had room.
     fn write_packets(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
-        while !self.host.link.outgoing.is_empty() {
+        while !self.end.outgoing().is_empty() {
             match self.out.poll_reserve(cx) {
                 Poll::Ready(Ok(())) => {
-                    let Some(packet) = self.host.link.outgoing.pop_front() else { break };
+                    let Some(packet) = self.end.outgoing().pop_front() else { break };
                     moved |= self.out.send_item(packet).is_ok();
                 }
-                // The queue is closed, because the command ends.
-                Poll::Ready(Err(_)) => self.host.link.outgoing.clear(),
+                // The device is gone, and with it the command.
+                Poll::Ready(Err(_)) => self.end.outgoing().clear(),
                 Poll::Pending => break,
             }
         }
@@ -143,15 +129,21 @@ impl Flow {
 
     /// Sets the timer to the socket's next deadline. Returns whether that has passed already.
     fn wait(&mut self, cx: &mut Context<'_>) -> bool {
-        let delay = self.host.interface.poll_delay(Instant::now(), &self.sockets);
-        // While packets wait for room in the device's queue, the queue wakes the task, and the timer is not needed.
-        let Some(delay) = delay.filter(|_| self.host.link.outgoing.is_empty()) else { return false };
-        self.timer.as_mut().reset(tokio::time::Instant::now() + delay.into());
+        // Packets that wait for room are not sent earlier by polling again.
+        let Some(delay) = self.end.delay().filter(|_| self.end.outgoing().is_empty()) else { return false };
+        self.timer.as_mut().reset(Instant::now() + delay);
         self.timer.as_mut().poll(cx).is_ready()
     }
 }
 
 impl Stream {
+    fn new(opened: stream::Stream) -> Self {
+        let (tunnel, account, client) = opened.into_parts();
+        let (send, receive) = tunnel.into_halves();
+        let (up, down) = (Bytes::new(), Bytes::new());
+        Self { send, receive, up, down, is_up_over: false, is_down_over: false, account, _client: client }
+    }
+
     fn is_over(&self) -> bool {
         self.is_up_over && self.is_down_over
     }
@@ -188,8 +180,8 @@ impl Stream {
                 }
             }
             match self.send.poll_write(cx, &mut self.up) {
-                Poll::Ready(Ok(_)) => {}
-                // RFC 9114 §4.1: with H3_NO_ERROR the proxy needs no further bytes, but may still send its own.
+                Poll::Ready(Ok(n)) => self.account.traffic().add_sent(n as u64),
+                // RFC 9114 §4.1: the target's side wants no more, but may still send.
                 Poll::Ready(Err(Error::Stopped(Code::NO_ERROR))) => self.is_up_over = true,
                 Poll::Ready(Err(_)) => self.fail(socket),
                 Poll::Pending => break,
@@ -209,7 +201,10 @@ impl Stream {
                     break;
                 }
                 match self.receive.poll_read_chunk(cx, room) {
-                    Poll::Ready(Ok(Some(bytes))) => self.down = bytes,
+                    Poll::Ready(Ok(Some(bytes))) => {
+                        self.account.traffic().add_received(bytes.len() as u64);
+                        self.down = bytes;
+                    }
                     Poll::Ready(Ok(None)) => {
                         socket.close();
                         self.is_down_over = true;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use smoltcp::phy::{Checksum, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
+use super::numbers::Numbers;
 use crate::tun::{HEADROOM, Packet};
 
 /// Maximum number of packets of a flow that wait to be written. While they do, the flow's TCP handles no
@@ -16,12 +17,18 @@ pub(super) const MAX_OUTGOING: usize = 64;
 pub(super) struct Link {
     pub(super) incoming: VecDeque<Packet>,
     pub(super) outgoing: VecDeque<Packet>,
+    pub(super) numbers: Numbers,
     mtu: usize,
 }
 
 impl Link {
     pub(super) fn new(mtu: usize) -> Self {
-        Self { incoming: VecDeque::new(), outgoing: VecDeque::new(), mtu }
+        let (incoming, outgoing) = (VecDeque::new(), VecDeque::new());
+        Self { incoming, outgoing, numbers: Numbers::default(), mtu }
+    }
+
+    fn room(&mut self) -> Room<'_> {
+        Room { outgoing: &mut self.outgoing, numbers: &mut self.numbers }
     }
 
     fn has_room(&self) -> bool {
@@ -34,12 +41,13 @@ impl Device for Link {
     type TxToken<'a> = Room<'a>;
 
     fn receive(&mut self, _: Instant) -> Option<(Received, Room<'_>)> {
-        let packet = if self.has_room() { self.incoming.pop_front() } else { None };
-        packet.map(|packet| (Received(packet), Room(&mut self.outgoing)))
+        let mut packet = if self.has_room() { self.incoming.pop_front()? } else { return None };
+        self.numbers.on_received(packet.bytes_mut());
+        Some((Received(packet), self.room()))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Room<'_>> {
-        self.has_room().then_some(Room(&mut self.outgoing))
+        if self.has_room() { Some(self.room()) } else { None }
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -48,7 +56,8 @@ impl Device for Link {
         capabilities.max_transmission_unit = self.mtu;
         // Checksums of received packets are not verified, because the packets come from this host's kernel.
         capabilities.checksum.ipv4 = Checksum::Tx;
-        capabilities.checksum.tcp = Checksum::Tx;
+        // Filled in once the numbers are translated.
+        capabilities.checksum.tcp = Checksum::None;
         capabilities
     }
 }
@@ -63,13 +72,17 @@ impl RxToken for Received {
 }
 
 /// Room for one packet to this host.
-pub(super) struct Room<'a>(&'a mut VecDeque<Packet>);
+pub(super) struct Room<'a> {
+    outgoing: &'a mut VecDeque<Packet>,
+    numbers: &'a mut Numbers,
+}
 
 impl TxToken for Room<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
         let mut packet = vec![0; HEADROOM + len];
         let result = write(&mut packet[HEADROOM..]);
-        self.0.push_back(Packet::with_headroom(packet));
+        self.numbers.on_sent(&mut packet[HEADROOM..]);
+        self.outgoing.push_back(Packet::with_headroom(packet));
         result
     }
 }

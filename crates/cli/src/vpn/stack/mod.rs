@@ -5,24 +5,26 @@
 //! none waits for another. A SYN is answered only when the proxy has reached the target or refused it, so the program gets
 //! the result for the target.
 
+mod end;
 mod flow;
 mod interface;
 mod link;
+mod numbers;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use anabranch::proxy::client::{Proxy, RefusalKind, Target, TunnelError};
+use anabranch::proxy::client::{RefusalKind, Target, TunnelError};
 use anabranch::proxy::ip::{self, PacketHeader};
 use smoltcp::iface::SocketSet;
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tracing::debug;
 
 use self::flow::Flow;
 use self::interface::Host;
-use crate::proxy::connect::way;
+use crate::proxy::connect::link::Client;
+use crate::proxy::connect::stream;
 use crate::tun::Packet;
 
 /// Maximum number of TCP connections. SYNs of further ones are dropped; the kernel of the program repeats them.
@@ -39,7 +41,8 @@ type Ends = (SocketAddr, SocketAddr);
 
 /// The user-space stack, with the queue of each connection.
 pub(super) struct Stack {
-    proxy: Proxy,
+    /// Client of new connections.
+    current: watch::Receiver<Client>,
     connections: HashMap<Ends, mpsc::Sender<Packet>>,
     running: JoinSet<Ends>,
     /// Interface without sockets, which responds with a RST to packets of unknown connections.
@@ -50,8 +53,9 @@ pub(super) struct Stack {
 
 impl Stack {
     /// Creates the stack. It writes its packets, of at most `mtu` bytes, to `out`.
-    pub(super) fn new(proxy: Proxy, out: mpsc::Sender<Packet>, mtu: usize) -> Self {
-        Self { proxy, connections: HashMap::new(), running: JoinSet::new(), nobody: Host::new(mtu), out, mtu }
+    pub(super) fn new(current: watch::Receiver<Client>, out: mpsc::Sender<Packet>, mtu: usize) -> Self {
+        let (connections, running) = (HashMap::new(), JoinSet::new());
+        Self { current, connections, running, nobody: Host::new(mtu), out, mtu }
     }
 
     /// Handles a TCP packet of a program.
@@ -82,9 +86,9 @@ impl Stack {
             return;
         }
         let (inbox, packets) = mpsc::channel(MAX_INBOX);
-        let (proxy, out, mtu) = (self.proxy.clone(), self.out.clone(), self.mtu);
+        let (client, out, mtu) = (self.current.borrow().clone(), self.out.clone(), self.mtu);
         self.running.spawn(async move {
-            connect(&proxy, ends.1, syn, packets, out, mtu).await;
+            connect(client, ends.1, syn, packets, out, mtu).await;
             ends
         });
         self.connections.insert(ends, inbox);
@@ -107,24 +111,21 @@ fn reset(nobody: &mut Host, packet: Packet, out: &mpsc::Sender<Packet>) {
 
 /// Opens a tunnel, and carries the connection on it. If the proxy refuses the tunnel, refuses the connection.
 async fn connect(
-    proxy: &Proxy,
+    client: Client,
     destination: SocketAddr,
     syn: Packet,
     packets: mpsc::Receiver<Packet>,
     out: mpsc::Sender<Packet>,
     mtu: usize,
 ) {
-    match proxy.tcp(&Target::from(destination)).await {
-        Ok(tunnel) => {
-            if let Some(flow) = Flow::new(destination, mtu, packets, out) {
-                flow.carry(syn, tunnel).await;
+    match stream::open(&client, &Target::from(destination)).await {
+        Ok(opened) => {
+            drop(client);
+            if let Some(flow) = Flow::new(destination, mtu, syn, packets, out) {
+                flow.carry(opened).await;
             }
         }
-        Err(error) => {
-            debug!(target: "anabranch::vpn", %destination, %error, "no tunnel");
-            way::tell_refusal(&error);
-            refuse(&error, syn, &out, mtu);
-        }
+        Err(error) => refuse(&error, syn, &out, mtu),
     }
 }
 

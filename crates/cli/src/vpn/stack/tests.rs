@@ -1,17 +1,12 @@
 use std::net::IpAddr;
 
-use anabranch::proxy::client::ProxyConfig;
-use anabranch::{SelfSigned, config};
-
 use super::*;
+use crate::proxy::connect::link::tests::client;
 
 /// Returns a stack whose proxy is not connected, and the packets that it writes.
 fn stack() -> (Stack, mpsc::Receiver<Packet>) {
-    let roots = SelfSigned::new(["localhost"]).unwrap().roots().unwrap();
-    let quic = config::client(roots, ["h3"]).unwrap();
-    let proxy = Proxy::new(ProxyConfig::new("https://localhost:1", quic).unwrap());
     let (out, written) = mpsc::channel(16);
-    (Stack::new(proxy, out, 1_500), written)
+    (Stack::new(watch::channel(client()).1, out, 1_500), written)
 }
 
 /// Builds a TCP packet without payload from this port.

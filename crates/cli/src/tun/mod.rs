@@ -1,5 +1,7 @@
 //! TUN devices, through which this process exchanges IP packets with the kernel.
 
+mod packet;
+
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,10 +11,10 @@ use nix::errno::Errno;
 use tokio::sync::mpsc;
 use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, VIRTIO_NET_HDR_LEN};
 
+pub(crate) use self::packet::{HEADROOM, Packet};
+
 use crate::exit::{Exit, Failure, Result};
 
-/// Room in front of a packet that is written, for the header of segmentation offload, in bytes.
-pub(crate) const HEADROOM: usize = VIRTIO_NET_HDR_LEN;
 /// Maximum length of a name of a device (IFNAMSIZ without the final zero), in bytes.
 const MAX_NAME: usize = 15;
 /// Maximum number of packets that wait to be written to the device. Their senders drop further ones, or wait.
@@ -24,29 +26,7 @@ const ROOM: usize = 2_048;
 /// Size of the buffer of one read, in bytes.
 const READ: usize = VIRTIO_NET_HDR_LEN + 65_535;
 
-/// An IP packet, with [`HEADROOM`] in front of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Packet(Vec<u8>);
-
-impl Packet {
-    pub(crate) fn new(packet: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(HEADROOM + packet.len());
-        bytes.resize(HEADROOM, 0);
-        bytes.extend_from_slice(packet);
-        Self(bytes)
-    }
-
-    /// Creates a packet from `bytes`, in which the packet follows [`HEADROOM`].
-    pub(crate) fn with_headroom(bytes: Vec<u8>) -> Self {
-        Self(bytes)
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.0.get(HEADROOM..).unwrap_or_default()
-    }
-}
-
-/// A TUN device, which the kernel removes when this value is dropped.
+/// A TUN device, which vanishes with this value.
 pub(crate) struct Device {
     inner: AsyncDevice,
     name: String,
@@ -80,13 +60,21 @@ impl Device {
     /// Creates a device without addresses.
     ///
     /// # Errors
-    /// Fails if there is a device with this name, if this process may not create devices, or if the kernel does not support
-    /// TUN devices.
-    pub(crate) fn create(name: &str, mtu: u16) -> Result<Self> {
+    /// Fails if no device can have this name.
+    pub(crate) fn check_name(name: &str) -> Result {
         if name.is_empty() || name.len() > MAX_NAME || name.contains(['/', '%', ' ']) {
             let what = format!("'{name}' is no name of a device");
             return Err(Failure::new(Exit::Usage, what).or("write 1 to 15 characters"));
         }
+        Ok(())
+    }
+
+    /// Creates the device, which has no addresses yet.
+    ///
+    /// # Errors
+    /// Fails if there is another one with this name, if this process may not create one, or if the system has none.
+    pub(crate) fn create(name: &str, mtu: u16) -> Result<Self> {
+        Self::check_name(name)?;
         let builder = DeviceBuilder::new().name(name).mtu(mtu);
         let inner = builder.offload(true).build_async().map_err(|error| cannot_create(name, &error))?;
         Ok(Self { inner, name: name.to_owned() })
@@ -144,7 +132,7 @@ impl Device {
         let mut table = GROTable::default();
         let mut batch = Vec::with_capacity(MAX_BATCH);
         while packets.recv_many(&mut batch, MAX_BATCH).await > 0 {
-            let mut buffers: Vec<_> = batch.drain(..).map(|Packet(bytes)| bytes).collect();
+            let mut buffers: Vec<_> = batch.drain(..).map(Packet::into_bytes).collect();
             let _ = self.inner.send_multiple(&mut table, &mut buffers, HEADROOM).await;
         }
     }

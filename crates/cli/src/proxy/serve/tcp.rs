@@ -10,7 +10,7 @@ use anabranch::proxy::server::Tunnel;
 use anabranch::rustls::{self, pki_types::CertificateDer};
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
+use super::http2;
 use super::metrics::Transport;
 use super::shared::Shared;
 
@@ -29,17 +30,12 @@ pub(super) const PROTOCOLS: &[&str] = &["h2", "http/1.1"];
 
 /// Maximum number of connections of one listener; others wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 4_096;
-/// Maximum number of concurrent tunnels on an HTTP/2 connection.
-const MAX_STREAMS: u32 = 1_024;
-/// Maximum number of header fields of a request, and their maximum size in bytes.
+/// Maximum number of header fields of a request in HTTP/1.1.
 const MAX_FIELDS: usize = 100;
-const MAX_HEADER: u32 = 32 * 1024;
-/// Maximum number of bytes that wait to be sent on an HTTP/2 stream, or were read ahead on an HTTP/1.1 connection.
+/// Maximum number of bytes that were read ahead on an HTTP/1.1 connection.
 const MAX_BUFFER: usize = 64 * 1024;
 /// Maximum duration of the TLS handshake, of reading the header of a request, and of an upgrade.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// Time after which a silent HTTP/2 client is asked whether it is still there, and time for its answer.
-const PING: Duration = Duration::from_secs(30);
 /// Maximum time that a connection may have neither a request nor a tunnel. Without it, clients that never authenticate would
 /// take the places of all others.
 const MAX_IDLE: Duration = Duration::from_secs(60);
@@ -94,7 +90,16 @@ async fn serve(
         Err(_) => return,
     };
     let chain: Option<Arc<[CertificateDer<'static>]>> = stream.get_ref().1.peer_certificates().map(Arc::from);
-    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let unneeded = async {
+        tokio::select! {
+            () = shared.stopping.cancelled() => {}
+            () = unused(&open) => {}
+        }
+    };
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        let client = http2::Client { address: client, chain };
+        return http2::serve(stream, client, &open, &shared, unneeded).await;
+    }
     let service = service_fn(|mut request: Request<Incoming>| {
         let (shared, open) = (Arc::clone(&shared), Arc::clone(&open));
         shared.identities.identify(chain.as_deref(), request.extensions_mut());
@@ -112,12 +117,11 @@ async fn serve(
             Ok::<_, Infallible>(response)
         }
     });
-    let builder = builder(is_http2);
+    let builder = builder();
     let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = shared.stopping.cancelled() => {}
-        () = unused(&open) => {}
+        () = unneeded => {}
     }
     connection.as_mut().graceful_shutdown();
     let _ = connection.await;
@@ -137,7 +141,7 @@ async fn unused<T>(open: &Arc<T>) {
     }
 }
 
-/// Responds to a request. Returns the tunnel that it opens, and the future of its byte stream.
+/// Responds to a request in HTTP/1.1. Returns the tunnel that it opens, and the future of its byte stream.
 async fn answer(
     shared: &Shared,
     client: SocketAddr,
@@ -145,17 +149,13 @@ async fn answer(
 ) -> (Response<Empty<Bytes>>, Option<(Tunnel, OnUpgrade)>) {
     let upgrade = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
-    let extended =
-        parts.extensions.get::<hyper::ext::Protocol>().map(|protocol| protocol.as_str().to_owned());
     // RFC 9298 §3.2: a GET request, upgraded.
-    let is_upgrade = parts.version < Version::HTTP_2
-        && parts.method == Method::GET
+    let is_upgrade = parts.method == Method::GET
         && parts
             .headers
             .get(UPGRADE)
             .is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(CONNECT_UDP.as_bytes()));
-    let protocol = if is_upgrade { Some(CONNECT_UDP.to_owned()) } else { extended };
-    let Some(asked) = shared.proxy.asked(&parts, protocol.as_deref(), client) else {
+    let Some(asked) = shared.proxy.asked(&parts, is_upgrade.then_some(CONNECT_UDP), client) else {
         let mut response = Response::new(Empty::new());
         *response.status_mut() = StatusCode::NOT_FOUND;
         return (response, None);
@@ -175,25 +175,14 @@ async fn answer(
     }
 }
 
-/// Creates the builder for the protocol that TLS negotiated.
-fn builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
-    let builder = auto::Builder::new(TokioExecutor::new());
-    let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(MAX_HELLO)
         .max_headers(MAX_FIELDS)
         .max_buf_size(MAX_BUFFER);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .enable_connect_protocol()
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PING)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(MAX_HEADER)
-        .max_send_buf_size(MAX_BUFFER);
     builder
 }
 

@@ -19,7 +19,8 @@ use super::stack::Stack;
 use super::state::{Place, State};
 use super::undo::undo;
 use crate::exit::{self, Exit, Failure, Result};
-use crate::proxy::connect::way::{self, Way};
+use crate::proxy::connect::news;
+use crate::proxy::connect::way::Way;
 use crate::serve::{raise_descriptors, systemd};
 use crate::signal::Stop;
 use crate::tun::{self, Batch, Device};
@@ -192,7 +193,7 @@ impl Host {
         let mut running = JoinSet::new();
         running.spawn(Arc::clone(device).write_all(waiting));
         running.spawn(Arc::clone(&packets).receive(Some(open)));
-        running.spawn(way::tell_states(proxy.clone()));
+        running.spawn(news::tell_states(proxy.clone()));
         let stack = Stack::new(proxy.clone(), out, MTU.into());
         let mut reading = tokio::spawn(read(Arc::clone(device), stack, Outgoing::new(packets)));
         let mut current = terms.borrow_and_update().clone();

@@ -1,7 +1,8 @@
 //! Targets behind the proxy, in threads of the test.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use anabranch_testkit::pattern;
@@ -62,6 +63,17 @@ pub fn resetter() -> SocketAddr {
         // A second byte that nobody reads makes the kernel reset the connection.
         stream.peek(&mut [0]).map(drop)
     })
+}
+
+/// Starts a server that reads, and tells how each connection has ended: `None` for an end in order.
+pub fn witness() -> (SocketAddr, Receiver<Option<ErrorKind>>) {
+    let (tell, told) = mpsc::channel();
+    let address = tcp(move |mut stream| {
+        stream.write_all(b"ready")?;
+        let end = std::io::copy(&mut stream, &mut std::io::sink()).err().map(|error| error.kind());
+        tell.send(end).map_err(std::io::Error::other)
+    });
+    (address, told)
 }
 
 /// Starts a UDP server that returns each datagram with the word `echo` in front.

@@ -10,9 +10,9 @@ use bytes::{Buf, Bytes};
 use ipnet::IpNet;
 
 use super::capsules::CapsuleStream;
-use super::tcp::broken;
+use super::stream::{TunnelReceiver, TunnelSender};
 use crate::error::SendDatagramError;
-use crate::http3::{Datagrams, RecvHalf, SendHalf};
+use crate::http3::Datagrams;
 use crate::lock::lock;
 use crate::proxy::ip::{
     ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, IpRange, MAX_ENTRIES, MAX_PACKET, MIN_MTU, PACKETS,
@@ -25,7 +25,7 @@ const PIECE: usize = 64 * 1024;
 /// A tunnel for IP packets between this client and the proxy's network. Packets may be lost.
 ///
 /// They travel in DATAGRAM frames. Those that do not fit although they must, and all packets if the proxy does not support
-/// such frames, travel as capsules on the tunnel's stream.
+/// such frames or is reached over TCP, travel as capsules on the tunnel's stream.
 #[derive(Debug)]
 pub struct IpTunnel {
     sender: IpSender,
@@ -40,7 +40,7 @@ pub struct IpSender(Arc<Outgoing>);
 #[derive(Debug)]
 pub struct IpReceiver {
     outgoing: Arc<Outgoing>,
-    stream: RecvHalf,
+    stream: TunnelReceiver,
     capsules: CapsuleReader,
     /// Bytes of the stream that are not parsed yet.
     unread: Bytes,
@@ -48,7 +48,8 @@ pub struct IpReceiver {
 
 #[derive(Debug)]
 struct Outgoing {
-    datagrams: Datagrams,
+    /// Datagrams of the request; `None` over HTTP/2.
+    datagrams: Option<Datagrams>,
     stream: Mutex<CapsuleStream>,
 }
 
@@ -86,8 +87,8 @@ pub enum SendPacketError {
 }
 
 impl IpTunnel {
-    pub(super) fn new(send: SendHalf, stream: RecvHalf) -> Self {
-        let datagrams = send.datagrams();
+    pub(super) fn new(send: TunnelSender, stream: TunnelReceiver) -> Self {
+        let datagrams = send.datagrams().map(|(datagrams, _)| datagrams);
         let outgoing = Arc::new(Outgoing { datagrams, stream: Mutex::new(CapsuleStream::new(send)) });
         let capsules = CapsuleReader::new(&[CapsuleType::DATAGRAM, ADDRESS_ASSIGN, ROUTE_ADVERTISEMENT]);
         let receiver = IpReceiver { outgoing: Arc::clone(&outgoing), stream, capsules, unread: Bytes::new() };
@@ -126,10 +127,11 @@ impl IpSender {
     /// Fails if this is no packet, if it does not fit, if the queue is full, or if the tunnel has ended.
     pub fn send(&self, packet: &[u8]) -> Result<(), SendPacketError> {
         let header = PacketHeader::parse(packet).ok_or(SendPacketError::Invalid)?;
+        let Some(datagrams) = &self.0.datagrams else { return self.send_capsule(packet) };
         let mut datagram = Vec::with_capacity(1 + packet.len());
         datagram.push(PACKETS);
         datagram.extend_from_slice(packet);
-        match self.0.datagrams.send(&datagram) {
+        match datagrams.send(&datagram) {
             Ok(()) => Ok(()),
             Err(SendDatagramError::UnsupportedByPeer) => self.send_capsule(packet),
             // RFC 9484 §8: 1,280 bytes fit into every tunnel. Routers may fragment IPv4 packets without DF; the stream saves
@@ -147,7 +149,8 @@ impl IpSender {
 
     /// Returns the maximum length of a packet at present, in bytes: at least 1,280.
     pub fn mtu(&self) -> usize {
-        self.0.datagrams.max_len().map_or(MAX_PACKET, |max| max.saturating_sub(1)).clamp(MIN_MTU, MAX_PACKET)
+        let max = self.0.datagrams.as_ref().and_then(Datagrams::max_len);
+        max.map_or(MAX_PACKET, |max| max.saturating_sub(1)).clamp(MIN_MTU, MAX_PACKET)
     }
 
     fn send_capsule(&self, packet: &[u8]) -> Result<(), SendPacketError> {
@@ -176,7 +179,9 @@ impl IpReceiver {
         if let Poll::Ready(Err(error)) = lock(&self.outgoing.stream).poll_rest(Some(cx)) {
             return Poll::Ready(Err(error));
         }
-        while let Poll::Ready(Ok(datagram)) = self.outgoing.datagrams.poll_recv(cx) {
+        while let Some(datagrams) = &self.outgoing.datagrams
+            && let Poll::Ready(Ok(datagram)) = datagrams.poll_recv(cx)
+        {
             if let Some(packet) = packet(datagram) {
                 return Poll::Ready(Ok(Some(IpEvent::Packet(packet))));
             }
@@ -193,7 +198,7 @@ impl IpReceiver {
             match ready!(self.stream.poll_read_chunk(cx, PIECE)) {
                 Ok(Some(chunk)) => self.unread = chunk,
                 Ok(None) => return Poll::Ready(Ok(None)),
-                Err(error) => return Poll::Ready(Err(broken(error))),
+                Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
     }

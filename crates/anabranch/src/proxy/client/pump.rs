@@ -16,8 +16,8 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::tcp::{TcpTunnel, broken};
-use crate::http3::{Error, RecvHalf, SendHalf};
+use super::stream::{StreamError, TunnelReceiver, TunnelSender};
+use super::tcp::TcpTunnel;
 
 /// Size of the buffer into which the local connection is read, in bytes.
 const READ: usize = 64 * 1024;
@@ -140,22 +140,21 @@ async fn both(
 /// Sends what the local connection sends, and its end.
 async fn upload(
     local: &TcpStream,
-    send: &mut SendHalf,
+    send: &mut TunnelSender,
     first: Bytes,
     traffic: &Traffic,
 ) -> Result<(), Fault> {
-    let tunnel = |error| Fault::Tunnel(broken(error));
+    let tunnel = |error: StreamError| Fault::Tunnel(error.into());
     traffic.add_sent(first.len() as u64);
     send.write(first).await.map_err(tunnel)?;
     let mut buffer = BytesMut::new();
     loop {
         tokio::select! {
             readable = local.readable() => readable.map_err(Fault::Local)?,
-            // RFC 9114 §4.1: the target's side wants no more, but may still send.
-            error = send.stopped() => match error {
-                Error::Stopped(Code::NO_ERROR) => return Ok(()),
-                error => return Err(tunnel(error)),
-            },
+            // The target's side wants no more, but may still send.
+            error = send.stopped() => {
+                return if error.is_enough() { Ok(()) } else { Err(tunnel(error)) };
+            }
         }
         buffer.reserve(READ);
         match local.try_read_buf(&mut buffer) {
@@ -183,10 +182,10 @@ fn taken(buffer: &mut BytesMut) -> Bytes {
 }
 
 /// Writes what the target sends to the local connection, and its end.
-async fn download(local: &TcpStream, receive: &mut RecvHalf, traffic: &Traffic) -> Result<(), Fault> {
+async fn download(local: &TcpStream, receive: &mut TunnelReceiver, traffic: &Traffic) -> Result<(), Fault> {
     let mut pieces = VecDeque::new();
     loop {
-        let is_end = gather(receive, &mut pieces).await.map_err(|error| Fault::Tunnel(broken(error)))?;
+        let is_end = gather(receive, &mut pieces).await.map_err(|error| Fault::Tunnel(error.into()))?;
         let total: usize = pieces.iter().map(Bytes::len).sum();
         write_all(local, &mut pieces).await.map_err(Fault::Local)?;
         traffic.add_received(total as u64);
@@ -198,7 +197,7 @@ async fn download(local: &TcpStream, receive: &mut RecvHalf, traffic: &Traffic) 
 
 /// Waits for received bytes, and takes as many pieces as there are now, within bounds. Returns whether the
 /// end was reached.
-async fn gather(receive: &mut RecvHalf, pieces: &mut VecDeque<Bytes>) -> Result<bool, Error> {
+async fn gather(receive: &mut TunnelReceiver, pieces: &mut VecDeque<Bytes>) -> Result<bool, StreamError> {
     poll_fn(|cx| poll_pieces(pieces, |max| receive.poll_read_chunk(cx, max))).await
 }
 
@@ -282,7 +281,7 @@ mod tests {
     fn max_pieces_and_max_gathered_bound_what_waits_for_a_program() {
         let gathered = |len: usize| {
             let mut pieces = VecDeque::new();
-            let next = |max: usize| Poll::Ready(Ok::<_, Error>(Some(vec![0; len.min(max)].into())));
+            let next = |max: usize| Poll::Ready(Ok::<_, StreamError>(Some(vec![0; len.min(max)].into())));
             assert!(matches!(poll_pieces(&mut pieces, next), Poll::Ready(Ok(false))));
             (pieces.len(), pieces.iter().map(Bytes::len).sum::<usize>())
         };

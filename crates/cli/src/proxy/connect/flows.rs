@@ -118,7 +118,9 @@ where
             return tokio::time::sleep(REFUSED).await;
         }
     };
-    if wishes.has_copies() && !tunnel.has_copies() {
+    // Over TCP there is one path, whatever the proxy does.
+    let is_over_tcp = client.proxy().connections().is_empty();
+    if wishes.has_copies() && !tunnel.has_copies() && !is_over_tcp {
         rules::tell_single();
     }
     let (sender, mut receiver) = tunnel.split();

@@ -6,6 +6,7 @@ use anabranch::proxy::client::Proxy;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::news;
 use super::rules::Rules;
 use super::seen::Seen;
 use super::way::{self, Print, Way};
@@ -70,7 +71,7 @@ impl Link {
     /// Connects to the proxy.
     pub(crate) async fn connect(way: &Way) -> Result<Self> {
         let Fresh { client, print } = fresh(way, Seen::default(), way.print()).await?;
-        let teller = tokio::spawn(way::tell_states(client.proxy().clone())).abort_handle();
+        let teller = tokio::spawn(news::tell_states(client.proxy().clone())).abort_handle();
         Ok(Self { current: watch::Sender::new(client), print, retired: Vec::new(), teller })
     }
 
@@ -92,7 +93,7 @@ impl Link {
     /// Lets new tunnels use another client. Open tunnels stay on theirs.
     pub(crate) fn replace(&mut self, fresh: Fresh) {
         self.teller.abort();
-        self.teller = tokio::spawn(way::tell_states(fresh.client.proxy().clone())).abort_handle();
+        self.teller = tokio::spawn(news::tell_states(fresh.client.proxy().clone())).abort_handle();
         self.print = fresh.print;
         let before = self.current.send_replace(fresh.client);
         self.retired.retain(|client| client.strong_count() > 0);

@@ -6,6 +6,7 @@ mod http;
 pub(crate) mod link;
 pub(crate) mod local;
 mod metrics;
+pub(crate) mod news;
 pub(crate) mod ports;
 pub(crate) mod rules;
 pub(crate) mod seeing;

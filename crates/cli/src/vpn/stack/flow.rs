@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch::http3::{Code, Error, RecvHalf, SendHalf};
-use anabranch::proxy::client::TcpTunnel;
+use anabranch::http3::Code;
+use anabranch::proxy::client::{TcpTunnel, TunnelReceiver, TunnelSender};
 use bytes::{Buf, Bytes};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
@@ -39,8 +39,8 @@ pub(super) struct Flow {
 
 /// The connection's other part: a stream of the tunnel.
 struct Stream {
-    send: SendHalf,
-    receive: RecvHalf,
+    send: TunnelSender,
+    receive: TunnelReceiver,
     /// Bytes from the program that are not on the stream yet.
     up: Bytes,
     /// Bytes from the stream that are not in the socket's buffer yet.
@@ -188,8 +188,8 @@ impl Stream {
             }
             match self.send.poll_write(cx, &mut self.up) {
                 Poll::Ready(Ok(_)) => {}
-                // RFC 9114 §4.1: the target's side wants no more, but may still send.
-                Poll::Ready(Err(Error::Stopped(Code::NO_ERROR))) => self.is_up_over = true,
+                // The target's side wants no more, but may still send.
+                Poll::Ready(Err(error)) if error.is_enough() => self.is_up_over = true,
                 Poll::Ready(Err(_)) => self.fail(socket),
                 Poll::Pending => break,
             }

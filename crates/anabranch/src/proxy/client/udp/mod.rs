@@ -1,22 +1,21 @@
 //! A UDP flow through the proxy (RFC 9298).
 
+mod frames;
+
 use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use anabranch_http3::capsule::{CapsuleReader, CapsuleType};
-use anabranch_wire::varint_len;
 use bytes::{Buf, Bytes};
 
+pub(super) use self::frames::Frames;
+
 use super::capsules::CapsuleStream;
-use super::tcp::broken;
-use crate::DatagramTerms;
-use crate::error::SendDatagramError;
-use crate::http3::{Datagrams, RecvHalf, SendHalf};
+use super::stream::{TunnelReceiver, TunnelSender};
 use crate::lock::lock;
-use crate::proxy::FlowTerms;
-use crate::proxy::copies::{Numbers, PREFIX};
+use crate::proxy::copies::Numbers;
 
 /// Context ID of UDP payloads (RFC 9298 §5).
 const PAYLOADS: u8 = 0;
@@ -27,22 +26,12 @@ const PIECE: usize = 64 * 1024;
 
 /// A UDP flow between this client and a target, through the proxy. Payloads may be lost, as in UDP.
 ///
-/// They travel in DATAGRAM frames. If the proxy does not support those, they travel as capsules on the flow's
-/// stream.
+/// They travel in DATAGRAM frames. If the proxy does not support those or is reached over TCP, they travel as capsules on the
+/// flow's stream.
 #[derive(Debug)]
 pub struct UdpTunnel {
     sender: UdpSender,
     receiver: UdpReceiver,
-}
-
-/// Facts about a flow that the proxy has accepted.
-pub(super) struct Flow {
-    pub(super) quic: crate::Connection,
-    pub(super) terms: FlowTerms,
-    /// `true` if the proxy has agreed to remove duplicates.
-    pub(super) copies: bool,
-    /// `true` if the proxy supports HTTP datagrams.
-    pub(super) takes_datagrams: bool,
 }
 
 /// Sending end of a [`UdpTunnel`]. The flow ends when the last clone is dropped.
@@ -53,8 +42,7 @@ pub struct UdpSender(Arc<Outgoing>);
 #[derive(Debug)]
 pub struct UdpReceiver {
     outgoing: Arc<Outgoing>,
-    datagrams: Datagrams,
-    stream: RecvHalf,
+    stream: TunnelReceiver,
     capsules: CapsuleReader,
     /// Bytes of the stream that are not parsed yet.
     unread: Bytes,
@@ -62,13 +50,8 @@ pub struct UdpReceiver {
 
 #[derive(Debug)]
 struct Outgoing {
-    quic: crate::Connection,
-    datagrams: Datagrams,
-    /// Length of what precedes a payload in a DATAGRAM frame: the quarter stream ID and the context ID.
-    overhead: usize,
-    terms: DatagramTerms,
-    /// Numbers of the payloads, if each travels twice.
-    numbers: Option<Numbers>,
+    /// DATAGRAM frames; `None` over HTTP/2.
+    frames: Option<Frames>,
     uses_capsules: bool,
     stream: Mutex<CapsuleStream>,
 }
@@ -95,30 +78,13 @@ pub enum SendPayloadError {
 
 impl UdpTunnel {
     /// Creates the flow of an accepted request.
-    pub(super) fn new(flow: Flow, send: SendHalf, stream: RecvHalf) -> Self {
-        let Flow { quic, terms, copies, takes_datagrams } = flow;
-        let datagrams = send.datagrams();
-        let uses_capsules = !takes_datagrams || quic.max_datagram_size().is_none();
-        let overhead = varint_len(send.id().index()) + if copies { PREFIX } else { 1 };
-        // Without duplicates to remove, a copy would reach the target.
-        let terms = if copies { terms } else { terms.without_copies() };
-        let outgoing = Arc::new(Outgoing {
-            quic,
-            datagrams: datagrams.clone(),
-            overhead,
-            terms: terms.datagrams(),
-            numbers: copies.then(Numbers::default),
-            uses_capsules,
-            stream: Mutex::new(CapsuleStream::new(send)),
-        });
+    pub(super) fn new(frames: Option<Frames>, send: TunnelSender, stream: TunnelReceiver) -> Self {
+        let uses_capsules = !frames.as_ref().is_some_and(Frames::can_be_sent);
+        let outgoing =
+            Arc::new(Outgoing { frames, uses_capsules, stream: Mutex::new(CapsuleStream::new(send)) });
         let capsules = CapsuleReader::new(&[CapsuleType::DATAGRAM]);
-        let receiver = UdpReceiver {
-            outgoing: Arc::clone(&outgoing),
-            datagrams,
-            stream,
-            capsules,
-            unread: Bytes::new(),
-        };
+        let receiver =
+            UdpReceiver { outgoing: Arc::clone(&outgoing), stream, capsules, unread: Bytes::new() };
         Self { sender: UdpSender(outgoing), receiver }
     }
 
@@ -145,7 +111,7 @@ impl UdpTunnel {
 
     /// Returns whether each payload travels twice, because the proxy removes the duplicates.
     pub fn has_copies(&self) -> bool {
-        self.sender.0.numbers.is_some()
+        self.sender.0.numbers().is_some()
     }
 
     /// Returns the two ends, for different tasks.
@@ -166,39 +132,26 @@ impl UdpSender {
         if payload.len() > MAX_PAYLOAD {
             return Err(SendPayloadError::TooLarge { len: payload.len(), max: self.max_payload() });
         }
-        if self.0.uses_capsules { self.0.send_capsule(payload) } else { self.0.send_datagram(payload) }
+        match self.0.sendable() {
+            Some(frames) => frames.send(payload),
+            None => self.0.send_capsule(payload),
+        }
     }
 
     /// Returns the maximum length of a payload at present, in bytes.
     pub fn max_payload(&self) -> usize {
-        if self.0.uses_capsules {
-            return MAX_PAYLOAD;
-        }
-        self.0.quic.max_datagram_size().unwrap_or(0).saturating_sub(self.0.overhead).min(MAX_PAYLOAD)
+        self.0.sendable().map_or(MAX_PAYLOAD, Frames::max_payload)
     }
 }
 
 impl Outgoing {
-    fn send_datagram(&self, payload: &[u8]) -> Result<(), SendPayloadError> {
-        let mut datagram = Vec::with_capacity(PREFIX + payload.len());
-        match &self.numbers {
-            Some(numbers) => datagram.extend(numbers.prefix()),
-            None => datagram.push(PAYLOADS),
-        }
-        datagram.extend_from_slice(payload);
-        self.datagrams.send_with(&datagram, &self.terms).map_err(|error| match error {
-            SendDatagramError::TooLarge => {
-                let max = self.quic.max_datagram_size().unwrap_or(0).saturating_sub(self.overhead);
-                SendPayloadError::TooLarge { len: payload.len(), max }
-            }
-            SendDatagramError::Blocked => SendPayloadError::Full,
-            SendDatagramError::UnsupportedByPeer => {
-                SendPayloadError::Ended(io::ErrorKind::Unsupported.into())
-            }
-            SendDatagramError::ConnectionLost(error) => {
-                SendPayloadError::Ended(io::Error::new(io::ErrorKind::ConnectionAborted, error))
-            }
-        })
+    /// Returns the DATAGRAM frames, if payloads are sent in them.
+    fn sendable(&self) -> Option<&Frames> {
+        self.frames.as_ref().filter(|_| !self.uses_capsules)
+    }
+
+    fn numbers(&self) -> Option<&Numbers> {
+        self.frames.as_ref().and_then(Frames::numbers)
     }
 
     fn send_capsule(&self, payload: &[u8]) -> Result<(), SendPayloadError> {
@@ -229,10 +182,10 @@ impl UdpReceiver {
         {
             return Poll::Ready(Err(error));
         }
-        while let Poll::Ready(Ok(datagram)) = self.datagrams.poll_recv(cx) {
-            if let Some(payload) = payload(datagram, self.outgoing.numbers.as_ref()) {
-                return Poll::Ready(Ok(Some(payload)));
-            }
+        if let Some(frames) = &self.outgoing.frames
+            && let Poll::Ready(Some(payload)) = frames.poll_recv(cx)
+        {
+            return Poll::Ready(Ok(Some(payload)));
         }
         // The stream has the capsules, and the end of the flow.
         loop {
@@ -242,7 +195,7 @@ impl UdpReceiver {
                 let (read, capsule) = self.capsules.read(&self.unread).map_err(invalid)?;
                 self.unread.advance(read);
                 if let Some(payload) =
-                    capsule.and_then(|capsule| payload(capsule.value, self.outgoing.numbers.as_ref()))
+                    capsule.and_then(|capsule| payload(capsule.value, self.outgoing.numbers()))
                 {
                     return Poll::Ready(Ok(Some(payload)));
                 }
@@ -250,7 +203,7 @@ impl UdpReceiver {
             match std::task::ready!(self.stream.poll_read_chunk(cx, PIECE)) {
                 Ok(Some(chunk)) => self.unread = chunk,
                 Ok(None) => return Poll::Ready(Ok(None)),
-                Err(error) => return Poll::Ready(Err(broken(error))),
+                Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
     }

@@ -3,11 +3,11 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use anabranch::SelfSigned;
 use anabranch::proxy::client::{
     ConnectFailure, Http2Error, IpEvent, Proxy, ProxyConfig, ProxyState, RefusalKind, SendPayloadError,
     StreamError, TunnelError,
 };
-use anabranch::SelfSigned;
 use anabranch_testkit::pattern;
 use bytes::Bytes;
 use h2::Reason;

@@ -25,7 +25,7 @@
 //! | `http3` | HTTP/3: the module `http3` |
 //! | `interfaces` | `PathPolicy`, `PathManager`, clients that follow the routing table |
 //! | `native-roots` | `config::system_roots` |
-//! | `proxy` | tunnels over HTTP/3: the module `proxy`; not enabled by default |
+//! | `proxy` | tunnels over HTTP/3 and HTTP/2: the module `proxy`; not enabled by default |
 //! | `qlog` | traces in files: `Endpoint::set_qlog_dir`, the variable `QLOGDIR` |
 //! | `self-signed` | `SelfSigned` |
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Local address of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +50,13 @@ impl LocalAddress {
 
     pub(crate) fn bind(&self) -> io::Result<UdpSocket> {
         let address = SocketAddr::new(self.ip, self.port);
-        let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        self.bind_socket(&socket, self.port)?;
+        Ok(socket.into())
+    }
+
+    /// Binds a socket of any protocol to the address and the interface.
+    pub(crate) fn bind_socket(&self, socket: &Socket, port: u16) -> io::Result<()> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(interface) = &self.interface {
             match socket.bind_device(Some(interface.as_bytes())) {
@@ -59,8 +65,7 @@ impl LocalAddress {
                 bound => bound?,
             }
         }
-        socket.bind(&address.into())?;
-        Ok(socket.into())
+        socket.bind(&SocketAddr::new(self.ip, port).into())
     }
 }
 

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod connections;
+mod fallback;
 mod flows;
+mod over_tcp;
 mod streams;
 mod support;

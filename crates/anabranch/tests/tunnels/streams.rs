@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::support::{ENOUGH, Site, target, within};
 
 /// Returns both ends of a TCP connection.
-async fn pair() -> (TcpStream, TcpStream) {
+pub(super) async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     (ours, listener.accept().await.unwrap().0)

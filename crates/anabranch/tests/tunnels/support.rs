@@ -57,10 +57,7 @@ impl Site {
     }
 
     pub fn config(&self) -> ProxyConfig {
-        let quic = config::client(self.identity.roots().unwrap(), ["h3"]).unwrap();
-        let url = format!("https://localhost:{}/", self.address.port());
-        let config = ProxyConfig::new(&url, quic).unwrap().with_addresses([self.address]);
-        config.with_credentials(Credentials::bearer("secret").unwrap()).with_patience(Duration::from_secs(60))
+        client_config(&self.identity, self.address)
     }
 
     pub fn proxy(&self) -> Proxy {
@@ -73,6 +70,14 @@ impl Site {
         self.endpoint.wait_close_sent().await;
         (self.address, self.identity)
     }
+}
+
+/// Returns the configuration of a client that trusts the proxy at `address`.
+pub fn client_config(identity: &SelfSigned, address: SocketAddr) -> ProxyConfig {
+    let quic = config::client(identity.roots().unwrap(), ["h3"]).unwrap();
+    let url = format!("https://localhost:{}/", address.port());
+    let config = ProxyConfig::new(&url, quic).unwrap().with_addresses([address]);
+    config.with_credentials(Credentials::bearer("secret").unwrap()).with_patience(Duration::from_secs(60))
 }
 
 pub fn target(name: &str) -> Target {

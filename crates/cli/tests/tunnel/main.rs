@@ -5,6 +5,7 @@
 
 mod certificates;
 mod failures;
+mod fallback;
 mod links;
 mod process;
 mod programs;

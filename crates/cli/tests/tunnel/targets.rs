@@ -1,7 +1,8 @@
 //! Support: targets behind the proxy, in threads of the test.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use anabranch_testkit::pattern;
@@ -64,7 +65,18 @@ pub fn resetter() -> SocketAddr {
     })
 }
 
-/// Starts a UDP server that sends each datagram back with the word `echo` in front.
+/// Starts a server that reads, and tells how each connection has ended: `None` for an end in order.
+pub fn witness() -> (SocketAddr, Receiver<Option<ErrorKind>>) {
+    let (tell, told) = mpsc::channel();
+    let address = tcp(move |mut stream| {
+        stream.write_all(b"ready")?;
+        let end = std::io::copy(&mut stream, &mut std::io::sink()).err().map(|error| error.kind());
+        tell.send(end).map_err(std::io::Error::other)
+    });
+    (address, told)
+}
+
+/// Starts a UDP server that returns each datagram with the word `echo` in front.
 pub fn udp_echo() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();

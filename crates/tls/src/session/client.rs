@@ -49,6 +49,16 @@ impl ClientConfig {
         Self { inner: Arc::new(inner), ..self.clone() }
     }
 
+    /// Returns a rustls configuration for TLS over TCP, with the same trust in servers, the same certificate and the same key
+    /// log, that offers the application protocols `alpn`. It resumes no sessions: those of QUIC do not hold for TCP.
+    pub fn over_tcp<T: AsRef<[u8]>>(&self, alpn: impl IntoIterator<Item = T>) -> Arc<rustls::ClientConfig> {
+        let mut inner = rustls::ClientConfig::clone(&self.inner);
+        inner.alpn_protocols = alpn.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect();
+        inner.enable_early_data = false;
+        inner.resumption = Resumption::disabled();
+        Arc::new(inner)
+    }
+
     /// Returns the ticket store for a new connection.
     pub(super) fn version_tickets(&self) -> Option<Arc<VersionTickets>> {
         let tickets = Arc::clone(self.tickets.as_ref()?);

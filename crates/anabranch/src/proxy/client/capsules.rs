@@ -9,8 +9,7 @@ use anabranch_http3::capsule::CapsuleType;
 use anabranch_wire::push_varint;
 use bytes::Bytes;
 
-use super::tcp::broken;
-use crate::http3::SendHalf;
+use super::stream::TunnelSender;
 
 /// Maximum number of whole capsules that wait behind the one that is being sent.
 pub(super) const MAX_WAITING_CAPSULES: usize = 16;
@@ -18,7 +17,7 @@ pub(super) const MAX_WAITING_CAPSULES: usize = 16;
 /// Sending half of a tunnel's stream.
 #[derive(Debug)]
 pub(super) struct CapsuleStream {
-    half: SendHalf,
+    half: TunnelSender,
     /// Rest of a capsule of which a part was sent.
     rest: Bytes,
     /// Whole capsules that wait behind `rest`.
@@ -28,7 +27,7 @@ pub(super) struct CapsuleStream {
 }
 
 impl CapsuleStream {
-    pub(super) fn new(half: SendHalf) -> Self {
+    pub(super) fn new(half: TunnelSender) -> Self {
         Self { half, rest: Bytes::new(), waiting: VecDeque::new(), reader: None }
     }
 
@@ -80,7 +79,7 @@ impl CapsuleStream {
         let cx = Context::from_waker(&waker);
         loop {
             while !self.rest.is_empty() {
-                ready!(self.half.poll_write(&cx, &mut self.rest)).map_err(broken)?;
+                ready!(self.half.poll_write(&cx, &mut self.rest))?;
             }
             match self.waiting.pop_front() {
                 Some(next) => self.rest = next,

@@ -34,6 +34,7 @@ pub struct ProxyConfig {
     pub(super) patience: Duration,
     pub(super) attempt_timeout: Duration,
     pub(super) response_timeout: Duration,
+    pub(super) fallback: bool,
 }
 
 /// Error for a URL that is no proxy's URL. It does not repeat a URL with credentials.
@@ -82,6 +83,7 @@ impl ProxyConfig {
             patience: Duration::from_secs(15),
             attempt_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(60),
+            fallback: true,
         })
     }
 
@@ -160,6 +162,14 @@ impl ProxyConfig {
     #[must_use]
     pub fn with_response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = timeout;
+        self
+    }
+
+    /// Sets whether the client connects over TCP, by HTTP/2 on one path, while QUIC cannot reach the proxy. The default is
+    /// `true`.
+    #[must_use]
+    pub fn with_fallback(mut self, fallback: bool) -> Self {
+        self.fallback = fallback;
         self
     }
 

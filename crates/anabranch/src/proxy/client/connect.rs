@@ -48,6 +48,21 @@ impl Reach {
     }
 
     async fn attempt(&self, config: &ProxyConfig) -> Result<Live, ConnectFailure> {
+        let (remotes, candidates) = self.candidates(config).await?;
+        let endpoint = self.endpoint(&remotes)?;
+        let quic = endpoint.connect_any(&config.quic, candidates, &config.host, config.race).await?;
+        if quic.handshake_data().protocol.as_deref() != Some(ALPN) {
+            return Err(ConnectFailure::NotHttp3);
+        }
+        let manager = config.policy.clone().map(|policy| quic.manage_paths(policy));
+        Ok(Live { http3: http3::Connection::new(quic, config.http3.clone()), manager })
+    }
+
+    /// Returns the proxy's addresses, and the candidates that the path policy allows.
+    pub(super) async fn candidates(
+        &self,
+        config: &ProxyConfig,
+    ) -> Result<(Vec<SocketAddr>, Vec<Candidate>), ConnectFailure> {
         let remotes = self.resolve(config).await?;
         let candidates = match &config.policy {
             Some(policy) => policy.candidates(&remotes).await,
@@ -56,13 +71,7 @@ impl Reach {
         if candidates.is_empty() {
             return Err(ConnectFailure::NoPath);
         }
-        let endpoint = self.endpoint(&remotes)?;
-        let quic = endpoint.connect_any(&config.quic, candidates, &config.host, config.race).await?;
-        if quic.handshake_data().protocol.as_deref() != Some(ALPN) {
-            return Err(ConnectFailure::NotHttp3);
-        }
-        let manager = config.policy.clone().map(|policy| quic.manage_paths(policy));
-        Ok(Live { http3: http3::Connection::new(quic, config.http3.clone()), manager })
+        Ok((remotes, candidates))
     }
 
     async fn resolve(&self, config: &ProxyConfig) -> Result<Vec<SocketAddr>, ConnectFailure> {

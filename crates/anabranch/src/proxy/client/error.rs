@@ -7,7 +7,9 @@ use std::time::Duration;
 use anabranch_transport::ConnectionError;
 use http::{Response, StatusCode};
 
+use super::fallback::Http2Error;
 use super::status::ProxyStatus;
+use super::stream::StreamError;
 use crate::error::{AttemptError, ConnectError, EndpointError};
 use crate::http3;
 
@@ -37,6 +39,9 @@ pub enum TunnelError {
     /// The request failed, or the connection was lost before the proxy responded.
     #[error(transparent)]
     Http3(#[from] http3::Error),
+    /// The same, over HTTP/2.
+    #[error(transparent)]
+    Http2(#[from] Http2Error),
     /// The client was closed.
     #[error("the proxy's client is closed")]
     Closed,
@@ -69,6 +74,9 @@ pub enum ConnectFailure {
     /// The server chose another application protocol.
     #[error("the server does not speak HTTP/3")]
     NotHttp3,
+    /// UDP does not reach the proxy. TCP does, but TLS or HTTP/2 failed over it.
+    #[error("the proxy answers over TCP only, and there the connection fails: {0}")]
+    OverTcp(#[source] io::Error),
 }
 
 impl ConnectFailure {
@@ -86,6 +94,25 @@ impl ConnectFailure {
                 error.code.alert().is_some()
             }
             _ => false,
+        }
+    }
+}
+
+impl ConnectFailure {
+    /// Returns whether the proxy may be reachable over TCP nevertheless.
+    pub(super) fn may_concern_udp(&self) -> bool {
+        let Self::Attempts(failure) = self else {
+            return matches!(self, Self::TimedOut(_) | Self::Socket(_));
+        };
+        match failure {
+            AttemptError::NotBegun(error) => matches!(error, ConnectError::Socket(_)),
+            AttemptError::Handshake(error) => matches!(
+                error,
+                ConnectionError::TimedOut(_)
+                    | ConnectionError::Unreachable(_)
+                    | ConnectionError::HandshakeTimedOut
+            ),
+            AttemptError::NoCandidates => false,
         }
     }
 }
@@ -169,12 +196,22 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+impl From<StreamError> for TunnelError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Http3(error) => Self::Http3(error),
+            StreamError::Http2(error) => Self::Http2(error),
+        }
+    }
+}
+
 impl From<TunnelError> for io::Error {
     fn from(error: TunnelError) -> Self {
         let kind = match &error {
             TunnelError::Http3(http3::Error::Reset(_) | http3::Error::Stopped(_)) => {
                 io::ErrorKind::ConnectionReset
             }
+            TunnelError::Http2(Http2Error::Reset(_)) => io::ErrorKind::ConnectionReset,
             TunnelError::Refused(refusal) => match refusal.kind() {
                 RefusalKind::Credentials | RefusalKind::Denied => io::ErrorKind::PermissionDenied,
                 RefusalKind::NameNotFound => io::ErrorKind::NotFound,

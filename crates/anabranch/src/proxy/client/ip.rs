@@ -11,9 +11,9 @@ use bytes::{Buf, Bytes};
 use ipnet::IpNet;
 
 use super::capsules::CapsuleStream;
-use super::tcp::broken;
+use super::stream::{TunnelReceiver, TunnelSender};
 use crate::error::SendDatagramError;
-use crate::http3::{Datagrams, RecvHalf, SendHalf};
+use crate::http3::Datagrams;
 use crate::lock::lock;
 use crate::proxy::ip::{
     ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, IpRange, MAX_ENTRIES, MAX_PACKET, MIN_MTU, PACKETS,
@@ -44,7 +44,7 @@ pub struct IpSender(Arc<Outgoing>);
 #[derive(Debug)]
 pub struct IpReceiver {
     outgoing: Arc<Outgoing>,
-    stream: RecvHalf,
+    stream: TunnelReceiver,
     capsules: CapsuleReader,
     /// Bytes of the stream that are not parsed yet.
     unread: Bytes,
@@ -54,7 +54,8 @@ pub struct IpReceiver {
 
 #[derive(Debug)]
 struct Outgoing {
-    datagrams: Datagrams,
+    /// Datagrams of the request; `None` over HTTP/2.
+    datagrams: Option<Datagrams>,
     stream: Mutex<CapsuleStream>,
     /// Identifier of the next request for an address. None is used twice (RFC 9484 §4.7.2).
     next_request: AtomicU64,
@@ -95,8 +96,8 @@ pub enum SendPacketError {
 }
 
 impl IpTunnel {
-    pub(super) fn new(send: SendHalf, stream: RecvHalf) -> Self {
-        let datagrams = send.datagrams();
+    pub(super) fn new(send: TunnelSender, stream: TunnelReceiver) -> Self {
+        let datagrams = send.datagrams().map(|(datagrams, _)| datagrams);
         let outgoing = Arc::new(Outgoing {
             datagrams,
             stream: Mutex::new(CapsuleStream::new(send)),
@@ -141,10 +142,11 @@ impl IpSender {
     /// Fails if the bytes are not one IP packet, if it does not fit, if the queue is full, or if the tunnel has ended.
     pub fn send(&self, packet: &[u8]) -> Result<(), SendPacketError> {
         let header = PacketHeader::parse(packet).ok_or(SendPacketError::Invalid)?;
+        let Some(datagrams) = &self.0.datagrams else { return self.send_capsule(packet) };
         let mut datagram = Vec::with_capacity(1 + packet.len());
         datagram.push(PACKETS);
         datagram.extend_from_slice(packet);
-        match self.0.datagrams.send(&datagram) {
+        match datagrams.send(&datagram) {
             Ok(()) => Ok(()),
             Err(SendDatagramError::UnsupportedByPeer) => self.send_capsule(packet),
             // RFC 9484 §10.1: packets of 1,280 bytes fit into every tunnel. An IPv4 packet without DF may have any length;
@@ -162,7 +164,8 @@ impl IpSender {
 
     /// Returns the maximum length of a packet that routers may not fragment, in bytes, at present: at least 1,280.
     pub fn mtu(&self) -> usize {
-        self.0.datagrams.max_len().map_or(MAX_PACKET, |max| max.saturating_sub(1)).clamp(MIN_MTU, MAX_PACKET)
+        let max = self.0.datagrams.as_ref().and_then(Datagrams::max_len);
+        max.map_or(MAX_PACKET, |max| max.saturating_sub(1)).clamp(MIN_MTU, MAX_PACKET)
     }
 
     fn send_capsule(&self, packet: &[u8]) -> Result<(), SendPacketError> {
@@ -205,7 +208,9 @@ impl IpReceiver {
 
     /// Polls for the next packet in a DATAGRAM frame.
     fn poll_datagram(&mut self, cx: &Context<'_>) -> Poll<Bytes> {
-        while let Poll::Ready(Ok(datagram)) = self.outgoing.datagrams.poll_recv(cx) {
+        while let Some(datagrams) = &self.outgoing.datagrams
+            && let Poll::Ready(Ok(datagram)) = datagrams.poll_recv(cx)
+        {
             self.burst += 1;
             if let Some(packet) = packet(datagram) {
                 return Poll::Ready(packet);
@@ -227,7 +232,7 @@ impl IpReceiver {
             match ready!(self.stream.poll_read_chunk(cx, PIECE)) {
                 Ok(Some(chunk)) => self.unread = chunk,
                 Ok(None) => return Poll::Ready(Ok(None)),
-                Err(error) => return Poll::Ready(Err(broken(error))),
+                Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
     }

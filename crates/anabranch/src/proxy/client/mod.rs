@@ -5,6 +5,9 @@
 //! with the reason of the loss, and new tunnels wait for the next connection. If the proxy's stream limit is
 //! reached, a second connection carries further tunnels.
 //!
+//! If UDP does not reach the proxy, a connection over TCP takes its place ([`ProxyState::Fallback`]): HTTP/2, on one path.
+//! The client keeps trying QUIC meanwhile.
+//!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), anabranch::Error> {
 //! use anabranch::proxy::client::{Credentials, Proxy, ProxyConfig};
@@ -22,16 +25,20 @@
 //! ```
 
 mod capsules;
+mod carrier;
 mod config;
 mod connect;
 mod credentials;
 mod error;
+mod fallback;
+mod head;
 mod ip;
 mod keeper;
 mod open;
 mod pump;
 mod resolve;
 mod status;
+mod stream;
 mod target;
 mod tcp;
 mod udp;
@@ -45,17 +52,21 @@ use tokio::time::timeout;
 pub use self::config::{InvalidProxy, ProxyConfig};
 pub use self::credentials::{Credentials, CredentialsError};
 pub use self::error::{ConnectFailure, Refusal, RefusalKind, TunnelError};
+pub use self::fallback::Http2Error;
 pub use self::ip::{IpEvent, IpReceiver, IpSender, IpTunnel, SendPacketError};
 pub use self::keeper::{MAX_CONNECTIONS, MAX_WAITING, ProxyState};
 pub use self::pump::{Pumped, Traffic};
 pub use self::resolve::{Resolve, Resolving};
 pub use self::status::ProxyStatus;
+pub use self::stream::{StreamError, TunnelReceiver, TunnelSender};
 pub use self::target::{InvalidTarget, Target};
 pub use self::tcp::TcpTunnel;
 pub use self::udp::{SendPayloadError, UdpReceiver, UdpSender, UdpTunnel};
 
+use self::carrier::Carrier;
+use self::head::Head;
 use self::keeper::Keeper;
-use self::open::Head;
+use self::udp::Frames;
 use crate::http3::Code;
 use crate::paths::PathManager;
 use crate::proxy::FlowTerms;
@@ -103,7 +114,7 @@ impl Proxy {
             if matches!(keeper.published(), ProxyState::Closed) {
                 return Err(TunnelError::Closed);
             }
-            if !keeper.live().is_empty() {
+            if !keeper.carriers().is_empty() {
                 return Ok(());
             }
             keeper.want(1);
@@ -124,7 +135,7 @@ impl Proxy {
     pub async fn check(&self) -> Result<(), TunnelError> {
         let keeper = &self.0.0;
         let nowhere = Target::new(NOWHERE, 443).map_err(|_| TunnelError::Closed)?;
-        match keeper.open(&Head::tcp(keeper, &nowhere)?).await {
+        match keeper.open(&Head::tcp(&keeper.config, &nowhere)?).await {
             Err(TunnelError::Refused(refusal)) if refusal.kind() != RefusalKind::Credentials => Ok(()),
             opened => opened.map(drop),
         }
@@ -136,7 +147,7 @@ impl Proxy {
     /// Fails if the proxy refuses, if it does not respond, or if no connection to it can be set up in time.
     pub async fn tcp(&self, target: &Target) -> Result<TcpTunnel, TunnelError> {
         let keeper = &self.0.0;
-        let opened = keeper.open(&Head::tcp(keeper, target)?).await?;
+        let opened = keeper.open(&Head::tcp(&keeper.config, target)?).await?;
         Ok(TcpTunnel::new(opened.send, opened.receive))
     }
 
@@ -155,17 +166,22 @@ impl Proxy {
     /// Fails as [`Proxy::udp`] does.
     pub async fn udp_with(&self, target: &Target, terms: FlowTerms) -> Result<UdpTunnel, TunnelError> {
         let keeper = &self.0.0;
-        let opened = match keeper.open(&Head::udp(keeper, target)?.with_terms(terms)).await {
+        let opened = match keeper.open(&Head::udp(&keeper.config, target)?.with_terms(terms)).await {
             Err(TunnelError::Refused(refusal)) if refusal.kind() == RefusalKind::Unsupported => {
                 return Err(TunnelError::NoUdp);
             }
             opened => opened?,
         };
-        let http3 = &opened.live.http3;
-        let takes_datagrams = http3.settings().await?.h3_datagram && keeper.config.http3.h3_datagram();
-        let terms = terms.as_agreed(opened.agreed);
-        let flow = udp::Flow { quic: http3.quic().clone(), terms, takes_datagrams };
-        Ok(UdpTunnel::new(flow, opened.send, opened.receive))
+        let frames = match (&opened.carrier, opened.send.datagrams()) {
+            (Carrier::Quic(live), Some((datagrams, stream))) => {
+                let is_supported =
+                    live.http3.settings().await?.h3_datagram && keeper.config.http3.h3_datagram();
+                let terms = terms.as_agreed(opened.agreed);
+                Some(Frames::new(live.http3.quic().clone(), datagrams, stream, terms, is_supported))
+            }
+            _ => None,
+        };
+        Ok(UdpTunnel::new(frames, opened.send, opened.receive))
     }
 
     /// Opens a tunnel for IP packets through the proxy.
@@ -174,7 +190,7 @@ impl Proxy {
     /// Fails as [`Proxy::tcp`] does, or if the proxy carries no IP packets.
     pub async fn ip(&self) -> Result<IpTunnel, TunnelError> {
         let keeper = &self.0.0;
-        match keeper.open(&Head::ip(keeper)?).await {
+        match keeper.open(&Head::ip(&keeper.config)?).await {
             Ok(opened) => Ok(IpTunnel::new(opened.send, opened.receive)),
             Err(TunnelError::Refused(refusal)) if refusal.kind() == RefusalKind::Unsupported => {
                 Err(TunnelError::NoIp)
@@ -184,14 +200,13 @@ impl Proxy {
         }
     }
 
-    /// Returns whether the proxy supports extended CONNECT (RFC 9220), without which it carries no UDP. Waits
+    /// Returns whether the proxy supports extended CONNECT (RFC 8441, RFC 9220), without which it carries no UDP. Waits
     /// for a connection.
     ///
     /// # Errors
     /// Fails if no connection can be set up in time, or if it is lost.
     pub async fn carries_udp(&self) -> Result<bool, TunnelError> {
-        let live = self.0.0.ready().await?;
-        Ok(live.http3.settings().await?.enable_connect_protocol)
+        Ok(self.0.0.ready().await?.supports_extended_connect().await?)
     }
 
     /// Returns a receiver of the client's state and its changes.
@@ -199,12 +214,17 @@ impl Proxy {
         self.0.0.subscribe()
     }
 
-    /// Returns the present connections, for their paths and statistics.
+    /// Returns the present connections by QUIC, for their paths and statistics.
     pub fn connections(&self) -> Vec<crate::Connection> {
         self.0.0.live().iter().map(|live| live.http3.quic().clone()).collect()
     }
 
-    /// Returns the paths that the path manager of the first connection opens or tries to open, with their states.
+    /// Returns the number of connections over TCP, also of those on which only old tunnels are left.
+    pub fn fallback_connections(&self) -> usize {
+        self.0.0.farewell.receiver_count()
+    }
+
+    /// Returns the paths that the manager of the first connection has to open, with their states.
     pub fn path_attempts(&self) -> Vec<crate::PathAttempt> {
         let live = self.0.0.live();
         live.first().and_then(|live| live.manager.as_ref()).map(PathManager::attempts).unwrap_or_default()
@@ -214,10 +234,15 @@ impl Proxy {
     pub async fn close(&self) {
         let keeper = &self.0.0;
         keeper.end();
-        if let Some(endpoint) = keeper.reach.bound() {
-            endpoint.close(Code::NO_ERROR.into(), b"");
-            // A proxy that receives no CONNECTION_CLOSE frame ends the connection after its idle timeout.
-            let _ = timeout(FAREWELL, endpoint.wait_close_sent()).await;
-        }
+        keeper.farewell.send_replace(true);
+        let told = async {
+            if let Some(endpoint) = keeper.reach.bound() {
+                endpoint.close(Code::NO_ERROR.into(), b"");
+                endpoint.wait_close_sent().await;
+            }
+            keeper.farewell.closed().await;
+        };
+        // A proxy that is not told notices by its idle timeout.
+        let _ = timeout(FAREWELL, told).await;
     }
 }

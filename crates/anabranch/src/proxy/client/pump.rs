@@ -16,8 +16,8 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::tcp::{TcpTunnel, broken};
-use crate::http3::{Error, RecvHalf, SendHalf};
+use super::stream::{StreamError, TunnelReceiver, TunnelSender};
+use super::tcp::TcpTunnel;
 
 /// Size of the buffer into which the local connection is read, in bytes.
 const READ: usize = 64 * 1024;
@@ -74,7 +74,7 @@ pub struct Pumped {
 /// Failure of one direction, after which the other direction is reset as well.
 enum Fault {
     Local(io::Error),
-    Tunnel(Error),
+    Tunnel(StreamError),
 }
 
 impl TcpTunnel {
@@ -101,7 +101,7 @@ impl TcpTunnel {
         }
         let error = fault.map(|fault| match fault {
             Fault::Local(error) => error,
-            Fault::Tunnel(error) => broken(error),
+            Fault::Tunnel(error) => error.into(),
         });
         Pumped { sent: traffic.sent(), received: traffic.received(), error }
     }
@@ -121,7 +121,7 @@ async fn both(
             end = &mut up, if !is_up_over => {
                 match end {
                     // RFC 9114 §4.1: the proxy needs no further bytes, but may still send its own.
-                    Err(Fault::Tunnel(Error::Stopped(Code::NO_ERROR))) => is_stopped = true,
+                    Err(Fault::Tunnel(error)) if error.is_enough() => is_stopped = true,
                     end => end?,
                 }
                 is_up_over = true;
@@ -169,7 +169,7 @@ async fn discard(local: &TcpStream) -> Result<(), Fault> {
 /// Sends the bytes of the local connection, and the end of its sending direction, to the target.
 async fn upload(
     local: &TcpStream,
-    send: &mut SendHalf,
+    send: &mut TunnelSender,
     first: Bytes,
     traffic: &Traffic,
 ) -> Result<(), Fault> {
@@ -206,8 +206,8 @@ fn taken(buffer: &mut BytesMut) -> Bytes {
     copied
 }
 
-/// Writes the bytes of the target, and the end of its sending direction, to the local connection.
-async fn download(local: &TcpStream, receive: &mut RecvHalf, traffic: &Traffic) -> Result<(), Fault> {
+/// Writes what the target sends to the local connection, and its end.
+async fn download(local: &TcpStream, receive: &mut TunnelReceiver, traffic: &Traffic) -> Result<(), Fault> {
     let mut pieces = VecDeque::new();
     loop {
         let is_end = gather(receive, &mut pieces).await.map_err(Fault::Tunnel)?;
@@ -220,9 +220,9 @@ async fn download(local: &TcpStream, receive: &mut RecvHalf, traffic: &Traffic) 
     }
 }
 
-/// Waits for received bytes, and takes all chunks that have arrived, up to [`MAX_PIECES`] and [`MAX_GATHERED`]. Returns
-/// whether the end of the stream was reached.
-async fn gather(receive: &mut RecvHalf, pieces: &mut VecDeque<Bytes>) -> Result<bool, Error> {
+/// Waits for received bytes, and takes as many pieces as there are now, within bounds. Returns whether the
+/// end was reached.
+async fn gather(receive: &mut TunnelReceiver, pieces: &mut VecDeque<Bytes>) -> Result<bool, StreamError> {
     poll_fn(|cx| poll_pieces(pieces, |max| receive.poll_read_chunk(cx, max))).await
 }
 
@@ -307,7 +307,7 @@ mod tests {
     fn max_pieces_and_max_gathered_bound_what_waits_for_a_program() {
         let gathered = |len: usize| {
             let mut pieces = VecDeque::new();
-            let next = |max: usize| Poll::Ready(Ok::<_, Error>(Some(vec![0; len.min(max)].into())));
+            let next = |max: usize| Poll::Ready(Ok::<_, StreamError>(Some(vec![0; len.min(max)].into())));
             assert!(matches!(poll_pieces(&mut pieces, next), Poll::Ready(Ok(false))));
             (pieces.len(), pieces.iter().map(Bytes::len).sum::<usize>())
         };

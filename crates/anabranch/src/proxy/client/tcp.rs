@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http3::{Error, RecvHalf, SendHalf};
+use super::stream::{TunnelReceiver, TunnelSender};
 
 /// Maximum number of bytes that one write takes and copies.
 const MAX_WRITE: usize = 64 * 1024;
@@ -20,17 +20,17 @@ const MAX_WRITE: usize = 64 * 1024;
 /// `TcpStream` without copies of large pieces.
 #[derive(Debug)]
 pub struct TcpTunnel {
-    pub(super) send: SendHalf,
-    pub(super) receive: RecvHalf,
+    pub(super) send: TunnelSender,
+    pub(super) receive: TunnelReceiver,
 }
 
 impl TcpTunnel {
-    pub(super) fn new(send: SendHalf, receive: RecvHalf) -> Self {
+    pub(super) fn new(send: TunnelSender, receive: TunnelReceiver) -> Self {
         Self { send, receive }
     }
 
     /// Returns the halves of the request that carries the connection, for programs that avoid copies.
-    pub fn into_halves(self) -> (SendHalf, RecvHalf) {
+    pub fn into_halves(self) -> (TunnelSender, TunnelReceiver) {
         (self.send, self.receive)
     }
 }
@@ -48,7 +48,7 @@ impl AsyncRead for TcpTunnel {
         match ready!(self.receive.poll_read_chunk(cx, room)) {
             Ok(Some(chunk)) => buf.put_slice(&chunk),
             Ok(None) => {}
-            Err(error) => return Poll::Ready(Err(broken(error))),
+            Err(error) => return Poll::Ready(Err(error.into())),
         }
         Poll::Ready(Ok(()))
     }
@@ -60,7 +60,7 @@ impl AsyncWrite for TcpTunnel {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.send.poll_write(cx, &mut data).map_err(broken)
+        self.send.poll_write(cx, &mut data).map_err(Into::into)
     }
 
     /// Does nothing, because written bytes are sent without a flush.
@@ -69,25 +69,13 @@ impl AsyncWrite for TcpTunnel {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.send.finish().map_err(broken))
+        Poll::Ready(self.send.finish().map_err(Into::into))
     }
 }
 
 /// Copies as much of `data` as one write takes.
 fn copied(data: &[u8]) -> Bytes {
     Bytes::copy_from_slice(&data[..data.len().min(MAX_WRITE)])
-}
-
-/// Converts the error of a tunnel into the corresponding one of a TCP connection. RFC 9114 §4.4: a proxy that
-/// has received a RST resets the stream and stops it.
-pub(super) fn broken(error: Error) -> io::Error {
-    match error {
-        Error::Reset(_) | Error::Stopped(_) | Error::Rejected => {
-            io::Error::new(io::ErrorKind::ConnectionReset, error)
-        }
-        Error::ConnectionLost(_) => io::Error::new(io::ErrorKind::ConnectionAborted, error),
-        error => error.into(),
-    }
 }
 
 #[cfg(test)]

@@ -156,7 +156,10 @@ where
             return tokio::time::sleep(REFUSED).await;
         }
     };
-    rules::report_missing(wishes, &tunnel);
+    // Over TCP there is one path, whatever the proxy supports.
+    if !client.proxy().connections().is_empty() {
+        rules::report_missing(wishes, &tunnel);
+    }
     let Inbox { mut waiting, outlet } = inbox;
     let (sender, mut receiver) = tunnel.split();
     let flow = client.seen().open(Kind::Udp, &target);

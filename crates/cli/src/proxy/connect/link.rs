@@ -6,6 +6,7 @@ use anabranch::proxy::client::Proxy;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::news;
 use super::rules::Rules;
 use super::seen::Seen;
 use super::way::{self, Print, Way};
@@ -82,7 +83,7 @@ impl Link {
     /// Begins with a client.
     pub(crate) fn new(fresh: Fresh) -> Self {
         let Fresh { client, print } = fresh;
-        let teller = tokio::spawn(way::tell_states(client.proxy().clone())).abort_handle();
+        let teller = tokio::spawn(news::tell_states(client.proxy().clone())).abort_handle();
         Self { current: watch::Sender::new(client), print, retired: Vec::new(), teller }
     }
 
@@ -116,7 +117,7 @@ impl Link {
     /// Sets the client that new tunnels use. Open tunnels keep the one on which they were opened.
     pub(crate) fn replace(&mut self, fresh: Fresh) {
         self.teller.abort();
-        self.teller = tokio::spawn(way::tell_states(fresh.client.proxy().clone())).abort_handle();
+        self.teller = tokio::spawn(news::tell_states(fresh.client.proxy().clone())).abort_handle();
         self.print = fresh.print;
         let before = self.current.send_replace(fresh.client);
         self.retired.retain(|client| client.strong_count() > 0);

@@ -91,8 +91,15 @@ impl Collector for Connections {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Connections to the proxy that are open";
         let mut metric = encoder.encode_descriptor("connections_active", help, None, MetricType::Gauge)?;
-        let open = self.0.borrow().proxy().connections().len();
-        metric.encode_family(&[("transport", "quic")])?.encode_gauge(&i64::try_from(open).unwrap_or(i64::MAX))
+        let (quic, tcp) = {
+            let client = self.0.borrow();
+            (client.proxy().connections().len(), client.proxy().fallback_connections())
+        };
+        for (transport, open) in [("quic", quic), ("tcp", tcp)] {
+            let open = i64::try_from(open).unwrap_or(i64::MAX);
+            metric.encode_family(&[("transport", transport)])?.encode_gauge(&open)?;
+        }
+        Ok(())
     }
 }
 

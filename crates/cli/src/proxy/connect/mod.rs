@@ -5,6 +5,7 @@ mod http;
 pub(crate) mod link;
 pub(crate) mod local;
 mod metrics;
+pub(crate) mod news;
 mod outlet;
 pub(crate) mod ports;
 pub(crate) mod rules;

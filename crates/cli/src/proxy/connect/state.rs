@@ -102,7 +102,7 @@ impl Source for State {
             proxy: Some(client.url().to_owned()),
             state: state.to_owned(),
             why,
-            connections: connections.len(),
+            connections: connections.len() + client.proxy().fallback_connections(),
             addresses: client.seen().addresses().iter().map(ToString::to_string).collect(),
             paths,
             flows: self.flows(client.seen()),
@@ -116,6 +116,7 @@ fn state(state: &ProxyState) -> (&'static str, Option<String>) {
     match state {
         ProxyState::Idle => ("connecting", None),
         ProxyState::Connected => ("connected", None),
+        ProxyState::Fallback(cause) => ("fallback", Some(cause.to_string())),
         ProxyState::Lost(reason) => ("lost", Some(reason.to_string())),
         ProxyState::Failing(cause) => ("failing", Some(cause.to_string())),
         _ => ("closed", None),

@@ -11,10 +11,11 @@ use std::time::Duration;
 use anabranch::paths::Pattern;
 use anabranch::proxy::client::{
     ConnectFailure, Credentials, CredentialsError, Proxy, ProxyConfig, ProxyState, RefusalKind, Resolve,
-    TunnelError,
+    StreamError, TunnelError,
 };
 use anabranch::{
-    AttemptError, ConnectionError, MAX_PATHS, MultipathConfig, PathPolicy, PathRule, config, http3, schedule,
+    AttemptError, ConnectionError, MAX_PATHS, MultipathConfig, PathPolicy, PathRule, config, http3, rustls,
+    schedule,
 };
 use aws_lc_rs::digest::{SHA256, digest};
 use clap::Args;
@@ -75,6 +76,9 @@ pub(crate) struct Way {
     /// Seconds that an attempt to connect may take
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
+    /// Do not connect over TCP, by HTTP/2 on one path, where UDP is blocked
+    #[arg(long)]
+    no_fallback: bool,
     #[command(flatten)]
     udp: Rules,
     #[command(flatten)]
@@ -175,7 +179,8 @@ impl Way {
             ClientPlan { trust: &self.trust, alpn: H3, transport, first, chacha20: false, resume: true };
         let config = ProxyConfig::new(&self.url, plan.config_with(self.identity()?)?);
         let config = config.map_err(|error| Failure::new(Exit::Usage, error))?;
-        let config = config.with_paths(policy).with_attempt_timeout(Duration::from_secs(self.timeout.into()));
+        let config = config.with_paths(policy).with_fallback(!self.no_fallback);
+        let config = config.with_attempt_timeout(Duration::from_secs(self.timeout.into()));
         let credentials = match (&self.token_file, &self.user_file) {
             (Some(file), _) => Some(Credentials::bearer_file(file)),
             (None, Some(file)) => Some(Credentials::basic_file(file)),
@@ -226,7 +231,7 @@ fn is_final(error: &TunnelError) -> bool {
 fn certificate_fault(state: &ProxyState) -> Option<Failure> {
     match state {
         ProxyState::Lost(reason) => match &**reason {
-            http3::Error::ConnectionLost(lost) => certificate(lost),
+            StreamError::Http3(http3::Error::ConnectionLost(lost)) => certificate(lost),
             _ => None,
         },
         _ => None,
@@ -267,7 +272,8 @@ pub(crate) fn failure(error: &TunnelError) -> Failure {
     }
 }
 
-fn unavailable(failure: &ConnectFailure) -> Failure {
+/// Converts the failure of a connection.
+pub(super) fn unavailable(failure: &ConnectFailure) -> Failure {
     match failure {
         ConnectFailure::Resolve { .. } => Failure::new(Exit::Resolution, failure).or("check the host name"),
         ConnectFailure::NoPath => Failure::new(Exit::NoPath, failure).or("see `anabranch paths`"),
@@ -275,6 +281,11 @@ fn unavailable(failure: &ConnectFailure) -> Failure {
         ConnectFailure::TimedOut(_) => Failure::new(Exit::Timeout, failure)
             .or("check address, port and firewalls for UDP, or raise --timeout"),
         ConnectFailure::NotHttp3 => Failure::new(Exit::Handshake, failure),
+        ConnectFailure::OverTcp(error) => {
+            let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+            let is_certificate = matches!(tls, Some(rustls::Error::InvalidCertificate(_)));
+            Failure::new(if is_certificate { Exit::Certificate } else { Exit::Handshake }, failure)
+        }
         failure => Failure::new(Exit::Io, failure),
     }
 }
@@ -300,33 +311,7 @@ pub(crate) fn tell_fixed(options: &[&str]) {
     }
 }
 
-/// Reports on standard error when the connection is lost, why it cannot be replaced, and when there is a connection
-/// again.
-pub(crate) async fn tell_states(proxy: Proxy) {
-    let mut states = proxy.states();
-    drop(proxy);
-    let mut told = String::new();
-    while states.changed().await.is_ok() {
-        let state = states.borrow_and_update().clone();
-        let news = match state {
-            ProxyState::Lost(reason) => format!("the connection to the proxy is lost: {reason}"),
-            ProxyState::Failing(cause) => format!("cannot connect to the proxy: {}", unavailable(&cause)),
-            ProxyState::Connected if !told.is_empty() => {
-                exit::note("anabranch: connected to the proxy again");
-                told.clear();
-                continue;
-            }
-            ProxyState::Closed => return,
-            _ => continue,
-        };
-        if news != told {
-            exit::note(format_args!("anabranch: {}", exit::one_line(&news)));
-            told = news;
-        }
-    }
-}
-
-/// `true` once it was reported that the proxy does not accept the credentials.
+/// `true` once people know that the proxy does not accept the credentials.
 static TOLD_CREDENTIALS: AtomicBool = AtomicBool::new(false);
 
 /// Reports on standard error, once per process, if `error` means that the proxy does not accept the credentials.

@@ -2,6 +2,7 @@
 
 mod drain;
 mod faults;
+mod http2;
 mod identified;
 mod log;
 mod metrics;

@@ -22,6 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
+use super::http2;
 use super::metrics::Transport;
 use super::shared::Shared;
 
@@ -30,20 +31,14 @@ pub(super) const PROTOCOLS: &[&str] = &["h2", "http/1.1"];
 
 /// Maximum number of connections of one listener; further ones wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 4_096;
-/// Maximum number of concurrent tunnels on an HTTP/2 connection.
-const MAX_STREAMS: u32 = 1_024;
-/// Maximum number of header fields of a request in HTTP/1.1 and, below, maximum size of a request's header section, in bytes.
-/// In HTTP/1.1 the last read may exceed it, by no more than as much again.
+/// Maximum number of header fields of a request in HTTP/1.1.
 const MAX_FIELDS: usize = 100;
-const MAX_HEADER: u32 = 32 * 1024;
-/// Maximum number of bytes that wait to be sent on an HTTP/2 stream.
-const MAX_BUFFER: usize = 64 * 1024;
+/// Maximum size of the header section of a request in HTTP/1.1, in bytes.
+const MAX_HEADER: usize = 32 * 1024;
 /// Maximum duration of the TLS handshake, of the reception of a request's header section in HTTP/1.1, and of an upgrade.
 const MAX_HELLO: Duration = Duration::from_secs(10);
-/// Interval of PING frames to an HTTP/2 client, and maximum time for the client's response.
-const PING: Duration = Duration::from_secs(30);
-/// Maximum time for which a connection may have neither a request nor a tunnel. Without this limit, clients without
-/// credentials could occupy all [`MAX_CONNECTIONS`].
+/// Maximum time that a connection may have neither a request nor a tunnel. Without it, clients that never authenticate would
+/// take the places of all others.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 /// Pause after a connection could not be accepted, for instance because the process has no free descriptors.
 const REST: Duration = Duration::from_millis(100);
@@ -96,7 +91,16 @@ async fn serve(
         Err(_) => return,
     };
     let chain: Option<Arc<[CertificateDer<'static>]>> = stream.get_ref().1.peer_certificates().map(Arc::from);
-    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let unneeded = async {
+        tokio::select! {
+            () = shared.stopping.cancelled() => {}
+            () = unused(&open) => {}
+        }
+    };
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        let client = http2::Client { address: client, chain };
+        return http2::serve(stream, client, &open, &shared, unneeded).await;
+    }
     let service = service_fn(|mut request: Request<Incoming>| {
         let (shared, open) = (Arc::clone(&shared), Arc::clone(&open));
         shared.identities.identify(chain.as_deref(), request.extensions_mut());
@@ -114,12 +118,11 @@ async fn serve(
             Ok::<_, Infallible>(response)
         }
     });
-    let builder = builder(is_http2);
+    let builder = builder();
     let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = shared.stopping.cancelled() => {}
-        () = unused(&open) => {}
+        () = unneeded => {}
     }
     connection.as_mut().graceful_shutdown();
     // A client that reads nothing could delay the end. Tunnels have until the server ends.
@@ -151,11 +154,8 @@ async fn answer(
 ) -> (Response<Empty<Bytes>>, Option<(Tunnel, OnUpgrade)>) {
     let upgrade = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
-    let extended =
-        parts.extensions.get::<hyper::ext::Protocol>().map(|protocol| protocol.as_str().to_owned());
     let upgraded = upgraded(&parts);
-    let protocol = upgraded.or(extended.as_deref());
-    let Some(asked) = shared.proxy.asked(&parts, protocol, client) else {
+    let Some(asked) = shared.proxy.asked(&parts, upgraded, client) else {
         let mut response = Response::new(Empty::new());
         *response.status_mut() = StatusCode::NOT_FOUND;
         return (response, None);
@@ -185,25 +185,15 @@ fn upgraded(parts: &Parts) -> Option<&'static str> {
     UPGRADES.into_iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Creates the builder for the protocol that TLS negotiated.
-fn builder(is_http2: bool) -> auto::Builder<TokioExecutor> {
-    let builder = auto::Builder::new(TokioExecutor::new());
-    let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
+/// Creates the builder of an HTTP/1.1 connection.
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(MAX_HELLO)
         .max_headers(MAX_FIELDS)
-        .max_buf_size(MAX_HEADER as usize);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .enable_connect_protocol()
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PING)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(MAX_HEADER)
-        .max_send_buf_size(MAX_BUFFER);
+        .max_buf_size(MAX_HEADER);
     builder
 }
 
@@ -230,13 +220,13 @@ mod tests {
 
     #[tokio::test]
     async fn header_sections_have_twice_max_header_bytes_at_most_in_http_1_1() {
-        for (len, status) in [(MAX_HEADER as usize / 2, "200"), (2 * MAX_HEADER as usize, "431")] {
-            let (mut client, server) = tokio::io::duplex(4 * MAX_HEADER as usize);
+        for (len, status) in [(MAX_HEADER / 2, "200"), (2 * MAX_HEADER, "431")] {
+            let (mut client, server) = tokio::io::duplex(4 * MAX_HEADER);
             tokio::spawn(async move {
                 let service = service_fn(async |_: Request<Incoming>| {
                     Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
                 });
-                let _ = builder(false).serve_connection(TokioIo::new(server), service).await;
+                let _ = builder().serve_connection(TokioIo::new(server), service).await;
             });
             let request = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "a".repeat(len));
             client.write_all(request.as_bytes()).await.unwrap();

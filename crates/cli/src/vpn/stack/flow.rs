@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch::http3::{Code, Error, RecvHalf, SendHalf};
+use anabranch::http3::Code;
+use anabranch::proxy::client::{TunnelReceiver, TunnelSender};
 use bytes::{Buf, Bytes};
 use smoltcp::socket::tcp::{Socket, State};
 use tokio::sync::mpsc;
@@ -31,8 +32,8 @@ pub(super) struct Flow {
 
 /// Stream of the tunnel that carries the connection.
 struct Stream {
-    send: SendHalf,
-    receive: RecvHalf,
+    send: TunnelSender,
+    receive: TunnelReceiver,
     /// Bytes from the program that are not on the stream yet.
     up: Bytes,
     /// Bytes from the stream that are not in the socket's buffer yet.
@@ -181,8 +182,8 @@ impl Stream {
             }
             match self.send.poll_write(cx, &mut self.up) {
                 Poll::Ready(Ok(n)) => self.account.traffic().add_sent(n as u64),
-                // RFC 9114 §4.1: the target's side wants no more, but may still send.
-                Poll::Ready(Err(Error::Stopped(Code::NO_ERROR))) => self.is_up_over = true,
+                // The target's side needs no more bytes, but may still send.
+                Poll::Ready(Err(error)) if error.is_enough() => self.is_up_over = true,
                 Poll::Ready(Err(_)) => self.fail(socket),
                 Poll::Pending => break,
             }

@@ -1,5 +1,7 @@
 //! A UDP flow through the proxy (RFC 9298).
 
+mod frames;
+
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -8,17 +10,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use anabranch_http3::capsule::{CapsuleReader, CapsuleType};
-use anabranch_wire::varint_len;
 use bytes::{Buf, Bytes};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+pub(super) use self::frames::Frames;
+
 use super::capsules::CapsuleStream;
-use super::tcp::broken;
-use crate::DatagramTerms;
-use crate::error::SendDatagramError;
-use crate::http3::{Datagrams, RecvHalf, SendHalf};
+use super::stream::{TunnelReceiver, TunnelSender};
 use crate::lock::lock;
-use crate::proxy::FlowTerms;
 use crate::proxy::copies::{Numbers, PREFIX};
 use crate::proxy::order::Order;
 
@@ -39,15 +38,6 @@ pub struct UdpTunnel {
     receiver: UdpReceiver,
 }
 
-/// Terms and connection of a flow that the proxy has accepted.
-pub(super) struct Flow {
-    pub(super) quic: crate::Connection,
-    /// Terms, as far as the proxy has agreed to them.
-    pub(super) terms: FlowTerms,
-    /// `true` if both ends support HTTP datagrams in DATAGRAM frames (SETTINGS_H3_DATAGRAM).
-    pub(super) takes_datagrams: bool,
-}
-
 /// Sending end of a [`UdpTunnel`]. The flow ends when all clones and the [`UdpReceiver`] are dropped.
 #[derive(Clone, Debug)]
 pub struct UdpSender(Arc<Outgoing>);
@@ -56,8 +46,7 @@ pub struct UdpSender(Arc<Outgoing>);
 #[derive(Debug)]
 pub struct UdpReceiver {
     outgoing: Arc<Outgoing>,
-    datagrams: Datagrams,
-    stream: RecvHalf,
+    stream: TunnelReceiver,
     capsules: CapsuleReader,
     /// Bytes of the stream that are not parsed yet.
     unread: Bytes,
@@ -92,16 +81,8 @@ impl Ordered {
 
 #[derive(Debug)]
 struct Outgoing {
-    quic: crate::Connection,
-    datagrams: Datagrams,
-    /// Length of the quarter stream ID, the context ID and the payload's number, if there is one, in a DATAGRAM frame, in
-    /// bytes.
-    overhead: usize,
-    terms: FlowTerms,
-    /// Terms of the DATAGRAM frames.
-    datagram_terms: DatagramTerms,
-    /// Numbers of the payloads, if they have any.
-    numbers: Option<Numbers>,
+    /// DATAGRAM frames; `None` over HTTP/2.
+    frames: Option<Frames>,
     uses_capsules: bool,
     stream: Mutex<CapsuleStream>,
 }
@@ -128,30 +109,14 @@ pub enum SendPayloadError {
 
 impl UdpTunnel {
     /// Creates the flow of an accepted request.
-    pub(super) fn new(flow: Flow, send: SendHalf, stream: RecvHalf) -> Self {
-        let Flow { quic, terms, takes_datagrams } = flow;
-        let datagrams = send.datagrams();
-        let uses_capsules = !takes_datagrams || quic.max_datagram_size().is_none();
-        let overhead = varint_len(send.id().index()) + if terms.has_numbers() { PREFIX } else { 1 };
-        let outgoing = Arc::new(Outgoing {
-            quic,
-            datagrams: datagrams.clone(),
-            overhead,
-            terms,
-            datagram_terms: terms.datagrams(),
-            numbers: terms.has_numbers().then(Numbers::default),
-            uses_capsules,
-            stream: Mutex::new(CapsuleStream::new(send)),
-        });
+    pub(super) fn new(frames: Option<Frames>, send: TunnelSender, stream: TunnelReceiver) -> Self {
+        let uses_capsules = !frames.as_ref().is_some_and(Frames::can_be_sent);
+        let outgoing =
+            Arc::new(Outgoing { frames, uses_capsules, stream: Mutex::new(CapsuleStream::new(send)) });
         let capsules = CapsuleReader::new(&[CapsuleType::DATAGRAM]);
-        let receiver = UdpReceiver {
-            outgoing: Arc::clone(&outgoing),
-            datagrams,
-            stream,
-            capsules,
-            unread: Bytes::new(),
-            ordered: terms.order().map(Ordered::new),
-        };
+        let ordered = outgoing.frames.as_ref().and_then(Frames::order).map(Ordered::new);
+        let receiver =
+            UdpReceiver { outgoing: Arc::clone(&outgoing), stream, capsules, unread: Bytes::new(), ordered };
         Self { sender: UdpSender(outgoing), receiver }
     }
 
@@ -178,12 +143,12 @@ impl UdpTunnel {
 
     /// Returns whether each payload is sent twice, which is so if copies were requested and the proxy removes duplicates.
     pub fn has_copies(&self) -> bool {
-        self.sender.0.terms.has_copies()
+        self.sender.0.frames.as_ref().is_some_and(Frames::has_copies)
     }
 
     /// Returns whether both ends deliver payloads in the order in which they were sent.
     pub fn is_ordered(&self) -> bool {
-        self.sender.0.terms.order().is_some()
+        self.sender.0.frames.as_ref().and_then(Frames::order).is_some()
     }
 
     /// Splits the tunnel into its two ends, which different tasks can use.
@@ -204,39 +169,26 @@ impl UdpSender {
         if payload.len() > MAX_PAYLOAD {
             return Err(SendPayloadError::TooLarge { len: payload.len(), max: self.max_payload() });
         }
-        if self.0.uses_capsules { self.0.send_capsule(payload) } else { self.0.send_datagram(payload) }
+        match self.0.sendable() {
+            Some(frames) => frames.send(payload),
+            None => self.0.send_capsule(payload),
+        }
     }
 
     /// Returns the maximum length of a payload at present, in bytes.
     pub fn max_payload(&self) -> usize {
-        if self.0.uses_capsules {
-            return MAX_PAYLOAD;
-        }
-        self.0.quic.max_datagram_size().unwrap_or(0).saturating_sub(self.0.overhead).min(MAX_PAYLOAD)
+        self.0.sendable().map_or(MAX_PAYLOAD, Frames::max_payload)
     }
 }
 
 impl Outgoing {
-    fn send_datagram(&self, payload: &[u8]) -> Result<(), SendPayloadError> {
-        let mut datagram = Vec::with_capacity(PREFIX + payload.len());
-        match &self.numbers {
-            Some(numbers) => datagram.extend(numbers.prefix()),
-            None => datagram.push(PAYLOADS),
-        }
-        datagram.extend_from_slice(payload);
-        self.datagrams.send_with(&datagram, &self.datagram_terms).map_err(|error| match error {
-            SendDatagramError::TooLarge => {
-                let max = self.quic.max_datagram_size().unwrap_or(0).saturating_sub(self.overhead);
-                SendPayloadError::TooLarge { len: payload.len(), max }
-            }
-            SendDatagramError::Blocked => SendPayloadError::Full,
-            SendDatagramError::UnsupportedByPeer => {
-                SendPayloadError::Ended(io::ErrorKind::Unsupported.into())
-            }
-            SendDatagramError::ConnectionLost(error) => {
-                SendPayloadError::Ended(io::Error::new(io::ErrorKind::ConnectionAborted, error))
-            }
-        })
+    /// Returns the DATAGRAM frames, if payloads are sent in them.
+    fn sendable(&self) -> Option<&Frames> {
+        self.frames.as_ref().filter(|_| !self.uses_capsules)
+    }
+
+    fn numbers(&self) -> Option<&Numbers> {
+        self.frames.as_ref().and_then(Frames::numbers)
     }
 
     fn send_capsule(&self, payload: &[u8]) -> Result<(), SendPayloadError> {
@@ -267,7 +219,9 @@ impl UdpReceiver {
         {
             return Poll::Ready(Err(error));
         }
-        while let Poll::Ready(Ok(datagram)) = self.datagrams.poll_recv(cx) {
+        while let Some(frames) = &self.outgoing.frames
+            && let Poll::Ready(Some(datagram)) = frames.poll_recv(cx)
+        {
             if let Some(payload) = self.accept(datagram) {
                 return Poll::Ready(Ok(Some(payload)));
             }
@@ -291,7 +245,7 @@ impl UdpReceiver {
             match ready!(self.stream.poll_read_chunk(cx, PIECE)) {
                 Ok(Some(chunk)) => self.unread = chunk,
                 Ok(None) => return Poll::Ready(Ok(None)),
-                Err(error) => return Poll::Ready(Err(broken(error))),
+                Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
     }
@@ -299,7 +253,7 @@ impl UdpReceiver {
     /// Accepts an HTTP datagram. Returns the next payload to deliver; `None` if the datagram was dropped, or if its payload waits for
     /// payloads with smaller numbers.
     fn accept(&mut self, datagram: Bytes) -> Option<Bytes> {
-        let (number, payload) = payload(datagram, self.outgoing.numbers.as_ref())?;
+        let (number, payload) = payload(datagram, self.outgoing.numbers())?;
         match (&self.ordered, number) {
             (Some(Ordered { order, .. }), Some(number)) => {
                 let now = Instant::now();

@@ -149,7 +149,10 @@ fn dig(server: &str, port: &str) {
         command.arg(format!("@{server}"));
         command.args(["-p", port, "www.example.test", "A", "+short", "+tries=5"]);
         let output = command.arg("+time=4").args(more).output().unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), "192.0.2.7\n", "{server} {more:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        // A busy machine loses a question now and then, and the program tells that before it asks again.
+        let answers: Vec<_> = said.lines().filter(|line| !line.starts_with(';')).collect();
+        assert_eq!(answers, ["192.0.2.7"], "{server} {more:?}: {said}");
     }
 }
 

@@ -6,11 +6,14 @@ mod options;
 mod role;
 mod users;
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anabranch::proxy::server::{Access, ProxyOptions, Rule};
+use anabranch::proxy::server::{Access, IpNetwork, PacketSink, ProxyOptions};
+use clap::ValueEnum;
+use ipnet::IpNet;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -20,21 +23,26 @@ pub(crate) use self::options::Configured;
 pub(crate) use self::role::Role;
 pub(crate) use self::users::{Known, read_users};
 
+use super::serve::LogFormat;
 use crate::exit::Result;
-use crate::listen::HostPort;
+use crate::listen::{HostPort, PORT};
+use crate::serve::announced;
 
 /// Configuration of `anabranch proxy serve`. Options of the command line take precedence.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) listen: Vec<String>,
+    pub(crate) announce: Vec<HostPort>,
     pub(crate) cert: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) client_ca: Option<PathBuf>,
     pub(crate) users: Option<PathBuf>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) log: Option<LogFormat>,
     pub(crate) status_socket: Option<PathBuf>,
     pub(crate) drain: Option<u32>,
     pub(crate) tcp: Option<bool>,
+    pub(crate) vpn_pool: Vec<IpNet>,
     pub(crate) access: Access,
     pub(crate) options: ProxyOptions,
 }
@@ -44,14 +52,17 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields, default)]
 struct Written {
     listen: Vec<Spanned<String>>,
+    announce: Vec<Spanned<String>>,
     cert: Option<PathBuf>,
     key: Option<PathBuf>,
     client_ca: Option<PathBuf>,
     users: Option<PathBuf>,
     metrics: Option<SocketAddr>,
+    log: Option<Spanned<String>>,
     status_socket: Option<PathBuf>,
     drain: Option<u32>,
     tcp: Option<bool>,
+    vpn_pool: Vec<Spanned<String>>,
     access: WrittenAccess,
     limits: WrittenLimits,
 }
@@ -87,21 +98,11 @@ impl Config {
     pub(crate) fn of(document: &Document) -> std::result::Result<Self, Vec<Problem>> {
         let written: Written = document.parse().map_err(|problem| vec![problem])?;
         let mut problems = Vec::new();
-        for place in &written.listen {
-            if let Err(what) = place.get_ref().parse::<HostPort>() {
-                problems.push(Problem::at(place.span(), what));
-            }
-        }
-        let mut rules = |texts: &[Spanned<String>]| -> Vec<Rule> {
-            let parsed = texts.iter().filter_map(|text| match text.get_ref().parse() {
-                Ok(rule) => Some(rule),
-                Err(error) => {
-                    problems.push(Problem::at(text.span(), error));
-                    None
-                }
-            });
-            parsed.collect()
-        };
+        let _ = parsed(&written.listen, &mut problems, str::parse::<HostPort>);
+        let announce = parsed(&written.announce, &mut problems, announce);
+        let log = parsed(&written.log, &mut problems, log).pop();
+        let vpn_pool = parsed(&written.vpn_pool, &mut problems, pool);
+        let mut rules = |texts: &[_]| parsed(texts, &mut problems, str::parse);
         let WrittenAccess { allow, deny, only } = &written.access;
         let access = Access::default().with_allow(rules(allow)).with_deny(rules(deny)).with_only(rules(only));
         let options = written.limits.options(&mut problems);
@@ -116,7 +117,64 @@ impl Config {
         let (cert, key, users) = (beside(written.cert), beside(written.key), beside(written.users));
         let (client_ca, status_socket) = (beside(written.client_ca), beside(written.status_socket));
         let Written { metrics, drain, tcp, .. } = written;
-        Ok(Self { listen, cert, key, client_ca, users, metrics, status_socket, drain, tcp, access, options })
+        Ok(Self {
+            listen,
+            announce,
+            cert,
+            key,
+            client_ca,
+            users,
+            metrics,
+            log,
+            status_socket,
+            drain,
+            tcp,
+            vpn_pool,
+            access,
+            options,
+        })
+    }
+}
+
+/// Parses the texts of a key. Adds a problem for each one that is invalid.
+fn parsed<'a, T, E: Display>(
+    texts: impl IntoIterator<Item = &'a Spanned<String>>,
+    problems: &mut Vec<Problem>,
+    parse: impl Fn(&str) -> std::result::Result<T, E>,
+) -> Vec<T> {
+    let parse = |text: &Spanned<String>| {
+        let parsed = parse(text.get_ref());
+        parsed.map_err(|error| problems.push(Problem::at(text.span(), error))).ok()
+    };
+    texts.into_iter().filter_map(parse).collect()
+}
+
+fn announce(text: &str) -> std::result::Result<HostPort, String> {
+    let place: HostPort = text.parse()?;
+    match announced(std::slice::from_ref(&place), PORT) {
+        Ok(_) => Ok(place),
+        Err(_) => Err(format!("`{text}` is no IP address with or without a port")),
+    }
+}
+
+fn log(text: &str) -> std::result::Result<LogFormat, String> {
+    LogFormat::from_str(text, false).map_err(|_| format!("`{text}` is not text, json or none"))
+}
+
+fn pool(text: &str) -> std::result::Result<IpNet, String> {
+    let pool = text.parse().map_err(|_| format!("`{text}` is no network"))?;
+    match IpNetwork::new([pool], Nowhere) {
+        Ok(_) => Ok(pool),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Sink of a network that is only checked.
+struct Nowhere;
+
+impl PacketSink for Nowhere {
+    fn send(&self, _: &[u8]) -> bool {
+        false
     }
 }
 
@@ -125,13 +183,16 @@ impl Config {
     pub(crate) fn fixed_differences(&self, other: &Self) -> Vec<&'static str> {
         let differences = [
             ("listen", self.listen != other.listen),
+            ("announce", self.announce != other.announce),
             ("cert", self.cert != other.cert),
             ("key", self.key != other.key),
             ("client_ca", self.client_ca != other.client_ca),
             ("metrics", self.metrics != other.metrics),
+            ("log", self.log != other.log),
             ("status_socket", self.status_socket != other.status_socket),
             ("drain", self.drain != other.drain),
             ("tcp", self.tcp != other.tcp),
+            ("vpn_pool", self.vpn_pool != other.vpn_pool),
             ("limits", self.options != other.options),
         ];
         differences.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()

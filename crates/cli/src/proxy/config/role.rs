@@ -6,16 +6,19 @@ use super::Document;
 use super::options::known_keys;
 
 /// Keys of a server's configuration.
-const SERVER: [&str; 11] = [
+const SERVER: [&str; 14] = [
     "listen",
+    "announce",
     "cert",
     "key",
     "client_ca",
     "users",
     "metrics",
+    "log",
     "status_socket",
     "drain",
     "tcp",
+    "vpn_pool",
     "access",
     "limits",
 ];

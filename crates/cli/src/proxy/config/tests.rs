@@ -22,8 +22,11 @@ fn whole_files_are_read() {
         key = "/k.pem"
         users = "users.toml"
         metrics = "127.0.0.1:9100"
+        announce = ["192.0.2.1", "[2001:db8::1]:8443"]
+        log = "json"
         drain = 30
         tcp = false
+        vpn_pool = ["10.9.0.0/16", "fd09::/64"]
         [access]
         allow = ["10.0.0.0/8:5432"]
         deny = ["*:25"]
@@ -40,6 +43,19 @@ fn whole_files_are_read() {
     assert_eq!(config.cert, Some(dir.path().join("c.pem")));
     assert_eq!(config.key, Some("/k.pem".into()));
     assert_eq!((config.drain, config.tcp), (Some(30), Some(false)));
+    assert_eq!(
+        config.announce.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["192.0.2.1:4433", "[2001:db8::1]:8443"]
+    );
+    assert_eq!(config.log, Some(LogFormat::Json));
+    assert_eq!(
+        config.vpn_pool.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["10.9.0.0/16", "fd09::/64"]
+    );
+    assert_eq!(
+        config.fixed_differences(&Config { options: config.options.clone(), ..Config::default() }),
+        ["listen", "announce", "cert", "key", "metrics", "log", "drain", "tcp", "vpn_pool"]
+    );
     assert_eq!(config.access.deny()[0].to_string(), "*:25");
     assert_eq!(config.options.max_flows(), 10);
     assert_eq!(config.options.connect_timeout(), Duration::from_millis(2_500));
@@ -62,6 +78,20 @@ fn problems_have_lines() {
     let time = problems("[limits]\nudp_idle = -1.0\n", false);
     assert_eq!(time, ["2: a time is a number of seconds above 0"]);
     assert_eq!(problems("cert = \"c\"\n", false).len(), 1);
+    let network = problems(
+        "announce = [\"proxy.example\"]\nlog = \"xml\"\nvpn_pool = [\"10.9.0.0/31\",\n\"10.9.0.1/16\", \"x\"]\n",
+        false,
+    );
+    assert_eq!(
+        network,
+        [
+            "1: `proxy.example` is no IP address with or without a port",
+            "2: `xml` is not text, json or none",
+            "3: 10.9.0.0/31 cannot be a pool of addresses: it has no addresses for clients",
+            "4: 10.9.0.1/16 cannot be a pool of addresses: it has bits beyond its prefix",
+            "4: `x` is no network",
+        ]
+    );
 }
 
 #[test]

@@ -26,7 +26,9 @@ use clap::Args;
 use tokio::task::JoinSet;
 
 use self::identified::Identities;
-use self::log::{Format, Log};
+pub(crate) use self::log::Format as LogFormat;
+
+use self::log::Log;
 use self::metrics::Metrics;
 use self::shared::Shared;
 use super::config::{Config, Known, read_users};
@@ -83,9 +85,9 @@ pub(crate) struct Serve {
     /// Do not serve HTTP/2 and HTTP/1.1 over TCP
     #[arg(long)]
     no_tcp: bool,
-    /// Format of the access log on standard error, a line for each tunnel that has ended or was refused
-    #[arg(long, value_enum, value_name = "FORM", default_value_t)]
-    log: Format,
+    /// Format of the access log on standard error, a line for each tunnel that has ended or was refused [default: text]
+    #[arg(long, value_enum, value_name = "FORM")]
+    log: Option<LogFormat>,
     /// Serve metrics for Prometheus at http://IP:PORT/metrics
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
@@ -122,13 +124,13 @@ pub(crate) async fn run(options: Serve) -> Result {
     let mut again = hangup()?;
     raise_descriptors();
 
-    let log = Log::start(options.log);
+    let log = Log::start(options.log.or(config.log).unwrap_or_default());
     let metrics = Arc::new(Metrics::new());
     let observer = metrics.observer(log.clone());
     let made = Proxy::new(config.options.clone(), known.users, access);
     let proxy = made.map_err(|error| Failure::io("no randomness", &error))?.with_observer(observer);
     let mut accepting = JoinSet::new();
-    let proxy = options.network.attach(proxy, &mut accepting)?;
+    let proxy = options.network.attach(&config.vpn_pool, proxy, &mut accepting)?;
     let shared = Arc::new(Shared::new(proxy, metrics, Identities::new(known.certificates)));
     let scraped = match scraped {
         Some(listener) => Some(scrape::serve(listener, shared.text(), &mut accepting)?),
@@ -139,7 +141,8 @@ pub(crate) async fn run(options: Serve) -> Result {
         accepting.spawn(reporting);
         accepting.spawn(publisher.publish(newest));
     }
-    let endpoints = options.listen(&certified, sockets, &shared, &mut accepting)?;
+    let announced = options.announced(&config, &sockets)?;
+    let endpoints = options.listen(&certified, sockets, &announced, &shared, &mut accepting)?;
     let trust = if identity.is_made_up() { trust(&certified, identity.kept_in()) } else { Vec::new() };
     exit::say(announcement(&endpoints, trust, scraped)?)?;
     systemd::ready();
@@ -204,21 +207,26 @@ impl Serve {
         }
     }
 
+    /// Returns the further addresses that are announced to clients.
+    fn announced(&self, config: &Config, sockets: &Sockets) -> Result<Vec<SocketAddr>> {
+        let announce = if self.announce.is_empty() { &config.announce } else { &self.announce };
+        announced(announce, sockets.udp_ports().first().copied().unwrap_or(PORT))
+    }
+
     /// Starts to accept connections on every socket.
     fn listen(
         &self,
         certified: &Certified,
         sockets: Sockets,
+        announced: &[SocketAddr],
         shared: &Arc<Shared>,
         accepting: &mut JoinSet<()>,
     ) -> Result<Vec<Endpoint>> {
         let transport = quic::transport(self.tuning.served()).with_multipath(self.paths.config());
         let config = certified.quic(quic::PROTOCOLS, transport)?;
-        let ports = sockets.udp_ports();
-        let announced = announced(&self.announce, ports.first().copied().unwrap_or(PORT))?;
         let mut endpoints = Vec::new();
         for (index, socket) in sockets.udp.into_iter().enumerate() {
-            let endpoint = announcing(config.clone(), socket, &announced, index == 0)?;
+            let endpoint = announcing(config.clone(), socket, announced, index == 0)?;
             accepting.spawn(quic::accept(endpoint.clone(), Arc::clone(shared)));
             endpoints.push(endpoint);
         }

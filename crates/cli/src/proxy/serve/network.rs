@@ -40,34 +40,39 @@ impl PacketSink for Queue {
 }
 
 impl Network {
-    /// Creates the device if there are pools. Returns the proxy with its network.
-    pub(super) fn attach(&self, proxy: Proxy, running: &mut JoinSet<()>) -> Result<Proxy> {
-        if self.pools.is_empty() {
+    /// Creates the device if there are pools, here or in the configuration. Returns the proxy with its network.
+    pub(super) fn attach(
+        &self,
+        configured: &[IpNet],
+        proxy: Proxy,
+        running: &mut JoinSet<()>,
+    ) -> Result<Proxy> {
+        let pools = if self.pools.is_empty() { configured } else { &self.pools };
+        if pools.is_empty() {
             return Ok(proxy);
         }
         let (queue, waiting) = mpsc::channel(MAX_WAITING);
-        let network = IpNetwork::new(self.pools.iter().copied(), Queue(queue));
+        let network = IpNetwork::new(pools.iter().copied(), Queue(queue));
         let network = network.map_err(|error| Failure::new(Exit::Usage, error))?;
         let device = Arc::new(Device::create(&self.device, MTU)?);
         for gateway in network.gateways() {
             device.add_address(gateway)?;
         }
-        self.check_forwarding();
+        check_forwarding(pools);
         running.spawn(Arc::clone(&device).write_all(waiting));
         running.spawn(read(device, network.clone()));
         Ok(proxy.with_network(network))
     }
+}
 
-    /// Prints a warning for each family of the pools whose packets the kernel does not forward.
-    fn check_forwarding(&self) {
-        for (switch, is_ipv4) in FORWARDING.into_iter().zip([true, false]) {
-            let wanted = self.pools.iter().any(|pool| pool.addr().is_ipv4() == is_ipv4);
-            let is_off =
-                fs::read_to_string(format!("/proc/sys/{switch}")).is_ok_and(|value| value.trim() == "0");
-            if wanted && is_off {
-                let name = switch.replace('/', ".");
-                note(format_args!("anabranch: this host forwards no packets of clients; set {name} to 1"));
-            }
+/// Prints a warning for each family of the pools whose packets the kernel does not forward.
+fn check_forwarding(pools: &[IpNet]) {
+    for (switch, is_ipv4) in FORWARDING.into_iter().zip([true, false]) {
+        let wanted = pools.iter().any(|pool| pool.addr().is_ipv4() == is_ipv4);
+        let is_off = fs::read_to_string(format!("/proc/sys/{switch}")).is_ok_and(|value| value.trim() == "0");
+        if wanted && is_off {
+            let name = switch.replace('/', ".");
+            note(format_args!("anabranch: this host forwards no packets of clients; set {name} to 1"));
         }
     }
 }

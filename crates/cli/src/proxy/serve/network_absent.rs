@@ -2,9 +2,10 @@
 
 use anabranch::proxy::server::Proxy;
 use clap::Args;
+use ipnet::IpNet;
 use tokio::task::JoinSet;
 
-use crate::exit::Result;
+use crate::exit::{Exit, Failure, Result};
 
 /// Options of the network behind the proxy: none.
 #[derive(Args, Clone, Debug)]
@@ -12,8 +13,15 @@ pub(super) struct Network {}
 
 impl Network {
     /// Returns the proxy unchanged.
-    #[expect(clippy::unnecessary_wraps, reason = "the other version can fail")]
-    pub(super) fn attach(&self, proxy: Proxy, _: &mut JoinSet<()>) -> Result<Proxy> {
-        Ok(proxy)
+    ///
+    /// # Errors
+    /// Fails if the configuration has pools.
+    pub(super) fn attach(&self, configured: &[IpNet], proxy: Proxy, _: &mut JoinSet<()>) -> Result<Proxy> {
+        match configured.is_empty() {
+            true => Ok(proxy),
+            false => {
+                Err(Failure::new(Exit::Usage, "vpn_pool: this build of anabranch carries no IP packets"))
+            }
+        }
     }
 }

@@ -111,18 +111,14 @@ impl Outgoing {
     }
 
     /// Queues a message. If there is no room, drops the oldest messages of the flow with the most bytes, as long as that has
-    /// more bytes than the message's own flow. Returns whether the message was queued.
+    /// more bytes than the message's own flow. Returns whether the message was queued; if it was not, none was dropped.
     pub(super) fn push(&mut self, key: Key, entry: Entry) -> bool {
-        // A single message always fits, or it could never be sent.
-        while !self.is_empty() && self.bytes + entry.cost() > self.capacity {
-            let own = self.flows.get(&key).map_or(0, |flow| flow.bytes);
-            let searched = self.turns.iter().take(MAX_SEARCHED).enumerate();
-            let sizes = searched.filter_map(|(at, key)| Some((self.flows.get(key)?.bytes, at)));
-            match sizes.max() {
-                Some((bytes, at)) if bytes > own => _ = self.take((at, 0)),
-                _ => return false,
+        if self.bytes + entry.cost() > self.capacity {
+            let Some(victims) = self.victims(key, entry.cost()) else { return false };
+            for victim in victims {
+                let at = self.turns.iter().position(|key| *key == victim);
+                self.drops.dropped += u64::from(at.and_then(|at| self.take((at, 0))).is_some());
             }
-            self.drops.dropped += 1;
         }
         self.bytes += entry.cost();
         self.routed += usize::from(entry.is_routed());
@@ -133,6 +129,30 @@ impl Outgoing {
         flow.bytes += entry.cost();
         flow.entries.push_back(entry);
         true
+    }
+
+    /// Returns the flows that make room for a message of the flow `key`, each once for each of its oldest messages that has to
+    /// be dropped. Returns `None` if there is not enough room.
+    fn victims(&self, key: Key, cost: usize) -> Option<Vec<Key>> {
+        let own = self.flows.get(&key).map_or(0, |flow| flow.bytes);
+        let searched = self.turns.iter().take(MAX_SEARCHED);
+        // Bytes that remain of each flow, and the number of its messages that are to be dropped.
+        let mut rests: Vec<_> =
+            searched.filter_map(|key| self.flows.get(key).map(|flow| (flow.bytes, 0, *key, flow))).collect();
+        let (mut bytes, mut victims) = (self.bytes, Vec::new());
+        // A single message always fits, or it could never be sent.
+        while bytes > 0 && bytes + cost > self.capacity {
+            let (rest, count, victim, flow) = rests.iter_mut().max_by_key(|(rest, ..)| *rest)?;
+            if *rest <= own {
+                return None;
+            }
+            let dropped = flow.entries.get(*count)?.cost();
+            bytes -= dropped;
+            *rest -= dropped;
+            *count += 1;
+            victims.push(*victim);
+        }
+        Some(victims)
     }
 
     /// Returns the place of the next message that `carrier` may carry now. Drops messages before it that are longer than `max`

@@ -197,6 +197,23 @@ fn a_full_queue_makes_room_at_the_expense_of_the_largest_flow() {
 }
 
 #[test]
+fn a_message_that_is_refused_drops_no_others() {
+    let mut datagrams = open(10_000, 0);
+    let [own, other] = [1, 2].map(|flow| Terms::default().with_flow(flow));
+    let now = Time::ZERO;
+    // With the overhead of each message, the flows have 4,900 and 5,100 bytes.
+    let own_lens = [[936; 4].as_slice(), &[36; 9]].concat();
+    for (len, terms) in own_lens.into_iter().map(|len| (len, &own)).chain([(36, &other); 51]) {
+        datagrams.send_with(now, message(0, len), terms).unwrap();
+    }
+    assert_eq!(datagrams.pending_bytes(), 10_000);
+    assert_eq!(datagrams.send_with(now, message(1, 936), &own), Err(SendDatagramError::Blocked));
+    assert_eq!((datagrams.dropped(), datagrams.pending_bytes()), (0, 10_000));
+    datagrams.send_with(now, message(1, 136), &own).unwrap();
+    assert_eq!((datagrams.dropped(), datagrams.pending_bytes()), (2, 10_000));
+}
+
+#[test]
 fn messages_that_are_too_old_are_dropped_at_the_front_and_counted() {
     let mut datagrams = open(10_000, 0);
     let terms = Terms::default().with_flow(1).with_lifetime(Duration::from_millis(20));

@@ -18,7 +18,9 @@ const LEAST: Duration = Duration::from_millis(2);
 /// variation is due to queues.
 const VARIANCE: u32 = 4;
 
-/// Largest delivery rate of the present and the previous period, in bytes per second.
+/// Largest delivery rate of the present and the previous period, in bytes per second. A period begins with a sample, so after a
+/// pause the previous one is the last one before it. The rates of that time protect against first samples that are too low:
+/// with these, the limit on the bytes in flight would keep the following samples low, too.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivery {
     current: u64,

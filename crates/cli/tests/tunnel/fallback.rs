@@ -132,7 +132,7 @@ fn tunnels_go_over_tcp_where_udp_is_blocked_and_return_to_quic() {
         (state["state"] == "connected" && state["connections"] == 2).then_some(())
     });
     // The connection over TCP ends with its last tunnel.
-    drop((old, association));
+    drop((old, stream, association));
     eventually("one connection", || (state(&field)["connections"] == 1).then_some(()));
     converse(&mut new);
     assert_eq!(client.process.log().lines().count(), 2, "{}", client.process.log());

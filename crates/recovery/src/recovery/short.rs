@@ -15,6 +15,7 @@ const ROUNDS: u32 = 4;
 const PART: u32 = 8;
 /// Moderate queues may last for this fraction of the minimum round-trip time (1/2).
 const MODERATE_PART: u32 = 2;
+/// Minimum duration of a queue that is allowed.
 const LEAST: Duration = Duration::from_millis(2);
 /// Maximum of the round-trip time's variation that is allowed for, as a fraction of the minimum round-trip time (1/4). More
 /// variation is due to queues.

@@ -54,7 +54,7 @@ fn whole_files_are_read() {
     );
     assert_eq!(
         config.fixed_differences(&Config { options: config.options.clone(), ..Config::default() }),
-        ["listen", "announce", "cert", "key", "users", "metrics", "log", "drain", "tcp", "vpn_pool"]
+        ["listen", "announce", "cert", "key", "metrics", "log", "drain", "tcp", "vpn_pool"]
     );
     assert_eq!(config.access.deny()[0].to_string(), "*:25");
     assert_eq!(config.options.max_flows(), 10);

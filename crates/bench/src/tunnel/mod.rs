@@ -55,6 +55,8 @@ struct Figures {
     /// Time from the end of an outage until the rate is at least 90 % of the rate before it.
     full_rate_ms: Option<f64>,
     loss_percent: Option<f64>,
+    /// Loss without the first two seconds, in which the connection finds the rates of its paths.
+    steady_loss_percent: Option<f64>,
     jitter_ms: Option<f64>,
     cpu_s_per_gb: Option<f64>,
     packets_per_s: Option<f64>,
@@ -62,7 +64,7 @@ struct Figures {
 }
 
 /// Names of the figures in JSON, and their values.
-type Named = [(&'static str, Option<f64>); 8];
+type Named = [(&'static str, Option<f64>); 9];
 
 impl Figures {
     fn named(&self) -> Named {
@@ -71,6 +73,7 @@ impl Figures {
             ("gap_ms", self.gap_ms),
             ("full_rate_ms", self.full_rate_ms),
             ("loss_percent", self.loss_percent),
+            ("steady_loss_percent", self.steady_loss_percent),
             ("jitter_ms", self.jitter_ms),
             ("cpu_s_per_gb", self.cpu_s_per_gb),
             ("packets_per_s", self.packets_per_s),
@@ -161,6 +164,7 @@ fn report(options: &Options, rows: &[(Case, Named)]) -> Report {
             "gap ms",
             "full rate ms",
             "loss %",
+            "steady loss %",
             "jitter ms",
             "CPU s/GB",
             "packets/s",

@@ -14,6 +14,8 @@ use crate::Error;
 const TICK: Duration = Duration::from_micros(250);
 /// Time to wait for datagrams after the last one was sent.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Time in which the connection finds the rates of its paths. What is lost then is left out of the steady loss.
+const START: Duration = Duration::from_secs(2);
 /// Length of the number and the time in a datagram, in bytes.
 const HEAD: usize = 16;
 /// Weight of a new transit time difference in the jitter (RFC 3550 §6.4.1).
@@ -65,6 +67,8 @@ pub(super) fn measure(site: Site<'_>, mbps: f64, len: usize, settings: &Settings
 /// A flow that has ended, as its sender and the target saw it.
 pub(super) struct Carried {
     sent: u64,
+    /// Number of the first datagram that was sent after [`START`].
+    steady: u64,
     received: Received,
 }
 
@@ -75,10 +79,12 @@ impl Carried {
         if count == 0 || seconds <= 0.0 {
             return Err("no datagram arrived".into());
         }
-        let count = count as f64;
+        let steady = self.received.seen.iter().skip(self.steady as usize).filter(|is_seen| **is_seen).count();
+        let (count, steady) = (count as f64, steady as f64 / (self.sent - self.steady) as f64);
         Ok(Figures {
             mbps: Some(bytes as f64 * 8e-6 / seconds),
             loss_percent: Some(100.0 * (1.0 - count / self.sent as f64)),
+            steady_loss_percent: Some(100.0 * (1.0 - steady)),
             jitter_ms: Some(sum_of_jitter / count * 1e3),
             cpu_s_per_gb: Some(cpu / (bytes as f64 * 1e-9)),
             packets_per_s: Some(count / seconds),
@@ -106,7 +112,9 @@ pub(super) fn carry(
     thread::sleep(FAREWELL);
     over.store(true, Ordering::Relaxed);
     let received = receiving.join().map_err(|_| "the target failed")?;
-    Ok(Carried { sent, received })
+    // Short runs are halved.
+    let start = START.min(time / 2).as_secs_f64() / time.as_secs_f64();
+    Ok(Carried { sent, steady: (sent as f64 * start) as u64, received })
 }
 
 /// Sends datagrams at a rate for a time. Returns their number.

@@ -61,11 +61,17 @@ struct Waiting {
     capsule: Bytes,
 }
 
+/// Capsules of the control of a tunnel for IP packets. UDP flows have none.
+#[derive(Default)]
+struct Control {
+    capsules: VecDeque<Bytes>,
+    bytes: usize,
+}
+
 #[derive(Default)]
 struct State {
     /// Capsules other than DATAGRAM, which are never dropped and are sent first.
-    control: VecDeque<Bytes>,
-    control_bytes: usize,
+    control: Option<Box<Control>>,
     capsules: VecDeque<Waiting>,
     bytes: usize,
     ended: bool,
@@ -125,11 +131,12 @@ impl Queue {
     /// or if they would have more than [`MAX_CONTROL_BYTES`] together.
     pub(in crate::proxy::server) fn push_control(&self, capsule: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
-        if state.control.len() >= MAX_CONTROL || state.control_bytes + capsule.len() > MAX_CONTROL_BYTES {
+        let control = state.control.get_or_insert_default();
+        if control.capsules.len() >= MAX_CONTROL || control.bytes + capsule.len() > MAX_CONTROL_BYTES {
             return false;
         }
-        state.control_bytes += capsule.len();
-        state.control.push_back(capsule.into());
+        control.bytes += capsule.len();
+        control.capsules.push_back(capsule.into());
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
@@ -168,8 +175,10 @@ impl Queue {
     /// Returns the next capsule that is not too old; `None` at the end.
     pub(in crate::proxy::server) fn poll_pop(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = lock(&self.state);
-        if let Some(capsule) = state.control.pop_front() {
-            state.control_bytes -= capsule.len();
+        if let Some(control) = &mut state.control
+            && let Some(capsule) = control.capsules.pop_front()
+        {
+            control.bytes -= capsule.len();
             return Poll::Ready(Some(capsule));
         }
         while let Some(oldest) = state.pop() {

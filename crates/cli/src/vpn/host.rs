@@ -13,7 +13,7 @@ use super::resolvers::Resolvers;
 use crate::exit::{self, Result};
 use crate::tun::Device;
 
-/// What works on this host, and outlives a VPN that cannot start.
+/// Parts of the host that a VPN changes. They outlive a VPN that cannot start.
 #[derive(Clone, Debug)]
 pub(super) struct Tools {
     pub(super) netlink: Netlink,
@@ -21,7 +21,7 @@ pub(super) struct Tools {
     pub(super) record: Arc<Record>,
 }
 
-/// What the user wants of this host. It can change while the VPN runs.
+/// Routes, exclusions, kill switch and resolvers that the user asks for. A reload of the configuration changes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) wishes: Wishes,

@@ -56,7 +56,7 @@ struct Connection {
     end: End,
     /// Number of packets that have passed.
     passed: usize,
-    /// Which packets are lost: one of so many.
+    /// Interval of lost packets: one of so many is lost.
     lost: usize,
     /// Number of times that the buffers have grown.
     grown: usize,

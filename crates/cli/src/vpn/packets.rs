@@ -8,7 +8,7 @@ use anabranch::proxy::client::{IpEvent, IpReceiver, IpSender, SendPacketError, T
 use anabranch::proxy::ip::{self, IcmpLimit, IpRange, PacketHeader};
 use ipnet::IpNet;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
 use crate::exit::{Exit, Failure, Result};
@@ -22,12 +22,21 @@ const ASSIGNMENT: Duration = Duration::from_secs(10);
 /// Pause after a tunnel could not be opened, which doubles with each further failure up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
+/// Duration below which an open tunnel counts as one that could not be opened.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// Addresses that the proxy has assigned to this host, and ranges of addresses to which it forwards packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) ranges: Vec<IpRange>,
+}
+
+impl Terms {
+    /// Returns whether a packet from the proxy has an address of this host as its destination.
+    fn covers(&self, packet: &[u8]) -> bool {
+        PacketHeader::parse(packet).is_some_and(|header| self.addresses.contains(&header.destination))
+    }
 }
 
 /// An open tunnel for IP packets.
@@ -152,11 +161,20 @@ impl Packets {
         let mut pause = FIRST_PAUSE;
         loop {
             if let Some(open) = next.take() {
-                pause = FIRST_PAUSE;
+                let begun = Instant::now();
                 self.tell(&open.terms);
                 // `self` has a sender, so the channel does not end.
                 tokio::select! {
                     () = self.receive_from(open) => {}
+                    other = handed_over.recv() => next = other,
+                }
+                if next.is_some() || begun.elapsed() >= BRIEF {
+                    pause = FIRST_PAUSE;
+                    continue;
+                }
+                self.up.send_replace(None);
+                tokio::select! {
+                    () = sleep(pause) => pause = (2 * pause).min(LAST_PAUSE),
                     other = handed_over.recv() => next = other,
                 }
                 continue;
@@ -196,6 +214,10 @@ impl Packets {
         self.up.send_replace(Some(up));
         loop {
             match receiver.recv().await {
+                // The proxy may send packets to this host alone, not through it to others.
+                Ok(Some(IpEvent::Packet(packet))) if !self.terms.borrow().covers(&packet) => {
+                    debug!(target: "anabranch::vpn", "dropped a packet to a foreign address");
+                }
                 Ok(Some(IpEvent::Packet(packet))) => {
                     flow.traffic().add_received(packet.len() as u64);
                     // A device that is busy loses packets, as any link does.
@@ -259,6 +281,22 @@ mod tests {
     use anabranch::proxy::ip::AssignedAddress;
 
     use super::*;
+
+    #[test]
+    fn packets_to_foreign_addresses_are_not_covered() {
+        let own = IpAddr::from([10, 9, 0, 2]);
+        let terms = Terms { addresses: vec![own], ranges: Vec::new() };
+        let mut packet = vec![0; 28];
+        (packet[0], packet[3], packet[8], packet[9], packet[25]) = (0x45, 28, 64, 17, 8);
+        packet[12..16].copy_from_slice(&[192, 0, 2, 1]);
+        packet[16..20].copy_from_slice(&[10, 9, 0, 2]);
+        assert!(terms.covers(&packet));
+        for foreign in [[10, 9, 0, 3], [127, 0, 0, 1], [192, 168, 1, 1]] {
+            packet[16..20].copy_from_slice(&foreign);
+            assert!(!terms.covers(&packet), "{foreign:?}");
+        }
+        assert!(!terms.covers(&packet[..27]) && !terms.covers(&[]));
+    }
 
     #[test]
     fn terms_follow_the_proxy() {

@@ -49,7 +49,7 @@ async fn the_target_receives_payloads_in_order_after_hold_at_most() {
     datagrams.send(b"\0plain").unwrap();
     assert_eq!(next(&target).await, b"plain");
     assert_eq!(next(&target).await, b"g");
-    // What comes too late is passed on.
+    // A payload that arrives after the wait is delivered at once.
     datagrams.send(&numbered(3, b"d")).unwrap();
     assert_eq!(next(&target).await, b"d");
 }

@@ -53,7 +53,7 @@ impl Netlink {
     /// # Errors
     /// Fails if the kernel refuses. What was changed until then stays, for [`Netlink::undo`].
     pub(super) async fn change(&self, before: &Plan, after: &Plan, device: u32) -> Result {
-        // What is new comes first, so that no packet goes another way in between.
+        // New entries are added before old ones are removed, so that no packet takes another route meanwhile.
         for network in less(&after.inside, &before.inside) {
             self.add_route(inside(network, device), network).await?;
         }

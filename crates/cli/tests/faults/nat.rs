@@ -15,7 +15,7 @@ impl Nat {
     pub(crate) fn insert() -> Self {
         run("ip", &["netns", "add", NAT]);
         let peer = Link(1).peer();
-        // What was the server's end of the link is the NAT's now, and another link leads on to the server.
+        // The NAT takes the server's end of the link, and another link connects it to the server.
         at_nat("ip", &["link", "set", "lo", "up"]);
         run("ip", &["-netns", "server", "link", "set", &peer, "netns", NAT]);
         at_nat("ip", &["address", "add", "10.1.0.254/24", "dev", &peer]);

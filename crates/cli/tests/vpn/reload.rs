@@ -103,7 +103,7 @@ fn connections_survive_changes_of_the_configuration() {
     }
     assert!(echoes(&mut stream) && datagrams_echo(&spaces));
 
-    // What is invalid changes nothing, and neither does a proxy that does not answer.
+    // An invalid file changes nothing, and neither does a proxy that does not respond.
     let wanted = "vpn.toml:5: unknown key `rout`";
     let after = changed(&spaces, &vpn, "rout = \"10.0.0.0/8\"", "everything stays as it was");
     assert!(vpn.log().contains(wanted) && after == seen, "{}", vpn.log());

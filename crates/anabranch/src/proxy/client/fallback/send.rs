@@ -40,7 +40,7 @@ impl SendHalf {
             return Poll::Ready(Ok(0));
         }
         let cx = &mut Context::from_waker(cx.waker());
-        // What exceeds the windows would be buffered without a limit, so it is not given away.
+        // h2 would buffer bytes beyond the windows without a limit, so they stay with the caller.
         sending.stream.reserve_capacity(data.len().min(MAX_SEND_BUFFER));
         while sending.stream.capacity() == 0 {
             match ready!(sending.stream.poll_capacity(cx)) {

@@ -48,7 +48,7 @@ pub(super) async fn attempt(keeper: &Arc<Keeper>) -> Result<Live, Arc<ConnectFai
                     }
                     Ok(Err(failure)) => {
                         info!(target: HTTP3, %failure, "no connection over TCP");
-                        // What is wrong there says more than the silence of UDP.
+                        // The failure over TCP says more than a timeout of QUIC.
                         if let TcpFailure::Later(error) = failure {
                             failed = Some(Arc::new(ConnectFailure::OverTcp(error)));
                         }

@@ -58,7 +58,7 @@ impl AsyncWrite for Stream {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        // What exceeds the windows would be buffered without a limit.
+        // h2 would buffer bytes beyond the windows without a limit.
         self.send.reserve_capacity(data.len().min(MAX_BUFFER));
         while self.send.capacity() == 0 {
             match ready!(self.send.poll_capacity(cx)) {

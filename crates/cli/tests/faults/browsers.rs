@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use anabranch_testkit::pattern;
 
 use crate::applications::{TUN, proxy, vpn};
-use crate::ends::{Ends, Process};
+use crate::ends::{Ends, Process, eventually};
 use crate::inside::inside;
-use crate::network::{TARGET, program_at_server};
+use crate::network::{Link, TARGET, addresses_are_ready, program_at_server};
 
 /// Port of the site.
 const PORT: u16 = 8443;
@@ -58,6 +58,12 @@ fn site(ends: &Ends) -> (Process, String) {
     (site, pin)
 }
 
+/// Waits until the addresses of this host no longer change: a browser ends its connections when they do
+/// (`ERR_NETWORK_CHANGED`), and without a person it does not load the page again.
+fn wait_for_addresses(links: [Link; 2]) {
+    eventually("addresses that are in use", || addresses_are_ready(&links).then_some(()));
+}
+
 /// Visits the page, which must receive the file over this version of HTTP.
 fn visit(ends: &Ends, pin: &str, protocol: &str, more: &[String]) {
     let mut command = Command::new("timeout");
@@ -78,9 +84,10 @@ fn visit(ends: &Ends, pin: &str, protocol: &str, more: &[String]) {
 #[test]
 fn chromium_through_socks_and_http() {
     inside(module_path!(), "chromium_through_socks_and_http", &["chromium", TUN], || {
-        let (_links, mut ends) = proxy();
+        let (links, mut ends) = proxy();
         ends.start_client(&["--no-status"]);
         let (_site, pin) = site(&ends);
+        wait_for_addresses(links);
         // The target cannot be reached around the proxy.
         for port in [format!("socks5://{}", ends.socks), format!("http://{}", ends.http)] {
             visit(&ends, &pin, "h2", &[format!("--proxy-server={port}")]);
@@ -91,9 +98,10 @@ fn chromium_through_socks_and_http() {
 #[test]
 fn chromium_with_http3_in_the_vpn() {
     inside(module_path!(), "chromium_with_http3_in_the_vpn", &["chromium", TUN], || {
-        let (_links, ends) = proxy();
+        let (links, ends) = proxy();
         let (_site, pin) = site(&ends);
         let _vpn = vpn(&ends);
+        wait_for_addresses(links);
         let forced = format!("--origin-to-force-quic-on={TARGET}:{PORT}");
         visit(&ends, &pin, "h3", &["--no-proxy-server".to_owned(), forced]);
         // Over TCP, which ends in the client of the tunnel.

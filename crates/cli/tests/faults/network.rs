@@ -201,6 +201,18 @@ impl Link {
     }
 }
 
+/// Returns whether all addresses of IPv6 in this namespace are in use, one of each link among them. An address is tentative
+/// for up to two seconds after its link came up (RFC 4862 §5.4); its flags are in hexadecimal, before the interface's name.
+pub(crate) fn addresses_are_ready(links: &[Link]) -> bool {
+    const TENTATIVE: u32 = 0x40;
+    let Ok(addresses) = std::fs::read_to_string("/proc/self/net/if_inet6") else {
+        return true;
+    };
+    let flags = |line: &str| u32::from_str_radix(line.split_whitespace().nth(4)?, 16).ok();
+    let is_ready = |line: &str| flags(line).is_some_and(|flags| flags & TENTATIVE == 0);
+    addresses.lines().all(is_ready) && links.iter().all(|link| addresses.contains(&link.name()))
+}
+
 /// Returns the routes of this namespace, the rules and the addresses, as `ip` prints them.
 pub(crate) fn state() -> String {
     let shown = [&["-4", "route"][..], &["-6", "route"], &["rule"], &["-brief", "address"]];

@@ -33,6 +33,12 @@ enum Task {
         #[arg(long, value_name = "CRATE", num_args = 0..=1)]
         imports: Option<Option<String>>,
     },
+    /// Check that each test which docs/conformance-*.md name passed in a run of `cargo test --workspace`
+    Executed {
+        /// File with the run's output, both streams in one (`cargo test --workspace 2>&1 | tee FILE`)
+        #[arg(value_name = "LOG")]
+        log: PathBuf,
+    },
     /// Compare the public interfaces of the libraries with docs/interface
     Interface(interface::Arguments),
     /// Run interop cases against other stacks
@@ -59,6 +65,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Tidy { imports: Some(only) } => tidy::draw_imports(&root, only.as_deref()).map(|()| true),
         Task::Tidy { imports: None } => tidy::run(&root),
+        Task::Executed { log } => tidy::executed(&root, &log),
         Task::Interface(arguments) => interface::run(&root, &arguments),
         Task::Interop(arguments) => interop::run(&root, &arguments),
         Task::Browser(arguments) => browser::run(&root, &arguments),

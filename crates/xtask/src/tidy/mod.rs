@@ -102,6 +102,21 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
     Ok(faults.is_empty())
 }
 
+/// Prints the tests that the tables of requirements name and that did not pass in the run of `cargo test` whose
+/// output is in the file `log`. Returns whether there were none.
+pub(crate) fn executed(root: &Path, log: &Path) -> Result<bool, String> {
+    let said = std::fs::read(log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let sources = sources(root)?;
+    let metadata = arrows::metadata(root)?;
+    let faults = conformance::executed::check(&sources, &metadata, &String::from_utf8_lossy(&said));
+    for fault in &faults {
+        println!("fault: {fault}");
+    }
+    let count = conformance::executed::count(&sources);
+    println!("executed: {count} tests of the tables, {} faults", faults.len());
+    Ok(faults.is_empty())
+}
+
 /// Prints the imports between the files of a crate, or of all crates, as Mermaid flowcharts.
 pub(crate) fn draw_imports(root: &Path, only: Option<&str>) -> Result<(), String> {
     print!("{}", imports::draw(&sources(root)?, only));

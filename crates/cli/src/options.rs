@@ -1,8 +1,6 @@
 //! Options that several commands share, and the configurations that they produce.
 
-#[cfg(target_os = "linux")]
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +10,6 @@ use anabranch::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use anabranch::rustls::{self, crypto::CryptoProvider};
 use anabranch::{ClientConfig, Endpoint, ServerConfig, StreamsConfig, TransportConfig, Version, config, tls};
 use clap::Args;
-#[cfg(target_os = "linux")]
 use ipnet::IpNet;
 
 use crate::algorithm;
@@ -199,7 +196,6 @@ pub(crate) fn listen(
 }
 
 /// Parses a network in CIDR notation, or an address, which is a network of its own.
-#[cfg(target_os = "linux")]
 pub(crate) fn network(text: &str) -> std::result::Result<IpNet, String> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse().or_else(|_| address()).map_err(|_| "write 192.0.2.0/24 or 192.0.2.1".to_owned())

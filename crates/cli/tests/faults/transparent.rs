@@ -98,7 +98,11 @@ fn programs_without_a_proxy() {
         // One that may not change rules says so, and another port could be had.
         let mut third = Command::new("setpriv");
         third.args(["--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]);
-        third.arg(env!("CARGO_BIN_EXE_anabranch")).args(["proxy", "connect", &format!("https://{SERVER}:4433")]);
+        third.arg(env!("CARGO_BIN_EXE_anabranch")).args([
+            "proxy",
+            "connect",
+            &format!("https://{SERVER}:4433"),
+        ]);
         third.args(["--token-file", "token", "--ca", "cert.pem", "--no-status", "--transparent", "1082"]);
         let output = third.current_dir(ends.file("")).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

@@ -93,8 +93,8 @@ pub(super) struct Open {
 struct Up {
     sender: IpSender,
     flow: Arc<Flow>,
-    /// Keeps the paths managed while the tunnel is open.
-    _client: Client,
+    /// Client of the tunnel, whose paths are managed while the tunnel is open.
+    client: Client,
 }
 
 /// Opens a tunnel, and waits until the proxy has assigned addresses: these ones, if that is possible. Another tunnel of the same
@@ -120,7 +120,7 @@ pub(super) async fn open(client: &Client, wanted: &[IpAddr]) -> Result<Open> {
     let (sender, receiver, terms) = opened.await.inspect_err(|_| client.seen().fail(Kind::Ip))?;
     // RFC 9484 §4.6: all hosts and all protocols.
     let flow = Arc::new(client.seen().open(Kind::Ip, &"*"));
-    Ok(Open { up: Up { sender, flow, _client: client.clone() }, receiver, terms })
+    Ok(Open { up: Up { sender, flow, client: client.clone() }, receiver, terms })
 }
 
 /// Waits until the proxy has assigned addresses and told which packets it forwards, in whichever order.
@@ -307,9 +307,15 @@ impl Outgoing {
         }
         let sent = match &*self.up.borrow() {
             Some(up) => {
-                let sent = up.sender.send(packet);
-                if sent.is_ok() {
-                    up.flow.traffic().add_sent(packet.len() as u64);
+                let rule = header.destination_port.filter(|_| header.protocol == UDP);
+                let rule = rule.and_then(|port| up.client.rules().of(port).deadline());
+                let sent = match rule {
+                    Some(deadline) => up.sender.send_within(packet, deadline),
+                    None => up.sender.send(packet),
+                };
+                match sent {
+                    Ok(()) => up.flow.traffic().add_sent(packet.len() as u64),
+                    Err(_) => up.client.seen().drops().count(),
                 }
                 sent
             }

@@ -12,7 +12,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-use super::spaces::{PATIENCE, Spaces, TARGET, ip};
+use super::spaces::{PATIENCE, Spaces, TARGET, eventually, ip};
 
 /// Length of the download, in bytes.
 const LEN: usize = 20_000_000;
@@ -279,4 +279,47 @@ fn a_call_does_not_notice_a_flood() {
     });
     eprintln!("{answered} of {sent} datagrams of the call were answered");
     assert!(answered * 20 >= sent * 19, "{answered} of {sent}");
+}
+
+#[test]
+fn rules_by_port_hold_in_the_vpn() {
+    let Some(spaces) = Spaces::make("rules_by_port_hold_in_the_vpn") else { return };
+    echo(&spaces);
+    let (tell, told) = std::sync::mpsc::channel();
+    spaces.serve_within("t", move || {
+        // Tells the addresses from which datagrams come.
+        let socket = UdpSocket::bind((TARGET[0], 5_060)).unwrap();
+        tell.send(None).unwrap();
+        let mut buffer = [0; 100];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..len], from);
+            let _ = tell.send(Some((from.ip().to_string(), buffer[..len].to_vec())));
+        }
+    });
+    assert_eq!(told.recv().unwrap(), None);
+    let _proxy = spaces.proxy();
+    let _vpn = spaces.connect(&["--preset", "calls", "--ordered", "udp:7=100"]);
+    spaces.within("c", || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.connect((TARGET[0], 5_060)).unwrap();
+        for number in 0..50_u8 {
+            socket.send(&[number]).unwrap();
+            let mut reply = [0; 10];
+            assert_eq!((socket.recv(&mut reply).unwrap(), reply[0]), (1, number));
+        }
+        for address in TARGET {
+            let ordered = udp(address);
+            ordered.send(b"hello").unwrap();
+            assert_eq!(ordered.recv(&mut [0; 10]).unwrap(), 5, "{address}");
+        }
+    });
+    // Each datagram arrives once, from the proxy's own address, although it was sent on two paths.
+    let seen: Vec<_> = told.try_iter().flatten().collect();
+    assert_eq!(seen.len(), 50);
+    assert!(seen.iter().all(|(from, _)| from == "10.70.0.1"), "{seen:?}");
+    eventually(|| {
+        let status = String::from_utf8(spaces.run("c", &["status"]).stdout).unwrap();
+        if status.contains("3 udp (3 opened, 0 failed)") { Ok(()) } else { Err(status) }
+    });
 }

@@ -1,5 +1,6 @@
 //! `anabranch proxy connect`: SOCKS5 and HTTP proxies on this host, which carry connections of programs to the remote proxy.
 
+mod drops;
 pub(crate) mod flows;
 mod http;
 pub(crate) mod link;
@@ -8,6 +9,7 @@ mod metrics;
 pub(crate) mod news;
 mod outlet;
 pub(crate) mod ports;
+mod presets;
 pub(crate) mod rules;
 pub(crate) mod seeing;
 pub(crate) mod seen;

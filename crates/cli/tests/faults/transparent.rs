@@ -1,6 +1,6 @@
 //! Connections of programs that know of no proxy (`proxy connect --transparent`).
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
@@ -76,7 +76,14 @@ fn programs_without_a_proxy() {
             let port: SocketAddr = client.said("listening transparent ").parse().unwrap();
             (client, port)
         };
+        // A connection that is older than the rules goes on as it was.
+        let quiet = within_server(|| TcpListener::bind((TARGET, 0)).unwrap());
+        let mut older = connect(quiet.local_addr().unwrap());
+        let mut its_end = quiet.accept().unwrap().0;
         let (client, port) = start(&ends);
+        older.write_all(b"older").unwrap();
+        its_end.set_read_timeout(Some(BRIEF)).unwrap();
+        its_end.read_exact(&mut [0; 5]).unwrap();
         let flow = Flow::read(connect(target));
         carries(first);
         carries(second);

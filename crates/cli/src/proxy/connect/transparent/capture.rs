@@ -156,8 +156,10 @@ fn rules(port: SocketAddr, networks: &Networks) -> String {
         None => String::new(),
     };
     let captured = format!("redirect to :{number}");
+    // The kernel may take packets of a connection that is older than the rules for those of a new one.
+    let older = "tcp flags & (fin | syn | rst | ack) != syn return; ";
     let body = [
-        format!("meta mark {MARK:#x} return; fib daddr type local return; "),
+        format!("meta mark {MARK:#x} return; fib daddr type local return; {older}"),
         to(&networks.spared, "return"),
         to(&networks.captured, &captured),
         to(&private, "return"),

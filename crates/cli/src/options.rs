@@ -1,6 +1,6 @@
 //! Options that several commands share, and the configurations that they produce.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use anabranch::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use anabranch::rustls::{self, crypto::CryptoProvider};
 use anabranch::{ClientConfig, Endpoint, ServerConfig, StreamsConfig, TransportConfig, Version, config, tls};
 use clap::Args;
+use ipnet::IpNet;
 
 use crate::algorithm;
 use crate::exit::{Exit, Failure, Result};
@@ -192,6 +193,12 @@ pub(crate) fn listen(
         Ok(Endpoint::new(&secrets, Some(config), socket)?)
     });
     bound.map_err(|error| cannot_listen(address, &error))
+}
+
+/// Parses a network in CIDR notation, or an address, which is a network of its own.
+pub(crate) fn network(text: &str) -> std::result::Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse().or_else(|_| address()).map_err(|_| "write 192.0.2.0/24 or 192.0.2.1".to_owned())
 }
 
 pub(crate) fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {

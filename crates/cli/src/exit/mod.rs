@@ -43,10 +43,7 @@ pub(crate) enum Exit {
     /// A network path that the command line names does not exist or cannot be used.
     NoPath = 13,
     /// The process may not do what the command needs, such as change routes.
-    #[cfg_attr(
-        not(all(feature = "vpn", target_os = "linux")),
-        expect(dead_code, reason = "only a VPN needs rights")
-    )]
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux is changed"))]
     NotPermitted = 14,
     /// The system has no TUN device.
     #[cfg_attr(

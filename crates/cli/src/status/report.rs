@@ -24,6 +24,8 @@ pub(crate) struct Report {
     pub(crate) addresses: Vec<String>,
     pub(crate) paths: Vec<PathReport>,
     pub(crate) flows: FlowsReport,
+    /// Datagrams that a client dropped instead of sending them; `None` for a server, which counts them by user.
+    pub(crate) dropped: Option<DropsReport>,
     /// Users of a server, those with the most traffic first.
     pub(crate) users: Vec<UserReport>,
 }
@@ -83,6 +85,16 @@ pub(crate) struct KindReport {
     pub(crate) failed: u64,
     pub(crate) sent: Rated,
     pub(crate) received: Rated,
+}
+
+/// Numbers of datagrams that were dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct DropsReport {
+    /// Those for which there was no room, in a queue or in a packet.
+    pub(crate) full: u64,
+    /// Those that had waited too long.
+    pub(crate) expired: u64,
 }
 
 /// An open tunnel.

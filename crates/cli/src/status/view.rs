@@ -1,6 +1,6 @@
 //! Reports as text.
 
-use super::report::{FlowReport, KindReport, PathReport, Rated, Report, UserReport};
+use super::report::{DropsReport, FlowReport, KindReport, PathReport, Rated, Report, UserReport};
 use crate::exit::one_line;
 use crate::table::table;
 
@@ -57,7 +57,14 @@ pub(super) fn flows(report: &Report) -> String {
         format!("{active} {kind} ({opened} opened, {failed} failed)")
     };
     let kinds: Vec<_> = report.flows.kinds.iter().map(kind).collect();
-    one_line(&format!("tunnels: {}", if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }))
+    let kinds = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
+    let dropped = match report.dropped {
+        Some(DropsReport { full, expired }) if full + expired > 0 => {
+            format!("; datagrams dropped: {expired} too old, {full} for want of room")
+        }
+        _ => String::new(),
+    };
+    one_line(&format!("tunnels: {kinds}{dropped}"))
 }
 
 /// Returns the report on one line.

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use tokio::sync::Mutex;
 
 use super::netlink::Netlink;
+use super::plan::Plan;
 use crate::exit::Result;
 
 /// Reason why packets to a network go around the tunnel.
@@ -70,9 +71,13 @@ impl Around {
         networks.map(|(network, _)| *network).collect()
     }
 
-    /// Forgets all networks, because their rules were removed.
-    pub(super) async fn forget(&self) {
-        self.known.lock().await.reasons.clear();
+    /// Removes routes and rules that another VPN has left, and that neither this value nor the plan has.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses.
+    pub(super) async fn sweep(&self, plan: &Plan) -> Result {
+        let known = self.known.lock().await;
+        self.netlink.sweep(plan, &known.reasons.keys().copied().collect()).await
     }
 
     /// Changes no rules from here on.

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, interval_at};
 
+use super::flows::UdpFlows;
 use super::host::{Host, Tools};
 use super::options::{Connect, MTU};
 use super::packets::{self, Open, Outgoing, Packets, Terms};
@@ -43,6 +44,13 @@ pub(super) struct Signals {
     pub(super) again: Again,
 }
 
+/// Ways of programs' packets into the tunnel.
+struct Inside {
+    stack: Stack,
+    flows: UdpFlows,
+    packets: Outgoing,
+}
+
 /// The running command.
 struct Running<'a> {
     configured: &'a Configured<Connect>,
@@ -69,12 +77,16 @@ pub(super) async fn run(
     let (link, seeing) = (Link::new(fresh), options.seeing.clone());
     let (out, waiting) = mpsc::channel(tun::MAX_WAITING);
     let (packets, receive) = Packets::new(link.current(), open, out.clone());
-    let stack = Stack::new(link.current(), out, MTU.into());
+    let inside = Inside {
+        stack: Stack::new(link.current(), out.clone(), MTU.into()),
+        flows: UdpFlows::new(link.current(), out, MTU.into()),
+        packets: Outgoing::new(Arc::clone(&packets)),
+    };
     let (tell, gone) = oneshot::channel();
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(&device).write_all(waiting));
     tasks.spawn(receive);
-    tasks.spawn(read(device, stack, Outgoing::new(Arc::clone(&packets)), tell));
+    tasks.spawn(read(device, inside, tell));
     let terms = packets.terms();
     let mut running = Running { configured, tools, link, remotes, host, packets, terms, seeing };
     let result = match running.begin(options, bound, &mut tasks).await {
@@ -204,16 +216,16 @@ impl Running<'_> {
 }
 
 /// Reads the packets of this host's programs, until the device is gone. Drops `_tell` then.
-async fn read(device: Arc<Device>, mut stack: Stack, mut packets: Outgoing, _tell: oneshot::Sender<()>) {
+async fn read(device: Arc<Device>, mut inside: Inside, _tell: oneshot::Sender<()>) {
     let mut batch = Batch::new();
     while device.read(&mut batch).await.is_ok() {
         for packet in batch.packets() {
             let Some(header) = PacketHeader::parse(packet) else { continue };
             // Fragments of TCP have no ports; they do not occur, because the device has the MTU of this host's connections.
             if header.protocol == transport_protocol::TCP && !header.is_later_fragment {
-                stack.handle(&header, packet);
-            } else {
-                packets.send(&header, packet);
+                inside.stack.handle(&header, packet);
+            } else if !inside.flows.take(&header, packet) {
+                inside.packets.send(&header, packet);
             }
         }
     }

@@ -12,7 +12,7 @@ use super::packets;
 use super::record::Record;
 use super::remotes::Remotes;
 use super::state::{Place, State};
-use super::undo::undo;
+use super::undo::{restore_resolvers, undo};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::proxy::config::Configured;
 use crate::proxy::connect::seen::{Kind, Seen};
@@ -82,8 +82,8 @@ impl Start<'_> {
             () = stop.wait() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
         };
         if let Some(held) = self.held {
-            undo(&tools.netlink, Some(held)).await?;
-            tools.around.forget().await;
+            // Routes and rules are removed after those of this VPN are there, so that the kill switch has no gap.
+            restore_resolvers(held)?;
         }
         tools.record.update(|state| {
             options.way.url().clone_into(&mut state.proxy);

@@ -87,12 +87,18 @@ impl Host {
     pub(super) async fn begin(&mut self, wanted: &Wanted, terms: &Terms) -> Result {
         self.set_terms(terms)?;
         self.set(wanted).await?;
+        self.tools.around.sweep(&self.plan).await?;
         if wanted.resolvers.is_empty()
             && wanted.wishes.routes.is_empty()
             && let Some(resolver) = dns::around()
         {
             exit::note(format_args!(
                 "anabranch: names are still resolved by {resolver}, around the tunnel; see --dns"
+            ));
+        }
+        if let Some(part) = terms.missing(&self.plan.inside) {
+            exit::note(format_args!(
+                "anabranch: the proxy carries nothing but TCP to some networks, {part} among them; packets to them are refused"
             ));
         }
         Ok(())
@@ -139,7 +145,7 @@ impl Host {
     }
 
     async fn set(&mut self, wanted: &Wanted) -> Result {
-        let plan = wanted.wishes.plan(&self.terms.addresses, &self.terms.ranges);
+        let plan = wanted.wishes.plan(&self.terms.addresses);
         // If this fails on the way, the next change begins with what was wanted here.
         let before = std::mem::replace(&mut self.plan, plan);
         for network in &self.plan.outside {

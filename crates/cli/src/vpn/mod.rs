@@ -4,6 +4,7 @@ mod around;
 mod carry;
 mod connect;
 mod dns;
+mod flows;
 mod host;
 mod netlink;
 mod options;

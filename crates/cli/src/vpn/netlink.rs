@@ -4,13 +4,15 @@
 //! are found again after a crash.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures_util::TryStreamExt;
 use ipnet::IpNet;
 use nix::errno::Errno;
 use rtnetlink::packet_route::AddressFamily;
-use rtnetlink::packet_route::route::{RouteAttribute, RouteHeader, RouteProtocol, RouteType};
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType,
+};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::{Handle, IpVersion, RouteMessageBuilder};
 
@@ -129,35 +131,43 @@ impl Netlink {
     /// # Errors
     /// Fails if the kernel refuses to remove one.
     pub(super) async fn undo(&self) -> Result<usize> {
+        self.remove(|_| true, |_| true).await
+    }
+
+    /// Removes those of our routes and rules that neither belong to the plan nor lead `outside` around the tunnel.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses to remove one.
+    pub(super) async fn sweep(&self, plan: &Plan, outside: &BTreeSet<IpNet>) -> Result {
+        let is_stale_rule = |rule: &RuleMessage| match priority(rule) {
+            Some(OUTSIDE) => !destination(rule).is_some_and(|network| outside.contains(&network)),
+            Some(LOCAL) => !plan.keeps_local,
+            priority => !matches!(priority, Some(INSIDE | END)),
+        };
+        let is_stale_route = |route: &RouteMessage| {
+            let networks = match metric(route) {
+                Some(PREFERRED) => &plan.inside,
+                _ => &plan.blocked,
+            };
+            !target(route).is_some_and(|network| networks.contains(&network))
+        };
+        self.remove(is_stale_rule, is_stale_route).await.map(drop)
+    }
+
+    /// Removes those of our rules and routes that these functions choose. Returns their number.
+    async fn remove(
+        &self,
+        has_rule: impl Fn(&RuleMessage) -> bool,
+        has_route: impl Fn(&RouteMessage) -> bool,
+    ) -> Result<usize> {
         let mut count = 0;
         for version in [IpVersion::V4, IpVersion::V6] {
-            let rules: Vec<RuleMessage> = self
-                .0
-                .rule()
-                .get(version.clone())
-                .execute()
-                .try_collect()
-                .await
-                .map_err(|error| failed("cannot read the routing rules", &error))?;
-            for rule in rules.into_iter().filter(is_ours) {
+            for rule in self.rules(version.clone()).await?.into_iter().filter(&has_rule) {
                 let removed = self.0.rule().del(rule).execute().await;
                 removed.map_err(|error| failed("cannot remove a routing rule", &error))?;
                 count += 1;
             }
-            let filter = match version {
-                IpVersion::V4 => RouteMessageBuilder::<std::net::Ipv4Addr>::new().build(),
-                IpVersion::V6 => RouteMessageBuilder::<std::net::Ipv6Addr>::new().build(),
-            };
-            let routes: Vec<_> = self
-                .0
-                .route()
-                .get(filter)
-                .execute()
-                .try_collect()
-                .await
-                .map_err(|error| failed("cannot read the routes", &error))?;
-            let table = RouteAttribute::Table(TABLE);
-            for route in routes.into_iter().filter(|route| route.attributes.contains(&table)) {
+            for route in self.routes(version).await?.into_iter().filter(&has_route) {
                 match self.0.route().del(route).execute().await {
                     // It has vanished together with the device.
                     Err(error) if is(&error, Errno::ESRCH) => {}
@@ -169,6 +179,26 @@ impl Netlink {
             }
         }
         Ok(count)
+    }
+
+    /// Returns our rules.
+    async fn rules(&self, version: IpVersion) -> Result<Vec<RuleMessage>> {
+        let rules = self.0.rule().get(version).execute().try_collect().await;
+        let rules: Vec<RuleMessage> =
+            rules.map_err(|error| failed("cannot read the routing rules", &error))?;
+        Ok(rules.into_iter().filter(is_ours).collect())
+    }
+
+    /// Returns the routes in our table.
+    async fn routes(&self, version: IpVersion) -> Result<Vec<RouteMessage>> {
+        let filter = match version {
+            IpVersion::V4 => RouteMessageBuilder::<Ipv4Addr>::new().build(),
+            IpVersion::V6 => RouteMessageBuilder::<Ipv6Addr>::new().build(),
+        };
+        let routes = self.0.route().get(filter).execute().try_collect().await;
+        let routes: Vec<RouteMessage> = routes.map_err(|error| failed("cannot read the routes", &error))?;
+        let table = RouteAttribute::Table(TABLE);
+        Ok(routes.into_iter().filter(|route| route.attributes.contains(&table)).collect())
     }
 }
 
@@ -237,6 +267,41 @@ fn all(is_ipv4: bool) -> IpNet {
 
 fn family(address: IpAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+fn priority(rule: &RuleMessage) -> Option<u32> {
+    rule.attributes.iter().find_map(|attribute| match attribute {
+        RuleAttribute::Priority(priority) => Some(*priority),
+        _ => None,
+    })
+}
+
+/// Returns the network that a rule is for.
+fn destination(rule: &RuleMessage) -> Option<IpNet> {
+    let address = rule.attributes.iter().find_map(|attribute| match attribute {
+        RuleAttribute::Destination(address) => Some(*address),
+        _ => None,
+    });
+    let is_ipv4 = rule.header.family == AddressFamily::Inet;
+    IpNet::new(address.unwrap_or(all(is_ipv4).addr()), rule.header.dst_len).ok()
+}
+
+fn metric(route: &RouteMessage) -> Option<u32> {
+    route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Priority(metric) => Some(*metric),
+        _ => None,
+    })
+}
+
+/// Returns the network that a route is for.
+fn target(route: &RouteMessage) -> Option<IpNet> {
+    let address = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(address)) => Some(IpAddr::V4(*address)),
+        RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some(IpAddr::V6(*address)),
+        _ => None,
+    });
+    let is_ipv4 = route.header.address_family == AddressFamily::Inet;
+    IpNet::new(address.unwrap_or(all(is_ipv4).addr()), route.header.destination_prefix_length).ok()
 }
 
 fn is_ours(rule: &RuleMessage) -> bool {

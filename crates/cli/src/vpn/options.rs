@@ -12,6 +12,7 @@ use super::plan::Wishes;
 use super::remotes::Lookup;
 use super::state::State;
 use crate::exit::{self, Result};
+use crate::options::network;
 use crate::proxy::connect::link::Fresh;
 use crate::proxy::connect::seeing::Seeing;
 use crate::proxy::connect::seen::Seen;
@@ -32,10 +33,10 @@ pub(crate) struct Connect {
     #[command(flatten)]
     pub(super) way: Way,
     /// Send only packets to this network through the tunnel; may be repeated. Without this option, all go there
-    #[arg(long = "route", value_name = "NETWORK")]
+    #[arg(long = "route", value_name = "NETWORK", value_parser = network)]
     routes: Vec<IpNet>,
     /// Never send packets to this network through the tunnel; may be repeated
-    #[arg(long = "exclude", value_name = "NETWORK")]
+    #[arg(long = "exclude", value_name = "NETWORK", value_parser = network)]
     excluded: Vec<IpNet>,
     /// Resolver to use meanwhile; may be repeated. Without this option, this host keeps its own
     #[arg(long = "dns", value_name = "IP")]

@@ -1,10 +1,11 @@
 //! Transfer of packets other than TCP, which are sent as IP packets (CONNECT-IP, RFC 9484).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch::proxy::client::{IpEvent, IpReceiver, IpSender, SendPacketError, TunnelError};
+use anabranch::proxy::ip::transport_protocol::UDP;
 use anabranch::proxy::ip::{self, IcmpLimit, IpRange, PacketHeader};
 use ipnet::IpNet;
 use tokio::sync::{mpsc, watch};
@@ -37,6 +38,48 @@ impl Terms {
     fn covers(&self, packet: &[u8]) -> bool {
         PacketHeader::parse(packet).is_some_and(|header| self.addresses.contains(&header.destination))
     }
+
+    /// Returns an address of these networks to which the proxy does not forward UDP; `None` if it forwards UDP to all of them.
+    pub(super) fn missing(&self, networks: &[IpNet]) -> Option<IpAddr> {
+        let next = |address: IpAddr| match address {
+            IpAddr::V4(address) => {
+                address.to_bits().checked_add(1).map(|bits| Ipv4Addr::from_bits(bits).into())
+            }
+            IpAddr::V6(address) => {
+                address.to_bits().checked_add(1).map(|bits| Ipv6Addr::from_bits(bits).into())
+            }
+        };
+        networks.iter().find_map(|network| {
+            let mut address = network.network();
+            loop {
+                let range = self.range_of(address, UDP);
+                let Some(range) = range else { return Some(address) };
+                match next(range.end).filter(|next| network.contains(next)) {
+                    Some(next) => address = next,
+                    None => return None,
+                }
+            }
+        })
+    }
+
+    /// Returns whether the proxy forwards packets of a protocol to an address.
+    pub(super) fn forwards(&self, address: IpAddr, protocol: u8) -> bool {
+        self.range_of(address, protocol).is_some()
+    }
+
+    /// Returns the range by which the proxy forwards packets of a protocol to an address.
+    fn range_of(&self, address: IpAddr, protocol: u8) -> Option<&IpRange> {
+        // 0 stands for all protocols (RFC 9484 §4.7.3).
+        [0, protocol].into_iter().find_map(|protocol| {
+            // The ranges are sorted by these three.
+            let key = |range: &IpRange| (range.start.is_ipv6(), range.protocol, range.start);
+            let later =
+                self.ranges.partition_point(|range| key(range) <= (address.is_ipv6(), protocol, address));
+            let range = &self.ranges[later.checked_sub(1)?];
+            let is_in = range.protocol == protocol && range.start <= address && address <= range.end;
+            is_in.then_some(range)
+        })
+    }
 }
 
 /// An open tunnel for IP packets.
@@ -50,8 +93,8 @@ pub(super) struct Open {
 struct Up {
     sender: IpSender,
     flow: Arc<Flow>,
-    /// Keeps the paths managed while the tunnel is open.
-    _client: Client,
+    /// Client of the tunnel, whose paths are managed while the tunnel is open.
+    client: Client,
 }
 
 /// Opens a tunnel, and waits until the proxy has assigned addresses: these ones, if that is possible. Another tunnel of the same
@@ -77,7 +120,7 @@ pub(super) async fn open(client: &Client, wanted: &[IpAddr]) -> Result<Open> {
     let (sender, receiver, terms) = opened.await.inspect_err(|_| client.seen().fail(Kind::Ip))?;
     // RFC 9484 §4.6: all hosts and all protocols.
     let flow = Arc::new(client.seen().open(Kind::Ip, &"*"));
-    Ok(Open { up: Up { sender, flow, _client: client.clone() }, receiver, terms })
+    Ok(Open { up: Up { sender, flow, client: client.clone() }, receiver, terms })
 }
 
 /// Waits until the proxy has assigned addresses and told which packets it forwards, in whichever order.
@@ -249,29 +292,44 @@ impl Outgoing {
         Self { packets, up, icmp: IcmpLimit::default() }
     }
 
-    /// Sends a packet of a program to the proxy, or drops it. If it does not fit, queues an ICMP message to
-    /// the program's host.
+    /// Sends a packet of a program to the proxy, or drops it. If it does not fit, or if the proxy forwards no packets to its
+    /// destination, queues an ICMP message to the program's host.
     pub(super) fn send(&mut self, header: &PacketHeader, packet: &[u8]) {
+        let terms = self.packets.terms.borrow();
         // Multicast packets are of the device's link. The proxy would drop packets with another source.
-        if header.destination.is_multicast()
-            || !self.packets.terms.borrow().addresses.contains(&header.source)
-        {
+        if header.destination.is_multicast() || !terms.addresses.contains(&header.source) {
             return;
+        }
+        let is_forwarded = terms.forwards(header.destination, header.protocol);
+        drop(terms);
+        if !is_forwarded {
+            return self.report(ip::prohibited(packet));
         }
         let sent = match &*self.up.borrow() {
             Some(up) => {
-                let sent = up.sender.send(packet);
-                if sent.is_ok() {
-                    up.flow.traffic().add_sent(packet.len() as u64);
+                let rule = header.destination_port.filter(|_| header.protocol == UDP);
+                let rule = rule.and_then(|port| up.client.rules().of(port).deadline());
+                let sent = match rule {
+                    Some(deadline) => up.sender.send_within(packet, deadline),
+                    None => up.sender.send(packet),
+                };
+                match sent {
+                    Ok(()) => up.flow.traffic().add_sent(packet.len() as u64),
+                    Err(_) => up.client.seen().drops().count(),
                 }
                 sent
             }
             None => return,
         };
-        if let Err(SendPacketError::TooLarge { mtu }) = sent
-            && let Some(report) = ip::too_big(packet, mtu).filter(|_| self.icmp.allows())
-        {
-            let _ = self.packets.out.try_send(Packet::new(&report));
+        if let Err(SendPacketError::TooLarge { mtu }) = sent {
+            self.report(ip::too_big(packet, mtu));
+        }
+    }
+
+    /// Queues an ICMP message, unless there are too many.
+    fn report(&mut self, message: Option<Vec<u8>>) {
+        if let Some(message) = message.filter(|_| self.icmp.allows()) {
+            let _ = self.packets.out.try_send(Packet::new(&message));
         }
     }
 }
@@ -296,6 +354,33 @@ mod tests {
             assert!(!terms.covers(&packet), "{foreign:?}");
         }
         assert!(!terms.covers(&packet[..27]) && !terms.covers(&[]));
+    }
+
+    #[test]
+    fn the_proxy_forwards_to_some_networks() {
+        let range = |network: &str, protocol| IpRange { protocol, ..IpRange::of(network.parse().unwrap()) };
+        let ranges = vec![
+            range("10.0.0.0/9", 0),
+            range("172.16.0.0/12", 0),
+            range("192.0.2.0/24", 17),
+            range("2001:db8::/32", 0),
+        ];
+        let terms = Terms { addresses: Vec::new(), ranges };
+        let forwards = |address: &str, protocol| terms.forwards(address.parse().unwrap(), protocol);
+        for inside in ["10.0.0.0", "10.127.255.255", "172.31.255.255", "2001:db8::", "2001:db8:ffff::1"] {
+            assert!(forwards(inside, 17) && forwards(inside, 1), "{inside}");
+        }
+        for outside in ["9.255.255.255", "10.128.0.0", "172.32.0.0", "192.0.3.0", "::", "2001:db9::"] {
+            assert!(!forwards(outside, 17) && !forwards(outside, 1), "{outside}");
+        }
+        assert!(forwards("192.0.2.1", 17) && !forwards("192.0.2.1", 1));
+        assert!(!Terms::default().forwards([192, 0, 2, 1].into(), 17));
+        let missing = |network: &str| terms.missing(&[network.parse().unwrap()]);
+        for whole in ["10.0.0.0/9", "10.7.0.0/16", "192.0.2.0/24", "2001:db8::/32"] {
+            assert_eq!(missing(whole), None, "{whole}");
+        }
+        assert_eq!(missing("10.0.0.0/8"), Some("10.128.0.0".parse().unwrap()));
+        assert_eq!(missing("0.0.0.0/0"), Some("0.0.0.0".parse().unwrap()));
     }
 
     #[test]

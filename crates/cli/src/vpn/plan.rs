@@ -2,11 +2,7 @@
 
 use std::net::IpAddr;
 
-use anabranch::proxy::ip::IpRange;
 use ipnet::IpNet;
-
-/// Maximum number of networks for which a proxy's advertisements add routes.
-pub(super) const MAX_ROUTES: usize = 4_096;
 
 /// Networks with link scope, to which packets always go around the tunnel. IPv6 needs them for neighbour discovery.
 const LINK: [&str; 4] = ["169.254.0.0/16", "224.0.0.0/24", "fe80::/10", "ff00::/8"];
@@ -36,22 +32,14 @@ pub(super) struct Plan {
 }
 
 impl Wishes {
-    /// Returns the plan. `own` are the addresses of this host in the tunnel, and `ranges` those to which the proxy forwards
-    /// packets.
-    pub(super) fn plan(&self, own: &[IpAddr], ranges: &[IpRange]) -> Plan {
+    /// Returns the plan. `own` are the addresses of this host in the tunnel. Networks to which the proxy forwards no packets have
+    /// routes into the tunnel, too, so that packets to them do not go around it.
+    pub(super) fn plan(&self, own: &[IpAddr]) -> Plan {
         let is_full = self.routes.is_empty();
         let all = [IpNet::new_assert([0; 4].into(), 0), IpNet::new_assert([0; 16].into(), 0)];
         let wanted = if is_full { all.to_vec() } else { self.routes.clone() };
         let has = |net: &IpNet| own.iter().any(|address| address.is_ipv4() == net.addr().is_ipv4());
-        // A range for one protocol cannot be a route, which has no protocol.
-        let forwarded: Vec<IpNet> = ranges
-            .iter()
-            .filter(|range| range.protocol == 0)
-            .flat_map(IpRange::networks)
-            .take(MAX_ROUTES)
-            .collect();
-        let inside = wanted.iter().filter(|net| has(net)).flat_map(|net| common(*net, &forwarded));
-        let inside: Vec<IpNet> = inside.take(MAX_ROUTES).collect();
+        let inside = wanted.iter().filter(|net| has(net)).copied().collect();
         let blocked = match self.kill_switch {
             true => wanted,
             // Otherwise packets of a family without an address would go around the tunnel.
@@ -64,24 +52,12 @@ impl Wishes {
     }
 }
 
-/// Returns the intersections of a network with these networks.
-fn common(net: IpNet, networks: &[IpNet]) -> Vec<IpNet> {
-    let part = |other: &IpNet| {
-        if other.contains(&net) { Some(net) } else { net.contains(other).then_some(*other) }
-    };
-    networks.iter().filter_map(part).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn nets(texts: &[&str]) -> Vec<IpNet> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    fn everything() -> Vec<IpRange> {
-        nets(&["0.0.0.0/0", "::/0"]).into_iter().map(IpRange::of).collect()
     }
 
     fn own(texts: &[&str]) -> Vec<IpAddr> {
@@ -91,45 +67,30 @@ mod tests {
     #[test]
     fn everything_goes_through_the_tunnel_but_what_is_excluded() {
         let wishes = Wishes { excluded: nets(&["192.0.2.0/24"]), ..Wishes::default() };
-        let plan = wishes.plan(&own(&["10.9.0.2", "fd00:9::2"]), &everything());
+        let plan = wishes.plan(&own(&["10.9.0.2", "fd00:9::2"]));
         assert_eq!(plan.inside, nets(&["0.0.0.0/0", "::/0"]));
         assert_eq!((plan.blocked.len(), plan.keeps_local), (0, true));
         assert!(plan.outside.contains(&nets(&["192.0.2.0/24"])[0]) && plan.outside.len() == LINK.len() + 1);
         // A family without an address is blocked.
-        let plan = wishes.plan(&own(&["10.9.0.2"]), &everything());
+        let plan = wishes.plan(&own(&["10.9.0.2"]));
         assert_eq!((plan.inside, plan.blocked), (nets(&["0.0.0.0/0"]), nets(&["::/0"])));
     }
 
     #[test]
     fn a_kill_switch_blocks_what_the_tunnel_does_not_take() {
         let wishes = Wishes { kill_switch: true, ..Wishes::default() };
-        let plan = wishes.plan(&own(&["10.9.0.2", "fd00:9::2"]), &everything());
+        let plan = wishes.plan(&own(&["10.9.0.2", "fd00:9::2"]));
         assert_eq!((plan.blocked, plan.keeps_local), (nets(&["0.0.0.0/0", "::/0"]), false));
         let split = Wishes { routes: nets(&["10.0.0.0/8"]), ..wishes };
-        let plan = split.plan(&own(&["10.9.0.2"]), &everything());
+        let plan = split.plan(&own(&["10.9.0.2"]));
         assert_eq!((plan.inside, plan.blocked), (nets(&["10.0.0.0/8"]), nets(&["10.0.0.0/8"])));
     }
 
     #[test]
-    fn the_proxy_limits_what_it_takes() {
-        let ranges: Vec<_> = nets(&["10.0.0.0/9", "172.16.0.0/12"]).into_iter().map(IpRange::of).collect();
-        let full = Wishes::default().plan(&own(&["10.9.0.2"]), &ranges);
-        assert_eq!(full.inside, nets(&["10.0.0.0/9", "172.16.0.0/12"]));
-        let split =
-            Wishes { routes: nets(&["10.0.0.0/8", "172.16.1.0/24", "8.0.0.0/8"]), ..Wishes::default() };
-        let plan = split.plan(&own(&["10.9.0.2"]), &ranges);
-        assert_eq!(plan.inside, nets(&["10.0.0.0/9", "172.16.1.0/24"]));
-        let only_udp = IpRange { protocol: 17, ..ranges[0] };
-        assert_eq!(Wishes::default().plan(&own(&["10.9.0.2"]), &[only_udp]).inside, []);
-    }
-
-    #[test]
-    fn at_most_max_routes_are_set() {
-        // Each of these ranges consists of 46 networks.
-        let range =
-            |n: u8| IpRange { start: [n, 0, 0, 1].into(), end: [n, 255, 255, 254].into(), protocol: 0 };
-        let ranges: Vec<_> = (1..=200).map(range).collect();
-        let plan = Wishes::default().plan(&own(&["10.9.0.2"]), &ranges);
-        assert_eq!(plan.inside.len(), MAX_ROUTES);
+    fn a_split_tunnel_takes_the_networks_that_the_user_names() {
+        let split = Wishes { routes: nets(&["10.0.0.0/8", "fd00::/8"]), ..Wishes::default() };
+        let plan = split.plan(&own(&["10.9.0.2"]));
+        assert_eq!((plan.inside, plan.keeps_local), (nets(&["10.0.0.0/8"]), false));
+        assert_eq!(plan.blocked, []);
     }
 }

@@ -29,8 +29,12 @@ pub(super) async fn run(_options: &Clean) -> Result {
 pub(super) async fn undo(netlink: &Netlink, state: Option<&State>) -> Result<usize> {
     let undone = netlink.undo().await;
     // If routes or rules cannot be removed, the resolvers are restored nevertheless.
-    let resolver = state.and_then(|state| state.resolver.as_ref());
-    let resolved = resolver.map_or(Ok(()), super::dns::Resolver::undo);
+    let resolved = state.map_or(Ok(()), restore_resolvers);
     let count = undone?;
     resolved.map(|()| count)
+}
+
+/// Restores the resolvers.
+pub(super) fn restore_resolvers(state: &State) -> Result {
+    state.resolver.as_ref().map_or(Ok(()), super::dns::Resolver::undo)
 }

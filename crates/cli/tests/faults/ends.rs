@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use anabranch_testkit::byte_at;
 use anabranch_testkit::certificates::Files;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::network::{NAME, SERVER, SERVER_V6, listen_at_server, program_at_server};
@@ -31,6 +33,8 @@ pub(crate) struct Ends {
     target: SocketAddr,
     /// Host in the proxy's URL.
     host: String,
+    /// `true` if the proxy accepts TCP as well.
+    pub(crate) over_tcp: bool,
     /// Further options of the proxy.
     more: Vec<&'static str>,
     /// Variables of both ends.
@@ -59,7 +63,8 @@ impl Ends {
         let any: SocketAddr = ([127, 0, 0, 1], 0).into();
         let (host, more) = (host.to_owned(), more.to_vec());
         let variables = Vec::new();
-        Self { folder, proxy: None, client: None, socks: any, http: any, target, host, more, variables }
+        let (proxy, client, over_tcp) = (None, None, false);
+        Self { folder, proxy, client, socks: any, http: any, target, host, over_tcp, more, variables }
     }
 
     /// Has both ends see another time of day by a library: the system's plus the seconds in a file. Time that only goes
@@ -76,8 +81,11 @@ impl Ends {
     pub(crate) fn start_proxy(&mut self) {
         let mut command = program_at_server(env!("CARGO_BIN_EXE_anabranch"));
         command.args(["proxy", "serve", "--listen", &format!("[::]:{PORT}"), "--users", "users.toml"]);
-        command.args(["--cert", "cert.pem", "--key", "key.pem", "--allow", "127.0.0.0/8", "--no-tcp"]);
+        command.args(["--cert", "cert.pem", "--key", "key.pem", "--allow", "127.0.0.0/8"]);
         command.args(["--max-paths", "8", "--no-status"]).args(&self.more);
+        if !self.over_tcp {
+            command.arg("--no-tcp");
+        }
         command.envs(self.variables.iter().cloned());
         let mut proxy = Process::start(command, self.file("proxy.log"));
         proxy.said("listening ");
@@ -149,19 +157,22 @@ impl Ends {
     }
 }
 
-/// Sends an endless pattern on each connection.
+/// Sends an endless pattern.
+pub(crate) fn write(mut stream: TcpStream) {
+    let mut at = 0;
+    loop {
+        let piece: Vec<u8> = (at..at + 16_384).map(byte_at).collect();
+        if stream.write_all(&piece).is_err() {
+            return;
+        }
+        at += piece.len();
+    }
+}
+
+/// Serves each connection.
 fn serve(listener: &TcpListener) {
-    while let Ok((mut stream, _)) = listener.accept() {
-        thread::spawn(move || {
-            let mut at = 0;
-            loop {
-                let piece: Vec<u8> = (at..at + 16_384).map(byte_at).collect();
-                if stream.write_all(&piece).is_err() {
-                    return;
-                }
-                at += piece.len();
-            }
-        });
+    while let Ok((stream, _)) = listener.accept() {
+        thread::spawn(move || write(stream));
     }
 }
 
@@ -174,7 +185,8 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn read(mut stream: TcpStream) -> Self {
+    /// Reads the pattern from a connection.
+    pub(crate) fn read(mut stream: TcpStream) -> Self {
         let (received, longest, over) = (Arc::<AtomicU64>::default(), Arc::default(), Arc::default());
         let of = (Arc::clone(&received), Arc::<AtomicU64>::clone(&longest), Arc::<AtomicBool>::clone(&over));
         let reading = thread::spawn(move || {
@@ -253,6 +265,16 @@ impl Process {
             }
             assert_ne!(line, "", "'{prefix}' was not said: {}", std::fs::read_to_string(&self.log).unwrap());
         }
+    }
+}
+
+impl Process {
+    /// Asks the process to end, and waits until it has.
+    pub(crate) fn ends(&mut self) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
+        let mut ended = || self.child.try_wait().unwrap();
+        assert!(eventually("the end of a process", &mut ended).success());
     }
 }
 

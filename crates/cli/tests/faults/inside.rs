@@ -47,6 +47,10 @@ const ALL: &[&str] = &[
     "middleboxes::long_packets_lost_later",
     "ends_change::clocks_jump",
     "applications::dig_through_a_forward_and_the_vpn",
+    "transparent::programs_without_a_proxy",
+    "transparent::ipv6_without_a_proxy",
+    "transparent::hosts_behind_this_one",
+    "transparent::own_connections_are_not_captured",
 ];
 
 /// Results of scenes that began before their tests did.

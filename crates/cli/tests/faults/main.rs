@@ -16,3 +16,4 @@ mod middleboxes;
 mod nat;
 mod network;
 mod scenes;
+mod transparent;

@@ -55,9 +55,15 @@ pub(crate) fn listen_at_server() -> TcpListener {
 
 /// Runs `act` at the server.
 pub(crate) fn within_server<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
+    within(SIDE, act)
+}
+
+/// Runs `act` in a network namespace.
+pub(crate) fn within<R: Send + 'static>(side: &str, act: impl FnOnce() -> R + Send + 'static) -> R {
     // A thread has a network namespace of its own, and a socket keeps that of its thread.
-    let acting = thread::spawn(|| {
-        let namespace = std::fs::File::open(format!("/run/netns/{SIDE}")).unwrap();
+    let path = format!("/run/netns/{side}");
+    let acting = thread::spawn(move || {
+        let namespace = std::fs::File::open(path).unwrap();
         setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET).unwrap();
         act()
     });

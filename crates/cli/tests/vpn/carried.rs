@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anabranch_testkit::pattern;
@@ -11,7 +12,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-use super::spaces::{PATIENCE, Spaces, TARGET, ip};
+use super::spaces::{PATIENCE, Spaces, TARGET, eventually, ip};
 
 /// Length of the download, in bytes.
 const LEN: usize = 20_000_000;
@@ -179,4 +180,146 @@ fn programs_learn_which_packets_fit() {
         arrived = at_client.recv(&mut [0; 2_000]).is_ok();
     }
     assert!(arrived, "the target fragments what does not fit");
+}
+
+#[test]
+fn packets_that_the_proxy_does_not_forward_do_not_go_around_the_tunnel() {
+    let Some(spaces) = Spaces::make("packets_that_the_proxy_does_not_forward_do_not_go_around_the_tunnel")
+    else {
+        return;
+    };
+    // An address to which the proxy does not forward packets, and that the client reaches by its default route.
+    ip(&format!("-n {} address add 10.66.0.1/32 dev lo", spaces.space("s")));
+    let forbidden = spaces.within("s", || UdpSocket::bind("10.66.0.1:7").unwrap());
+    forbidden.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let refused = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.connect(("10.66.0.1", 7)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        socket.send(b"leak?").unwrap();
+        socket.recv(&mut [0; 10]).unwrap_err().kind()
+    };
+    let arrived = || forbidden.recv(&mut [0; 10]).is_ok();
+    spaces.within("c", refused);
+    assert!(arrived(), "without a VPN the packet takes the host's own route");
+    let _proxy =
+        spaces.proxy_at("0.0.0.0:4433", &["--vpn-route", "10.70.0.0/16", "--vpn-route", "fd70::/16"]);
+    let vpn = spaces.connect(&[]);
+    assert!(
+        vpn.log().contains("the proxy carries nothing but TCP to some networks, 0.0.0.0 among"),
+        "{}",
+        vpn.log()
+    );
+    spaces.within("c", ping);
+    // The report arrives like that of a router (ICMP, "administratively prohibited").
+    assert_eq!(spaces.within("c", refused), io::ErrorKind::HostUnreachable);
+    drop(vpn);
+    // What the user excludes takes the host's own route.
+    let vpn = spaces.connect(&["--exclude", "10.66.0.1"]);
+    spaces.within("c", refused);
+    assert!(arrived());
+    forbidden.set_nonblocking(true).unwrap();
+    assert!(!arrived(), "one packet came from around the tunnel");
+    drop(vpn);
+}
+
+#[test]
+fn a_call_does_not_notice_a_flood() {
+    let Some(spaces) = Spaces::make("a_call_does_not_notice_a_flood") else { return };
+    echo(&spaces);
+    for device in ["wifi0", "lte0"] {
+        // Limits the rate from the client to the proxy.
+        let args = format!(
+            "-n {} qdisc add dev {device} root tbf rate 5mbit burst 8k latency 100ms",
+            spaces.space("c")
+        );
+        let output = std::process::Command::new("tc").args(args.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let _proxy = spaces.proxy();
+    let _vpn = spaces.connect(&[]);
+    let call = spaces.within("c", || udp(TARGET[0]));
+    let flood = spaces.within("c", || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.connect((TARGET[0], 9)).unwrap();
+        socket
+    });
+    let over = AtomicBool::new(false);
+    // The most bytes that both links carry in this time are a third of the flood.
+    let (sent, answered) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begin = Instant::now();
+            let mut sent = 0.0;
+            while !over.load(Ordering::Relaxed) {
+                // The port is closed, so that sending reports ICMP errors.
+                let _ = flood.send(&[0; 1_200]);
+                sent += 1_200.0 * 8.0;
+                let due = Duration::from_secs_f64(sent / 30e6);
+                std::thread::sleep(due.saturating_sub(begin.elapsed()));
+            }
+        });
+        // Lets the queues fill.
+        std::thread::sleep(Duration::from_secs(1));
+        let begin = Instant::now();
+        let (mut sent, mut answered) = (0_u32, 0_u32);
+        call.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        while begin.elapsed() < Duration::from_secs(5) {
+            sent += u32::from(call.send(&[7; 160]).is_ok());
+            let next = begin + sent * Duration::from_millis(20);
+            while Instant::now() < next {
+                answered += u32::from(call.recv(&mut [0; 200]).is_ok());
+            }
+        }
+        call.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        while call.recv(&mut [0; 200]).is_ok() {
+            answered += 1;
+        }
+        over.store(true, Ordering::Relaxed);
+        (sent, answered)
+    });
+    eprintln!("{answered} of {sent} datagrams of the call were answered");
+    assert!(answered * 20 >= sent * 19, "{answered} of {sent}");
+}
+
+#[test]
+fn rules_by_port_hold_in_the_vpn() {
+    let Some(spaces) = Spaces::make("rules_by_port_hold_in_the_vpn") else { return };
+    echo(&spaces);
+    let (tell, told) = std::sync::mpsc::channel();
+    spaces.serve_within("t", move || {
+        // Tells the addresses from which datagrams come.
+        let socket = UdpSocket::bind((TARGET[0], 5_060)).unwrap();
+        tell.send(None).unwrap();
+        let mut buffer = [0; 100];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..len], from);
+            let _ = tell.send(Some((from.ip().to_string(), buffer[..len].to_vec())));
+        }
+    });
+    assert_eq!(told.recv().unwrap(), None);
+    let _proxy = spaces.proxy();
+    let _vpn = spaces.connect(&["--preset", "calls", "--ordered", "udp:7=100"]);
+    spaces.within("c", || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.connect((TARGET[0], 5_060)).unwrap();
+        for number in 0..50_u8 {
+            socket.send(&[number]).unwrap();
+            let mut reply = [0; 10];
+            assert_eq!((socket.recv(&mut reply).unwrap(), reply[0]), (1, number));
+        }
+        for address in TARGET {
+            let ordered = udp(address);
+            ordered.send(b"hello").unwrap();
+            assert_eq!(ordered.recv(&mut [0; 10]).unwrap(), 5, "{address}");
+        }
+    });
+    // Each datagram arrives once, from the proxy's own address, although it was sent on two paths.
+    let seen: Vec<_> = told.try_iter().flatten().collect();
+    assert_eq!(seen.len(), 50);
+    assert!(seen.iter().all(|(from, _)| from == "10.70.0.1"), "{seen:?}");
+    eventually(|| {
+        let status = String::from_utf8(spaces.run("c", &["status"]).stdout).unwrap();
+        if status.contains("3 udp (3 opened, 0 failed)") { Ok(()) } else { Err(status) }
+    });
 }

@@ -1,7 +1,8 @@
 //! Routes, rules and resolvers after a VPN has ended or was killed.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::spaces::{RESOLVER, Spaces, TARGET};
@@ -68,6 +69,46 @@ fn everything_is_as_before_after_a_kill_and_a_clean_up() {
     assert_eq!(spaces.situation(), before);
     assert!(!spaces.path("run").exists(), "no file is left");
     assert!(reach(&spaces, target).is_ok());
+}
+
+#[test]
+fn no_packet_goes_around_the_tunnel_while_a_kill_switch_is_taken_over() {
+    let Some(spaces) = Spaces::make("no_packet_goes_around_the_tunnel_while_a_kill_switch_is_taken_over")
+    else {
+        return;
+    };
+    let seen = spaces.within("t", || UdpSocket::bind((TARGET[0], 7)).unwrap());
+    let program = spaces.within("c", || UdpSocket::bind("0.0.0.0:0").unwrap());
+    let before = spaces.situation();
+    let _proxy = spaces.proxy();
+    let split = ["--kill-switch", "--exclude", "192.0.2.0/24", "--dns", "10.70.0.2"];
+    spaces.connect(&split).kill();
+    let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut next = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                // Most of the time there is no route.
+                let _ = program.send_to(b"leak?", (TARGET[0], 7));
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let next = spaces.connect(&["--kill-switch"]);
+        over.store(true, Ordering::Relaxed);
+        next
+    });
+    // Those that were sent after the start went through the tunnel.
+    seen.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut through = 0_u32;
+    while let Ok((_, from)) = seen.recv_from(&mut [0; 10]) {
+        assert_eq!(from.ip().to_string(), "10.9.0.2");
+        through += 1;
+    }
+    eprintln!("{} packets were sent, {through} through the tunnel", sent.into_inner());
+    // The new VPN has no exclusion and no resolver.
+    let during = spaces.situation();
+    assert!(during.starts_with(RESOLVER) && !during.contains("192.0.2.0/24"), "{during}");
+    assert!(next.terminate().success());
+    assert_eq!(spaces.situation(), before);
 }
 
 #[test]

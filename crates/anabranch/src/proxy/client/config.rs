@@ -35,6 +35,7 @@ pub struct ProxyConfig {
     pub(super) attempt_timeout: Duration,
     pub(super) response_timeout: Duration,
     pub(super) fallback: bool,
+    pub(super) tcp_mark: Option<u32>,
 }
 
 /// Error for a URL that is no proxy's URL. It does not repeat a URL with credentials.
@@ -84,6 +85,7 @@ impl ProxyConfig {
             attempt_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(60),
             fallback: true,
+            tcp_mark: None,
         })
     }
 
@@ -170,6 +172,15 @@ impl ProxyConfig {
     #[must_use]
     pub fn with_fallback(mut self, fallback: bool) -> Self {
         self.fallback = fallback;
+        self
+    }
+
+    /// Sets the mark (`SO_MARK`, Linux) of TCP connections to the proxy, by which rules of the kernel tell them from those of other
+    /// programs. Connections fail if the process does not have the capability `CAP_NET_ADMIN`. There is no mark by default, and on
+    /// other systems.
+    #[must_use]
+    pub fn with_tcp_mark(mut self, mark: Option<u32>) -> Self {
+        self.tcp_mark = mark;
         self
     }
 

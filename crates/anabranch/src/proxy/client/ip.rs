@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use anabranch_http3::capsule::{Capsule, CapsuleReader, CapsuleType};
 use bytes::{Buf, Bytes};
@@ -16,8 +17,8 @@ use crate::error::SendDatagramError;
 use crate::http3::Datagrams;
 use crate::lock::lock;
 use crate::proxy::ip::{
-    ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, IpRange, MAX_ENTRIES, MAX_PACKET, MIN_MTU, PACKETS,
-    PacketHeader, ROUTE_ADVERTISEMENT,
+    ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, DEADLINE, IpRange, MAX_ENTRIES, MAX_PACKET, MIN_MTU,
+    PACKETS, PacketHeader, ROUTE_ADVERTISEMENT,
 };
 
 /// Maximum number of bytes that one read takes from the tunnel's stream, without a copy.
@@ -136,17 +137,26 @@ impl IpSender {
         }
     }
 
-    /// Queues a packet, or drops it and returns the reason. Never waits.
+    /// Queues a packet, or drops it and returns the reason. Never waits. Packets of different flows, by their addresses and ports,
+    /// share the connection evenly. A packet that has waited for 250 ms is dropped.
     ///
     /// # Errors
     /// Fails if the bytes are not one IP packet, if it does not fit, if the queue is full, or if the tunnel has ended.
     pub fn send(&self, packet: &[u8]) -> Result<(), SendPacketError> {
+        self.send_within(packet, DEADLINE)
+    }
+
+    /// Queues a packet like [`IpSender::send`], which is dropped if it has waited for `deadline`.
+    ///
+    /// # Errors
+    /// Fails as [`IpSender::send`] does.
+    pub fn send_within(&self, packet: &[u8], deadline: Duration) -> Result<(), SendPacketError> {
         let header = PacketHeader::parse(packet).ok_or(SendPacketError::Invalid)?;
         let Some(datagrams) = &self.0.datagrams else { return self.send_capsule(packet) };
         let mut datagram = Vec::with_capacity(1 + packet.len());
         datagram.push(PACKETS);
         datagram.extend_from_slice(packet);
-        match datagrams.send(&datagram) {
+        match datagrams.send_with(&datagram, &header.terms().with_lifetime(deadline)) {
             Ok(()) => Ok(()),
             Err(SendDatagramError::UnsupportedByPeer) => self.send_capsule(packet),
             // RFC 9484 §10.1: packets of 1,280 bytes fit into every tunnel. An IPv4 packet without DF may have any length;

@@ -1,6 +1,11 @@
 //! Headers of IP packets.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use crate::DatagramTerms;
 
 /// Maximum number of extension headers of an IPv6 packet. The transport header of a packet with more is not found, so the
 /// packet is refused.
@@ -15,6 +20,12 @@ const UDP_HEADER: usize = 8;
 const FRAGMENT: u8 = 44;
 /// Protocol number of the authentication header (RFC 4302 §2).
 const AUTHENTICATION: u8 = 51;
+
+/// Time after which a packet that waits is dropped.
+pub(in crate::proxy) const DEADLINE: Duration = Duration::from_millis(250);
+
+/// Hash function for flows.
+static FLOWS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Protocol numbers.
 pub mod transport_protocol {
@@ -51,6 +62,24 @@ pub struct PacketHeader {
 }
 
 impl PacketHeader {
+    /// Returns the terms on which the packet is sent: as one of its flow, and not after [`DEADLINE`].
+    pub(in crate::proxy) fn terms(&self) -> DatagramTerms {
+        DatagramTerms::default().with_flow(self.flow()).with_lifetime(DEADLINE)
+    }
+
+    /// Returns a number for the packet's flow: its protocol, addresses and ports. Fragments other than the first have no ports, and
+    /// are a flow of their own.
+    fn flow(&self) -> u64 {
+        // Flows of other clients have other keys, so it is enough if a client cannot disturb flows of its own by chance.
+        FLOWS.hash_one((
+            self.protocol,
+            self.source,
+            self.source_port,
+            self.destination,
+            self.destination_port,
+        ))
+    }
+
     /// Parses the headers of a packet; `None` unless the bytes are exactly one IPv4 or IPv6 packet. A packet or first fragment
     /// must have its whole header chain, up to the TCP or UDP header (RFC 7112 §5), with at most 8 IPv6 extension headers.
     /// Otherwise rules for its ports could not be applied to it.

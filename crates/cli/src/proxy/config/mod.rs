@@ -26,6 +26,7 @@ pub(crate) use self::users::{Known, read_users};
 use super::serve::LogFormat;
 use crate::exit::Result;
 use crate::listen::{HostPort, PORT};
+use crate::options::network;
 use crate::serve::announced;
 
 /// Configuration of `anabranch proxy serve`. Options of the command line take precedence.
@@ -42,9 +43,18 @@ pub(crate) struct Config {
     pub(crate) status_socket: Option<PathBuf>,
     pub(crate) drain: Option<u32>,
     pub(crate) tcp: Option<bool>,
-    pub(crate) vpn_pool: Vec<IpNet>,
+    pub(crate) vpn: Networks,
     pub(crate) access: Access,
     pub(crate) options: ProxyOptions,
+}
+
+/// Networks of a proxy that carries IP packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Networks {
+    /// Addresses for clients.
+    pub(crate) pools: Vec<IpNet>,
+    /// Networks to which packets are carried; to all if there are none.
+    pub(crate) routes: Vec<IpNet>,
 }
 
 /// Contents of the file before they are checked.
@@ -63,6 +73,7 @@ struct Written {
     drain: Option<u32>,
     tcp: Option<bool>,
     vpn_pool: Vec<Spanned<String>>,
+    vpn_route: Vec<Spanned<String>>,
     access: WrittenAccess,
     limits: WrittenLimits,
 }
@@ -101,7 +112,10 @@ impl Config {
         let _ = parsed(&written.listen, &mut problems, str::parse::<HostPort>);
         let announce = parsed(&written.announce, &mut problems, announce);
         let log = parsed(&written.log, &mut problems, log).pop();
-        let vpn_pool = parsed(&written.vpn_pool, &mut problems, pool);
+        let vpn = Networks {
+            pools: parsed(&written.vpn_pool, &mut problems, pool),
+            routes: parsed(&written.vpn_route, &mut problems, network),
+        };
         let mut rules = |texts: &[_]| parsed(texts, &mut problems, str::parse);
         let WrittenAccess { allow, deny, only } = &written.access;
         let access = Access::default().with_allow(rules(allow)).with_deny(rules(deny)).with_only(rules(only));
@@ -129,7 +143,7 @@ impl Config {
             status_socket,
             drain,
             tcp,
-            vpn_pool,
+            vpn,
             access,
             options,
         })
@@ -192,7 +206,8 @@ impl Config {
             ("status_socket", self.status_socket != other.status_socket),
             ("drain", self.drain != other.drain),
             ("tcp", self.tcp != other.tcp),
-            ("vpn_pool", self.vpn_pool != other.vpn_pool),
+            ("vpn_pool", self.vpn.pools != other.vpn.pools),
+            ("vpn_route", self.vpn.routes != other.vpn.routes),
             ("limits", self.options != other.options),
         ];
         differences.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()

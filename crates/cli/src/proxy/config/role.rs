@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use super::Document;
 
 /// Keys of a server's configuration.
-const SERVER: [&str; 14] = [
+const SERVER: [&str; 15] = [
     "listen",
     "announce",
     "cert",
@@ -18,6 +18,7 @@ const SERVER: [&str; 14] = [
     "drain",
     "tcp",
     "vpn_pool",
+    "vpn_route",
     "access",
     "limits",
 ];

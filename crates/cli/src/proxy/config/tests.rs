@@ -27,6 +27,7 @@ fn whole_files_are_read() {
         drain = 30
         tcp = false
         vpn_pool = ["10.9.0.0/16", "fd09::/64"]
+        vpn_route = ["10.0.0.0/8", "2001:db8::1"]
         [access]
         allow = ["10.0.0.0/8:5432"]
         deny = ["*:25"]
@@ -49,12 +50,16 @@ fn whole_files_are_read() {
     );
     assert_eq!(config.log, Some(LogFormat::Json));
     assert_eq!(
-        config.vpn_pool.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        config.vpn.pools.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["10.9.0.0/16", "fd09::/64"]
     );
     assert_eq!(
+        config.vpn.routes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["10.0.0.0/8", "2001:db8::1/128"]
+    );
+    assert_eq!(
         config.fixed_differences(&Config { options: config.options.clone(), ..Config::default() }),
-        ["listen", "announce", "cert", "key", "metrics", "log", "drain", "tcp", "vpn_pool"]
+        ["listen", "announce", "cert", "key", "metrics", "log", "drain", "tcp", "vpn_pool", "vpn_route"]
     );
     assert_eq!(config.access.deny()[0].to_string(), "*:25");
     assert_eq!(config.options.max_flows(), 10);

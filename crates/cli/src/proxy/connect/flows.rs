@@ -163,7 +163,7 @@ where
     let Inbox { mut waiting, outlet } = inbox;
     let (sender, mut receiver) = tunnel.split();
     let flow = client.seen().open(Kind::Udp, &target);
-    let _open = outlet.open(sender, flow.account());
+    let _open = outlet.open(sender, flow.account(), client.seen().drops());
     let mut received = Instant::now();
     loop {
         tokio::select! {

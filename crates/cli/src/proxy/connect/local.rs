@@ -40,13 +40,7 @@ impl Local {
     /// Binds the first address of a place that is an address of this host.
     pub(crate) async fn bind(place: &HostPort) -> Result<Option<Self>> {
         for address in addresses(place).await? {
-            let bound = StdTcpListener::bind(address).and_then(|listener| {
-                listener.set_nonblocking(true)?;
-                let listener = TcpListener::from_std(listener)?;
-                let address = listener.local_addr()?;
-                Ok(Self { listener, address })
-            });
-            match bound {
+            match StdTcpListener::bind(address).and_then(Self::new) {
                 Ok(local) => return Ok(Some(local)),
                 // A name such as `localhost` may resolve to an address that is not one of this host.
                 Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable && !place.is_address() => {
@@ -55,6 +49,17 @@ impl Local {
             }
         }
         Err(Failure::new(Exit::Io, format!("{place} is no address of this host")))
+    }
+
+    /// Wraps a listener.
+    ///
+    /// # Errors
+    /// Fails if the socket cannot be used without blocking.
+    pub(super) fn new(listener: StdTcpListener) -> std::io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -57,6 +57,7 @@ impl Metrics {
         let paths = Arc::new(Paths::default());
         registry.register_collector(Box::new(Arc::clone(&paths)));
         registry.register_collector(Box::new(Tunnels(current.borrow().seen().clone())));
+        registry.register_collector(Box::new(Datagrams(current.borrow().seen().clone())));
         registry.register_collector(Box::new(Addresses(current.borrow().seen().clone())));
         registry.register_collector(Box::new(Connections(current.clone())));
         Self { registry, paths, watched: Mutex::default(), current }
@@ -64,7 +65,10 @@ impl Metrics {
 
     /// Adds new connections of the current client, and removes those that have ended.
     fn look(&self) {
-        let connections = self.current.borrow().proxy().connections();
+        let client = self.current.borrow().clone();
+        let connections = client.proxy().connections();
+        client.seen().drops().follow(&connections);
+        drop(client);
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut *watched);
         for connection in connections {
@@ -135,6 +139,24 @@ impl Collector for Tunnels {
     }
 }
 
+/// Collector of the datagrams that were dropped.
+#[derive(Debug)]
+struct Datagrams(Seen);
+
+impl Collector for Datagrams {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let dropped = self.0.drops().total();
+        let help = "Datagrams and packets that were dropped instead of being sent";
+        let mut metric =
+            encoder.encode_descriptor("proxy_dropped_datagrams", help, None, MetricType::Counter)?;
+        for (why, count) in [("full", dropped.full), ("expired", dropped.expired)] {
+            let label = [("reason", why)];
+            metric.encode_family(&label)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
+    }
+}
+
 /// This host's addresses in the tunnel of a VPN.
 #[derive(Debug)]
 struct Addresses(Seen);
@@ -167,6 +189,7 @@ mod tests {
         let metrics = Metrics::new(current);
         let flow = seen.open(Kind::Udp, &"host:53");
         flow.traffic().add_sent(7);
+        seen.drops().count();
         assert!(!metrics.text().contains("proxy_address"));
         let addresses: Vec<_> = (0..MAX_ADDRESSES as u8 + 5).map(|n| [10, 9, 0, n].into()).collect();
         seen.set_addresses(&addresses);
@@ -178,6 +201,8 @@ mod tests {
             "anabranch_proxy_sent_bytes_total{carried=\"udp\"} 7",
             "anabranch_proxy_tunnels_opened_total{carried=\"tcp\"} 0",
             "anabranch_connections_active{transport=\"quic\"} 0",
+            "anabranch_proxy_dropped_datagrams_total{reason=\"full\"} 1",
+            "anabranch_proxy_dropped_datagrams_total{reason=\"expired\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }

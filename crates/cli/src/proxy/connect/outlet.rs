@@ -7,6 +7,7 @@ use anabranch::proxy::client::{SendPayloadError, UdpSender};
 use tokio::time::Instant;
 use tracing::debug;
 
+use super::drops::Drops;
 use super::seen::Account;
 
 /// Sender of a flow, while its tunnel is open. Clones share it.
@@ -15,7 +16,7 @@ pub(super) struct Outlet(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    sender: Option<(UdpSender, Arc<Account>)>,
+    sender: Option<(UdpSender, Arc<Account>, Drops)>,
     last: Instant,
 }
 
@@ -27,8 +28,8 @@ impl Default for Outlet {
 
 impl Outlet {
     /// Opens the outlet. It is closed when the returned guard is dropped, so that nothing keeps the tunnel open.
-    pub(super) fn open(&self, sender: UdpSender, account: Arc<Account>) -> Open<'_> {
-        self.lock().sender = Some((sender, account));
+    pub(super) fn open(&self, sender: UdpSender, account: Arc<Account>, drops: &Drops) -> Open<'_> {
+        self.lock().sender = Some((sender, account, drops.clone()));
         Open(self)
     }
 
@@ -36,12 +37,13 @@ impl Outlet {
     /// outlet is not open.
     pub(super) fn send(&self, payload: &[u8]) -> bool {
         let mut state = self.lock();
-        let Some((sender, account)) = &state.sender else { return false };
+        let Some((sender, account, drops)) = &state.sender else { return false };
         match sender.send(payload) {
             Ok(()) => account.traffic.add_sent(payload.len() as u64),
             // The task of the flow notices the end of the tunnel as well.
             Err(SendPayloadError::Ended(_)) => {}
             Err(error) => {
+                drops.count();
                 debug!(target: "anabranch::proxy", target = %account.target, %error, "dropped a datagram");
             }
         }

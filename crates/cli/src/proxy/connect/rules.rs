@@ -9,6 +9,7 @@ use anabranch::proxy::FlowTerms;
 use anabranch::proxy::client::UdpTunnel;
 use clap::Args;
 
+use super::presets::Preset;
 use crate::exit;
 
 /// Maximum deadline of a rule, in milliseconds.
@@ -30,16 +31,23 @@ pub(crate) struct Rules {
     /// that overtook others waits for them at most this long; may be repeated, and the first one that fits counts
     #[arg(long, value_name = "udp:PORT[-PORT]=MS")]
     ordered: Vec<Timed<MAX_HOLD>>,
+    /// Rules for the ports of common programs; may be repeated. Rules of the other options take precedence
+    #[arg(long, value_name = "NAME")]
+    preset: Vec<Preset>,
 }
 
 impl Rules {
     /// Returns the terms of a flow to `port`.
     pub(crate) fn of(&self, port: u16) -> FlowTerms {
         let terms = FlowTerms::default();
-        let is_redundant = self.redundant.iter().any(|ports| ports.0.contains(&port));
+        let preset = self.preset.iter().find(|preset| preset.covers(port));
+        let is_redundant = self.redundant.iter().any(|ports| ports.0.contains(&port))
+            || preset.is_some_and(|preset| preset.has_copies());
         let terms = if is_redundant { terms.with_copies() } else { terms };
-        let terms = Timed::of(&self.deadline, port).map_or(terms, |time| terms.with_deadline(time));
-        Timed::of(&self.ordered, port).map_or(terms, |time| terms.with_order(time))
+        let deadline = Timed::of(&self.deadline, port).or_else(|| preset?.deadline());
+        let terms = deadline.map_or(terms, |time| terms.with_deadline(time));
+        let order = Timed::of(&self.ordered, port).or_else(|| preset?.order());
+        order.map_or(terms, |time| terms.with_order(time))
     }
 }
 
@@ -136,6 +144,18 @@ mod tests {
         assert_eq!([rules.of(16_384), rules.of(32_767)], [terms.with_copies(); 2]);
         assert_eq!(rules.of(443), terms.with_order(Duration::from_millis(150)));
         assert_eq!([rules.of(53), rules.of(32_768)], [terms; 2]);
+    }
+
+    #[test]
+    fn own_rules_precede_those_of_presets() {
+        let line = ["x", "--preset", "calls", "--preset", "quic", "--deadline", "udp:5060=80"];
+        let rules = Line::parse_from(line).rules;
+        let terms = FlowTerms::default();
+        let time = Duration::from_millis;
+        assert_eq!(rules.of(5_060), terms.with_copies().with_deadline(time(80)));
+        assert_eq!(rules.of(3_478), terms.with_copies().with_deadline(time(150)));
+        assert_eq!(rules.of(443), terms.with_order(time(150)));
+        assert_eq!(rules.of(27_015), terms);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use anabranch::proxy::client::Traffic;
 
+use super::drops::Drops;
+
 /// Maximum number of open tunnels that are listed individually. Further ones are counted, and their bytes are added to the
 /// totals when they end.
 const MAX_LISTED: usize = 4_096;
@@ -30,7 +32,7 @@ impl Kind {
     const OF_PROXIES: &[Self] = &[Self::Tcp, Self::Udp];
     /// Kinds of a VPN.
     #[cfg(all(feature = "vpn", target_os = "linux"))]
-    pub(crate) const OF_VPN: &[Self] = &[Self::Tcp, Self::Ip];
+    pub(crate) const OF_VPN: &[Self] = &[Self::Tcp, Self::Udp, Self::Ip];
 
     /// Returns the name for reports, logs and metrics.
     pub(crate) fn name(self) -> &'static str {
@@ -47,6 +49,7 @@ impl Kind {
 pub(crate) struct Seen {
     kinds: &'static [Kind],
     state: Arc<Mutex<State>>,
+    drops: Drops,
 }
 
 #[derive(Debug, Default)]
@@ -98,12 +101,17 @@ impl Default for Seen {
 impl Seen {
     /// Creates the record of a client whose tunnels are of these kinds.
     pub(crate) fn of(kinds: &'static [Kind]) -> Self {
-        Self { kinds, state: Arc::default() }
+        Self { kinds, state: Arc::default(), drops: Drops::default() }
     }
 
     /// Returns the kinds of tunnels that there can be.
     pub(crate) fn kinds(&self) -> &'static [Kind] {
         self.kinds
+    }
+
+    /// Returns the counters of datagrams that were dropped.
+    pub(crate) fn drops(&self) -> &Drops {
+        &self.drops
     }
 
     /// Sets this host's addresses in the tunnel.

@@ -12,7 +12,7 @@ use super::seen::{Kind, Seen};
 use crate::status::paths::{self, PathKey};
 use crate::status::publish::Source;
 use crate::status::rates::Rates;
-use crate::status::report::{FlowReport, FlowsReport, KindReport, Report};
+use crate::status::report::{DropsReport, FlowReport, FlowsReport, KindReport, Report};
 
 /// Maximum number of tunnels that are reported individually: those with the highest rates.
 const MAX_TOP: usize = 10;
@@ -84,6 +84,8 @@ impl Source for State {
         let (state, why) = state(&proxy.states().borrow());
         let attempts = proxy.path_attempts();
         let connections = proxy.connections();
+        client.seen().drops().follow(&connections);
+        let dropped = client.seen().drops().total();
         let before = std::mem::take(&mut self.numbers);
         let mut paths = Vec::new();
         for connection in &connections {
@@ -106,6 +108,7 @@ impl Source for State {
             addresses: client.seen().addresses().iter().map(ToString::to_string).collect(),
             paths,
             flows: self.flows(client.seen()),
+            dropped: Some(DropsReport { full: dropped.full, expired: dropped.expired }),
             users: Vec::new(),
         }
     }
@@ -144,7 +147,9 @@ mod tests {
         for (n, flow) in flows.iter().enumerate() {
             flow.traffic().add_received(1_000 * n as u64);
         }
+        seen.drops().count();
         let report = state.report(Some(Duration::from_secs(1)));
+        assert_eq!(report.dropped, Some(DropsReport { full: 1, expired: 0 }));
         assert_eq!(report.flows.top.len(), MAX_TOP);
         assert_eq!(report.flows.top[0].target, name(MAX_TOP + 4).to_string());
         assert_eq!(report.flows.kinds[0].active, MAX_TOP as u64 + 5);

@@ -83,6 +83,9 @@ pub(crate) struct Way {
     udp: Rules,
     #[command(flatten)]
     tuning: Tuning,
+    /// Mark of TCP connections to the proxy.
+    #[arg(skip)]
+    tcp_mark: Option<u32>,
 }
 
 /// Options of a [`Way`], and digests of the files that they name. Equal prints create equal clients.
@@ -98,6 +101,11 @@ impl Way {
     /// Returns the rules for UDP flows.
     pub(crate) fn udp_rules(&self) -> &Rules {
         &self.udp
+    }
+
+    /// Sets the mark of TCP connections to the proxy.
+    pub(super) fn mark_tcp(&mut self, mark: Option<u32>) {
+        self.tcp_mark = mark;
     }
 
     /// Checks the options and the files that they name, without connecting.
@@ -179,7 +187,7 @@ impl Way {
             ClientPlan { trust: &self.trust, alpn: H3, transport, first, chacha20: false, resume: true };
         let config = ProxyConfig::new(&self.url, plan.config_with(self.identity()?)?);
         let config = config.map_err(|error| Failure::new(Exit::Usage, error))?;
-        let config = config.with_paths(policy).with_fallback(!self.no_fallback);
+        let config = config.with_paths(policy).with_fallback(!self.no_fallback).with_tcp_mark(self.tcp_mark);
         let config = config.with_attempt_timeout(Duration::from_secs(self.timeout.into()));
         let credentials = match (&self.token_file, &self.user_file) {
             (Some(file), _) => Some(Credentials::bearer_file(file)),

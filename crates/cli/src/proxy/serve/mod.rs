@@ -131,7 +131,7 @@ pub(crate) async fn run(options: Serve) -> Result {
     let made = Proxy::new(config.options.clone(), known.users, access);
     let proxy = made.map_err(|error| Failure::io("no randomness", &error))?.with_observer(observer);
     let mut accepting = JoinSet::new();
-    let proxy = options.network.attach(&config.vpn_pool, proxy, &mut accepting)?;
+    let proxy = options.network.attach(&config.vpn, proxy, &mut accepting)?;
     let shared = Arc::new(Shared::new(proxy, metrics, Identities::new(known.certificates)));
     let scraped = match scraped {
         Some(listener) => Some(scrape::serve(listener, shared.text(), &mut accepting)?),

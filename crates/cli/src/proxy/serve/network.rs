@@ -10,6 +10,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::exit::{Exit, Failure, Result, note};
+use crate::options::network;
+use crate::proxy::config::Networks;
 use crate::tun::{Batch, Device, MAX_WAITING, Packet};
 
 /// MTU of the device, in bytes. The proxy sends ICMP messages with the tunnel's MTU to senders of packets that do not fit.
@@ -25,6 +27,10 @@ pub(super) struct Network {
     /// or NAT
     #[arg(long = "vpn-pool", value_name = "NETWORK")]
     pools: Vec<IpNet>,
+    /// Carry IP packets to this network only, which clients learn; may be repeated. Without this option, to all that the access rules
+    /// allow
+    #[arg(long = "vpn-route", value_name = "NETWORK", value_parser = network)]
+    routes: Vec<IpNet>,
     /// Name of the TUN device for IP packets
     #[arg(long = "vpn-device", value_name = "NAME", default_value = "anabranch-vpn")]
     device: String,
@@ -43,17 +49,19 @@ impl Network {
     /// Creates the device if there are pools, here or in the configuration. Returns the proxy with its network.
     pub(super) fn attach(
         &self,
-        configured: &[IpNet],
+        configured: &Networks,
         proxy: Proxy,
         running: &mut JoinSet<()>,
     ) -> Result<Proxy> {
-        let pools = if self.pools.is_empty() { configured } else { &self.pools };
+        let pools = if self.pools.is_empty() { &configured.pools } else { &self.pools };
+        let routes = if self.routes.is_empty() { &configured.routes } else { &self.routes };
         if pools.is_empty() {
             return Ok(proxy);
         }
         let (queue, waiting) = mpsc::channel(MAX_WAITING);
         let network = IpNetwork::new(pools.iter().copied(), Queue(queue));
         let network = network.map_err(|error| Failure::new(Exit::Usage, error))?;
+        let network = network.with_routes(routes.iter().copied());
         let device = Arc::new(Device::create(&self.device, MTU)?);
         for gateway in network.gateways() {
             device.add_address(gateway)?;

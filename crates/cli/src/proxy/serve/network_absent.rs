@@ -2,10 +2,10 @@
 
 use anabranch::proxy::server::Proxy;
 use clap::Args;
-use ipnet::IpNet;
 use tokio::task::JoinSet;
 
 use crate::exit::{Exit, Failure, Result};
+use crate::proxy::config::Networks;
 
 /// Options of the network behind the proxy: none.
 #[derive(Args, Clone, Debug)]
@@ -16,8 +16,8 @@ impl Network {
     ///
     /// # Errors
     /// Fails if the configuration has pools.
-    pub(super) fn attach(&self, configured: &[IpNet], proxy: Proxy, _: &mut JoinSet<()>) -> Result<Proxy> {
-        match configured.is_empty() {
+    pub(super) fn attach(&self, configured: &Networks, proxy: Proxy, _: &mut JoinSet<()>) -> Result<Proxy> {
+        match configured.pools.is_empty() {
             true => Ok(proxy),
             false => {
                 Err(Failure::new(Exit::Usage, "vpn_pool: this build of anabranch carries no IP packets"))

@@ -105,6 +105,7 @@ impl Source for State {
             addresses: Vec::new(),
             paths,
             flows,
+            dropped: None,
             users,
         }
     }

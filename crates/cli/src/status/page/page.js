@@ -68,7 +68,10 @@ function show(state) {
     table("paths", ["interface", "local", "state", "why", "RTT ms", "up Mbit/s", "down Mbit/s", "loss %"], 4,
         state.paths.map(path => [path.interface || "–", path.local, path.state, path.why || path.idle || "",
             number(path.rtt_ms, 1), number(path.sent.mbps, 1), number(path.received.mbps, 1), number(path.loss_percent, 2)]));
-    element("tunnels").textContent = "Tunnels: " + state.flows.kinds.map(kind => `${kind.active} ${kind.kind}`).join(", ");
+    const dropped = state.dropped && state.dropped.full + state.dropped.expired > 0
+        ? `; datagrams dropped: ${state.dropped.expired} too old, ${state.dropped.full} for want of room` : "";
+    element("tunnels").textContent =
+        "Tunnels: " + state.flows.kinds.map(kind => `${kind.active} ${kind.kind}`).join(", ") + dropped;
     table("flows", ["kind", "target", "seconds", "up Mbit/s", "down Mbit/s", "MB"], 2,
         state.flows.top.map(flow => [flow.kind, flow.target, number(flow.age_s, 0), number(flow.sent.mbps, 1),
             number(flow.received.mbps, 1), number((flow.sent.bytes + flow.received.bytes) / 1e6, 1)]));

@@ -49,6 +49,9 @@ fn a_report_is_a_head_and_tables() {
     assert_eq!(words(lines[2]), ["0.0", "wlan0", "192.0.2.1:5000", "open", "25.0", "1.0", "38.5", "0.50"]);
     assert!(lines[3].contains("silent\\u{1b}[2J"), "escaped: {text}");
     assert_eq!(lines[4], "tunnels: 1 tcp (9 opened, 2 failed)");
+    let dropped = Some(DropsReport { full: 3, expired: 4 });
+    let late = flows(&Report { dropped, ..sample() });
+    assert!(late.ends_with("failed); datagrams dropped: 4 too old, 3 for want of room"), "{late}");
     assert_eq!(words(lines[6])[..4], ["tcp", "example.org:443", "2", "min"]);
     assert_eq!(words(lines[8])[..2], ["alice", "3"]);
     let addresses = vec!["10.9.0.2".to_owned(), "fd09::2".to_owned()];

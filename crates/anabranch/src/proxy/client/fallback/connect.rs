@@ -23,7 +23,7 @@ pub(in crate::proxy::client) async fn connect(
 ) -> Result<Connection, TcpFailure> {
     let name = ServerName::try_from(config.host.clone())
         .map_err(|error| TcpFailure::Tcp(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-    let tcp = dial(candidates, config.race).await.map_err(TcpFailure::Tcp)?;
+    let tcp = dial(candidates, config.race, config.tcp_mark).await.map_err(TcpFailure::Tcp)?;
     let tls = TlsConnector::from(config.quic.tls().over_tcp([ALPN]));
     let stream = tls.connect(name, tcp).await.map_err(TcpFailure::Later)?;
     if stream.get_ref().1.alpn_protocol() != Some(ALPN) {

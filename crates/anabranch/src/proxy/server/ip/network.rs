@@ -35,6 +35,8 @@ pub struct IpNetwork(Arc<Inner>);
 
 struct Inner {
     pools: Mutex<Vec<Pool>>,
+    /// Networks to which packets are forwarded; to all if there are none.
+    routes: Vec<IpNet>,
     clients: RwLock<HashMap<IpAddr, Arc<dyn Client>>>,
     sink: Box<dyn PacketSink>,
     /// Identifier of the next tunnel.
@@ -78,11 +80,22 @@ impl IpNetwork {
         let pools = networks.into_iter().map(Pool::new).collect::<Result<_, _>>()?;
         Ok(Self(Arc::new(Inner {
             pools: Mutex::new(pools),
+            routes: Vec::new(),
             clients: RwLock::default(),
             sink: Box::new(sink),
             next: AtomicU64::new(1),
             counts: Counts::default(),
         })))
+    }
+
+    /// Forwards packets to these networks only, and advertises them to clients (RFC 9484 §4.7.3). Without any, the network forwards
+    /// packets to all addresses. Has an effect as long as there is no clone.
+    #[must_use]
+    pub fn with_routes(mut self, routes: impl IntoIterator<Item = IpNet>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.routes = IpNet::aggregate(&routes.into_iter().collect());
+        }
+        self
     }
 
     /// Returns the proxy's own address in each network, with the length of the network's prefix.
@@ -176,10 +189,21 @@ impl IpNetwork {
         all.into_iter().filter(|any| has(any.is_ipv4())).collect()
     }
 
-    /// Returns the ranges of addresses that are advertised to clients (RFC 9484 §4.7.3): all addresses of each family that has
-    /// a pool. The access list may deny some of them.
+    /// Returns the ranges of addresses that are advertised to clients (RFC 9484 §4.7.3): the routes, or all addresses of each
+    /// family that has a pool. The access list may deny some of them.
     pub(super) fn routes(&self) -> Vec<IpRange> {
-        self.families().into_iter().map(|any| IpRange::of(IpNet::new_assert(any, 0))).collect()
+        if self.0.routes.is_empty() {
+            return self.families().into_iter().map(|any| IpRange::of(IpNet::new_assert(any, 0))).collect();
+        }
+        // The capsule has IPv4 first, and then the lower addresses.
+        let mut routes = self.0.routes.clone();
+        routes.sort_by_key(IpNet::network);
+        routes.into_iter().map(IpRange::of).collect()
+    }
+
+    /// Returns whether packets to an address are forwarded.
+    pub(super) fn forwards(&self, address: IpAddr) -> bool {
+        self.0.routes.is_empty() || self.0.routes.iter().any(|network| network.contains(&address))
     }
 }
 

@@ -209,7 +209,9 @@ impl Session {
             counts.foreign.fetch_add(1, Ordering::Relaxed);
             return self.flow.drop_datagram();
         }
-        if !(self.allow)(header.destination, header.destination_port) {
+        let is_allowed = self.network.forwards(header.destination)
+            && (self.allow)(header.destination, header.destination_port);
+        if !is_allowed {
             counts.denied.fetch_add(1, Ordering::Relaxed);
             self.flow.drop_datagram();
             if let Some(report) = prohibited(packet).filter(|_| lock(&self.icmp).allows()) {
@@ -255,7 +257,7 @@ impl Client for Session {
             scratch.push(PACKETS);
             scratch.extend_from_slice(packet);
             match &self.datagrams {
-                Some(datagrams) => datagrams.send(scratch),
+                Some(datagrams) => datagrams.send_with(scratch, &header.terms()),
                 None => Err(SendDatagramError::UnsupportedByPeer),
             }
         });

@@ -34,7 +34,7 @@ const MAX_DEADLINE: Duration = Duration::from_secs(10);
 const MAX_HOLD: Duration = Duration::from_secs(1);
 /// Deadline of datagrams without another one in the terms: a datagram that has waited for longer is dropped instead of
 /// sent, because a longer queue would only delay all datagrams.
-const LIFETIME: Duration = Duration::from_millis(250);
+pub(super) const LIFETIME: Duration = Duration::from_millis(250);
 
 /// Terms of a UDP flow that a client requests: copies of its datagrams, and their deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

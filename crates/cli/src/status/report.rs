@@ -24,7 +24,7 @@ pub(crate) struct Report {
     pub(crate) addresses: Vec<String>,
     pub(crate) paths: Vec<PathReport>,
     pub(crate) flows: FlowsReport,
-    /// Datagrams that a client dropped instead of sending them; `None` for a server, which counts them by user.
+    /// Datagrams that a client dropped; `None` for a server, which counts them by user.
     pub(crate) dropped: Option<DropsReport>,
     /// Users of a server, those with the most traffic first.
     pub(crate) users: Vec<UserReport>,
@@ -91,9 +91,9 @@ pub(crate) struct KindReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct DropsReport {
-    /// Those for which there was no room, in a queue or in a packet.
+    /// Those for which there was no room, in a queue of either direction or in a packet.
     pub(crate) full: u64,
-    /// Those that had waited too long.
+    /// Those that had waited too long to be sent.
     pub(crate) expired: u64,
 }
 

@@ -224,7 +224,7 @@ async fn read(device: Arc<Device>, mut inside: Inside, _tell: oneshot::Sender<()
             // Fragments of TCP have no ports; they do not occur, because the device has the MTU of this host's connections.
             if header.protocol == transport_protocol::TCP && !header.is_later_fragment {
                 inside.stack.handle(&header, packet);
-            } else if !inside.flows.take(&header, packet) {
+            } else if inside.packets.is_own(&header) && !inside.flows.take(&header, packet) {
                 inside.packets.send(&header, packet);
             }
         }

@@ -22,9 +22,6 @@ const IDLE: Duration = Duration::from_secs(60);
 const HEADER: usize = 8;
 /// Time to live of packets to programs.
 const HOP_LIMIT: u8 = 64;
-/// Flag "more fragments" of an IPv4 packet, in its byte 6 (RFC 791 §3.1), and the protocol number of the fragment header of IPv6.
-const MORE_FRAGMENTS: u8 = 0x20;
-const FRAGMENT: u8 = 44;
 
 /// Source and destination of a program's datagrams.
 type Ends = (SocketAddr, SocketAddr);
@@ -47,14 +44,16 @@ impl UdpFlows {
     /// Sends the datagram of a packet if a rule demands copies or order for its port. Returns whether it does; otherwise the packet
     /// has to travel as it is.
     pub(super) fn take(&mut self, header: &PacketHeader, packet: &[u8]) -> bool {
-        let Some((ends, payload)) = datagram(header, packet) else { return false };
-        let client = self.current.borrow().clone();
-        let wishes = client.rules().of(ends.1.port());
+        let Some(port) = header.destination_port.filter(|_| header.protocol == UDP) else { return false };
+        let wishes = self.current.borrow().rules().of(port);
         if !wishes.has_copies() && wishes.order().is_none() {
             return false;
         }
-        let (out, mtu, terms) = (self.out.clone(), self.mtu, Terms { client, idle: IDLE });
-        self.flows.pass(&ends, Bytes::copy_from_slice(payload), |inbox| {
+        let Some((ends, payload)) = datagram(header, packet) else { return false };
+        let Self { current, flows, out, mtu } = self;
+        flows.pass(&ends, Bytes::copy_from_slice(payload), |inbox| {
+            let terms = Terms { client: current.borrow().clone(), idle: IDLE };
+            let (out, mtu) = (out.clone(), *mtu);
             let deliver = move |payload: Bytes| {
                 // A device that is busy loses packets, as any link does.
                 if let Some(packet) = answer(ends, &payload, mtu) {
@@ -70,12 +69,7 @@ impl UdpFlows {
 
 /// Returns the ends and the payload of a whole UDP datagram; `None` for anything else.
 fn datagram<'p>(header: &PacketHeader, packet: &'p [u8]) -> Option<(Ends, &'p [u8])> {
-    let is_fragment = match packet[0] >> 4 {
-        4 => header.is_later_fragment || packet[6] & MORE_FRAGMENTS != 0,
-        // Other extension headers are rare enough to do without.
-        _ => header.is_later_fragment || packet[6] == FRAGMENT,
-    };
-    if header.protocol != UDP || is_fragment || header.destination.is_multicast() {
+    if header.protocol != UDP || header.is_fragment {
         return None;
     }
     let source = SocketAddr::new(header.source, header.source_port?);
@@ -130,7 +124,7 @@ mod tests {
         };
         assert!(taken(&whole));
         let mut first = whole.clone();
-        first[6] |= MORE_FRAGMENTS;
+        first[6] |= 0x20;
         assert!(!taken(&first));
         let mut longer = whole.clone();
         longer[25] += 1;

@@ -292,17 +292,16 @@ impl Outgoing {
         Self { packets, up, icmp: IcmpLimit::default() }
     }
 
+    /// Returns whether a packet is from this host's address in the tunnel to another host. The proxy would drop packets with
+    /// another source, and multicast packets are of the device's link.
+    pub(super) fn is_own(&self, header: &PacketHeader) -> bool {
+        !header.destination.is_multicast() && self.packets.terms.borrow().addresses.contains(&header.source)
+    }
+
     /// Sends a packet of a program to the proxy, or drops it. If it does not fit, or if the proxy forwards no packets to its
     /// destination, queues an ICMP message to the program's host.
     pub(super) fn send(&mut self, header: &PacketHeader, packet: &[u8]) {
-        let terms = self.packets.terms.borrow();
-        // Multicast packets are of the device's link. The proxy would drop packets with another source.
-        if header.destination.is_multicast() || !terms.addresses.contains(&header.source) {
-            return;
-        }
-        let is_forwarded = terms.forwards(header.destination, header.protocol);
-        drop(terms);
-        if !is_forwarded {
+        if !self.packets.terms.borrow().forwards(header.destination, header.protocol) {
             return self.report(ip::prohibited(packet));
         }
         let sent = match &*self.up.borrow() {

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -102,6 +102,19 @@ fn programs_without_a_proxy() {
         second.args(["--no-status", "--transparent", "127.0.0.1:1081"]);
         second.current_dir(ends.file(""));
         assert_eq!(second.output().unwrap().status.code(), Some(9));
+        // Nor can it have rules that another process has.
+        let mut holder = Command::new("nft");
+        holder.arg("--interactive").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut holder = holder.spawn().unwrap();
+        holder.stdin.as_mut().unwrap().write_all(b"table ip anabranch_1083 { flags owner; }\n").unwrap();
+        eventually("a table of another process", || rules().contains("anabranch_1083").then_some(()));
+        let mut late = ends.by_way(&["proxy", "connect"]);
+        late.args(["--no-status", "--transparent", "127.0.0.1:1083"]).current_dir(ends.file(""));
+        let output = late.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(9) && said.contains("another process has the rules"), "{said}");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
         // One that may not change rules says so, and another port could be had.
         let mut third = Command::new("setpriv");
         third.args(["--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]);

@@ -52,6 +52,13 @@ fn echo(spaces: &Spaces) {
     }
 }
 
+/// Limits the rate at which a device sends. `limits` are arguments of tc-tbf(8).
+fn limit(space: &str, device: &str, limits: &str) {
+    let args = format!("-n {space} qdisc add dev {device} root tbf {limits}");
+    let output = std::process::Command::new("tc").args(args.split(' ')).output().unwrap();
+    assert!(output.status.success(), "tc {args}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Opens a UDP socket that is connected to the target's echo server.
 fn udp(address: &str) -> UdpSocket {
     let any = if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
@@ -88,13 +95,7 @@ fn everything_passes_and_a_download_survives_the_death_of_a_link() {
     echo(&spaces);
     for link in ["wifi0", "lte0"] {
         // Limits the rate from the proxy to the client.
-        let device = link.replace('0', "1");
-        let args = format!(
-            "-n {} qdisc add dev {device} root tbf rate 60mbit burst 32k latency 30ms",
-            spaces.space("s")
-        );
-        let output = std::process::Command::new("tc").args(args.split(' ')).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        limit(&spaces.space("s"), &link.replace('0', "1"), "rate 60mbit burst 32k latency 30ms");
     }
     let _proxy = spaces.proxy();
     let mut vpn = spaces.connect(&[]);
@@ -214,7 +215,7 @@ fn packets_that_the_proxy_does_not_forward_do_not_go_around_the_tunnel() {
     // The report arrives like that of a router (ICMP, "administratively prohibited").
     assert_eq!(spaces.within("c", refused), io::ErrorKind::HostUnreachable);
     drop(vpn);
-    // What the user excludes takes the host's own route.
+    // Packets to excluded networks take the host's own route.
     let vpn = spaces.connect(&["--exclude", "10.66.0.1"]);
     spaces.within("c", refused);
     assert!(arrived());
@@ -229,12 +230,7 @@ fn a_call_does_not_notice_a_flood() {
     echo(&spaces);
     for device in ["wifi0", "lte0"] {
         // Limits the rate from the client to the proxy.
-        let args = format!(
-            "-n {} qdisc add dev {device} root tbf rate 5mbit burst 8k latency 100ms",
-            spaces.space("c")
-        );
-        let output = std::process::Command::new("tc").args(args.split(' ')).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        limit(&spaces.space("c"), device, "rate 5mbit burst 8k latency 100ms");
     }
     let _proxy = spaces.proxy();
     let _vpn = spaces.connect(&[]);

@@ -16,9 +16,10 @@ use super::stream::{TunnelReceiver, TunnelSender};
 use crate::error::SendDatagramError;
 use crate::http3::Datagrams;
 use crate::lock::lock;
+use crate::proxy::copies::LIFETIME;
 use crate::proxy::ip::{
-    ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, DEADLINE, IpRange, MAX_ENTRIES, MAX_PACKET, MIN_MTU,
-    PACKETS, PacketHeader, ROUTE_ADVERTISEMENT,
+    ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, IpRange, MAX_ENTRIES, MAX_PACKET, MIN_MTU, PACKETS,
+    PacketHeader, ROUTE_ADVERTISEMENT,
 };
 
 /// Maximum number of bytes that one read takes from the tunnel's stream, without a copy.
@@ -143,7 +144,7 @@ impl IpSender {
     /// # Errors
     /// Fails if the bytes are not one IP packet, if it does not fit, if the queue is full, or if the tunnel has ended.
     pub fn send(&self, packet: &[u8]) -> Result<(), SendPacketError> {
-        self.send_within(packet, DEADLINE)
+        self.send_within(packet, LIFETIME)
     }
 
     /// Queues a packet like [`IpSender::send`], which is dropped if it has waited for `deadline`.

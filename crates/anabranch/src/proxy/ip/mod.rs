@@ -11,7 +11,6 @@ mod packet;
 
 pub use self::address::{AssignedAddress, IpRange};
 pub use self::icmp::{IcmpLimit, MAX_ICMP_RATE, prohibited, too_big, unreachable};
-pub(in crate::proxy) use self::packet::DEADLINE;
 pub use self::packet::{PacketHeader, transport_protocol};
 
 pub(crate) use self::capsule::{ADDRESS_ASSIGN, ADDRESS_REQUEST, MAX_ENTRIES, ROUTE_ADVERTISEMENT};

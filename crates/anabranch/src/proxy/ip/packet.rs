@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::LazyLock;
-use std::time::Duration;
 
+use super::super::copies::LIFETIME;
 use crate::DatagramTerms;
 
 /// Maximum number of extension headers of an IPv6 packet. The transport header of a packet with more is not found, so the
@@ -21,10 +21,7 @@ const FRAGMENT: u8 = 44;
 /// Protocol number of the authentication header (RFC 4302 §2).
 const AUTHENTICATION: u8 = 51;
 
-/// Time after which a packet that waits is dropped.
-pub(in crate::proxy) const DEADLINE: Duration = Duration::from_millis(250);
-
-/// Hash function for flows.
+/// Hash function for flows, which clients cannot foresee.
 static FLOWS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Protocol numbers.
@@ -55,6 +52,8 @@ pub struct PacketHeader {
     pub source_port: Option<u16>,
     /// Destination port, with the same exceptions as `source_port`.
     pub destination_port: Option<u16>,
+    /// `true` if this is a fragment, the first one included.
+    pub is_fragment: bool,
     /// `true` if this is a fragment but not the first one.
     pub is_later_fragment: bool,
     /// `true` if routers may fragment the packet: IPv4 without DF.
@@ -62,15 +61,16 @@ pub struct PacketHeader {
 }
 
 impl PacketHeader {
-    /// Returns the terms on which the packet is sent: as one of its flow, and not after [`DEADLINE`].
+    /// Returns the terms on which the packet is sent: as one of its flow, and not after the time that is usual for
+    /// datagrams.
     pub(in crate::proxy) fn terms(&self) -> DatagramTerms {
-        DatagramTerms::default().with_flow(self.flow()).with_lifetime(DEADLINE)
+        DatagramTerms::default().with_flow(self.flow()).with_lifetime(LIFETIME)
     }
 
     /// Returns a number for the packet's flow: its protocol, addresses and ports. Fragments other than the first have no ports, and
     /// are a flow of their own.
     fn flow(&self) -> u64 {
-        // Flows of other clients have other keys, so it is enough if a client cannot disturb flows of its own by chance.
+        // Two flows with the same number would only take their turns together.
         FLOWS.hash_one((
             self.protocol,
             self.source,
@@ -104,6 +104,7 @@ impl PacketHeader {
             transport,
             source_port: None,
             destination_port: None,
+            is_fragment: fragment & 0x3fff != 0,
             is_later_fragment: fragment & 0x1fff != 0,
             may_fragment: fragment & 0x4000 == 0,
         };
@@ -121,6 +122,7 @@ impl PacketHeader {
             transport: V6_HEADER,
             source_port: None,
             destination_port: None,
+            is_fragment: false,
             is_later_fragment: false,
             may_fragment: false,
         };
@@ -138,6 +140,7 @@ impl PacketHeader {
                 _ => 8 * (1 + len),
             };
             if header.protocol == FRAGMENT {
+                header.is_fragment = true;
                 header.is_later_fragment = u16_at(packet, at + 2)? & 0xfff8 != 0;
             }
             header.protocol = next;

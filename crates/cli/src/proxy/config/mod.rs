@@ -43,14 +43,14 @@ pub(crate) struct Config {
     pub(crate) status_socket: Option<PathBuf>,
     pub(crate) drain: Option<u32>,
     pub(crate) tcp: Option<bool>,
-    pub(crate) vpn: Networks,
+    pub(crate) vpn: VpnNetworks,
     pub(crate) access: Access,
     pub(crate) options: ProxyOptions,
 }
 
 /// Networks of a proxy that carries IP packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Networks {
+pub(crate) struct VpnNetworks {
     /// Addresses for clients.
     pub(crate) pools: Vec<IpNet>,
     /// Networks to which packets are carried; to all if there are none.
@@ -112,7 +112,7 @@ impl Config {
         let _ = parsed(&written.listen, &mut problems, str::parse::<HostPort>);
         let announce = parsed(&written.announce, &mut problems, announce);
         let log = parsed(&written.log, &mut problems, log).pop();
-        let vpn = Networks {
+        let vpn = VpnNetworks {
             pools: parsed(&written.vpn_pool, &mut problems, pool),
             routes: parsed(&written.vpn_route, &mut problems, network),
         };

@@ -1,4 +1,4 @@
-//! Numbers of datagrams and packets that a client dropped instead of sending them.
+//! Numbers of datagrams and packets that a client dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,9 @@ pub(crate) struct Drops(Arc<Mutex<State>>);
 /// Numbers of datagrams that were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Those for which there was no room, in a queue or in a packet.
+    /// Those for which there was no room, in a queue of either direction or in a packet.
     pub(crate) full: u64,
-    /// Those that had waited too long.
+    /// Those that had waited too long to be sent.
     pub(crate) expired: u64,
 }
 

@@ -146,7 +146,7 @@ struct Datagrams(Seen);
 impl Collector for Datagrams {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let dropped = self.0.drops().total();
-        let help = "Datagrams and packets that were dropped instead of being sent";
+        let help = "Datagrams and packets that were dropped, in either direction";
         let mut metric =
             encoder.encode_descriptor("proxy_dropped_datagrams", help, None, MetricType::Counter)?;
         for (why, count) in [("full", dropped.full), ("expired", dropped.expired)] {

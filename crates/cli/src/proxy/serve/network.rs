@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::exit::{Exit, Failure, Result, note};
 use crate::options::network;
-use crate::proxy::config::Networks;
+use crate::proxy::config::VpnNetworks;
 use crate::tun::{Batch, Device, MAX_WAITING, Packet};
 
 /// MTU of the device, in bytes. The proxy sends ICMP messages with the tunnel's MTU to senders of packets that do not fit.
@@ -49,7 +49,7 @@ impl Network {
     /// Creates the device if there are pools, here or in the configuration. Returns the proxy with its network.
     pub(super) fn attach(
         &self,
-        configured: &Networks,
+        configured: &VpnNetworks,
         proxy: Proxy,
         running: &mut JoinSet<()>,
     ) -> Result<Proxy> {

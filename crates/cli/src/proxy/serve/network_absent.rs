@@ -5,7 +5,7 @@ use clap::Args;
 use tokio::task::JoinSet;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::proxy::config::Networks;
+use crate::proxy::config::VpnNetworks;
 
 /// Options of the network behind the proxy: none.
 #[derive(Args, Clone, Debug)]
@@ -16,7 +16,12 @@ impl Network {
     ///
     /// # Errors
     /// Fails if the configuration has pools.
-    pub(super) fn attach(&self, configured: &Networks, proxy: Proxy, _: &mut JoinSet<()>) -> Result<Proxy> {
+    pub(super) fn attach(
+        &self,
+        configured: &VpnNetworks,
+        proxy: Proxy,
+        _: &mut JoinSet<()>,
+    ) -> Result<Proxy> {
         match configured.pools.is_empty() {
             true => Ok(proxy),
             false => {

@@ -40,6 +40,8 @@ const PRIVATE: [&str; 14] = [
 const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
 /// Maximum time until the kernel has the rules, and until `nft` has ended.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause between two looks at the kernel's rules, or at `nft`.
+const RETRY: Duration = Duration::from_millis(5);
 /// Maximum number of bytes that are kept of a message of `nft`.
 const MAX_SAID: u64 = 4_096;
 
@@ -63,9 +65,19 @@ impl Capture {
     fn begin_blocking(port: SocketAddr, networks: &Networks) -> Result<Self> {
         let (table, rules) = (table(port), rules(port, networks));
         // An interactive `nft` has no exit status.
-        let (program, checked) = check(&rules)?;
-        if let Some(refused) = checked {
-            return Err(refused);
+        let (mut program, mut refused) = check(&rules)?;
+        let begin = Instant::now();
+        // A client that was killed just now still has the rules for a moment.
+        while refused.is_some() && exists(program, &table) && begin.elapsed() < PATIENCE {
+            thread::sleep(RETRY);
+            (program, refused) = check(&rules)?;
+        }
+        if let Some(refused) = refused {
+            return Err(match exists(program, &table) {
+                true => Failure::new(Exit::BusyPort, format!("another process has the rules of `{table}`"))
+                    .or("choose another port"),
+                false => refused,
+            });
         }
         let mut nft = Command::new(program);
         // A signal from the terminal is for this command, which then ends its connections first.
@@ -79,7 +91,7 @@ impl Capture {
             if begin.elapsed() > PATIENCE {
                 return Err(capture.refused());
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(RETRY);
         }
         capture.watch();
         Ok(capture)
@@ -126,7 +138,7 @@ impl Capture {
                 let _ = self.nft.wait();
                 return;
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(RETRY);
         }
     }
 }

@@ -93,5 +93,7 @@ pub mod tls;
 pub mod trace;
 #[cfg(feature = "sim")]
 pub mod transfer;
+#[cfg(feature = "sim")]
+pub mod tunnel;
 
 pub use anabranch_wire::Time;

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use anabranch_wire::PathId;
 use bytes::Bytes;
 
 use super::Error;
@@ -68,8 +69,13 @@ impl Datagrams {
     /// # Errors
     /// Fails as [`Datagrams::recv`] does.
     pub fn poll_recv(&self, cx: &Context<'_>) -> Poll<Result<Bytes, Error>> {
+        self.poll_recv_from(cx).map_ok(|(_, datagram)| datagram)
+    }
+
+    /// Polls for the peer's next datagram like [`Datagrams::poll_recv`], with the path on which it arrived.
+    pub(crate) fn poll_recv_from(&self, cx: &Context<'_>) -> Poll<Result<(PathId, Bytes), Error>> {
         self.0.poll(
-            |access, id| match access.session.recv_datagram(id) {
+            |access, id| match access.session.recv_datagram_from(id) {
                 Some(message) => Ok(message),
                 None => Err(access.session.read_end(id).map(|end| read_error(end).unwrap_or(Error::Closed))),
             },

@@ -147,6 +147,7 @@ impl FlowTerms {
     /// Returns the terms of the flow's DATAGRAM frames.
     pub(super) fn datagrams(&self) -> DatagramTerms {
         let terms = DatagramTerms::default().with_lifetime(self.deadline().unwrap_or(LIFETIME));
+        let terms = if self.order.is_some() { terms.with_restored_order() } else { terms };
         if self.copies { terms.with_copy() } else { terms }
     }
 }

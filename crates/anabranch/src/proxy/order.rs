@@ -1,14 +1,11 @@
-//! Delivery of a UDP flow's numbered payloads in the order in which they were sent.
-//!
-//! Several paths reorder datagrams, which some programs mistake for loss. A payload that arrives before one with a smaller number waits
-//! for that one, for a limited time and in limited memory. No payload is dropped here: one that arrives after the wait is delivered at
-//! once.
+//! Delivery of a UDP flow's numbered payloads in the order in which they were sent, within the memory that all flows share.
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anabranch_transport::datagram;
+use anabranch_wire::{PathId, Time};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -18,106 +15,79 @@ use crate::lock::lock;
 const MAX_HELD: usize = 1024 * 1024;
 /// Maximum number of bytes of all flows' payloads that wait.
 const MAX_HELD_IN_ALL: usize = 64 * 1024 * 1024;
-/// Overhead that is counted for each payload, in bytes.
-const OVERHEAD: usize = 64;
 
-/// Bytes of the payloads that wait in all flows of the process, with [`OVERHEAD`] for each.
+/// Bytes of the payloads that wait in all flows of the process.
 static HELD_IN_ALL: AtomicUsize = AtomicUsize::new(0);
+
+/// Path of the payloads in capsules, which the flow's stream carries.
+pub(super) const STREAM: PathId = PathId(u32::MAX);
 
 /// Received payloads of one direction of a flow, which are delivered in order.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// Maximum time for which a payload waits.
-    hold: Duration,
+    /// Time that counts as [`Time::ZERO`].
+    epoch: Instant,
     waiting: Mutex<Waiting>,
 }
 
 /// Payloads that wait.
-#[derive(Debug, Default)]
-struct Waiting {
-    /// Number after the largest one that was delivered.
-    next: u32,
-    /// Payloads in ascending order of their numbers, which wrap around.
-    held: VecDeque<Held>,
-    /// Sum of the lengths of `held`, with [`OVERHEAD`] for each.
-    bytes: usize,
-}
-
 #[derive(Debug)]
-struct Held {
-    number: u32,
-    payload: Bytes,
-    /// Arrival of the first of this payload and those with larger numbers. It never decreases from one element to the next.
-    since: Instant,
+struct Waiting {
+    order: datagram::Order,
+    /// Share of [`HELD_IN_ALL`].
+    counted: usize,
 }
 
 impl Order {
     /// Creates the state of a direction whose numbers begin at zero.
     pub(super) fn new(hold: Duration) -> Self {
-        Self { hold, waiting: Mutex::default() }
+        let waiting = Waiting { order: datagram::Order::new(hold), counted: 0 };
+        Self { epoch: Instant::now(), waiting: Mutex::new(waiting) }
     }
 
-    /// Adds a payload, which was received at `now` and is no duplicate.
-    pub(super) fn push(&self, number: u32, payload: Bytes, now: Instant) {
-        lock(&self.waiting).insert(number, payload, now);
+    /// Adds a payload, which arrived on `path` at `now` and is no duplicate.
+    pub(super) fn push(&self, now: Instant, path: PathId, number: u32, payload: Bytes) {
+        let mut waiting = lock(&self.waiting);
+        waiting.order.push(self.time(now), path, number, payload);
+        waiting.count();
     }
 
     /// Returns the next payload to deliver; `None` if all wait.
     pub(super) fn pop(&self, now: Instant) -> Option<Bytes> {
         let mut waiting = lock(&self.waiting);
-        let front = waiting.held.front()?;
-        let is_due = waiting.is_next(front.number)
-            || waiting.bytes > MAX_HELD
-            || HELD_IN_ALL.load(Ordering::Relaxed) > MAX_HELD_IN_ALL
-            || now >= front.since + self.hold;
-        if is_due { waiting.take() } else { None }
+        let is_full = HELD_IN_ALL.load(Ordering::Relaxed) > MAX_HELD_IN_ALL;
+        let payload = waiting.order.pop(self.time(now), if is_full { 0 } else { MAX_HELD })?;
+        waiting.count();
+        Some(payload)
     }
 
     /// Returns the time at which the wait of the next payload ends; `None` if no payload waits.
     pub(super) fn due(&self) -> Option<Instant> {
-        let waiting = lock(&self.waiting);
-        waiting.held.front().map(|front| front.since + self.hold)
+        let due = lock(&self.waiting).order.due()?;
+        Some(self.epoch + (due - Time::ZERO))
+    }
+
+    fn time(&self, at: Instant) -> Time {
+        Time::ZERO + at.saturating_duration_since(self.epoch)
     }
 }
 
 impl Waiting {
-    /// Returns whether no payload with a smaller number can precede this one. A number before `next` arrived after the wait for it.
-    fn is_next(&self, number: u32) -> bool {
-        number.wrapping_sub(self.next).cast_signed() <= 0
-    }
-
-    fn insert(&mut self, number: u32, payload: Bytes, now: Instant) {
-        let distance = |number: u32| number.wrapping_sub(self.next).cast_signed();
-        let at = self.held.partition_point(|held| distance(held.number) < distance(number));
-        let since = self.held.get(at).map_or(now, |later| later.since.min(now));
-        self.count(payload.len() + OVERHEAD, true);
-        self.held.insert(at, Held { number, payload, since });
-    }
-
-    fn take(&mut self) -> Option<Bytes> {
-        let Held { number, payload, .. } = self.held.pop_front()?;
-        let after = number.wrapping_add(1);
-        if after.wrapping_sub(self.next).cast_signed() > 0 {
-            self.next = after;
-        }
-        self.count(payload.len() + OVERHEAD, false);
-        Some(payload)
-    }
-
-    fn count(&mut self, bytes: usize, more: bool) {
-        if more {
-            self.bytes += bytes;
-            HELD_IN_ALL.fetch_add(bytes, Ordering::Relaxed);
+    /// Corrects this flow's share of [`HELD_IN_ALL`].
+    fn count(&mut self) {
+        let bytes = self.order.bytes();
+        if bytes > self.counted {
+            HELD_IN_ALL.fetch_add(bytes - self.counted, Ordering::Relaxed);
         } else {
-            self.bytes -= bytes;
-            HELD_IN_ALL.fetch_sub(bytes, Ordering::Relaxed);
+            HELD_IN_ALL.fetch_sub(self.counted - bytes, Ordering::Relaxed);
         }
+        self.counted = bytes;
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        HELD_IN_ALL.fetch_sub(self.bytes, Ordering::Relaxed);
+        HELD_IN_ALL.fetch_sub(self.counted, Ordering::Relaxed);
     }
 }
 

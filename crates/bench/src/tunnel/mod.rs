@@ -116,7 +116,7 @@ fn measure(case: &Case, ours: &Ours, seed: u64, settings: &Settings) -> Result<F
     match case.kind {
         Kind::Tcp { up } => tcp::measure(site()?, up, settings),
         Kind::Outage => tcp::outage(site()?, settings),
-        Kind::Quic => quic::measure(site()?, case, settings),
+        Kind::Quic { ordered } => quic::measure(site()?, case, settings, ordered),
         Kind::Udp { mbps, len } => udp::measure(site()?, mbps, len, settings),
         Kind::WireGuard { mbps, len } => wireguard::measure(mbps, len, settings),
         Kind::Idle { udp } => idle::measure(site()?, udp),
@@ -176,7 +176,7 @@ fn report(options: &Options, rows: &[(Case, Named)]) -> Report {
 }
 
 fn list(cases: &[Case]) -> Report {
-    let link = |link: &cases::Link| {
+    let link = |link: &anabranch_lab::tunnel::Link| {
         let mut text = format!("{} Mbit/s {} ms", link.mbps, link.delay);
         if link.jitter > 0 {
             text += &format!(" ±{} ms", link.jitter);

@@ -9,10 +9,10 @@ use std::time::Instant;
 use anabranch_lab::random::Seed;
 use anabranch_lab::relay::Relay;
 
-use super::cases::Link;
 use crate::Error;
 use crate::child::{Cost, Program};
 use crate::stacks::{Identity, Ours};
+use anabranch_lab::tunnel::Link;
 
 /// Name and, below, secret of the proxy's only user.
 const USER: &str = "bench";

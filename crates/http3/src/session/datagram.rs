@@ -2,7 +2,7 @@
 //! requests.
 
 use anabranch_transport::datagram::{Datagrams, SendDatagramError, Terms};
-use anabranch_wire::{StreamId, Time};
+use anabranch_wire::{PathId, StreamId, Time};
 use bytes::Bytes;
 
 use super::Session;
@@ -25,7 +25,7 @@ impl Session {
     /// opened so far, see [`Streams::remote_limit`](anabranch_transport::stream::Streams::remote_limit). A
     /// client ignores it.
     pub fn on_datagrams(&mut self, datagrams: &mut Datagrams, max_requests: u64) {
-        while let Some(datagram) = datagrams.recv() {
+        while let Some((path, datagram)) = datagrams.recv_from() {
             if !self.config.h3_datagram {
                 let reason = "a datagram although SETTINGS_H3_DATAGRAM was not sent";
                 return self.note(Err(Error::new(Code::DATAGRAM_ERROR, reason)));
@@ -36,41 +36,47 @@ impl Session {
                     let reason = "a datagram of a request beyond the limit";
                     return self.note(Err(Error::new(Code::ID_ERROR, reason)));
                 }
-                Ok((id, payload)) => self.on_datagram(id, payload),
+                Ok((id, payload)) => self.on_datagram(id, path, payload),
                 Err(error) => return self.note(Err(error)),
             }
         }
     }
 
-    fn on_datagram(&mut self, id: StreamId, payload: Bytes) {
+    fn on_datagram(&mut self, id: StreamId, path: PathId, payload: Bytes) {
         // A datagram that arrives before its request or after the request's end is dropped, as RFC 9297 §2.1
         // permits.
         let request = self.requests.get_mut(&id).filter(|request| request.incoming.end.is_none());
         let Some(request) = request else { return };
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: false, len: payload.len() });
         if request.datagrams.len() >= MAX_WAITING_DATAGRAMS
-            && let Some(oldest) = request.datagrams.pop_front()
+            && let Some((_, oldest)) = request.datagrams.pop_front()
         {
             self.waiting_bytes -= cost(&oldest);
         }
         if self.waiting_bytes + cost(&payload) <= MAX_WAITING_BYTES {
             self.waiting_bytes += cost(&payload);
-            request.datagrams.push_back(payload);
+            request.datagrams.push_back((path, payload));
             self.events.push_back(Event::Datagram(id));
         }
     }
 
     /// Removes and returns the next received datagram of this request.
     pub fn recv_datagram(&mut self, id: StreamId) -> Option<Bytes> {
-        let payload = self.requests.get_mut(&id)?.datagrams.pop_front()?;
+        self.recv_datagram_from(id).map(|(_, payload)| payload)
+    }
+
+    /// Removes and returns the next received datagram of this request like [`Self::recv_datagram`], with the path on which it
+    /// arrived.
+    pub fn recv_datagram_from(&mut self, id: StreamId) -> Option<(PathId, Bytes)> {
+        let (path, payload) = self.requests.get_mut(&id)?.datagrams.pop_front()?;
         self.waiting_bytes -= cost(&payload);
-        Some(payload)
+        Some((path, payload))
     }
 
     /// Removes a request with its queued datagrams.
     pub(super) fn remove(&mut self, id: StreamId) -> Option<Request> {
         let request = self.requests.remove(&id)?;
-        self.waiting_bytes -= request.datagrams.iter().map(cost).sum::<usize>();
+        self.waiting_bytes -= request.datagrams.iter().map(|(_, payload)| cost(payload)).sum::<usize>();
         Some(request)
     }
 
@@ -127,5 +133,5 @@ impl Session {
 
 /// Returns the memory that a queued datagram occupies, in bytes.
 fn cost(payload: &Bytes) -> usize {
-    payload.len() + size_of::<Bytes>()
+    payload.len() + size_of::<(PathId, Bytes)>()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use anabranch_wire::PathId;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
@@ -20,7 +21,7 @@ pub(super) struct Request {
     /// Client: header sections of the response that the application has not taken yet.
     pub(super) heads: VecDeque<http::response::Parts>,
     pub(super) trailers: Option<HeaderMap>,
-    pub(super) datagrams: VecDeque<Bytes>,
+    pub(super) datagrams: VecDeque<(PathId, Bytes)>,
     /// Server: priority from the client's PRIORITY_UPDATE, which overrides the header (RFC 9218 §7).
     pub(super) priority: Option<Priority>,
     /// Server: `true` if the request was counted as cancelled or invalid before the response.

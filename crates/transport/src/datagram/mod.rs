@@ -1,14 +1,16 @@
 //! DATAGRAM frames (RFC 9221): messages that are sent once and may be lost.
 
+mod order;
 mod outgoing;
 mod terms;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use anabranch_wire::{Direction, Time, TransportErrorCode, Writer, max_datagram_len, write_datagram};
+use anabranch_wire::{Direction, PathId, Time, TransportErrorCode, Writer, max_datagram_len, write_datagram};
 use bytes::Bytes;
 
+pub use self::order::Order;
 pub use self::terms::Terms;
 
 use self::outgoing::{Entry, Outgoing};
@@ -69,7 +71,7 @@ pub struct Datagrams {
 /// Queue of messages in order, bounded in bytes.
 #[derive(Debug, Default)]
 struct Queue {
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<(PathId, Bytes)>,
     /// Bytes of the messages, including the overhead.
     bytes: usize,
     capacity: usize,
@@ -82,14 +84,14 @@ impl Queue {
         self.messages.is_empty() || self.bytes + len + MESSAGE_OVERHEAD <= self.capacity
     }
 
-    fn push(&mut self, message: Bytes) {
+    fn push(&mut self, path: PathId, message: Bytes) {
         self.bytes += message.len() + MESSAGE_OVERHEAD;
-        self.messages.push_back(message);
+        self.messages.push_back((path, message));
     }
 
-    fn pop(&mut self) -> Option<Bytes> {
+    fn pop(&mut self) -> Option<(PathId, Bytes)> {
         let message = self.messages.pop_front()?;
-        self.bytes -= message.len() + MESSAGE_OVERHEAD;
+        self.bytes -= message.1.len() + MESSAGE_OVERHEAD;
         if self.messages.is_empty() {
             // The memory is freed, because an idle connection should keep none.
             self.messages = VecDeque::new();
@@ -168,11 +170,16 @@ impl Datagrams {
 
     /// Removes and returns the oldest received message.
     pub fn recv(&mut self) -> Option<Bytes> {
+        self.incoming.pop().map(|(_, message)| message)
+    }
+
+    /// Removes and returns the oldest received message, like [`Self::recv`], with the path on which it arrived.
+    pub fn recv_from(&mut self) -> Option<(PathId, Bytes)> {
         self.incoming.pop()
     }
 
-    /// Handles a DATAGRAM frame with this `data`. If the queue is full, the oldest messages are dropped.
-    pub(crate) fn on_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
+    /// Handles a DATAGRAM frame with this `data`, which arrived on `path`. If the queue is full, the oldest messages are dropped.
+    pub(crate) fn on_frame(&mut self, path: PathId, data: &[u8]) -> Result<(), TransportError> {
         // RFC 9221 §3: the limit applies to the whole frame. The frame exceeds the limit for certain only if
         // its smallest encoding does.
         if data.len() as u64 + MIN_FRAME_OVERHEAD > self.local_maximum() {
@@ -184,7 +191,7 @@ impl Datagrams {
             self.incoming.pop();
             self.dropped += 1;
         }
-        self.incoming.push(Bytes::copy_from_slice(data));
+        self.incoming.push(path, Bytes::copy_from_slice(data));
         Ok(())
     }
 

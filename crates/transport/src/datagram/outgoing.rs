@@ -28,6 +28,8 @@ pub(super) struct Entry {
     pub(super) message: Bytes,
     route: Route,
     is_copied: bool,
+    /// `true` if the receiver restores the order of the flow's messages.
+    is_ordered: bool,
     /// Time at which the message was queued; `None` if it does not wait for a faster path.
     since: Option<Time>,
     expires: Option<Time>,
@@ -37,7 +39,14 @@ impl Entry {
     pub(super) fn new(now: Time, message: Bytes, terms: &Terms) -> Self {
         let since = terms.flow.map(|_| now);
         let expires = terms.lifetime.map(|lifetime| now + lifetime);
-        Self { message, route: terms.route, is_copied: terms.is_copied, since, expires }
+        Self {
+            message,
+            route: terms.route,
+            is_copied: terms.is_copied,
+            is_ordered: terms.is_ordered,
+            since,
+            expires,
+        }
     }
 
     fn cost(&self) -> usize {
@@ -245,7 +254,9 @@ impl Outgoing {
         // Other flows send in their turns meanwhile.
         let others = self.bytes - flow.bytes;
         let ahead = before + others.min((before + QUANTUM) * (self.flows.len() - 1));
-        (ahead as u64) < carrier.patience.ahead && now - since < carrier.patience.time
+        let patience = carrier.patience;
+        let limit = if entry.is_ordered { patience.ordered } else { patience.ahead };
+        (ahead as u64) < limit && now - since < patience.time
     }
 
     /// Returns the message at a place.

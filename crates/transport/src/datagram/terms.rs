@@ -17,6 +17,7 @@ pub struct Terms {
     pub(super) flow: Option<u64>,
     pub(super) lifetime: Option<Duration>,
     pub(super) is_copied: bool,
+    pub(super) is_ordered: bool,
 }
 
 impl Terms {
@@ -38,6 +39,13 @@ impl Terms {
     /// Sends the message on a second path as well, if another path works. The receiving application must remove duplicates.
     pub fn with_copy(self) -> Self {
         Self { is_copied: true, ..self }
+    }
+
+    /// States that the receiving application restores the order of the flow's messages, for example with
+    /// [`Order`](super::Order). Its messages then use other paths sooner, as long as that does not slow down a sender whose
+    /// window is twice the bandwidth-delay product of the fastest path.
+    pub fn with_restored_order(self) -> Self {
+        Self { is_ordered: true, ..self }
     }
 
     /// Returns the flow that the message belongs to.

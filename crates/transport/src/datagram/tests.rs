@@ -5,6 +5,9 @@ use anabranch_wire::{Direction, Frame, Frames, PathId};
 use super::*;
 use crate::schedule::{Kinds, Patience};
 
+/// Path on which messages arrive.
+const PATH: PathId = PathId(1);
+
 fn open(send: usize, receive: usize) -> Datagrams {
     let mut datagrams = Datagrams::new(send, receive);
     datagrams.set_peer_maximum(MAX_DATAGRAM_FRAME_SIZE);
@@ -46,7 +49,7 @@ fn messages_arrive_in_order() {
     assert!(!from.has_pending());
     assert_eq!(from.pending_bytes(), 0);
     for message in first.iter().chain(&second) {
-        to.on_frame(message).unwrap();
+        to.on_frame(PATH, message).unwrap();
     }
     assert!(to.take_received());
     assert!(!to.take_received());
@@ -91,7 +94,7 @@ fn a_full_queue_blocks_and_tells_when_it_does_not() {
 fn the_oldest_are_dropped_first() {
     let mut datagrams = open(0, 1000);
     for i in 0..100u8 {
-        datagrams.on_frame(&[i; 36]).unwrap();
+        datagrams.on_frame(PATH, &[i; 36]).unwrap();
     }
     assert_eq!(datagrams.dropped(), 90);
     assert_eq!(datagrams.recv().unwrap()[0], 90);
@@ -101,7 +104,7 @@ fn the_oldest_are_dropped_first() {
 fn empty_messages_are_bounded_too() {
     let mut datagrams = open(0, 1 << 16);
     for _ in 0..100_000 {
-        datagrams.on_frame(&[]).unwrap();
+        datagrams.on_frame(PATH, &[]).unwrap();
     }
     assert!(datagrams.incoming.messages.len() <= 1024);
 }
@@ -110,11 +113,11 @@ fn empty_messages_are_bounded_too() {
 fn unwanted_or_oversized_datagrams_are_a_violation() {
     let mut closed = Datagrams::new(1000, 0);
     assert_eq!(closed.local_maximum(), 0);
-    assert_eq!(closed.on_frame(b"x").unwrap_err().code, TransportErrorCode::PROTOCOL_VIOLATION);
-    assert_eq!(closed.on_frame(b"").unwrap_err().code, TransportErrorCode::PROTOCOL_VIOLATION);
+    assert_eq!(closed.on_frame(PATH, b"x").unwrap_err().code, TransportErrorCode::PROTOCOL_VIOLATION);
+    assert_eq!(closed.on_frame(PATH, b"").unwrap_err().code, TransportErrorCode::PROTOCOL_VIOLATION);
     let mut open = open(0, 1 << 20);
-    assert_eq!(open.on_frame(&[0; 65_535]).unwrap_err().code, TransportErrorCode::PROTOCOL_VIOLATION);
-    open.on_frame(&[0; 65_534]).unwrap();
+    assert_eq!(open.on_frame(PATH, &[0; 65_535]).unwrap_err().code, TransportErrorCode::PROTOCOL_VIOLATION);
+    open.on_frame(PATH, &[0; 65_534]).unwrap();
 }
 
 #[test]
@@ -147,7 +150,7 @@ fn message(name: u8, len: usize) -> Bytes {
     vec![name; len].into()
 }
 
-const NO_PATIENCE: Patience = Patience { ahead: 0, time: Duration::ZERO };
+const NO_PATIENCE: Patience = Patience { ahead: 0, ordered: 0, time: Duration::ZERO };
 const NONE: [u8; 0] = [];
 
 #[test]
@@ -234,7 +237,7 @@ fn messages_that_are_too_old_are_dropped_at_the_front_and_counted() {
 #[test]
 fn a_flow_spills_from_the_depth_at_which_both_paths_are_equally_quick() {
     let mut datagrams = open(1 << 20, 0);
-    let patience = Patience { ahead: 3_000, time: Duration::from_millis(45) };
+    let patience = Patience { ahead: 3_000, ordered: 1_000, time: Duration::from_millis(45) };
     let (home, slower) = (carrier(0, &[], NO_PATIENCE), carrier(1, &[], patience));
     let (terms, now) = (Terms::default().with_flow(7), Time::from_millis(1));
     for name in 1..=5 {
@@ -252,6 +255,14 @@ fn a_flow_spills_from_the_depth_at_which_both_paths_are_equally_quick() {
     // If the home path sends nothing, a message waits for 45 ms only.
     assert_eq!(carried(&mut datagrams, Time::from_millis(45), &slower, 1_200), NONE);
     assert_eq!(carried(&mut datagrams, Time::from_millis(46), &slower, 1_200), [2]);
+    // It spills sooner if the receiver restores the order.
+    let mut datagrams = open(1 << 20, 0);
+    for name in 1..=3 {
+        datagrams.send_with(now, message(name, 1_000), &terms.with_restored_order()).unwrap();
+    }
+    assert_eq!(carried(&mut datagrams, now, &slower, 1_200), [2]);
+    assert_eq!(carried(&mut datagrams, now, &slower, 1_200), [3]);
+    assert_eq!(carried(&mut datagrams, now, &slower, 1_200), NONE);
 }
 
 #[test]
@@ -285,7 +296,8 @@ fn a_search_looks_at_max_searched_flows() {
         datagrams.send_with(Time::ZERO, message(0, 10), &Terms::default().with_flow(flow)).unwrap();
     }
     datagrams.send(message(1, 10)).unwrap();
-    let slower = carrier(1, &[], Patience { ahead: u64::MAX, time: Duration::from_millis(20) });
+    let slower =
+        carrier(1, &[], Patience { ahead: u64::MAX, ordered: u64::MAX, time: Duration::from_millis(20) });
     assert_eq!(carried(&mut datagrams, Time::from_millis(1), &slower, 1_200), NONE, "behind too many");
     assert_eq!(carried(&mut datagrams, Time::from_millis(1), &carrier(0, &[], NO_PATIENCE), 14), [0]);
     assert_eq!(carried(&mut datagrams, Time::from_millis(1), &slower, 1_200), [1]);

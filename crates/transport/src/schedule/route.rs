@@ -56,6 +56,8 @@ pub(crate) struct Carrier {
 pub(crate) struct Patience {
     /// Number of bytes that wait before a message if it would arrive on both paths at the same time.
     pub(crate) ahead: u64,
+    /// The same number for messages whose receiver restores their order; at most `ahead`.
+    pub(crate) ordered: u64,
     /// Time after which a message no longer waits.
     pub(crate) time: Duration,
 }

@@ -148,7 +148,7 @@ impl Connection {
             Frame::Ack(ref ack) => self.on_ack(now, context, ack)?,
             Frame::Crypto { offset, data } => self.on_crypto(now, context.space, offset, data)?,
             Frame::Datagram { data } => {
-                self.datagrams.on_frame(data)?;
+                self.datagrams.on_frame(context.path, data)?;
                 self.paths.on_message();
             }
             Frame::ResetStream { id, code, final_size } => {

@@ -17,6 +17,14 @@ const MIN_MARGIN: Duration = Duration::from_millis(1);
 /// fill the queue of one path would move the home to another path, fill its queue, and move the home back.
 const QUEUE: u32 = 4;
 
+/// Maximum by which a path may be slower than the home path to be near it: this number of halves of the home path's minimum
+/// round-trip time. A sender whose window is twice the bandwidth-delay product of the home path (BBR) fills such a path as well.
+const NEAR: u32 = 3;
+/// Maximum number of bytes that wait before a message whose receiver restores the order, if a path near the home path has room. A
+/// sender like BBR, which drains queues, never lets so many wait as would make both paths equally quick. A smaller number would
+/// spread the bursts of slow flows.
+const BURST: u64 = 16_000;
+
 impl PathSet {
     /// Chooses the home path among those that the scheduler may pick.
     pub(crate) fn review_home(&mut self) {
@@ -49,8 +57,10 @@ impl PathSet {
         let later = self.one_way(path).saturating_sub(self.one_way(home)).max(MIN_MARGIN);
         let rate = u128::from(home.recovery.delivery_rate());
         let ahead = u64::try_from(rate * later.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX);
+        let is_near = later <= home.recovery.rtt().min() * NEAR / 2;
+        let ordered = if is_near { ahead.min(BURST) } else { ahead };
         // The time limit matters only if the home path sends nothing: twice the difference of the delays.
-        Patience { ahead, time: 2 * later }
+        Patience { ahead, ordered, time: 2 * later }
     }
 
     /// Returns the one-way delay of a packet, like [`PathView::one_way`](crate::schedule::PathView::one_way), but with a limit on

@@ -4,7 +4,7 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch_wire::varint_len;
+use anabranch_wire::{PathId, varint_len};
 use bytes::Bytes;
 
 use super::{MAX_PAYLOAD, PAYLOADS, SendPayloadError};
@@ -92,8 +92,8 @@ impl Frames {
         })
     }
 
-    /// Returns the next HTTP datagram; `None` once no more can be received.
-    pub(super) fn poll_recv(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
-        self.datagrams.poll_recv(cx).map(Result::ok)
+    /// Returns the next HTTP datagram with the path on which it arrived; `None` once no more can be received.
+    pub(super) fn poll_recv(&self, cx: &Context<'_>) -> Poll<Option<(PathId, Bytes)>> {
+        self.datagrams.poll_recv_from(cx).map(Result::ok)
     }
 }

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use anabranch_http3::capsule::{CapsuleReader, CapsuleType};
+use anabranch_wire::PathId;
 use bytes::{Buf, Bytes};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -19,7 +20,7 @@ use super::capsules::CapsuleStream;
 use super::stream::{TunnelReceiver, TunnelSender};
 use crate::lock::lock;
 use crate::proxy::copies::{Numbers, PREFIX};
-use crate::proxy::order::Order;
+use crate::proxy::order::{Order, STREAM};
 
 /// Context ID of UDP payloads (RFC 9298 §5).
 const PAYLOADS: u8 = 0;
@@ -220,9 +221,9 @@ impl UdpReceiver {
             return Poll::Ready(Err(error));
         }
         while let Some(frames) = &self.outgoing.frames
-            && let Poll::Ready(Some(datagram)) = frames.poll_recv(cx)
+            && let Poll::Ready(Some((path, datagram))) = frames.poll_recv(cx)
         {
-            if let Some(payload) = self.accept(datagram) {
+            if let Some(payload) = self.accept(path, datagram) {
                 return Poll::Ready(Ok(Some(payload)));
             }
         }
@@ -238,7 +239,7 @@ impl UdpReceiver {
                     |_| io::Error::new(io::ErrorKind::InvalidData, "the proxy sent an invalid capsule");
                 let (read, capsule) = self.capsules.read(&self.unread).map_err(invalid)?;
                 self.unread.advance(read);
-                if let Some(payload) = capsule.and_then(|capsule| self.accept(capsule.value)) {
+                if let Some(payload) = capsule.and_then(|capsule| self.accept(STREAM, capsule.value)) {
                     return Poll::Ready(Ok(Some(payload)));
                 }
             }
@@ -250,14 +251,14 @@ impl UdpReceiver {
         }
     }
 
-    /// Accepts an HTTP datagram. Returns the next payload to deliver; `None` if the datagram was dropped, or if its payload waits for
+    /// Accepts an HTTP datagram, which arrived on `path`. Returns the next payload to deliver; `None` if the datagram was dropped, or if its payload waits for
     /// payloads with smaller numbers.
-    fn accept(&mut self, datagram: Bytes) -> Option<Bytes> {
+    fn accept(&mut self, path: PathId, datagram: Bytes) -> Option<Bytes> {
         let (number, payload) = payload(datagram, self.outgoing.numbers())?;
         match (&self.ordered, number) {
             (Some(Ordered { order, .. }), Some(number)) => {
                 let now = Instant::now();
-                order.push(number, payload, now);
+                order.push(now, path, number, payload);
                 order.pop(now)
             }
             _ => Some(payload),

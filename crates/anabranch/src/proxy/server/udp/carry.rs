@@ -1,12 +1,13 @@
 //! Transfer of datagrams between a client and a target.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anabranch_http3::capsule::CapsuleReader;
-use anabranch_wire::{Direction, Reader};
+use anabranch_wire::{Direction, PathId, Reader};
 use bytes::{Buf, Bytes};
 use tokio::io::Interest;
 use tokio::time::Instant;
@@ -18,7 +19,7 @@ use crate::DatagramTerms;
 use crate::error::SendDatagramError;
 use crate::http3::{Code, Datagrams};
 use crate::proxy::copies::{Numbers, PREFIX};
-use crate::proxy::order::Order;
+use crate::proxy::order::{Order, STREAM};
 
 /// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
 const MAX_PAYLOAD: usize = 65_527;
@@ -92,7 +93,7 @@ impl<'f> Carrier<'f> {
     async fn read_unordered(&self, datagrams: &Datagrams) -> Option<Stop> {
         let mut burst = 0;
         while let Ok(datagram) = datagrams.recv().await {
-            if let Err(stop) = self.to_target(datagram) {
+            if let Err(stop) = self.to_target(STREAM, datagram) {
                 return Some(stop);
             }
             rest(&mut burst).await;
@@ -111,7 +112,10 @@ impl<'f> Carrier<'f> {
                 }
             };
             let carried = tokio::select! {
-                datagram = datagrams.recv() => self.to_target(datagram.ok()?),
+                received = poll_fn(|cx| datagrams.poll_recv_from(cx)) => {
+                    let (path, datagram) = received.ok()?;
+                    self.to_target(path, datagram)
+                }
                 () = waited => self.in_order(),
             };
             if let Err(stop) = carried {
@@ -131,7 +135,7 @@ impl<'f> Carrier<'f> {
             rest = &rest[read..];
             if let Some(capsule) = capsule {
                 self.uses_capsules.store(true, Ordering::Relaxed);
-                self.to_target(capsule.value)?;
+                self.to_target(STREAM, capsule.value)?;
             }
         }
         Ok(())
@@ -198,8 +202,9 @@ impl<'f> Carrier<'f> {
         }
     }
 
-    /// Sends the payload of an HTTP datagram to the target. In an ordered flow it waits for payloads with smaller numbers.
-    fn to_target(&self, mut datagram: Bytes) -> Result<(), Stop> {
+    /// Sends the payload of an HTTP datagram, which arrived on `path`, to the target. In an ordered flow it waits for payloads with
+    /// smaller numbers.
+    fn to_target(&self, path: PathId, mut datagram: Bytes) -> Result<(), Stop> {
         let mut reader = Reader::new(&datagram, Direction::Forward);
         let malformed = Stop::Abort(Outcome::ByClient, Code::DATAGRAM_ERROR);
         let context = reader.varint().map_err(|_| malformed)?;
@@ -219,7 +224,7 @@ impl<'f> Carrier<'f> {
         }
         match (&self.order, number) {
             (Some(order), Some(number)) => {
-                order.push(number, datagram, Instant::now());
+                order.push(Instant::now(), path, number, datagram);
                 self.in_order()
             }
             _ => self.send_to_target(&datagram),

@@ -91,6 +91,10 @@ pub(crate) struct Get {
     /// count. 0 disables retries
     #[arg(long, value_name = "N", default_value_t = 8)]
     retry: u32,
+    /// Update the keys each time that this many packets were sent with them, which tests a server's support; by default only
+    /// before they reach their limits
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    key_update: Option<u64>,
     /// Show neither progress nor figures
     #[arg(short, long)]
     quiet: bool,
@@ -136,6 +140,7 @@ async fn fetch_all(options: Get, jobs: Vec<Job>, endpoint: LazyEndpoint, monitor
         .map_err(|error| Failure::new(Exit::Usage, format!("--timeout: {error}")))?;
     let alpn = if options.hq { hq::ALPN } else { H3 };
     let transport = options.tuning.transport().with_multipath(options.paths.config());
+    let transport = transport.with_key_update_after(options.key_update);
     let first = options.tuning.first_version();
     let plan = ClientPlan { trust: &options.trust, alpn, transport, first, chacha20: false, resume: true };
     let (config, paths, monitor) = (plan.config()?, options.paths.clone(), Arc::clone(monitor));

@@ -147,6 +147,7 @@ fn facts(job: &Job, done: &Done) -> Value {
         "resumed": data.resumed,
         "zero_rtt_accepted": done.early_data,
         "continued": done.continued,
+        "key_updates": stats.key_updates,
         "ordered_ratio": stats.ordered_ratio(),
         "reordering": reordering::facts(&stats.reordering()),
         "placed_bytes": stats.received.placed,

@@ -12,6 +12,7 @@ mod observe;
 mod progress;
 mod protocol;
 pub(crate) mod quic;
+mod retry;
 mod shared;
 pub(crate) mod sockets;
 pub(crate) mod systemd;
@@ -30,6 +31,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use self::log::{AccessLog, Format};
+use self::retry::Retry;
 use self::shared::Shared;
 use self::sockets::Sockets;
 use self::ticket_key::KeptKeys;
@@ -72,6 +74,9 @@ pub(crate) struct Serve {
     /// because these tickets can be used twice
     #[arg(long, value_name = "FILE")]
     ticket_key: Option<PathBuf>,
+    /// When a client has to prove its address with a Retry, which costs it a round trip; tokens of earlier connections spare it
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    retry: Retry,
     /// Do not list directories that have no index.html
     #[arg(long)]
     no_listing: bool,
@@ -167,7 +172,7 @@ fn listen(
     accepting: &mut JoinSet<()>,
 ) -> Result<Vec<Endpoint>> {
     let transport = options.tuning.served().with_multipath(options.paths.config());
-    let config = certified.quic(quic::PROTOCOLS, transport)?;
+    let config = certified.quic(quic::PROTOCOLS, transport)?.with_retry(options.retry.policy());
     let ports = sockets.udp_ports();
     let announced = announced(&options.announce, ports.first().copied().unwrap_or(listen::PORT))?;
     let mut endpoints = Vec::new();

@@ -112,3 +112,15 @@ fn a_file_that_is_there_in_part_gets_the_rest() {
     let kept = std::fs::read(here.path().join("cut")).unwrap();
     assert!(!kept.is_empty() && pattern(LARGE / 2).starts_with(&kept), "{} bytes", kept.len());
 }
+
+#[test]
+fn keys_are_updated_on_request() {
+    let (site, here) = (Site::start(), tempfile::tempdir().unwrap());
+    let updates = |more: &[&str]| {
+        let facts = good(&site, here.path(), &[&[&site.url("/whole"), "--json", "-"], more].concat());
+        let facts: Value = serde_json::from_str(&facts).unwrap();
+        facts["key_updates"].as_u64().unwrap()
+    };
+    assert_eq!(updates(&[]), 0);
+    assert!(updates(&["--key-update", "5"]) > 0);
+}

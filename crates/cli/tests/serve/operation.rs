@@ -468,3 +468,39 @@ fn each_command_has_a_page() {
     let one = anabranch(&["man"]);
     assert!(one.status.success() && String::from_utf8(one.stdout).unwrap().contains(".SH SYNOPSIS"));
 }
+
+/// Returns the first byte of the server's response to the first datagram of a client.
+fn first_byte_of_the_response(server: &Server) -> u8 {
+    let [between, beyond] = [(), ()].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let url = format!("https://localhost:{}/small.txt", between.local_addr().unwrap().port());
+    let mut client = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    client.args(["get", "--insecure", "--quiet", "-o", "-", &url]).stderr(Stdio::null());
+    let mut client = client.spawn().unwrap();
+    let mut datagram = [0; 65_535];
+    let mut receive = |socket: &UdpSocket| {
+        socket.set_read_timeout(Some(client::PATIENCE)).unwrap();
+        let (len, _) = socket.recv_from(&mut datagram).unwrap();
+        datagram[..len].to_vec()
+    };
+    let initial = receive(&between);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    beyond.send_to(&initial, server.address).unwrap();
+    receive(&beyond)[0]
+}
+
+#[test]
+fn clients_prove_their_addresses_when_the_server_always_wants_it() {
+    // RFC 9000 §17.2: the types of long headers are Initial (0) and Retry (3).
+    let kind = |byte: u8| (byte & 0x80 != 0).then_some(byte >> 4 & 3);
+    let server = Server::start(&["--retry", "always"]);
+    assert_eq!(kind(first_byte_of_the_response(&server)), Some(3));
+    assert_eq!(
+        server.get(Over::Http3, "/small.txt").body,
+        b"small file",
+        "a client that follows the Retry is served"
+    );
+    for more in [&[][..], &["--retry", "auto"]] {
+        assert_eq!(kind(first_byte_of_the_response(&Server::start(more))), Some(0));
+    }
+}

@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
+/// Returns the number of bytes that are allocated now.
+pub(crate) fn live() -> usize {
+    LIVE.load(Ordering::Relaxed)
+}
+
 /// Returns the number of allocations so far.
 pub(crate) fn allocations() -> usize {
     ASKED.load(Ordering::Relaxed)

@@ -20,6 +20,7 @@ mod receive;
 mod report;
 mod requests;
 mod simulate;
+mod soak;
 mod stacks;
 mod tunnel;
 
@@ -82,6 +83,8 @@ enum Benchmark {
     Simulate(simulate::Options),
     /// Rates, gaps, losses, memory and CPU time of `anabranch proxy`'s tunnel, over links in user space
     Tunnel(tunnel::Options),
+    /// Memory, tasks and descriptors over hours of connections, paths, streams, cancellations and migrations
+    Soak(soak::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -129,5 +132,6 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::Failover(options) => failover::run(options),
         Benchmark::Simulate(options) => simulate::run(options),
         Benchmark::Tunnel(options) => tunnel::run(options),
+        Benchmark::Soak(options) => soak::run(options),
     }
 }

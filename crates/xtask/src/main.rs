@@ -9,6 +9,7 @@ mod model;
 mod ours;
 mod paths;
 mod qpack;
+mod soak;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -51,6 +52,8 @@ enum Task {
     Model(model::Arguments),
     /// Fetch files while interfaces come and go, in network namespaces
     Paths(paths::Arguments),
+    /// Watch memory, tasks and descriptors over hours of churn
+    Soak(soak::Arguments),
     #[command(hide = true)]
     Forward(interop::netns::forward::Forward),
     #[command(hide = true)]
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Task::Qpack(arguments) => qpack::run(&root, &arguments),
         Task::Model(arguments) => model::run(&root, &arguments),
         Task::Paths(arguments) => paths::run(&root, &arguments),
+        Task::Soak(arguments) => soak::run(&root, &arguments),
         Task::Forward(options) => interop::netns::forward::run(&options),
         Task::Load(options) => interop::netns::load::run(&options),
     };

@@ -1,0 +1,135 @@
+//! Hours of connections, paths, streams, cancellations and migrations over real sockets and a lossy link: what the library keeps of
+//! all that.
+
+mod churn;
+mod sample;
+mod server;
+mod visit;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+
+use self::churn::Place;
+use self::sample::{Sample, Samples};
+use self::server::Server;
+use crate::Error;
+use crate::child::Program;
+use crate::report::{Report, rounded};
+use crate::stacks::Ours;
+
+/// Link between most clients and the server.
+const LINK: &str = "100mbit/10ms/0.5%";
+/// Memory that a server of this size may use, in bytes. A slope is a share of it.
+const BUDGET: f64 = 256.0 * 1024.0 * 1024.0;
+/// Maximum growth of the memory in an hour, as a share of [`BUDGET`].
+const MAX_SLOPE: f64 = 0.001;
+/// Minimum duration of a run whose slope is judged. In shorter ones, chance moves it further than [`MAX_SLOPE`].
+const JUDGED: Duration = Duration::from_secs(3_600);
+/// Share of the run before the first sample of the slope: memory grows until each queue has once been full.
+const WARM_UP: f64 = 0.25;
+/// Maximum time in which everything ends after the last client has gone: the idle timeout of both ends, and more.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Duration in minutes
+    #[arg(long, default_value_t = 120.0)]
+    minutes: f64,
+    /// Seed of the clients' actions
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    ours: Ours,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
+    let time = Duration::try_from_secs_f64(options.minutes * 60.0)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let before = Sample::take(&runtime, 0)?;
+    let (samples, counts) = runtime.block_on(soak(options, time, &runtime))?;
+    // Tasks end after the values that they were for.
+    let begin = Instant::now();
+    let mut after = Sample::take(&runtime, 0)?;
+    while (after.tasks > before.tasks || after.descriptors > before.descriptors) && begin.elapsed() < PATIENCE
+    {
+        std::thread::sleep(Duration::from_millis(100));
+        after = Sample::take(&runtime, 0)?;
+    }
+    let left =
+        [after.tasks.saturating_sub(before.tasks), after.descriptors.saturating_sub(before.descriptors)];
+    let [live, resident] = samples.slopes(time.mul_f64(WARM_UP)).map(|slope| slope / BUDGET);
+    let is_judged = time >= JUDGED;
+    let judged = |slope: f64| match is_judged {
+        true if slope <= MAX_SLOPE => "kept",
+        true => "BROKEN",
+        false => "too short to judge",
+    };
+    let nothing = |left: usize| if left == 0 { "kept" } else { "BROKEN" };
+    let row = |name: &str, value: String, verdict: &str| vec![name.to_owned(), value, verdict.to_owned()];
+    let percent = |slope: f64| format!("{:+.4} % of {:.0} MiB an hour", 100.0 * slope, BUDGET / 1_048_576.0);
+    let rows = vec![
+        row("live heap", percent(live), judged(live)),
+        row("resident memory", percent(resident), judged(resident)),
+        row("tasks left", left[0].to_string(), nothing(left[0])),
+        row("descriptors left", left[1].to_string(), nothing(left[1])),
+    ];
+    let is_broken = rows.iter().any(|row| row.last().is_some_and(|verdict| verdict == "BROKEN"));
+    let report = Report {
+        title: format!("{:.1} minutes, seed {}: {counts}", time.as_secs_f64() / 60.0, options.seed),
+        columns: vec!["what", "seen", "verdict"],
+        rows,
+        json: json!({
+            "minutes": options.minutes,
+            "live_percent_per_hour": rounded(100.0 * live),
+            "resident_percent_per_hour": rounded(100.0 * resident),
+            "tasks_left": left[0],
+            "descriptors_left": left[1],
+            "samples": samples.json(),
+        }),
+    };
+    if is_broken { Err(format!("\n{}", crate::report::table(&report)).into()) } else { Ok(report) }
+}
+
+/// Runs the server and its clients for `time`, and then ends them. Returns samples, and what the clients did.
+async fn soak(
+    options: &Options,
+    time: Duration,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<(Samples, String), Error> {
+    let server = Server::start()?;
+    let mut relay = Command::new(options.ours.program()?);
+    let mut relay = Program::start(relay.args(["relay", LINK, &server.address()?.to_string()]))?;
+    let said = relay.line()?;
+    let beyond = said.strip_prefix("listening ").ok_or("the relay does not listen")?.parse()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let place = Place::new(&server, beyond, Arc::clone(&stop))?;
+    let clients = churn::start(&place, options.seed);
+    let begin = Instant::now();
+    let mut samples = Samples::default();
+    let pause = (time / 200).clamp(Duration::from_millis(200), Duration::from_secs(10));
+    while begin.elapsed() < time {
+        tokio::time::sleep(pause.min(time)).await;
+        samples.add(begin.elapsed(), Sample::take(runtime, server.connections())?);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let ended = tokio::time::timeout(PATIENCE, async {
+        for client in clients {
+            client.await?;
+        }
+        // A CONNECTION_CLOSE may be lost. Such a connection ends by its idle timeout.
+        while server.connections() > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok::<_, Error>(())
+    });
+    ended.await.map_err(|_| "clients or connections have not ended")??;
+    let counts = place.counts();
+    server.end().await;
+    relay.terminate()?;
+    Ok((samples, counts))
+}

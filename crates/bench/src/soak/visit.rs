@@ -1,0 +1,101 @@
+//! Use of one connection: streams that are read to the end, reset, stopped or dropped, messages, and paths.
+
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anabranch::{Connection, VarInt};
+use anabranch_lab::random::Rng;
+use bytes::Bytes;
+
+use super::churn::Place;
+use super::server::MAX_MESSAGE;
+use crate::Error;
+
+/// Address of second paths. On Linux, all addresses of 127.0.0.0/8 belong to the loopback interface.
+const SECOND: [u8; 4] = [127, 0, 0, 2];
+/// Error code of abandoned paths and cancelled streams.
+const CODE: VarInt = VarInt::from_u32(0x3e);
+/// Maximum time for one action. Both ends and the link need a few milliseconds, unless a connection has just lost its path.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A client's use of a connection.
+pub(super) struct Visit<'a> {
+    place: &'a Place,
+    connection: &'a Connection,
+}
+
+impl<'a> Visit<'a> {
+    pub(super) fn new(place: &'a Place, connection: &'a Connection) -> Self {
+        Self { place, connection }
+    }
+
+    /// Opens a second path, and may abandon the first one.
+    pub(super) async fn open_path(&self, rng: &mut Rng) {
+        let opening = self.connection.open_path(IpAddr::from(SECOND), None);
+        let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, opening).await else { return };
+        self.place.paths.fetch_add(1, Ordering::Relaxed);
+        if rng.chance(0.5)
+            && let Some(first) = self.connection.paths().first()
+        {
+            // The last path cannot be abandoned.
+            let _ = self.connection.abandon_path(first.id, CODE);
+        }
+    }
+
+    /// Uses `count` streams one after the other, with messages in between.
+    pub(super) async fn streams(&self, count: u64, rng: &mut Rng) {
+        for _ in 0..count {
+            // A connection that ended ends the visit, too.
+            match tokio::time::timeout(PATIENCE, self.stream(rng)).await {
+                Ok(Ok(())) => self.place.streams.fetch_add(1, Ordering::Relaxed),
+                _ => return,
+            };
+            if rng.chance(0.3) {
+                let _ = self.connection.send_datagram(Bytes::from(vec![1; rng.between(0, 1_000) as usize]));
+            }
+        }
+    }
+
+    /// Sends a message on a stream. Reads it back, or cancels the stream in one of several ways.
+    async fn stream(&self, rng: &mut Rng) -> Result<(), Error> {
+        let longest = if rng.chance(0.1) { MAX_MESSAGE as u64 } else { 20_000 };
+        let message = vec![7; rng.between(1, longest) as usize];
+        let (mut send, mut receive) = self.connection.open_bi().await?;
+        let way = rng.below(8);
+        if way < 4 {
+            self.place.cancelled.fetch_add(1, Ordering::Relaxed);
+        }
+        let sent = if way == 0 { message.len() / 2 } else { message.len() };
+        send.write_all(message.get(..sent).unwrap_or_default()).await?;
+        match way {
+            0 => send.reset(CODE)?,
+            1 => receive.stop(CODE)?,
+            // Dropping a stream resets it, and stops the peer.
+            2 => return Ok(()),
+            _ => send.finish()?,
+        }
+        if way == 3 {
+            return Ok(());
+        }
+        if way > 3 {
+            let echo = receive.read_to_end(MAX_MESSAGE).await?;
+            if echo != message {
+                return Err("the server sent other bytes back".into());
+            }
+            self.place.bytes.fetch_add(echo.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// Ends a connection: closes it, or drops it, at once or after its last packets.
+pub(super) async fn leave(connection: Connection, rng: &mut Rng) {
+    if rng.chance(0.5) {
+        tokio::time::sleep(Duration::from_millis(rng.between(0, 20))).await;
+    }
+    match rng.chance(0.5) {
+        true => connection.close(VarInt::ZERO, b"done"),
+        false => drop(connection),
+    }
+}

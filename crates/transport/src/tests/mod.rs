@@ -30,6 +30,7 @@ mod place_faults;
 mod resumption;
 mod roaming;
 mod schedulers;
+mod sent;
 mod single;
 mod train;
 mod wrong_handshake;

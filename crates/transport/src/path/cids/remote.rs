@@ -166,6 +166,11 @@ impl RemoteCids {
         self.cids.iter().any(|remote| !remote.used)
     }
 
+    #[cfg(test)]
+    pub(crate) fn unused(&self) -> usize {
+        self.cids.iter().filter(|remote| !remote.used).count()
+    }
+
     /// Returns the ID with sequence number `sequence`; `None` once it is retired and must no longer be used.
     pub(crate) fn get(&self, sequence: u64) -> Option<ConnectionId> {
         self.cids.iter().find(|remote| remote.sequence == sequence).map(|remote| remote.cid)

@@ -51,6 +51,39 @@ fn a_closing_end_repeats_itself_ever_more_rarely() {
     }
 }
 
+/// Whoever knows a connection ID must not make a closing endpoint send more than three times as much.
+#[test]
+fn a_closing_end_sends_no_more_than_three_times_what_it_gets() {
+    for closer in [Side::Client, Side::Server] {
+        let mut pair = connected();
+        let now = pair.now;
+        pair.end(closer).close(now, FIVE, Bytes::from(vec![b'x'; 256]));
+        pair.drain();
+        let first = if closer.is_client() { &mut pair.to_server } else { &mut pair.to_client };
+        assert!(first[0].bytes.len() > 256);
+        first.clear();
+        let cid = pair.end(closer.peer()).remote_cid();
+        let bytes = [&[0x40][..], &cid, &[9; 20]].concat();
+        pair.delay = Duration::from_micros(100);
+        let (mut received, mut sent, mut answers) = (0, 0, Vec::new());
+        for datagram in 1..=40 {
+            pair.send_raw(closer.peer(), bytes.clone());
+            received += bytes.len();
+            let due = pair.now + pair.delay;
+            pair.run_until(Duration::from_secs(1), |pair| pair.now >= due);
+            let back = if closer.is_client() { &mut pair.to_server } else { &mut pair.to_client };
+            let back = std::mem::take(back);
+            if !back.is_empty() {
+                answers.push(datagram);
+            }
+            sent += back.iter().map(|flying| flying.bytes.len()).sum::<usize>();
+            assert!(sent <= 3 * received, "{sent} bytes for {received}");
+        }
+        // A CONNECTION_CLOSE of 286 bytes costs four datagrams of 29. The third one is due after four more anyway.
+        assert_eq!(answers, [4, 7, 11, 19, 35], "{closer:?}");
+    }
+}
+
 #[test]
 fn a_draining_end_answers_once_and_is_silent() {
     for closer in [Side::Client, Side::Server] {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::pair::{Pair, pattern};
 use crate::connection::Forged;
-use crate::{ConnectionError, Event};
+use crate::{ConnectionError, EndpointConfig, Event, Router};
 
 /// Code with which an application closes.
 const FIVE: VarInt = VarInt::from_u32(5);
@@ -185,6 +185,36 @@ fn a_restarted_server_resets_in_the_middle_of_an_upload() {
     pair.restart_server(|_| {});
     pair.run_for(Duration::from_secs(2));
     assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::Reset));
+}
+
+/// The bytes in the place of the connection ID may be one of the receiver's.
+#[test]
+fn a_reset_to_a_connection_id_in_use_is_recognized() {
+    let cases = [Side::Client, Side::Server].map(|victim| [false, true].map(|long| (victim, long)));
+    for ((victim, long), batch) in cases.into_iter().flatten().flat_map(|case| [(case, 1), (case, 4)]) {
+        let mut pair = connected();
+        // The first connection ID of a client has no token.
+        pair.end(victim.peer()).rotate_cids();
+        pair.run_until_quiet();
+        let seed = if victim.is_client() { [2; 32] } else { [1; 32] };
+        let router = Router::new(&EndpointConfig::new(seed), None);
+        let token = router.shared().reset_token(&pair.end(victim).remote_cid()).0;
+        let own = pair.end(victim.peer()).remote_cid();
+        let header = if long {
+            [&[0xe0, 0, 0, 0, 1, 8][..], &own, &[0, 0x40, 40 + 16]].concat()
+        } else {
+            [&[0x41][..], &own].concat()
+        };
+        let mut wrong = token;
+        wrong[15] ^= 1;
+        for (token, expected) in [(wrong, None), (token, Some(&ConnectionError::Reset))] {
+            for _ in 0..batch {
+                pair.send_raw(victim.peer(), [&header[..], &[9; 40], &token].concat());
+            }
+            pair.run_for(Duration::from_millis(15));
+            assert_eq!(pair.closed(victim), expected, "{victim:?}, {batch} with a long header: {long}");
+        }
+    }
 }
 
 #[test]

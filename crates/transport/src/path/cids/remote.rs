@@ -181,6 +181,12 @@ impl RemoteCids {
         self.cids.iter().any(|remote| remote.cid == *cid)
     }
 
+    /// Returns whether `token` is the reset token of an ID that packets were sent to (RFC 9000 §10.3.1). Each
+    /// comparison takes constant time.
+    pub(crate) fn may_reset(&self, token: &ResetToken) -> bool {
+        self.cids.iter().any(|remote| remote.used && remote.token == Some(*token))
+    }
+
     /// Returns the sequence number of the peer's next ID, if the peer skips none, for PATH_CIDS_BLOCKED.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.seen.max().map_or(self.retire_prior_to, |largest| largest + 1)

@@ -123,12 +123,17 @@ fn both_ends_close_at_once() {
 fn during_the_handshake_an_application_close_keeps_its_words_private() {
     // RFC 9000 §10.2.3
     let hidden = Some(Code::APPLICATION_ERROR);
+    let no_reason = |error: Option<&ConnectionError>| match error {
+        Some(ConnectionError::PeerTransport(error)) => error.reason.is_empty(),
+        _ => false,
+    };
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
     let now = pair.now;
     pair.client().close(now, VarInt::from_u32(99), Bytes::from_static(b"secret"));
     pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Server), hidden);
+    assert!(no_reason(pair.closed(Side::Server)));
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
     let now = pair.now;
@@ -136,6 +141,7 @@ fn during_the_handshake_an_application_close_keeps_its_words_private() {
     pair.server().close(now, VarInt::from_u32(99), Bytes::from_static(b"secret"));
     pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Client), hidden);
+    assert!(no_reason(pair.closed(Side::Client)));
 }
 
 #[test]
@@ -247,6 +253,26 @@ fn the_smaller_idle_timeout_holds() {
         assert!(matches!(pair.closed(Side::Client), Some(ConnectionError::TimedOut(_))));
         assert!(matches!(pair.closed(Side::Server), Some(ConnectionError::TimedOut(_))));
     }
+}
+
+/// RFC 9000 §10.1: three probe timeouts, even if that is longer than the idle timeout.
+#[test]
+fn an_idle_timeout_outlasts_three_probe_timeouts() {
+    let mut pair = Pair::with_transport(|config| config.max_idle_timeout = Some(Duration::from_millis(100)));
+    pair.delay = Duration::from_millis(400);
+    pair.connect();
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+    let acked = |pair: &mut Pair| pair.client().paths().next().unwrap().recovery.acked_packets;
+    let before = acked(&mut pair);
+    pair.client().ping(anabranch_wire::PathId::ZERO);
+    pair.run_for(Duration::from_millis(900));
+    assert!(acked(&mut pair) > before);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+    pair.run_for(Duration::from_secs(20));
+    assert!(matches!(pair.closed(Side::Client), Some(ConnectionError::TimedOut(_))));
+    assert!(matches!(pair.closed(Side::Server), Some(ConnectionError::TimedOut(_))));
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod roaming;
 mod schedulers;
 mod sent;
 mod single;
+mod tokens;
 mod train;
 mod validation;
 mod wrong_handshake;

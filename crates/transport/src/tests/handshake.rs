@@ -543,3 +543,27 @@ fn another_source_connection_id_is_dropped() {
         }
     }
 }
+
+/// A client of version 1 alone drops packets of version 2 before it looks for keys.
+#[test]
+fn packets_of_another_version_are_dropped() {
+    let mut pair = versions(&[Version::V1], &[Version::V1]);
+    let now = pair.now;
+    let seen = watch_sent(pair.client(), now);
+    let mut changed = 0;
+    pair.network = Some(Box::new(move |from, mut flying| {
+        if from.is_server() && changed < 2 {
+            changed += 1;
+            flying.bytes[1..5].copy_from_slice(&Version::V2.0.to_be_bytes());
+            // The types of version 2 follow those of version 1 (RFC 9369 §3.2).
+            let kind = (flying.bytes[0] + 0x10) & 0x30;
+            flying.bytes[0] = flying.bytes[0] & !0x30 | kind;
+        }
+        vec![flying]
+    }));
+    pair.connect();
+    assert_eq!(seen.drops().first(), Some(&DropReason::UnexpectedVersion));
+    assert_eq!(pair.client().version(), Version::V1);
+    let data = pattern(10_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+}

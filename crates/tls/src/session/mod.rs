@@ -4,6 +4,7 @@
 mod client;
 mod error;
 mod keylog;
+mod limits;
 mod server;
 mod settings;
 mod ticket_keys;
@@ -26,6 +27,7 @@ pub use ticket_keys::{MAX_TICKET_KEYS, TICKET_KEY_LEN, TicketKeys, TicketKeysErr
 
 use crate::{EarlySecret, Secrets, Suite};
 use keylog::SecretTap;
+use limits::Limits;
 use tickets::{VersionSessions, VersionTicketer, VersionTickets};
 
 /// Change of the encryption level. The bytes written after it belong to the new level.
@@ -98,13 +100,15 @@ impl Session {
 
     /// Creates a server's session, which waits for a ClientHello.
     ///
-    /// `params` are the encoded transport parameters.
+    /// `params` are the encoded transport parameters. Stored sessions are resumed only if none of the limits
+    /// that a client remembers was higher then (RFC 9000 §7.4.1, RFC 9221 §3).
     pub fn server(config: &ServerConfig, params: Vec<u8>) -> Result<Self, ConfigError> {
         let tap = SecretTap::new(Arc::clone(&config.inner.key_log));
         let mut inner = (*config.inner).clone();
         inner.key_log = Arc::clone(&tap) as _;
         let version = config.version;
-        inner.session_storage = Arc::new(VersionSessions { inner: inner.session_storage, version });
+        let limits = Limits::of(&params);
+        inner.session_storage = Arc::new(VersionSessions { inner: inner.session_storage, version, limits });
         inner.ticketer = Arc::new(VersionTicketer { inner: inner.ticketer, version });
         let connection = quic::ServerConnection::new(Arc::new(inner), quic::Version::V1, params)?;
         Ok(Self {

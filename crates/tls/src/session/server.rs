@@ -17,7 +17,7 @@ use super::{ConfigError, check_suites, default_provider};
 /// while the server is unreachable.
 const STATELESS_TICKETS: usize = 4;
 
-/// Default maximum number of sessions that a server stores. A session takes about 200 bytes and is used only
+/// Default maximum number of sessions that a server stores. A session takes about 300 bytes and is used only
 /// once.
 const DEFAULT_REMEMBERED_SESSIONS: usize = 4096;
 

@@ -1,4 +1,5 @@
-//! Separation of session tickets by the QUIC version in which they were issued (RFC 9369 §5).
+//! Separation of session tickets by the QUIC version in which they were issued (RFC 9369 §5), and by the limits
+//! under which they permit early data.
 //!
 //! A ticket belongs to the negotiated version. In another version, a client does not offer it and a server
 //! does not accept it. The handshake is then a full one, without 0-RTT.
@@ -14,6 +15,8 @@ use rustls::client::{
 };
 use rustls::pki_types::ServerName;
 use rustls::server::{ProducesTickets, StoresServerSessions};
+
+use super::limits::Limits;
 
 /// Tickets of a client for all versions. The connections of a configuration share them.
 #[derive(Debug)]
@@ -84,11 +87,18 @@ impl ClientSessionStore for VersionTickets {
     }
 }
 
-/// Session cache of a server, restricted to the connections of one version.
+/// Session cache of a server, restricted to the connections of one version, and to sessions whose limits for
+/// early data still hold.
+///
+/// A client may send early data with every session of this cache, and rustls accepts it before the limits of
+/// the session could be compared. A session with a higher limit is therefore not found, and the handshake is
+/// a full one, without 0-RTT (RFC 9000 §7.4.1).
 #[derive(Debug)]
 pub(super) struct VersionSessions {
     pub(super) inner: Arc<dyn StoresServerSessions>,
     pub(super) version: Version,
+    /// Limits of the connection.
+    pub(super) limits: Limits,
 }
 
 impl VersionSessions {
@@ -100,15 +110,15 @@ impl VersionSessions {
 
 impl StoresServerSessions for VersionSessions {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.inner.put(self.key(key), value)
+        self.inner.put(self.key(key), self.limits.bind(&value))
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.inner.get(&self.key(key.to_vec()))
+        self.limits.release(self.inner.get(&self.key(key.to_vec()))?)
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.inner.take(&self.key(key.to_vec()))
+        self.limits.release(self.inner.take(&self.key(key.to_vec()))?)
     }
 
     fn can_cache(&self) -> bool {

@@ -33,14 +33,7 @@ impl Connection {
             return;
         }
         let until = now + self.paths.close_period();
-        self.state = State::Closing(Box::new(Closing {
-            close,
-            until,
-            owed: true,
-            heard_on: None,
-            received: 0,
-            next_at: 1,
-        }));
+        self.state = State::Closing(Box::new(Closing::new(close, until)));
         self.report_end(now, error);
     }
 
@@ -125,17 +118,18 @@ impl Connection {
         }
     }
 
-    /// Handles a datagram that arrives while closing. Makes another CONNECTION_CLOSE due after the first
-    /// datagram, and then each time after twice as many datagrams as before (RFC 9000 §10.2.1).
-    pub(super) fn on_datagram_while_closing(&mut self, path: Option<PathId>) {
+    /// Handles a datagram of `len` bytes that arrives while closing. Another CONNECTION_CLOSE may become due.
+    pub(super) fn on_datagram_while_closing(&mut self, path: Option<PathId>, len: usize) {
         if let State::Closing(closing) = &mut self.state {
             closing.heard_on = path.or(closing.heard_on);
-            closing.received += 1;
-            if closing.received >= closing.next_at {
-                closing.received = 0;
-                closing.next_at = closing.next_at.saturating_mul(2);
-                closing.owed = true;
-            }
+            closing.on_datagram(len);
+        }
+    }
+
+    /// Counts a datagram with a CONNECTION_CLOSE that was sent.
+    pub(super) fn on_close_sent(&mut self, len: usize) {
+        if let State::Closing(closing) = &mut self.state {
+            closing.on_sent(len);
         }
     }
 

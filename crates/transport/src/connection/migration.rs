@@ -35,7 +35,41 @@ impl Connection {
         }
         let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
         self.probe(now, tuple, sequence, dcid);
+        self.take_along_preferred(now, local);
         Ok(())
+    }
+
+    /// Validates the server's preferred address from `local` as well, to which this client is migrating, if
+    /// it is being validated from the path's local address (RFC 9000 §9.6.3). If the server has issued no
+    /// connection ID for that, the client stays at the server's original address.
+    fn take_along_preferred(&mut self, now: Time, local: SocketAddr) {
+        let path = self.paths.list.main();
+        let from = path.tuple.local;
+        let moves = path.address.validations.iter().filter(|one| matches!(one.purpose, Purpose::Move { .. }));
+        let mut asked = moves.map(|one| one.tuple).filter(|tuple| self.is_preferred(tuple.remote));
+        let Some(FourTuple { remote, .. }) = asked.find(|tuple| tuple.local == from) else { return };
+        let tuple = FourTuple { local, remote };
+        match self.paths.take_cid_for(&tuple) {
+            Ok((sequence, dcid)) => self.probe(now, tuple, sequence, dcid),
+            Err(_) => {
+                let other = FourTuple { local: from, remote };
+                self.paths.list.main_mut().cancel_validations(|one| one.tuple == other);
+            }
+        }
+    }
+
+    /// Returns whether `address` is the server's preferred address, at either end.
+    fn is_preferred(&self, address: SocketAddr) -> bool {
+        let own = self.server.as_ref().and_then(|server| server.preferred_address);
+        let peers = self.handshake.peer_parameters.as_ref().and_then(|p| p.preferred_address.as_ref());
+        let (v4, v6) = match own {
+            Some(own) => (own.v4, own.v6),
+            None => peers.map_or((None, None), |peers| (peers.v4, peers.v6)),
+        };
+        let is_same = |preferred: SocketAddr| {
+            preferred.port() == address.port() && preferred.ip() == address.ip().to_canonical()
+        };
+        v4.is_some_and(|v4| is_same(v4.into())) || v6.is_some_and(|v6| is_same(v6.into()))
     }
 
     /// Returns whether this endpoint may migrate now (RFC 9000 §9).
@@ -111,6 +145,9 @@ impl Connection {
 
     /// Moves the path to the address from which the peer now sends.
     pub(super) fn follow_peer(&mut self, now: Time, context: &Context<'_>, Moved { changed_cid }: Moved) {
+        if self.waits_for_preferred(now, context) {
+            return;
+        }
         self.paths.uncount_elsewhere(context.path, context.tuple, context.datagram_len);
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
         let old = path.tuple;
@@ -140,7 +177,9 @@ impl Connection {
         }
         path.recovery.amplification_blocked(path.is_amplification_blocked());
         let dcid = path.remote_cids.active();
-        path.address.validations.retain(|one| !matches!(one.purpose, Purpose::Confirm | Purpose::Life));
+        path.cancel_validations(|one| {
+            matches!(one.purpose, Purpose::Confirm | Purpose::Life | Purpose::Move { .. })
+        });
         let (validated, previous) = (path.address.validated, path.address.previous.as_deref().copied());
         let previous =
             previous.map(|previous| (previous.tuple, path.remote_cids.get(previous.dcid_sequence)));
@@ -164,6 +203,25 @@ impl Connection {
         if validated {
             self.output.events.push_back(Event::PathChanged { path: context.path, tuple: *context.tuple });
         }
+    }
+
+    /// Returns whether the client has moved to this server's preferred address only. The server then sends
+    /// from its original address until the path is validated (RFC 9000 §9.6.2), which this method begins.
+    fn waits_for_preferred(&mut self, now: Time, context: &Context<'_>) -> bool {
+        let tuple = *context.tuple;
+        if !self.is_preferred(tuple.local) {
+            return false;
+        }
+        self.paths.stock(context.path);
+        let Some(path) = self.paths.list.get_mut(context.path) else { return false };
+        if !path.address.validated || path.tuple.remote != tuple.remote || path.tuple.local == tuple.local {
+            return false;
+        }
+        if !path.address.validations.iter().any(|one| one.tuple == tuple) {
+            let (sequence, dcid) = path.reserve_cid_for(&tuple);
+            self.paths.validate(now, context.path, tuple, dcid, Purpose::Move { sequence });
+        }
+        true
     }
 
     /// Handles a PATH_RESPONSE: validates the addresses to which its PATH_CHALLENGE was sent, regardless of
@@ -206,8 +264,8 @@ impl Connection {
                     return; // The server had the connection ID retired meanwhile: the response is ignored.
                 }
                 let silent = matches!(validation.purpose, Purpose::Rescue { .. });
-                path.address.previous = Some(Box::new(Previous { tuple: path.tuple, dcid_sequence: old }));
-                path.tuple = validation.tuple;
+                let left = std::mem::replace(&mut path.tuple, validation.tuple);
+                path.address.previous = Some(Box::new(Previous { tuple: left, dcid_sequence: old }));
                 path.address.chose_local = true;
                 // The server moves the path when a packet with a non-probing frame arrives (RFC 9000 §9.3).
                 path.ping = true;
@@ -220,7 +278,7 @@ impl Connection {
                 path.address
                     .validations
                     .retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
-                self.cancel_rescues(id);
+                self.cancel_overtaken(id, &left);
                 if silent {
                     self.leave_behind(now, id);
                 }
@@ -237,6 +295,23 @@ impl Connection {
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: true });
         if !opened {
             self.output.events.push_back(Event::PathChanged { path: id, tuple });
+        }
+    }
+
+    /// Cancels what the path's move from the addresses `left` has overtaken: the search for other addresses,
+    /// moves to the server's original address if the path has moved to its preferred one (RFC 9000 §9.6.3),
+    /// and moves from a local address that the path has left.
+    fn cancel_overtaken(&mut self, id: PathId, left: &FourTuple) {
+        self.cancel_rescues(id);
+        let Some(tuple) = self.paths.list.get(id).map(|path| path.tuple) else { return };
+        let has_preferred = tuple.remote != left.remote && self.is_preferred(tuple.remote);
+        let has_local = tuple.local != left.local;
+        if let Some(path) = self.paths.list.get_mut(id) {
+            path.cancel_validations(|one| {
+                matches!(one.purpose, Purpose::Move { .. })
+                    && (has_preferred && one.tuple.remote == left.remote
+                        || has_local && one.tuple.local == left.local)
+            });
         }
     }
 

@@ -17,7 +17,8 @@ use crate::event::Event;
 use crate::path::{MAX_VALIDATIONS, MigrateError, Purpose, Validation, may_follow};
 use crate::trace::TraceEvent;
 
-/// Maximum interval between two challenges on addresses that are to replace those of a silent path.
+/// Maximum interval between two challenges on addresses that are to replace those of a silent path, unless
+/// the path's probe timeout is longer.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of other addresses that are probed at the same time for a silent path. One of
 /// [`MAX_VALIDATIONS`] remains for the path's own addresses.
@@ -86,11 +87,11 @@ impl Connection {
         let pto = path.recovery.rtt().pto_base();
         let (sequence, dcid) = self.paths.take_cid_for(&tuple)?;
         self.route_tuple(tuple);
-        let intervals = (pto.min(RESCUE_INTERVAL), RESCUE_INTERVAL);
+        let intervals = (pto, RESCUE_INTERVAL);
         self.paths
             .list
             .main_mut()
-            .replace_validation(Validation::of_rescue(now, tuple, dcid, sequence, intervals));
+            .begin_validation(Validation::of_rescue(now, tuple, dcid, sequence, intervals));
         self.roaming.rescues = true;
         Ok(())
     }
@@ -175,13 +176,8 @@ impl Connection {
     /// Cancels the validation of other addresses for a silent path.
     pub(super) fn cancel_rescues(&mut self, id: PathId) {
         self.roaming.rescues = false;
-        let Some(path) = self.paths.list.get_mut(id) else { return };
-        let is_rescue = |one: &Validation| matches!(one.purpose, Purpose::Rescue { .. });
-        while let Some(at) = path.address.validations.iter().position(is_rescue) {
-            let over = path.address.validations.remove(at);
-            if let Some(sequence) = over.taken() {
-                path.remote_cids.retire(sequence);
-            }
+        if let Some(path) = self.paths.list.get_mut(id) {
+            path.cancel_validations(|one| matches!(one.purpose, Purpose::Rescue { .. }));
         }
     }
 

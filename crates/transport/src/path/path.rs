@@ -242,21 +242,38 @@ impl Path {
     }
 
     /// Starts a validation, which replaces the one of the same four-tuple, or the oldest one if
-    /// [`MAX_VALIDATIONS`] are pending. Returns the replaced validation.
-    pub(crate) fn begin_validation(&mut self, validation: Validation) -> Option<Validation> {
+    /// [`MAX_VALIDATIONS`] are pending. Retires the connection ID that the replaced one had reserved.
+    pub(crate) fn begin_validation(&mut self, validation: Validation) {
         let same = self.address.validations.iter().position(|other| other.tuple == validation.tuple);
         let at = same.or((self.address.validations.len() == MAX_VALIDATIONS).then_some(0));
         let displaced = at.map(|at| self.address.validations.remove(at));
         self.address.validations.push(validation);
-        displaced
-    }
-
-    /// Starts a validation, and retires the connection ID that the replaced one had reserved.
-    pub(crate) fn replace_validation(&mut self, validation: Validation) {
-        let displaced = self.begin_validation(validation);
         if let Some(sequence) = displaced.and_then(|displaced| displaced.taken()) {
             self.remote_cids.retire(sequence);
         }
+    }
+
+    /// Cancels the validations for which `is_over` returns `true`, and retires the connection IDs that they
+    /// had reserved.
+    pub(crate) fn cancel_validations(&mut self, is_over: impl Fn(&Validation) -> bool) {
+        while let Some(at) = self.address.validations.iter().position(&is_over) {
+            let over = self.address.validations.remove(at);
+            if let Some(sequence) = over.taken() {
+                self.remote_cids.retire(sequence);
+            }
+        }
+    }
+
+    /// Reserves a connection ID of the peer for packets to `tuple`: the ID of the responses that went there,
+    /// or an unused ID. If the peer has issued no other, the result is the ID in use.
+    pub(crate) fn reserve_cid_for(&mut self, tuple: &FourTuple) -> (u64, ConnectionId) {
+        if let Some(side) = self.address.side.take_if(|side| side.tuple == *tuple)
+            && self.remote_cids.holds(&side.cid)
+        {
+            return (side.sequence, side.cid);
+        }
+        let unused = self.remote_cids.take_unused();
+        unused.unwrap_or_else(|| (self.remote_cids.active_seq(), self.remote_cids.active()))
     }
 
     /// Removes the previous addresses and retires their connection ID, because the path does not return to

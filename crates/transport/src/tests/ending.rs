@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::pair::{Pair, pattern};
 use crate::connection::Forged;
-use crate::{ConnectionError, Event};
+use crate::{ConnectionError, EndpointConfig, Event, Router};
 
 /// Code with which an application closes.
 const FIVE: VarInt = VarInt::from_u32(5);
@@ -51,6 +51,39 @@ fn a_closing_end_repeats_itself_ever_more_rarely() {
     }
 }
 
+/// Whoever knows a connection ID must not make a closing endpoint send more than three times as much.
+#[test]
+fn a_closing_end_sends_no_more_than_three_times_what_it_gets() {
+    for closer in [Side::Client, Side::Server] {
+        let mut pair = connected();
+        let now = pair.now;
+        pair.end(closer).close(now, FIVE, Bytes::from(vec![b'x'; 256]));
+        pair.drain();
+        let first = if closer.is_client() { &mut pair.to_server } else { &mut pair.to_client };
+        assert!(first[0].bytes.len() > 256);
+        first.clear();
+        let cid = pair.end(closer.peer()).remote_cid();
+        let bytes = [&[0x40][..], &cid, &[9; 20]].concat();
+        pair.delay = Duration::from_micros(100);
+        let (mut received, mut sent, mut answers) = (0, 0, Vec::new());
+        for datagram in 1..=40 {
+            pair.send_raw(closer.peer(), bytes.clone());
+            received += bytes.len();
+            let due = pair.now + pair.delay;
+            pair.run_until(Duration::from_secs(1), |pair| pair.now >= due);
+            let back = if closer.is_client() { &mut pair.to_server } else { &mut pair.to_client };
+            let back = std::mem::take(back);
+            if !back.is_empty() {
+                answers.push(datagram);
+            }
+            sent += back.iter().map(|flying| flying.bytes.len()).sum::<usize>();
+            assert!(sent <= 3 * received, "{sent} bytes for {received}");
+        }
+        // A CONNECTION_CLOSE of 286 bytes costs four datagrams of 29. The third one is due after four more anyway.
+        assert_eq!(answers, [4, 7, 11, 19, 35], "{closer:?}");
+    }
+}
+
 #[test]
 fn a_draining_end_answers_once_and_is_silent() {
     for closer in [Side::Client, Side::Server] {
@@ -90,12 +123,17 @@ fn both_ends_close_at_once() {
 fn during_the_handshake_an_application_close_keeps_its_words_private() {
     // RFC 9000 §10.2.3
     let hidden = Some(Code::APPLICATION_ERROR);
+    let no_reason = |error: Option<&ConnectionError>| match error {
+        Some(ConnectionError::PeerTransport(error)) => error.reason.is_empty(),
+        _ => false,
+    };
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
     let now = pair.now;
     pair.client().close(now, VarInt::from_u32(99), Bytes::from_static(b"secret"));
     pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Server), hidden);
+    assert!(no_reason(pair.closed(Side::Server)));
     let mut pair = Pair::new();
     pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
     let now = pair.now;
@@ -103,6 +141,7 @@ fn during_the_handshake_an_application_close_keeps_its_words_private() {
     pair.server().close(now, VarInt::from_u32(99), Bytes::from_static(b"secret"));
     pair.run_until_quiet();
     assert_eq!(pair.code_seen_by(Side::Client), hidden);
+    assert!(no_reason(pair.closed(Side::Client)));
 }
 
 #[test]
@@ -154,6 +193,36 @@ fn a_restarted_server_resets_in_the_middle_of_an_upload() {
     assert_eq!(pair.closed(Side::Client), Some(&ConnectionError::Reset));
 }
 
+/// The bytes in the place of the connection ID may be one of the receiver's.
+#[test]
+fn a_reset_to_a_connection_id_in_use_is_recognized() {
+    let cases = [Side::Client, Side::Server].map(|victim| [false, true].map(|long| (victim, long)));
+    for ((victim, long), batch) in cases.into_iter().flatten().flat_map(|case| [(case, 1), (case, 4)]) {
+        let mut pair = connected();
+        // The first connection ID of a client has no token.
+        pair.end(victim.peer()).rotate_cids();
+        pair.run_until_quiet();
+        let seed = if victim.is_client() { [2; 32] } else { [1; 32] };
+        let router = Router::new(&EndpointConfig::new(seed), None);
+        let token = router.shared().reset_token(&pair.end(victim).remote_cid()).0;
+        let own = pair.end(victim.peer()).remote_cid();
+        let header = if long {
+            [&[0xe0, 0, 0, 0, 1, 8][..], &own, &[0, 0x40, 40 + 16]].concat()
+        } else {
+            [&[0x41][..], &own].concat()
+        };
+        let mut wrong = token;
+        wrong[15] ^= 1;
+        for (token, expected) in [(wrong, None), (token, Some(&ConnectionError::Reset))] {
+            for _ in 0..batch {
+                pair.send_raw(victim.peer(), [&header[..], &[9; 40], &token].concat());
+            }
+            pair.run_for(Duration::from_millis(15));
+            assert_eq!(pair.closed(victim), expected, "{victim:?}, {batch} with a long header: {long}");
+        }
+    }
+}
+
 #[test]
 fn a_guessed_reset_is_nothing() {
     let mut pair = connected();
@@ -184,6 +253,26 @@ fn the_smaller_idle_timeout_holds() {
         assert!(matches!(pair.closed(Side::Client), Some(ConnectionError::TimedOut(_))));
         assert!(matches!(pair.closed(Side::Server), Some(ConnectionError::TimedOut(_))));
     }
+}
+
+/// RFC 9000 §10.1: three probe timeouts, even if that is longer than the idle timeout.
+#[test]
+fn an_idle_timeout_outlasts_three_probe_timeouts() {
+    let mut pair = Pair::with_transport(|config| config.max_idle_timeout = Some(Duration::from_millis(100)));
+    pair.delay = Duration::from_millis(400);
+    pair.connect();
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+    let acked = |pair: &mut Pair| pair.client().paths().next().unwrap().recovery.acked_packets;
+    let before = acked(&mut pair);
+    pair.client().ping(anabranch_wire::PathId::ZERO);
+    pair.run_for(Duration::from_millis(900));
+    assert!(acked(&mut pair) > before);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+    pair.run_for(Duration::from_secs(20));
+    assert!(matches!(pair.closed(Side::Client), Some(ConnectionError::TimedOut(_))));
+    assert!(matches!(pair.closed(Side::Server), Some(ConnectionError::TimedOut(_))));
 }
 
 #[test]

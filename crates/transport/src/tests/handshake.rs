@@ -9,8 +9,11 @@ use anabranch_testkit::seeded::Trust;
 use anabranch_wire::{Dir, Frame, Frames, PacketKind, Side, Time, TransportErrorCode as Code, Version};
 use bytes::Bytes;
 
+use super::injector::encode;
 use super::pair::{ALPN, Flying, Network, Pair, client_addr, pattern, server_addr};
-use crate::trace::{Observer, TraceEvent};
+use super::sent::watch_sent;
+use crate::connection::Forged;
+use crate::trace::{DropReason, Observer, TraceEvent};
 use crate::{ClientConfig, ConnectionError, Event, FourTuple, RetryPolicy, ServerConfig};
 
 const RTT: Duration = Duration::from_millis(20);
@@ -514,4 +517,53 @@ fn observers_are_told_of_a_retry_and_not_of_padding() {
     assert_eq!(packets.received[0], PacketKind::Retry);
     assert!(packets.received.contains(&PacketKind::Initial));
     assert_eq!(packets.dropped, []);
+}
+
+#[test]
+fn another_source_connection_id_is_dropped() {
+    let cases = [
+        (PacketKind::Initial, Side::Client),
+        (PacketKind::Handshake, Side::Client),
+        (PacketKind::Handshake, Side::Server),
+    ];
+    let ping = encode(&[Frame::Ping, Frame::Padding(3)]);
+    for (kind, from) in cases {
+        for other_scid in [false, true] {
+            let mut pair = Pair::new();
+            pair.advance_to(kind, from);
+            let now = pair.now;
+            let seen = watch_sent(pair.end(from.peer()), now);
+            let cid = pair.end(from.peer()).remote_cid();
+            pair.inject(from, &Forged { other_scid, ..Forged::new(kind, &ping) });
+            pair.run_for(Duration::from_millis(12));
+            let expected = other_scid.then_some(DropReason::UnknownConnectionId);
+            assert_eq!(seen.drops(), expected.into_iter().collect::<Vec<_>>(), "{kind:?} from the {from:?}");
+            assert_eq!(pair.end(from.peer()).remote_cid(), cid);
+            pair.connect();
+        }
+    }
+}
+
+/// A client of version 1 alone drops packets of version 2 before it looks for keys.
+#[test]
+fn packets_of_another_version_are_dropped() {
+    let mut pair = versions(&[Version::V1], &[Version::V1]);
+    let now = pair.now;
+    let seen = watch_sent(pair.client(), now);
+    let mut changed = 0;
+    pair.network = Some(Box::new(move |from, mut flying| {
+        if from.is_server() && changed < 2 {
+            changed += 1;
+            flying.bytes[1..5].copy_from_slice(&Version::V2.0.to_be_bytes());
+            // The types of version 2 follow those of version 1 (RFC 9369 §3.2).
+            let kind = (flying.bytes[0] + 0x10) & 0x30;
+            flying.bytes[0] = flying.bytes[0] & !0x30 | kind;
+        }
+        vec![flying]
+    }));
+    pair.connect();
+    assert_eq!(seen.drops().first(), Some(&DropReason::UnexpectedVersion));
+    assert_eq!(pair.client().version(), Version::V1);
+    let data = pattern(10_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
 }

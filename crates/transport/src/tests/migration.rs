@@ -11,28 +11,29 @@ use bytes::Bytes;
 
 use super::injector::encode;
 use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
+use super::sent::watch_sent;
 use crate::connection::Forged;
 use crate::path::MAX_VALIDATIONS;
-use crate::trace::{Observer, TraceEvent};
+use crate::trace::{DropReason, Observer, TraceEvent};
 use crate::{CidRotation, Event, FourTuple, MigrateError, PreferredAddresses};
 
-fn elsewhere() -> SocketAddr {
+pub(super) fn elsewhere() -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 3), 50_001).into()
 }
 
-fn connected() -> Pair {
+pub(super) fn connected() -> Pair {
     let mut pair = Pair::new();
     pair.connect();
     pair.run_until_quiet();
     pair
 }
 
-fn server_remote(pair: &mut Pair) -> SocketAddr {
+pub(super) fn server_remote(pair: &mut Pair) -> SocketAddr {
     pair.server().paths().next().unwrap().tuple.remote
 }
 
 /// Starts a long transfer from `from`.
-fn begin_transfer(pair: &mut Pair, from: Side, data: &[u8]) -> anabranch_wire::StreamId {
+pub(super) fn begin_transfer(pair: &mut Pair, from: Side, data: &[u8]) -> anabranch_wire::StreamId {
     let id = pair.end(from).streams().open(Dir::Uni).unwrap();
     let mut rest = Bytes::copy_from_slice(data);
     assert_eq!(pair.end(from).streams().write_bytes(id, &mut rest), Ok(data.len()));
@@ -40,7 +41,7 @@ fn begin_transfer(pair: &mut Pair, from: Side, data: &[u8]) -> anabranch_wire::S
     id
 }
 
-fn finish_transfer(pair: &mut Pair, to: Side, id: anabranch_wire::StreamId) -> Vec<u8> {
+pub(super) fn finish_transfer(pair: &mut Pair, to: Side, id: anabranch_wire::StreamId) -> Vec<u8> {
     let mut received = Vec::new();
     pair.run_until(Duration::from_secs(60), |pair| pair.read(to, id, &mut received));
     received
@@ -396,11 +397,14 @@ fn row_25_a_server_cannot_make_its_clients_send_where_it_likes() {
 fn row_25_datagrams_from_unknown_addresses_do_not_move_a_client() {
     let mut pair = connected();
     let now = pair.now;
-    let ping = [1, 0, 0, 0];
-    let bytes = pair.server().forge(now, &Forged::new(PacketKind::OneRtt, &ping));
+    let sent = watch_sent(pair.client(), now);
+    let ping = Forged { skip: 1_000, ..Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]) };
+    let bytes = pair.server().forge(now, &ping);
     pair.send_raw(Side::Server, bytes);
     pair.to_client.back_mut().unwrap().tuple.remote = elsewhere();
     pair.run_until_quiet();
+    assert_eq!(sent.drops(), [DropReason::Unexpected]);
+    assert!(sent.packets().iter().all(|packet| packet.acknowledges < Some(1_000)));
     assert_eq!(pair.sent_to.get(&elsewhere()), None);
     assert_eq!(pair.client().paths().next().unwrap().tuple.remote, server_addr());
 }

@@ -3,16 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_seeded::deterministic_provider;
+use anabranch_testkit::seeded::Trust;
+use anabranch_tls::rustls;
 use anabranch_wire::{
-    Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, VarInt, Version, Writer, write_ack,
+    Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, TransportParameters, VarInt, Version,
+    Writer, write_ack,
 };
 use bytes::Bytes;
+use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 
 use super::injector::encode;
-use super::pair::{Flying, Pair, configs, direction, over, pattern};
+use super::pair::{ALPN, Flying, Pair, configs, direction, over, pattern};
+use super::sent::{SentPacket, watch_sent};
 use crate::connection::Forged;
 use crate::stream::{ReadError, ReceivedBytes};
-use crate::{Event, RetryPolicy, ServerConfig, TransportConfig};
+use crate::{EndpointConfig, Event, PreferredAddresses, RetryPolicy, Router, ServerConfig, TransportConfig};
 
 /// Returns a pair whose client has connected to the server before and now starts a second connection.
 fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
@@ -165,20 +171,188 @@ fn there_is_no_early_data_before_a_change_that_renumbers_streams() {
     assert!(pair.transfer(Side::Client, &data) == data);
 }
 
+/// A client remembers a small window, although the server's is larger by now.
+#[test]
+fn early_data_keeps_to_the_remembered_limits() {
+    let window = |server: &mut ServerConfig, bytes| {
+        Arc::make_mut(&mut server.transport).streams.connection_window = bytes;
+    };
+    let mut pair = resuming(|server| window(server, 5_000));
+    pair.restart_server(|server| window(server, 50_000));
+    let now = pair.now;
+    let sent = watch_sent(pair.client(), now);
+    let data = pattern(20_000);
+    let id = pair.client().streams().open(Dir::Uni).unwrap();
+    let mut rest = Bytes::copy_from_slice(&data);
+    let mut received = Vec::new();
+    let mut connected_at = None;
+    pair.run_until(Duration::from_secs(10), |pair| {
+        if connected_at.is_none() && early_data_accepted(pair).is_some() {
+            connected_at = Some(sent.packets().len());
+        }
+        let _ = pair.client().streams().write_bytes(id, &mut rest);
+        pair.server_handle.is_some() && {
+            pair.read(Side::Server, id, &mut received);
+            received.len() == data.len()
+        }
+    });
+    assert!(received == data);
+    assert_eq!(early_data_accepted(&pair), Some(true));
+    let packets = sent.packets();
+    let is_early = |packet: &&SentPacket| packet.kind == PacketKind::ZeroRtt;
+    let ends: Vec<_> = packets.iter().filter(is_early).map(|packet| packet.stream_end).collect();
+    assert_eq!(ends.iter().max(), Some(&5_000));
+    let late = packets.iter().skip(connected_at.unwrap());
+    assert_eq!(late.filter(is_early).count(), 0, "once there are 1-RTT keys");
+}
+
+/// RFC 9000 §7.4.1: what a client must not remember.
+#[test]
+fn parameters_of_one_connection_are_not_remembered() {
+    let delay = |server: &mut ServerConfig, millis| {
+        Arc::make_mut(&mut server.transport).ack.max_delay = Duration::from_millis(millis);
+    };
+    let preferred = "127.0.0.9:4434".parse().unwrap();
+    let mut pair = Pair::with(|_, server| {
+        delay(server, 400);
+        // The client cannot ask for earlier acknowledgments.
+        edit(Arc::make_mut(&mut server.transport), |parameters| parameters.min_ack_delay = None);
+        server.preferred_address = Some(PreferredAddresses { v4: Some(preferred), v6: None });
+    });
+    pair.connect();
+    pair.run_until_quiet();
+    let old_cid = pair.client().remote_cid();
+    let pto = |pair: &mut Pair| pair.client().paths().next().unwrap().pto;
+    let slow = pto(&mut pair);
+    let now = pair.now;
+    pair.client().close(now, VarInt::from_u32(0), Bytes::new());
+    pair.run_for(Duration::from_secs(5));
+    pair.restart_server(|server| {
+        delay(server, 25);
+        server.preferred_address = None;
+    });
+    pair.reconnect();
+    let id = send(&mut pair, &pattern(100));
+    assert!(pair.client().has_early_keys());
+    assert_eq!(pair.client().other_addresses(), []);
+    // A stateless reset with a token of the earlier connection is nothing to this one.
+    let router = Router::new(&EndpointConfig::new([2; 32]), None);
+    let token = router.shared().reset_token(&old_cid).0;
+    pair.send_raw(Side::Server, [&[0x40; 40][..], &token].concat());
+    assert!(receive(&mut pair, id) == pattern(100));
+    pair.connect();
+    pair.run_until_quiet();
+    assert_eq!(early_data_accepted(&pair), Some(true));
+    assert_eq!(pair.closed(Side::Client), None);
+    assert!(slow - pto(&mut pair) >= Duration::from_millis(300), "{slow:?}, {:?}", pto(&mut pair));
+}
+
+/// Server configuration changes that reduce one remembered limit each (RFC 9000 §7.4.1, RFC 9221 §3).
+const SHRINK: [fn(&mut TransportConfig); 8] = [
+    |transport| transport.streams.max_uni = 1,
+    |transport| transport.streams.max_bidi = 1,
+    |transport| transport.streams.stream_window -= 1,
+    |transport| transport.streams.connection_window -= 1,
+    |transport| transport.datagram_receive_buffer = 0,
+    |transport| transport.active_connection_id_limit = 2,
+    |transport| edit(transport, |parameters| parameters.initial_max_stream_data_bidi_local -= 1),
+    |transport| edit(transport, |parameters| parameters.max_datagram_frame_size -= 1),
+];
+
+fn edit(transport: &mut TransportConfig, change: fn(&mut TransportParameters)) {
+    transport.hooks.parameters = Some(change);
+}
+
+#[test]
+fn a_server_with_lower_limits_refuses_early_data() {
+    for (number, change) in SHRINK.into_iter().enumerate() {
+        let mut pair = resuming(|_| {});
+        pair.restart_server(|server| change(Arc::make_mut(&mut server.transport)));
+        let data = pattern(5_000);
+        let id = send(&mut pair, &data);
+        assert!(receive(&mut pair, id) == data);
+        pair.connect();
+        assert_eq!(early_data_accepted(&pair), Some(false), "change {number}");
+        assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+        // The session that this connection has stored has the lower limits.
+        pair.run_until_quiet();
+        pair.reconnect();
+        pair.connect();
+        assert_eq!(early_data_accepted(&pair), Some(true), "change {number}");
+    }
+}
+
+#[test]
+fn a_server_with_higher_limits_accepts_early_data() {
+    let mut pair = resuming(|server| {
+        let transport = Arc::make_mut(&mut server.transport);
+        transport.active_connection_id_limit = 2;
+        transport.datagram_receive_buffer = 0;
+    });
+    pair.restart_server(|server| {
+        let transport = Arc::make_mut(&mut server.transport);
+        let defaults = TransportConfig::default();
+        transport.active_connection_id_limit = defaults.active_connection_id_limit;
+        transport.datagram_receive_buffer = defaults.datagram_receive_buffer;
+        transport.streams.connection_window *= 2;
+        transport.streams.max_uni += 1;
+    });
+    let data = pattern(5_000);
+    let id = send(&mut pair, &data);
+    assert!(receive(&mut pair, id) == data);
+    pair.connect();
+    assert_eq!(early_data_accepted(&pair), Some(true));
+}
+
+/// Session cache of a server that keeps no limits with its sessions: it writes zeros over them, which are the
+/// first 64 bytes.
+#[derive(Debug)]
+struct WithoutLimits(Arc<dyn StoresServerSessions>);
+
+impl StoresServerSessions for WithoutLimits {
+    fn put(&self, key: Vec<u8>, mut value: Vec<u8>) -> bool {
+        value[..64].fill(0);
+        self.0.put(key, value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.get(key)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.take(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        self.0.can_cache()
+    }
+}
+
+/// Returns the TLS configuration of a server that accepts early data under any limits.
+fn careless() -> anabranch_tls::ServerConfig {
+    let trust = Trust::new("localhost");
+    let chain = vec![trust.identity.certificate.clone()];
+    let mut config = rustls::ServerConfig::builder_with_details(deterministic_provider(), trust.clock)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, trust.identity.key)
+        .unwrap();
+    config.alpn_protocols = vec![ALPN.into()];
+    config.max_early_data_size = u32::MAX;
+    config.session_storage = Arc::new(WithoutLimits(ServerSessionMemoryCache::new(16)));
+    Arc::new(config).try_into().unwrap()
+}
+
 #[test]
 fn limits_that_shrink_after_early_data_was_accepted_are_a_violation() {
     // RFC 9000 §7.4.1, RFC 9221 §3
-    let shrink: [fn(&mut TransportConfig); 3] = [
-        |transport| transport.streams.max_uni = 1,
-        |transport| transport.datagram_receive_buffer = 0,
-        |transport| transport.active_connection_id_limit = 2,
-    ];
-    for change in shrink {
-        let mut pair = resuming(|_| {});
+    for (number, change) in SHRINK.into_iter().enumerate() {
+        let mut pair = resuming(|server| server.tls = careless());
         pair.restart_server(|server| change(Arc::make_mut(&mut server.transport)));
         send(&mut pair, &pattern(100));
         pair.run_until_quiet();
-        assert_eq!(pair.code_seen_by(Side::Server), Some(Code::PROTOCOL_VIOLATION));
+        assert_eq!(pair.code_seen_by(Side::Server), Some(Code::PROTOCOL_VIOLATION), "change {number}");
     }
 }
 
@@ -221,10 +395,8 @@ fn row_18_replayed_first_flights_get_no_early_data() {
     // unchanged flight to a restarted server.
     let config = pair.server_config().clone();
     for port in 1..100u16 {
-        let mut server = crate::Endpoint::new(
-            &crate::EndpointConfig::new([port as u8; 32]),
-            Some(Arc::new(config.clone())),
-        );
+        let mut server =
+            crate::Endpoint::new(&EndpointConfig::new([port as u8; 32]), Some(Arc::new(config.clone())));
         server.set_auto_accept(true);
         for mut flying in flight.clone() {
             flying.tuple.remote.set_port(port);

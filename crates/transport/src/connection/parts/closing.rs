@@ -3,6 +3,8 @@
 use anabranch_wire::{ConnectionClose, Frame, PacketKind, PathId, Time, TransportErrorCode, VarInt};
 use bytes::Bytes;
 
+use crate::path::AMPLIFICATION_FACTOR;
+
 /// Maximum length of a reason phrase in CONNECTION_CLOSE, in bytes.
 const MAX_REASON: usize = 256;
 
@@ -38,6 +40,50 @@ pub(crate) struct Closing {
     /// due.
     pub(crate) received: u64,
     pub(crate) next_at: u64,
+    /// Bytes of the datagrams received since the close.
+    pub(crate) bytes_received: u64,
+    /// Bytes of the repeated CONNECTION_CLOSE datagrams, and of the last datagram with one.
+    pub(crate) bytes_repeated: u64,
+    pub(crate) last_size: u64,
+}
+
+impl Closing {
+    /// Creates the state of an endpoint that closes the connection. A CONNECTION_CLOSE is due.
+    pub(crate) fn new(close: CloseFrame, until: Time) -> Self {
+        Self {
+            close,
+            until,
+            owed: true,
+            heard_on: None,
+            received: 0,
+            next_at: 1,
+            bytes_received: 0,
+            bytes_repeated: 0,
+            last_size: 0,
+        }
+    }
+
+    /// Counts a received datagram. Makes another CONNECTION_CLOSE due after the first datagram, and then each
+    /// time after twice as many datagrams as before, but only if the repetitions together have at most three
+    /// times the bytes received: the datagrams may be forged (RFC 9000 §10.2.1).
+    pub(crate) fn on_datagram(&mut self, len: usize) {
+        self.received += 1;
+        self.bytes_received += len as u64;
+        let affordable = self.bytes_repeated + self.last_size <= self.bytes_received * AMPLIFICATION_FACTOR;
+        if self.received >= self.next_at && affordable {
+            self.received = 0;
+            self.next_at = self.next_at.saturating_mul(2);
+            self.owed = true;
+        }
+    }
+
+    /// Counts a datagram with a CONNECTION_CLOSE that was sent.
+    pub(crate) fn on_sent(&mut self, len: usize) {
+        if self.last_size > 0 {
+            self.bytes_repeated += len as u64;
+        }
+        self.last_size = len as u64;
+    }
 }
 
 /// Content of a CONNECTION_CLOSE frame.

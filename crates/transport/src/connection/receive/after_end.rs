@@ -21,7 +21,7 @@ impl Connection {
     ) {
         let Datagram { tuple, ecn, payload } = datagram;
         let id = self.paths.list.by_tuple(tuple);
-        self.on_datagram_while_closing(id);
+        self.on_datagram_while_closing(id, payload.len());
         if let Some(path) = id.and_then(|id| self.paths.list.get_mut(id)) {
             path.on_datagram_received(payload.len());
         }

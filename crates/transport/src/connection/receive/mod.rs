@@ -14,7 +14,7 @@ mod prepare;
 mod short;
 mod train;
 
-use anabranch_wire::{PacketKind, ShortHeader, Time, parse_packet};
+use anabranch_wire::{PacketKind, ResetToken, ShortHeader, Time, parse_packet};
 
 use self::envelope::{Envelope, Stop};
 use self::prepare::{MASKS_AT_ONCE, Ready};
@@ -97,9 +97,11 @@ impl Connection {
     ) {
         self.finish_train(now, train);
         let whole = rest.len();
+        let tail = rest.last_chunk().copied();
         while !rest.is_empty() && self.state.is_active() {
+            let is_first = rest.len() == whole;
             if ShortHeader::leads(rest) {
-                if rest.len() < whole && rest.iter().all(|byte| *byte == 0) {
+                if !is_first && rest.iter().all(|byte| *byte == 0) {
                     return; // Padding after the packets, which some endpoints add to datagrams with Initials: no packet begins with zeros.
                 }
                 return self.handle_short(now, envelope, rest, Ready::NOT, train);
@@ -111,6 +113,9 @@ impl Connection {
             rest = next;
             if let Err(stop) = self.handle_long(now, envelope, packet, &header) {
                 self.stop_packet(now, envelope, header.kind, header.end, stop);
+                if is_first {
+                    self.look_for_reset(now, tail, train);
+                }
             }
         }
     }
@@ -125,11 +130,28 @@ impl Connection {
         train: &mut Option<Train>,
     ) {
         let len = packet.len();
+        // A failed decryption destroys these bytes.
+        let tail = packet.last_chunk().copied();
         if let Err(stop) = self.handle_one_rtt(now, envelope, packet, ready, train) {
             if matches!(stop, Stop::Fail(_)) {
                 self.finish_train(now, train);
             }
             self.stop_packet(now, envelope, PacketKind::OneRtt, len, stop);
+            if len == envelope.len {
+                self.look_for_reset(now, tail, train);
+            }
+        }
+    }
+
+    /// Ends the connection if a datagram, whose first packet could not be processed, ends with one of the
+    /// peer's stateless reset tokens (RFC 9000 §10.3.1). The router recognizes all other stateless resets: in
+    /// this one, the bytes in the place of the connection ID are one of this endpoint's.
+    #[cold]
+    fn look_for_reset(&mut self, now: Time, tail: Option<[u8; 16]>, train: &mut Option<Train>) {
+        let Some(token) = tail.map(ResetToken) else { return };
+        if self.state.is_active() && self.paths.list.iter().any(|path| path.remote_cids.may_reset(&token)) {
+            self.finish_train(now, train);
+            self.handle_reset(now);
         }
     }
 

@@ -57,6 +57,7 @@ impl Connection {
         let last = held?;
         let len = if pad { at.max(datagram.len()) } else { at };
         self.seal(now, id, datagram, last, len, false).ok()?;
+        self.on_close_sent(len);
         self.paths.list.get_mut(over)?.on_datagram_sent(len);
         Some(Transmit { tuple, ecn: None, len, segment_size: len })
     }

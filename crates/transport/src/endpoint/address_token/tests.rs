@@ -160,3 +160,32 @@ proptest! {
         let _ = AddressToken::decode(&token);
     }
 }
+
+/// Tokens are in the clear in Initial packets. An observer learns neither what they say nor what two of them
+/// have in common.
+#[test]
+fn tokens_show_nothing_of_what_they_say() {
+    let issued = at(0x0102_0304);
+    let remote: SocketAddr = "203.0.113.77:50123".parse().unwrap();
+    let dcid = ConnectionId::new(&[0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8]).unwrap();
+    let retry_scid = ConnectionId::new(&[0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7, 0xe8]).unwrap();
+    let statements = [
+        AddressToken::Retry { issued, remote, original_dcid: dcid, retry_scid },
+        AddressToken::New { issued, ip: remote.ip() },
+    ];
+    for statement in statements {
+        let said = statement.encode();
+        let sealed: Vec<Vec<u8>> = (0..50u8).map(|n| key().seal(&statement, [n; 16])).collect();
+        for token in &sealed {
+            let sealed = &token[RANDOM_LEN..];
+            let shown = |part: &[u8]| sealed.windows(part.len()).any(|window| window == part);
+            assert!(!said.windows(4).any(shown), "four bytes of the statement");
+        }
+        for (n, token) in sealed.iter().enumerate() {
+            for other in &sealed[..n] {
+                let (token, other) = (&token[RANDOM_LEN..], &other[RANDOM_LEN..]);
+                assert!(!token.windows(4).zip(other.windows(4)).any(|(one, other)| one == other));
+            }
+        }
+    }
+}

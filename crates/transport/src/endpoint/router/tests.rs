@@ -569,6 +569,19 @@ fn row_11_chosen_connection_ids_do_not_collide() {
     assert_ne!(Keyed::new([0; 16]).hash_one(cid(1)), Keyed::new([1; 16]).hash_one(cid(1)));
 }
 
+/// Times of lookups reveal nothing of a token: its place in the table depends on a secret of the endpoint.
+#[test]
+fn a_token_has_another_hash_at_each_endpoint() {
+    let routers = [1, 2].map(|seed| Router::new(&endpoint_config(seed), None));
+    let [one, other] = routers.each_ref().map(|router| router.reset_tokens.hasher());
+    for n in 0..100 {
+        let mut token = [7; 16];
+        token[15] = n;
+        assert_ne!(one.hash_one(token), other.hash_one(token));
+        assert_ne!(one.hash_one(token), one.hash_one([6; 16]), "{n}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_answers() {
     let answers = || {

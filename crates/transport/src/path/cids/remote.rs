@@ -166,6 +166,11 @@ impl RemoteCids {
         self.cids.iter().any(|remote| !remote.used)
     }
 
+    #[cfg(test)]
+    pub(crate) fn unused(&self) -> usize {
+        self.cids.iter().filter(|remote| !remote.used).count()
+    }
+
     /// Returns the ID with sequence number `sequence`; `None` once it is retired and must no longer be used.
     pub(crate) fn get(&self, sequence: u64) -> Option<ConnectionId> {
         self.cids.iter().find(|remote| remote.sequence == sequence).map(|remote| remote.cid)
@@ -174,6 +179,12 @@ impl RemoteCids {
     /// Returns whether `cid` may be used: it is known and not retired.
     pub(crate) fn holds(&self, cid: &ConnectionId) -> bool {
         self.cids.iter().any(|remote| remote.cid == *cid)
+    }
+
+    /// Returns whether `token` is the reset token of an ID that packets were sent to (RFC 9000 §10.3.1). Each
+    /// comparison takes constant time.
+    pub(crate) fn may_reset(&self, token: &ResetToken) -> bool {
+        self.cids.iter().any(|remote| remote.used && remote.token == Some(*token))
     }
 
     /// Returns the sequence number of the peer's next ID, if the peer skips none, for PATH_CIDS_BLOCKED.

@@ -61,6 +61,6 @@ impl PathSet {
         let unknown = self.config.recovery.initial_rtt() * UNKNOWN_PTO_RTTS;
         let Some(path) = self.list.get_mut(id) else { return };
         let pto = path.recovery.pto(SpaceId::Data);
-        path.replace_validation(Validation::new(now, tuple, dcid, purpose, pto, unknown));
+        path.begin_validation(Validation::new(now, tuple, dcid, purpose, pto, unknown));
     }
 }

@@ -357,3 +357,20 @@ fn a_client_that_does_not_count_the_skipped_stream_opens_one_more() {
         assert_eq!(error.code, anabranch_wire::TransportErrorCode::STREAM_LIMIT_ERROR);
     }
 }
+
+#[test]
+fn a_maximum_that_is_not_higher_opens_no_streams() {
+    let (mut client, _) = pair(&config());
+    while client.open(Dir::Uni).is_some() {}
+    let opened = config().max_uni;
+    for maximum in [0, opened / 2, opened] {
+        client.on_max_streams(Dir::Uni, maximum);
+        assert_eq!(client.open(Dir::Uni), None);
+        assert_eq!(events(&mut client), []);
+    }
+    client.on_max_streams(Dir::Uni, opened + 1);
+    client.on_max_streams(Dir::Uni, opened);
+    assert_eq!(events(&mut client), [StreamEvent::Available(Dir::Uni)]);
+    assert_eq!(client.open(Dir::Uni), Some(id(Side::Client, Dir::Uni, opened)));
+    assert_eq!(client.open(Dir::Uni), None);
+}

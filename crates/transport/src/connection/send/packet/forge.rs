@@ -17,6 +17,8 @@ pub(crate) struct Forged<'a> {
     pub(crate) payload: &'a [u8],
     /// `true` to set the reserved bits.
     pub(crate) reserved: bool,
+    /// `true` to change the source connection ID of a long header.
+    pub(crate) other_scid: bool,
     /// Number of packet numbers to skip before the packet.
     pub(crate) skip: u64,
     /// Description of the stream data in the header, in versions whose headers have one.
@@ -30,7 +32,7 @@ impl<'a> Forged<'a> {
         // An empty payload requires a four-byte packet number; otherwise the packet is too short for a
         // sample.
         let skip = if payload.len() < 4 { 1 << 24 } else { 0 };
-        Self { kind, payload, reserved: false, skip, announced: None, path: None }
+        Self { kind, payload, reserved: false, other_scid: false, skip, announced: None, path: None }
     }
 }
 
@@ -66,6 +68,10 @@ impl Connection {
         let outgoing = self.write_header(&target, &mut packet, number).unwrap();
         if forged.reserved {
             packet[0] |= if forged.kind == PacketKind::OneRtt { 0x18 } else { 0x0c };
+        }
+        if forged.other_scid {
+            let dcid_len = usize::from(packet[5]);
+            packet[6 + dcid_len + 1] ^= 1;
         }
         packet.truncate(outgoing.header_len + payload.len() + TAG_LEN);
         packet[outgoing.header_len..][..payload.len()].copy_from_slice(&payload);
@@ -119,6 +125,8 @@ pub(crate) struct Usage {
     pub(crate) events: usize,
     pub(crate) endpoint_events: usize,
     pub(crate) local_cids: usize,
+    /// Number of the peer's connection IDs to which no packet was sent.
+    pub(crate) unused_cids: usize,
     /// Number of packets that loss recovery tracks.
     pub(crate) sent_packets: usize,
     /// Packet number of the next 1-RTT packet.
@@ -145,6 +153,7 @@ impl Connection {
             events: self.output.events.len(),
             endpoint_events: self.output.endpoint_events.len(),
             local_cids: path.local_cids.iter().count(),
+            unused_cids: path.remote_cids.unused(),
             sent_packets: path.recovery.unacked(SpaceId::Data).count(),
             next_number: path.recovery.next_order(SpaceId::Data),
             paths: self.paths.list.len(),

@@ -303,6 +303,7 @@ fn an_upgrade_survives_loss_and_retry() {
         for from in [Side::Client, Side::Server] {
             for lost in 0..8 {
                 let mut pair = Pair::with(|client, server| {
+                    client.initial_version = V1;
                     Arc::make_mut(&mut client.transport).versions = vec![V1, to];
                     Arc::make_mut(&mut server.transport).versions = vec![to, V1];
                     server.retry = retry;
@@ -423,17 +424,53 @@ fn row_21_an_injected_retry_fails_the_handshake_and_a_broken_one_is_ignored() {
     }
 }
 
+/// Passes `packet` to the client at once.
+fn overtake(pair: &mut Pair, packet: Vec<u8>) {
+    let tuple = FourTuple { local: client_addr(), remote: server_addr() };
+    let at = pair.now;
+    pair.to_client.push_front(Flying { at, tuple, ecn: None, bytes: packet });
+    pair.step();
+}
+
 #[test]
 fn a_second_retry_and_one_after_the_answer_are_ignored() {
-    let mut pair = Pair::new();
+    for retry in [RetryPolicy::Always, RetryPolicy::Never] {
+        let mut pair = Pair::with(|_, server| server.retry = retry);
+        let packets = observed(&mut pair, Side::Client);
+        pair.drain();
+        let forged = forged_retry(&pair.to_server[0].bytes, true);
+        let chosen = pair.client().remote_cid();
+        pair.run_until(RTT, |pair| !pair.to_client.is_empty());
+        if retry == RetryPolicy::Never {
+            // Of the server's answer, only the Initial packet arrives.
+            pair.to_client.truncate(1);
+            let first = &mut pair.to_client[0].bytes;
+            let header = anabranch_wire::parse_packet(first, 8).unwrap();
+            first.truncate(header.end);
+        }
+        pair.run_until(RTT, |pair| pair.client().remote_cid() != chosen);
+        let followed = pair.client().remote_cid();
+        overtake(&mut pair, forged);
+        assert_eq!(pair.client().remote_cid(), followed, "{retry:?}");
+        assert_eq!(packets.lock().unwrap().dropped, [Some(PacketKind::Retry)]);
+        pair.connect();
+    }
+}
+
+#[test]
+fn a_second_version_negotiation_is_ignored() {
+    let mut pair = versions(&[V2, V1], &[V1]);
+    let packets = observed(&mut pair, Side::Client);
     pair.drain();
-    let packet = forged_retry(&pair.to_server[0].bytes.clone(), true);
-    pair.run_until(Duration::from_secs(1), |pair| {
-        pair.client_events.iter().any(|event| matches!(event, Event::Connected { .. }))
-    });
-    pair.send_raw(Side::Server, packet);
-    pair.connect();
-    assert_eq!(pair.closed(Side::Client), None);
+    let first = forged_negotiation(&pair.to_server[0].bytes, &[V1]);
+    pair.to_server.clear();
+    overtake(&mut pair, first);
+    let second = forged_negotiation(&pair.to_server[0].bytes, &[V2]);
+    assert_eq!(packets.lock().unwrap().dropped, []);
+    overtake(&mut pair, second);
+    assert_eq!(packets.lock().unwrap().dropped, [Some(PacketKind::VersionNegotiation)]);
+    assert_eq!(time_to_connect(&mut pair), RTT);
+    assert_eq!(pair.client().version(), V1);
 }
 
 /// Log of packets: the ack-eliciting ones sent, each with a flag for CRYPTO frames; the received ones; the

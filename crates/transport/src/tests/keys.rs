@@ -1,8 +1,10 @@
 //! Key updates and usage limits of keys (RFC 9001 §6).
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Frame, PacketKind, Side, TransportErrorCode as Code};
+use anabranch_wire::{Dir, Frame, PacketKind, Side, TransportErrorCode as Code, VarInt};
 use bytes::Bytes;
 
 use super::pair::{Pair, pattern};
@@ -191,4 +193,45 @@ fn every_flipped_bit_of_a_packet_is_noticed() {
     pair.send_raw(Side::Client, bytes);
     pair.run_for(patience);
     assert!(pair.server().stats().paths[0].recovery.sent_packets > before, "the genuine packet is");
+}
+
+#[test]
+fn after_the_integrity_limit_nothing_is_opened_or_sent() {
+    for victim in [Side::Client, Side::Server] {
+        for limit in [3, 300] {
+            let mut pair = Pair::new();
+            pair.connect();
+            pair.run_until_quiet();
+            pair.end(victim).limit_keys(u64::MAX, limit, 0);
+            let sent = Rc::new(Cell::new(0));
+            let counted = Rc::clone(&sent);
+            pair.network = Some(Box::new(move |from, flying| {
+                counted.set(counted.get() + u32::from(from == victim));
+                if from == victim { Vec::new() } else { vec![flying] }
+            }));
+            let now = pair.now;
+            let genuine = pair.end(victim.peer()).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+            let mut forgery = genuine.clone();
+            *forgery.last_mut().unwrap() ^= 0x80;
+            for _ in 0..3 {
+                pair.send_raw(victim.peer(), forgery.clone());
+            }
+            pair.run_for(pair.delay * 2);
+            assert_eq!(pair.closed(victim).is_some(), limit == 3);
+            let now = pair.now;
+            pair.end(victim).close(now, VarInt::from_u32(0), Bytes::new());
+            pair.drain();
+            let (before, opened) = (sent.get(), pair.end(victim).stats().undecryptable);
+            assert_eq!((before, opened), (1, 3), "one CONNECTION_CLOSE");
+            for _ in 0..20 {
+                pair.send_raw(victim.peer(), genuine.clone());
+                pair.send_raw(victim.peer(), forgery.clone());
+            }
+            pair.run_for(pair.delay);
+            let (after, opened) = (sent.get(), pair.end(victim).stats().undecryptable);
+            // A connection that was closed for another reason opens packets, and repeats itself.
+            assert_eq!(opened, if limit == 3 { 3 } else { 23 }, "{victim:?}");
+            assert_eq!(after > before, limit == 300, "{victim:?}");
+        }
+    }
 }

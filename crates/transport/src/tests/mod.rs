@@ -15,6 +15,7 @@ mod failure;
 mod handshake;
 mod injector;
 mod keys;
+mod levels;
 mod migration;
 mod multipath;
 mod multipath_ends;

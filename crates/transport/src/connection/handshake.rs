@@ -24,7 +24,7 @@ use crate::event::{EndpointEvent, Event};
 use crate::trace::TraceEvent;
 
 fn tls_error(error: &TlsError) -> TransportError {
-    TransportError::new(TransportErrorCode::crypto(error.alert), error.reason.clone())
+    TransportError::new(TransportErrorCode(error.code()), error.reason.clone())
 }
 
 impl Connection {

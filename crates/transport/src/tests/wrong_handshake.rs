@@ -224,7 +224,56 @@ fn handshake_bytes_left_over_at_the_end_of_their_level() {
             }
         });
     });
-    assert!(left_over == Some(Code::PROTOCOL_VIOLATION) || left_over == Some(Code(0x10a)), "{left_over:?}");
+    assert_eq!(left_over, Some(Code::PROTOCOL_VIOLATION));
+}
+
+/// Replaces `old` in `bytes`; an error of the test if it is not there once.
+fn replace(bytes: &mut Vec<u8>, old: &[u8], new: &[u8]) {
+    let found: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(old)).collect();
+    let [at] = found[..] else { panic!("{found:?}") };
+    bytes.splice(at..at + old.len(), new.iter().copied());
+}
+
+#[test]
+fn messages_after_the_handshake_that_quic_alone_forbids() {
+    // RFC 9001 §4.4: a CertificateRequest with one signature algorithm.
+    let request = code(Side::Server, |config| {
+        config.hooks.crypto = Some(|level, bytes| {
+            if level == SpaceId::Data && !bytes.is_empty() {
+                bytes.extend([13, 0, 0, 11, 0, 0, 8, 0, 13, 0, 4, 0, 2, 4, 3]);
+            }
+        });
+    });
+    assert_eq!(request, Some(Code::PROTOCOL_VIOLATION));
+    // RFC 9001 §4.6.1: a ticket that allows 1000 bytes of early data.
+    let limited = code(Side::Server, |config| {
+        config.hooks.crypto = Some(|level, bytes| {
+            if level == SpaceId::Data && !bytes.is_empty() {
+                let end = bytes.len() - 8;
+                let mut last = bytes.split_off(end);
+                replace(&mut last, &[0, 42, 0, 4, 255, 255, 255, 255], &[0, 42, 0, 4, 0, 0, 3, 232]);
+                bytes.extend(last);
+            }
+        });
+    });
+    assert_eq!(limited, Some(Code::PROTOCOL_VIOLATION));
+}
+
+#[test]
+fn a_server_that_chooses_no_protocol() {
+    let chosen = code(Side::Server, |config| {
+        config.hooks.crypto = Some(|level, bytes| {
+            if level == SpaceId::Handshake && !bytes.is_empty() {
+                replace(bytes, b"\x00\x10\x00\x07\x00\x05\x04test", &[]);
+                // The lengths of the message and of the list of extensions.
+                for field in [2, 4] {
+                    let old = u16::from_be_bytes([bytes[field], bytes[field + 1]]);
+                    bytes[field..field + 2].copy_from_slice(&(old - 11).to_be_bytes());
+                }
+            }
+        });
+    });
+    assert_eq!(chosen, Some(Code(0x178)));
 }
 
 /// Returns a pair with these versions, whose client begins with the first of its own, after a while. `edit`

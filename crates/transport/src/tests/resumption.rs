@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_testkit::seeded::Trust;
 use anabranch_wire::{
     Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, VarInt, Version, Writer, write_ack,
 };
 use bytes::Bytes;
 
 use super::injector::encode;
-use super::pair::{Flying, Pair, configs, direction, over, pattern};
+use super::pair::{ALPN, Flying, Pair, configs, direction, over, pattern};
 use crate::connection::Forged;
 use crate::stream::{ReadError, ReceivedBytes};
-use crate::{Event, RetryPolicy, ServerConfig, TransportConfig};
+use crate::{ConnectionError, Event, RetryPolicy, ServerConfig, TransportConfig};
 
 /// Returns a pair whose client has connected to the server before and now starts a second connection.
 fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
@@ -238,4 +239,41 @@ fn row_18_replayed_first_flights_get_no_early_data() {
         assert_eq!(connection.streams().peek(id).unwrap_err(), ReadError::Closed);
     }
     assert_eq!(pair.server_handle, first);
+}
+
+/// Lets a client send early data, which the restarted server rejects. The server speaks `protocol` from then on.
+fn rejected_by(protocol: &str, data: Option<&[u8]>) -> (Pair, Option<StreamId>) {
+    let trust = Trust::new("localhost");
+    let mut pair = Pair::with(|client, _| {
+        client.tls = trust.client(ALPN).alpn([ALPN, "other"]).early_data(true).build().unwrap();
+    });
+    pair.connect();
+    pair.run_until_quiet();
+    let now = pair.now;
+    pair.client().close(now, VarInt::from_u32(0), Bytes::new());
+    pair.run_until_quiet();
+    pair.reconnect();
+    pair.restart_server(|server| server.tls = trust.server(protocol).early_data(true).build().unwrap());
+    assert!(pair.client().has_early_keys());
+    let id = data.map(|data| send(&mut pair, data));
+    (pair, id)
+}
+
+#[test]
+fn rejected_early_data_is_not_sent_in_another_application_protocol() {
+    let data = pattern(3_000);
+    let (mut pair, id) = rejected_by("other", Some(&data));
+    pair.run_until_quiet();
+    let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("it goes on") };
+    assert_eq!(error.code, Code(0x178));
+    assert_eq!(pair.code_seen_by(Side::Server), Some(Code(0x178)));
+    assert_eq!(pair.server().streams().bytes_received(), 0, "{id:?}");
+    // In the same protocol the data is sent again; without data the connection goes on in the other one.
+    let (mut pair, id) = rejected_by(ALPN, Some(&data));
+    assert!(receive(&mut pair, id.unwrap()) == data);
+    assert_eq!(early_data_accepted(&pair), Some(false));
+    let (mut pair, _) = rejected_by("other", None);
+    pair.connect();
+    assert_eq!(pair.client().alpn(), Some(&b"other"[..]));
+    assert!(pair.transfer(Side::Client, &data) == data);
 }

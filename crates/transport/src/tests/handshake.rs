@@ -9,6 +9,7 @@ use anabranch_testkit::seeded::Trust;
 use anabranch_wire::{Dir, Frame, Frames, PacketKind, Side, Time, TransportErrorCode as Code, Version};
 use bytes::Bytes;
 
+use super::log::Entry;
 use super::pair::{ALPN, Flying, Network, Pair, client_addr, pattern, server_addr};
 use crate::trace::{Observer, TraceEvent};
 use crate::{ClientConfig, ConnectionError, Event, FourTuple, RetryPolicy, ServerConfig};
@@ -393,13 +394,18 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
 
 /// Returns a Retry for the client's first Initial, whose integrity tag is valid if `genuine`.
 fn forged_retry(initial: &[u8], genuine: bool) -> Vec<u8> {
+    forged_retry_from(initial, &[0xaa; 8], genuine)
+}
+
+/// Returns a Retry with this Source Connection ID.
+fn forged_retry_from(initial: &[u8], scid: &[u8], genuine: bool) -> Vec<u8> {
     let header = anabranch_wire::parse_packet(initial, 8).unwrap();
     let mut packet = vec![0xf0];
     packet.extend(1u32.to_be_bytes());
     packet.push(header.scid.len() as u8);
     packet.extend_from_slice(&header.scid);
-    packet.push(8);
-    packet.extend([0xaa; 8]);
+    packet.push(scid.len() as u8);
+    packet.extend_from_slice(scid);
     packet.extend(b"a token of the attacker's");
     let tag = anabranch_tls::retry_tag(V1.format().unwrap(), &header.dcid, &packet);
     packet.extend(tag);
@@ -551,4 +557,54 @@ fn observers_are_told_of_a_retry_and_not_of_padding() {
     assert_eq!(packets.received[0], PacketKind::Retry);
     assert!(packets.received.contains(&PacketKind::Initial));
     assert_eq!(packets.dropped, []);
+}
+
+#[test]
+fn a_retry_to_the_clients_own_choice_is_ignored() {
+    for own in [false, true] {
+        let mut pair = Pair::new();
+        let packets = observed(&mut pair, Side::Client);
+        pair.drain();
+        let chosen = pair.client().remote_cid();
+        let scid: &[u8] = if own { &chosen } else { &[0xaa; 8] };
+        let forged = forged_retry_from(&pair.to_server[0].bytes, scid, true);
+        overtake(&mut pair, forged);
+        let dropped: &[_] = if own { &[Some(PacketKind::Retry)] } else { &[] };
+        assert_eq!(
+            (packets.lock().unwrap().dropped.as_slice(), pair.client().remote_cid() == chosen),
+            (dropped, own)
+        );
+        if own {
+            pair.connect();
+        }
+    }
+}
+
+#[test]
+fn the_client_hello_is_the_same_after_a_retry() {
+    let mut pair = Pair::with(|client, server| {
+        long_hello(client);
+        server.retry = RetryPolicy::Always;
+    });
+    let log = pair.log(Side::Client);
+    pair.connect();
+    let is_retry =
+        |entry: &Entry| matches!(entry, Entry::Received(packet) if packet.kind == PacketKind::Retry);
+    let retry = log.position(0, is_retry).unwrap();
+    let hello = |entries: &[Entry]| {
+        let mut bytes = Vec::new();
+        for entry in entries {
+            let Entry::Sent(packet) = entry else { continue };
+            for frame in packet.frames().filter(|_| packet.kind == PacketKind::Initial) {
+                if let Frame::Crypto { offset, data } = frame {
+                    let (start, end) = (offset as usize, offset as usize + data.len());
+                    bytes.resize(bytes.len().max(end), 0);
+                    bytes[start..end].copy_from_slice(data);
+                }
+            }
+        }
+        bytes
+    };
+    let (before, after) = (hello(&log.entries()[..retry]), hello(&log.entries()[retry..]));
+    assert!(before.len() > 2_000 && before == after);
 }

@@ -2,14 +2,17 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Frame, PacketKind, Side, TransportErrorCode as Code, VarInt};
+use anabranch_wire::{Dir, Frame, PacketKind, Side, SpaceId, TransportErrorCode as Code, VarInt};
 use bytes::Bytes;
 
+use super::log::{Entry, kinds};
 use super::pair::{Pair, pattern};
-use crate::ConnectionError;
 use crate::connection::Forged;
+use crate::trace::DropReason;
+use crate::{ConnectionError, Event};
 
 fn generations(pair: &mut Pair) -> (u64, u64) {
     (pair.client().stats().key_updates, pair.server().stats().key_updates)
@@ -232,6 +235,107 @@ fn after_the_integrity_limit_nothing_is_opened_or_sent() {
             // A connection that was closed for another reason opens packets, and repeats itself.
             assert_eq!(opened, if limit == 3 { 3 } else { 23 }, "{victim:?}");
             assert_eq!(after > before, limit == 300, "{victim:?}");
+        }
+    }
+}
+
+#[test]
+fn old_keys_behind_new_ones_open_nothing() {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.run_until_quiet();
+    let now = pair.now;
+    let late =
+        pair.client().forge(now, &Forged { skip: 100, ..Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]) });
+    let early = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+    pair.client().update_keys();
+    let data = pattern(1_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert_eq!(pair.server().stats().key_updates, 1);
+    // A number from before the update opens with the previous keys, which are kept for a while.
+    let log = pair.log(Side::Server);
+    pair.send_raw(Side::Client, early);
+    pair.run_for(pair.delay * 2);
+    assert!(log.received().iter().any(|packet| packet.has(|frame| *frame == Frame::Ping)));
+    assert_eq!(pair.server().stats().undecryptable, 0);
+    pair.send_raw(Side::Client, late);
+    pair.run_until_quiet();
+    let stats = pair.server().stats();
+    assert_eq!((stats.undecryptable, stats.key_updates), (1, 1));
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+}
+
+#[test]
+fn an_update_is_answered_with_the_new_keys() {
+    for side in [Side::Client, Side::Server] {
+        let mut pair = Pair::new();
+        pair.connect();
+        pair.run_until_quiet();
+        let log = pair.log(side.peer());
+        pair.end(side).update_keys();
+        let data = pattern(50_000);
+        assert!(pair.transfer(side, &data) == data);
+        let new = log.position(0, |entry| matches!(entry, Entry::Received(packet) if packet.key_phase));
+        let answers = log.entries()[new.unwrap()..]
+            .iter()
+            .filter_map(|entry| if let Entry::Sent(packet) = entry { Some(packet.key_phase) } else { None })
+            .collect::<Vec<_>>();
+        assert!(answers.len() > 5 && answers.iter().all(|new| *new), "{answers:?}");
+    }
+}
+
+#[test]
+fn no_update_before_the_handshake_is_confirmed() {
+    let mut pair = Pair::with(|client, _| Arc::make_mut(&mut client.transport).key_update_after = Some(1));
+    let log = pair.log(Side::Client);
+    let mut done_at = None;
+    pair.network = Some(Box::new(move |from, flying| {
+        // The server's first datagrams after its flight have HANDSHAKE_DONE, tickets and connection IDs.
+        let is_done = from.is_server()
+            && kinds(&flying.bytes)[0] == PacketKind::OneRtt
+            && flying.at == *done_at.get_or_insert(flying.at);
+        if is_done { Vec::new() } else { vec![flying] }
+    }));
+    pair.run_until(Duration::from_secs(1), |pair| {
+        pair.client_events.iter().any(|event| matches!(event, Event::Connected { .. }))
+    });
+    let id = pair.client().streams().open(Dir::Uni).unwrap();
+    let mut tempted = 0;
+    pair.run_until(Duration::from_secs(5), |pair| {
+        let confirmed = pair.client_events.contains(&Event::Confirmed);
+        let is_acked = log.position(0, |entry| matches!(entry, Entry::Acked(SpaceId::Data))).is_some();
+        tempted += usize::from(is_acked && !confirmed);
+        assert!(confirmed || pair.client().stats().key_updates == 0);
+        let _ = pair.client().streams().write(id, &[7; 100]);
+        confirmed
+    });
+    assert!(tempted > 1, "an acknowledgment would have permitted an update");
+    pair.run_until_quiet();
+    assert!(pair.client().stats().key_updates > 0);
+}
+
+#[test]
+fn a_changed_copy_counts_as_undecryptable_and_not_as_a_duplicate() {
+    for kind in [PacketKind::Handshake, PacketKind::OneRtt] {
+        for from in [Side::Client, Side::Server] {
+            let mut pair = Pair::new();
+            pair.advance_to(kind, from);
+            let log = pair.log(from.peer());
+            let now = pair.now;
+            let packet = pair.end(from).forge(now, &Forged::new(kind, &[1, 0, 0, 0]));
+            let mut changed = packet.clone();
+            *changed.last_mut().unwrap() ^= 1;
+            pair.send_raw(from, packet.clone());
+            pair.send_raw(from, changed);
+            pair.send_raw(from, packet);
+            pair.run_for(pair.delay);
+            let reasons = [DropReason::Undecryptable, DropReason::Duplicate];
+            assert_eq!(
+                log.dropped(),
+                reasons.map(|reason| (Some(kind), reason)),
+                "{kind:?} from the {from:?}"
+            );
+            assert_eq!(pair.end(from.peer()).stats().undecryptable, 1);
         }
     }
 }

@@ -5,22 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_wire::{ConnectionId, PacketKind, Side, TransportErrorCode as Code, parse_packet};
+use anabranch_wire::{ConnectionId, PacketKind, Side, SpaceId, TransportErrorCode as Code};
 
+use super::log::{Entry, kinds};
 use super::pair::{Flying, Pair};
 
 /// Kinds of the packets of each datagram, in order.
 type Datagrams = Rc<RefCell<Vec<Vec<PacketKind>>>>;
-
-/// Returns the kinds of the packets in a datagram.
-fn kinds(mut rest: &[u8]) -> Vec<PacketKind> {
-    let mut kinds = Vec::new();
-    while let Ok(header) = parse_packet(rest, 8) {
-        kinds.push(header.kind);
-        rest = &rest[header.end..];
-    }
-    kinds
-}
 
 #[test]
 fn a_client_that_closes_repeats_itself_in_handshake_packets() {
@@ -47,5 +38,43 @@ fn a_client_that_closes_repeats_itself_in_handshake_packets() {
     assert!(sent.len() > 2, "the client repeats its CONNECTION_CLOSE");
     for kinds in &sent[2..] {
         assert_eq!(*kinds, [PacketKind::Handshake, PacketKind::OneRtt]);
+    }
+}
+
+#[test]
+fn keys_are_discarded_as_soon_as_they_may_be() {
+    for repeats in [false, true] {
+        let mut pair = Pair::new();
+        pair.network = Some(Box::new(move |_, flying| {
+            let copy = Flying { at: flying.at + Duration::from_millis(5), ..flying.clone() };
+            if repeats { vec![flying, copy] } else { vec![flying] }
+        }));
+        let client = pair.log(Side::Client);
+        pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
+        let server = pair.log(Side::Server);
+        pair.connect();
+        pair.run_until_quiet();
+        // A client discards the Initial keys when it sends its first Handshake packet, a server when it has
+        // received one.
+        let is_sent = |entry: &Entry, kind| matches!(entry, Entry::Sent(packet) if packet.kind == kind);
+        let sends = client.position(0, |entry| is_sent(entry, PacketKind::Handshake)).unwrap();
+        let discards = |entry: &Entry| matches!(entry, Entry::KeysDiscarded(SpaceId::Initial));
+        let discarded = client.position(0, discards).unwrap();
+        assert!(discarded > sends, "not before");
+        let received = client.position(sends, |entry| matches!(entry, Entry::Received(_))).unwrap();
+        assert!(discarded < received, "and not later");
+        let receives =
+            |entry: &Entry| matches!(entry, Entry::Received(packet) if packet.kind == PacketKind::Handshake);
+        let received = server.position(0, receives).unwrap();
+        assert_eq!(server.position(0, discards), Some(received + 1));
+        assert_eq!(client.position(discarded, |entry| is_sent(entry, PacketKind::Initial)), None);
+        assert_eq!(server.position(received, |entry| is_sent(entry, PacketKind::Initial)), None);
+        // Both discard the Handshake keys when the handshake is confirmed.
+        for log in [&client, &server] {
+            let confirmed = log.position(0, |entry| matches!(entry, Entry::Confirmed));
+            let discarded =
+                log.position(0, |entry| matches!(entry, Entry::KeysDiscarded(SpaceId::Handshake)));
+            assert_eq!(confirmed, Some(discarded.unwrap() + 1));
+        }
     }
 }

@@ -339,7 +339,7 @@ fn a_move_to_an_address_that_does_not_answer_is_taken_back() {
     assert!(pair.transfer(Side::Server, &data) == data);
 }
 
-fn preferring(address: SocketAddr) -> Pair {
+pub(super) fn preferring(address: SocketAddr) -> Pair {
     let SocketAddr::V4(v4) = address else { panic!("IPv4") };
     Pair::with(|_, server| server.preferred_address = Some(PreferredAddresses { v4: Some(v4), v6: None }))
 }

@@ -401,13 +401,14 @@ fn forged_retry(initial: &[u8], genuine: bool) -> Vec<u8> {
 fn forged_retry_from(initial: &[u8], scid: &[u8], genuine: bool) -> Vec<u8> {
     let header = anabranch_wire::parse_packet(initial, 8).unwrap();
     let mut packet = vec![0xf0];
-    packet.extend(1u32.to_be_bytes());
+    let version = header.version.unwrap();
+    packet.extend(version.0.to_be_bytes());
     packet.push(header.scid.len() as u8);
     packet.extend_from_slice(&header.scid);
     packet.push(scid.len() as u8);
     packet.extend_from_slice(scid);
     packet.extend(b"a token of the attacker's");
-    let tag = anabranch_tls::retry_tag(V1.format().unwrap(), &header.dcid, &packet);
+    let tag = anabranch_tls::retry_tag(version.format().unwrap(), &header.dcid, &packet);
     packet.extend(tag);
     if !genuine {
         *packet.last_mut().unwrap() ^= 1;

@@ -8,11 +8,17 @@ use std::time::Duration;
 use anabranch_wire::{Dir, Frame, PacketKind, Side, SpaceId, TransportErrorCode as Code, VarInt};
 use bytes::Bytes;
 
+use super::injector::encode;
 use super::log::{Entry, kinds};
 use super::pair::{Pair, pattern};
 use crate::connection::Forged;
 use crate::trace::DropReason;
 use crate::{ConnectionError, Event};
+
+/// Returns the frames of a packet that elicits an acknowledgment.
+fn ping() -> Vec<u8> {
+    encode(&[Frame::Ping, Frame::Padding(8)])
+}
 
 fn generations(pair: &mut Pair) -> (u64, u64) {
     (pair.client().stats().key_updates, pair.server().stats().key_updates)
@@ -180,7 +186,7 @@ fn every_flipped_bit_of_a_packet_is_noticed() {
     pair.run_until_quiet();
     let now = pair.now;
     let secret = [Frame::MaxData(1 << 30), Frame::Ping, Frame::Padding(8)];
-    let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &super::injector::encode(&secret)));
+    let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &encode(&secret)));
     let before = pair.server().stats().paths[0].recovery.sent_packets;
     for bit in 0..bytes.len() * 8 {
         // The fixed bit is greased, so nothing depends on it. It is authenticated nevertheless.
@@ -245,9 +251,8 @@ fn old_keys_behind_new_ones_open_nothing() {
     pair.connect();
     pair.run_until_quiet();
     let now = pair.now;
-    let late =
-        pair.client().forge(now, &Forged { skip: 100, ..Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]) });
-    let early = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+    let late = pair.client().forge(now, &Forged { skip: 100, ..Forged::new(PacketKind::OneRtt, &ping()) });
+    let early = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
     pair.client().update_keys();
     let data = pattern(1_000);
     assert!(pair.transfer(Side::Client, &data) == data);
@@ -322,7 +327,7 @@ fn a_changed_copy_counts_as_undecryptable_and_not_as_a_duplicate() {
             pair.advance_to(kind, from);
             let log = pair.log(from.peer());
             let now = pair.now;
-            let packet = pair.end(from).forge(now, &Forged::new(kind, &[1, 0, 0, 0]));
+            let packet = pair.end(from).forge(now, &Forged::new(kind, &ping()));
             let mut changed = packet.clone();
             *changed.last_mut().unwrap() ^= 1;
             pair.send_raw(from, packet.clone());

@@ -1,6 +1,7 @@
 //! Tests of acknowledgments, losses and the controllers' reactions.
 
 use super::*;
+use crate::rtt::{GRANULARITY, Rtt};
 use crate::{Controller, Permit, State};
 
 #[test]
@@ -476,4 +477,22 @@ fn lost_padding_is_not_persistent_congestion() {
         path.ack(at(1126), &[6..=6]);
         assert_eq!((path.lost().len(), path.out.persistent), (3, !padding));
     }
+}
+
+#[test]
+fn a_lower_sample_lowers_the_minimum() {
+    let mut rtt = Rtt::new(ms(333));
+    for (latest, min) in [(50, 50), (60, 50), (40, 40)] {
+        rtt.update(Time::ZERO, ms(latest), ms(0));
+        assert_eq!(rtt.min(), ms(min));
+    }
+}
+
+#[test]
+fn the_probe_timeout_is_never_below_the_granularity() {
+    let mut rtt = Rtt::new(ms(333));
+    let round_trip = Duration::from_micros(10);
+    (0..100).for_each(|_| rtt.update(Time::ZERO, round_trip, ms(0)));
+    assert!(rtt.variance() * 4 < GRANULARITY);
+    assert_eq!(rtt.pto_base(), round_trip + GRANULARITY);
 }

@@ -37,7 +37,8 @@ impl Connecting {
     /// yet (0.5-RTT).
     ///
     /// The second value resolves to `true` if the server accepted the early data. If the server rejected it,
-    /// stream data is sent again automatically once the handshake is complete.
+    /// stream data is sent again automatically once the handshake is complete. If the server has also chosen
+    /// another application protocol than before, the connection is closed instead.
     ///
     /// # Errors
     /// Returns `self` if this client stores no session of the server that allows early data.

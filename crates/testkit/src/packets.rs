@@ -18,12 +18,22 @@ pub struct Initial<'a> {
     pub frames: &'a [Frame<'a>],
     /// Length in bytes of the packet, and of its datagram.
     pub size: usize,
+    /// The fixed bit, which is 1 in QUIC (RFC 9000 §17.2).
+    pub fixed_bit: bool,
 }
 
 impl<'a> Initial<'a> {
     /// Creates the first packet of a connection, which contains a PING frame.
     pub fn new(dcid: &'a ConnectionId, token: &'a [u8]) -> Self {
-        Self { version: Version::V1, dcid, token, pn: 0, frames: &[Frame::Ping], size: 1_200 }
+        Self {
+            version: Version::V1,
+            dcid,
+            token,
+            pn: 0,
+            frames: &[Frame::Ping],
+            size: 1_200,
+            fixed_bit: true,
+        }
     }
 
     /// Returns the source connection ID that all these packets use.
@@ -42,7 +52,7 @@ impl<'a> Initial<'a> {
             scid: &Self::scid(),
             token: self.token,
             number: NewNumber { pn: self.pn, unacked: self.pn + 1, announced: None },
-            fixed_bit: true,
+            fixed_bit: self.fixed_bit,
         };
         let outgoing = format.write_long(&mut packet, &header).unwrap();
         let mut writer = Writer::new(&mut packet[outgoing.header_len..self.size - TAG_LEN], format.direction);

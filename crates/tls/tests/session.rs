@@ -660,6 +660,133 @@ fn sessions_cross_threads() {
     assert_send(&Pair::new().sessions().0.session);
 }
 
+/// Replaces the only occurrence of `old` in the flights.
+fn replace(flights: &mut [Vec<u8>], old: &[u8], new: &[u8]) {
+    let mut found = 0;
+    for flight in flights {
+        while let Some(at) = flight.windows(old.len()).position(|window| window == old) {
+            flight.splice(at..at + old.len(), new.iter().copied());
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1);
+}
+
+#[test]
+fn a_client_offers_tls_1_3_alone() {
+    let hello = Pair::new().sessions().0.write().concat();
+    // supported_versions with one version.
+    let offers = hello.windows(7).filter(|bytes| *bytes == [0, 43, 0, 3, 2, 3, 4]).count();
+    assert_eq!(offers, 1);
+}
+
+#[test]
+fn an_older_tls_is_refused() {
+    let pair = Pair::new();
+    let (mut client, mut server) = pair.sessions();
+    let mut hello = client.write();
+    replace(&mut hello, &[0, 43, 0, 3, 2, 3, 4], &[0, 43, 0, 3, 2, 3, 3]);
+    assert_eq!(server.read(&hello).unwrap_err().alert, 70, "protocol_version");
+    let (mut client, mut server) = pair.sessions();
+    server.read(&client.write()).unwrap();
+    let mut flights = server.write();
+    replace(&mut flights[..1], &[0, 43, 0, 2, 3, 4], &[0, 43, 0, 2, 3, 3]);
+    assert_eq!(client.read(&flights[..1]).unwrap_err().kind, TlsErrorKind::Peer);
+    assert!(client.handshake.is_none());
+}
+
+#[test]
+fn after_the_handshake_a_server_writes_tickets_only() {
+    let pair = Pair::new();
+    let (mut client, mut server) = pair.sessions();
+    server.read(&client.write()).unwrap();
+    client.read(&server.write()).unwrap();
+    server.read(&client.write()).unwrap();
+    let written = server.write().concat();
+    let mut rest = &written[..];
+    let mut types = Vec::new();
+    while let [kind, a, b, c, tail @ ..] = rest {
+        types.push(*kind);
+        rest = &tail[u32::from_be_bytes([0, *a, *b, *c]) as usize..];
+    }
+    assert!(!types.is_empty() && types.iter().all(|kind| *kind == 4), "{types:?}");
+}
+
+#[test]
+fn a_suite_without_header_protection_is_refused() {
+    use rustls::crypto::CipherSuiteCommon;
+    use rustls::{CipherSuite, SupportedCipherSuite, Tls13CipherSuite};
+    let mut provider = (*deterministic_provider()).clone();
+    let gcm = provider.cipher_suites.iter().find_map(SupportedCipherSuite::tls13).unwrap();
+    let common = CipherSuiteCommon { suite: CipherSuite::TLS13_AES_128_CCM_8_SHA256, ..gcm.common };
+    let ccm = Tls13CipherSuite { common, ..*gcm };
+    let identity = || Identity::new(1, &[NAME]).unwrap();
+    let builders = |provider: &Arc<rustls::crypto::CryptoProvider>| {
+        let server = ServerConfig::builder().certificate(vec![identity().certificate], identity().key);
+        let client = ClientConfig::builder().roots(identity().roots().unwrap());
+        let server = server.provider(Arc::clone(provider)).build().err();
+        (server, client.provider(Arc::clone(provider)).build().err())
+    };
+    assert_eq!(builders(&Arc::new(provider.clone())), (None, None));
+    provider.cipher_suites.push(SupportedCipherSuite::Tls13(Box::leak(Box::new(ccm))));
+    assert_eq!(builders(&Arc::new(provider)), (Some(ConfigError::Suites), Some(ConfigError::Suites)));
+}
+
+#[test]
+fn unknown_suites_are_passed_over() {
+    let (mut client, mut server) = Pair::new().sessions();
+    let mut hello = client.write().concat();
+    // Type, length, version, random and the length of the session ID precede the list of suites.
+    let list = 4 + 2 + 32 + 1 + usize::from(hello[38]);
+    let [suites, message] = [[hello[list], hello[list + 1]], [hello[2], hello[3]]].map(u16::from_be_bytes);
+    hello[list..list + 2].copy_from_slice(&(suites + 2).to_be_bytes());
+    hello[2..4].copy_from_slice(&(message + 2).to_be_bytes());
+    hello.splice(list + 2..list + 2, [0x13, 0x05]);
+    assert!(matches!(client_hello_parameters(&hello), ClientHello::Parameters(_)));
+    server.session.read(&hello).unwrap();
+    assert_eq!(server.session.suite(), Some(Suite::Aes128Gcm));
+}
+
+#[test]
+fn no_transport_parameters_over_tcp() {
+    let hello = |tls: Arc<rustls::ClientConfig>| {
+        let mut connection = rustls::ClientConnection::new(tls, NAME.try_into().unwrap()).unwrap();
+        let mut record = Vec::new();
+        connection.write_tls(&mut record).unwrap();
+        record.split_off(5)
+    };
+    let bytes = hello(Pair::new().client.over_tcp(["h2"]));
+    let parsed = client_hello_parameters(&bytes);
+    assert!(matches!(parsed, ClientHello::Malformed { alert: 109 }), "missing_extension");
+}
+
+#[test]
+fn no_compatibility_mode() {
+    let hello = Pair::new().sessions().0.write().concat();
+    assert_eq!(hello[38], 0, "the length of legacy_session_id");
+}
+
+#[test]
+fn an_application_protocol_belongs_to_a_ticket() {
+    let pair = Pair::new();
+    let (client, _) = pair.acquaint(Version::V1);
+    assert!(!client.session.has_other_alpn(), "nothing is resumed");
+    assert_eq!(client.session.alpn(), Some(&b"test"[..]));
+    let (client, _) = pair.acquaint(Version::V1);
+    assert!(client.session.is_resumed() && !client.session.has_other_alpn());
+    let server = pair.trust.server("h3").early_data(true).build().unwrap();
+    let other = Pair { server, client: pair.client.clone(), trust: Trust::new(NAME) };
+    let (client, _) = other.acquaint(Version::V1);
+    assert!(client.session.has_other_alpn());
+    assert_eq!(
+        (client.session.alpn(), client.session.early_data_accepted()),
+        (Some(&b"h3"[..]), Some(false))
+    );
+    // Its tickets are for the new protocol.
+    let (client, _) = other.acquaint(Version::V1);
+    assert!(client.session.is_resumed() && !client.session.has_other_alpn());
+}
+
 proptest! {
     #[test]
     fn arbitrary_handshake_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {

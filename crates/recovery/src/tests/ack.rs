@@ -1,6 +1,7 @@
 //! Tests of acknowledgments, losses and the controllers' reactions.
 
 use super::*;
+use crate::rtt::{GRANULARITY, Rtt};
 use crate::{Controller, Permit, State};
 
 #[test]
@@ -433,4 +434,65 @@ fn a_window_that_is_held_does_not_grow_for_a_round_trip() {
     assert_eq!(path.recovery.window(), window, "held");
     path.ack(at(250), &[6..=10]);
     assert_eq!(path.recovery.window(), window + 5 * 1200, "slow start goes on");
+}
+
+/// Sends a packet of padding, which the peer need not acknowledge.
+fn pad(path: &mut Path, now: Time) {
+    let order = path.recovery.next_order(DATA);
+    let sent = Sent {
+        time: now,
+        size: 1200,
+        ack_eliciting: false,
+        in_flight: true,
+        ect: false,
+        mtu_probe: false,
+        owed: order,
+    };
+    path.recovery.on_sent(DATA, order, sent);
+}
+
+#[test]
+fn packets_that_ask_for_no_answer_measure_nothing() {
+    let mut path = Path::new(&plain());
+    pad(&mut path, at(0));
+    assert_eq!(path.ack(at(40), &[0..=0]), [0]);
+    assert!(!path.recovery.rtt().has_sample());
+    path.send(at(100));
+    pad(&mut path, at(100));
+    path.ack(at(130), &[1..=2]);
+    assert_eq!(path.recovery.rtt().latest(), ms(30));
+}
+
+#[test]
+fn lost_padding_is_not_persistent_congestion() {
+    // As in `persistent_congestion_needs_three_probe_timeouts_of_losses`.
+    for padding in [false, true] {
+        let mut path = Path::new(&plain());
+        path.send(at(0));
+        path.ack(at(100), &[0..=0]);
+        for time in [200, 600, 1025] {
+            if padding && time != 600 { pad(&mut path, at(time)) } else { _ = path.send(at(time)) }
+        }
+        (0..3).for_each(|_| _ = path.send(at(1026)));
+        path.ack(at(1126), &[6..=6]);
+        assert_eq!((path.lost().len(), path.out.persistent), (3, !padding));
+    }
+}
+
+#[test]
+fn a_lower_sample_lowers_the_minimum() {
+    let mut rtt = Rtt::new(ms(333));
+    for (latest, min) in [(50, 50), (60, 50), (40, 40)] {
+        rtt.update(Time::ZERO, ms(latest), ms(0));
+        assert_eq!(rtt.min(), ms(min));
+    }
+}
+
+#[test]
+fn the_probe_timeout_is_never_below_the_granularity() {
+    let mut rtt = Rtt::new(ms(333));
+    let round_trip = Duration::from_micros(10);
+    (0..100).for_each(|_| rtt.update(Time::ZERO, round_trip, ms(0)));
+    assert!(rtt.variance() * 4 < GRANULARITY);
+    assert_eq!(rtt.pto_base(), round_trip + GRANULARITY);
 }

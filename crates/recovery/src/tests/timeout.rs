@@ -165,3 +165,29 @@ fn a_path_that_is_back_after_an_outage_starts_as_a_new_one() {
         assert!(path.recovery.window() >= initial, "{name}");
     }
 }
+
+#[test]
+fn a_loss_timer_keeps_an_earlier_probe_timeout_away() {
+    let mut path = Path::new(&plain());
+    path.send_in(at(0), SpaceId::Handshake, 1200);
+    assert!(path.recovery.poll_timeout().unwrap() < at(1_000));
+    path.send(at(1_000));
+    path.send(at(1_000));
+    path.ack(at(1_020), &[1..=1]);
+    // 9/8 of 20 ms (RFC 9002 §6.1.2).
+    let due = at(1_000) + Duration::from_micros(22_500);
+    assert_eq!(path.recovery.poll_timeout(), Some(due));
+    assert_eq!(path.timeout(due), Some(Expired::Loss));
+    assert_eq!(path.lost(), [0]);
+}
+
+#[test]
+fn a_discarded_space_has_no_loss_timer() {
+    let mut path = Path::new(&plain());
+    path.send_in(at(0), SpaceId::Initial, 1200);
+    path.send_in(at(0), SpaceId::Initial, 1200);
+    path.try_ack(at(80), SpaceId::Initial, &[1..=1], None).unwrap();
+    assert_eq!(path.recovery.poll_timeout(), Some(at(90)));
+    path.recovery.discard_space(SpaceId::Initial);
+    assert_eq!(path.recovery.poll_timeout(), None);
+}

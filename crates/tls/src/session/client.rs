@@ -14,7 +14,7 @@ use super::settings::common_settings;
 use super::tickets::{ClientTickets, VersionTickets};
 use super::{ConfigError, check_suites, default_provider};
 
-/// Default maximum number of servers, for each QUIC version, whose tickets a client stores.
+/// Default maximum number of servers, for each QUIC version and application protocol, whose tickets a client stores.
 pub(super) const DEFAULT_REMEMBERED_SERVERS: usize = 256;
 
 /// Configuration that a client's sessions share; cheap to clone.
@@ -62,7 +62,7 @@ impl ClientConfig {
     /// Returns the ticket store for a new connection.
     pub(super) fn version_tickets(&self) -> Option<Arc<VersionTickets>> {
         let tickets = Arc::clone(self.tickets.as_ref()?);
-        Some(VersionTickets::new(tickets, self.version))
+        Some(VersionTickets::new(tickets, self.version, self.inner.alpn_protocols.clone()))
     }
 }
 
@@ -141,8 +141,8 @@ impl ClientConfigBuilder {
         self
     }
 
-    /// Sets the maximum number of servers, for each QUIC version, whose tickets are stored; 0 disables
-    /// resumption.
+    /// Sets the maximum number of servers, for each QUIC version and application protocol, whose tickets are
+    /// stored; 0 disables resumption.
     #[must_use]
     pub fn remembered_servers(mut self, servers: usize) -> Self {
         self.remembered_servers = servers;

@@ -47,7 +47,8 @@ pub enum TlsErrorKind {
     Internal,
 }
 
-/// Failed handshake. The connection is closed with CRYPTO_ERROR (RFC 9001 §4.8).
+/// Failed handshake. The connection is closed with CRYPTO_ERROR (RFC 9001 §4.8), or with PROTOCOL_VIOLATION if
+/// a message is forbidden in QUIC alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
@@ -58,22 +59,45 @@ pub struct TlsError {
     pub kind: TlsErrorKind,
     /// Human-readable reason.
     pub reason: String,
+    /// `true` if QUIC forbids what TLS permits.
+    violates_quic: bool,
 }
 
 impl TlsError {
-    /// Returns the QUIC error code, `0x100 + alert`.
+    /// Returns the QUIC error code: `0x100 + alert`, or PROTOCOL_VIOLATION where RFC 9001 demands it.
     pub const fn code(&self) -> u64 {
-        0x100 + self.alert as u64
+        if self.violates_quic { PROTOCOL_VIOLATION } else { 0x100 + self.alert as u64 }
     }
 
     pub(super) fn new(error: &rustls::Error, connection: &Connection) -> Self {
         let alert = connection.alert().unwrap_or_else(|| alert_of(error));
-        Self { alert: alert.into(), kind: kind_of(error), reason: error.to_string() }
+        let violates_quic = violates_quic(error, connection);
+        Self { alert: alert.into(), kind: kind_of(error), reason: error.to_string(), violates_quic }
     }
 
     pub(super) fn internal(error: &rustls::Error) -> Self {
         let alert = AlertDescription::InternalError.into();
-        Self { alert, kind: TlsErrorKind::Internal, reason: error.to_string() }
+        let (kind, reason) = (TlsErrorKind::Internal, error.to_string());
+        Self { alert, kind, reason, violates_quic: false }
+    }
+}
+
+/// QUIC error code for a violation of RFC 9001 (RFC 9000 §20.1).
+const PROTOCOL_VIOLATION: u64 = 0x0a;
+
+/// Returns whether RFC 9001 demands PROTOCOL_VIOLATION instead of the alert: for bytes that are left over at the
+/// end of an encryption level (§4.1.3), for a certificate request after the handshake (§4.4), and for a ticket
+/// with a limit on early data (§4.6.1).
+fn violates_quic(error: &rustls::Error, connection: &Connection) -> bool {
+    use rustls::{Error, HandshakeType, PeerMisbehaved};
+    match error {
+        Error::PeerMisbehaved(
+            PeerMisbehaved::KeyEpochWithPendingFragment | PeerMisbehaved::InvalidMaxEarlyDataSize,
+        ) => true,
+        Error::InappropriateHandshakeMessage { got_type: HandshakeType::CertificateRequest, .. } => {
+            !connection.is_handshaking()
+        }
+        _ => false,
     }
 }
 

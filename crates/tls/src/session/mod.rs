@@ -140,6 +140,9 @@ impl Session {
     /// Reads the peer's handshake bytes, which must be in order. Each call may contain bytes of one
     /// encryption level only.
     pub fn read(&mut self, data: &[u8]) -> Result<(), TlsError> {
+        if let Some(tickets) = self.tickets.as_ref().filter(|_| !self.is_handshaking()) {
+            tickets.set_chosen(self.alpn());
+        }
         self.connection.read_hs(data).map_err(|error| TlsError::new(&error, &self.connection))?;
         if self.early_data == EarlyData::Unknown {
             self.resolve_early_data();
@@ -182,6 +185,15 @@ impl Session {
             EarlyData::Accepted => Some(true),
             EarlyData::Rejected => Some(false),
         }
+    }
+
+    /// Returns whether the server has chosen another application protocol than that of the session that this
+    /// client resumes or wanted to resume; `false` before the handshake is complete. The early data was then for
+    /// another protocol (RFC 9001 §4.6.2). With a wrapped rustls configuration the earlier protocol is unknown,
+    /// and this is `false`.
+    pub fn has_other_alpn(&self) -> bool {
+        let tickets = self.tickets.as_ref().filter(|_| !self.is_handshaking());
+        tickets.is_some_and(|tickets| tickets.has_resumed_other(self.alpn()))
     }
 
     /// Returns the peer's encoded transport parameters.

@@ -3,6 +3,8 @@
 //!
 //! A ticket belongs to the negotiated version. In another version, a client does not offer it and a server
 //! does not accept it. The handshake is then a full one, without 0-RTT.
+//!
+//! A client also separates tickets by application protocol, so that it knows for which one early data is.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,22 +20,29 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 
 use super::limits::Limits;
 
-/// Tickets of a client for all versions. The connections of a configuration share them.
+/// Tickets of a client for all versions and application protocols. The connections of a configuration share
+/// them.
 #[derive(Debug)]
 pub(super) struct ClientTickets {
-    /// Maximum number of servers whose tickets are stored, for each version.
+    /// Maximum number of servers whose tickets are stored, for each version and protocol.
     servers: usize,
-    by_version: Mutex<BTreeMap<u32, Arc<ClientSessionMemoryCache>>>,
+    caches: Mutex<Caches>,
 }
+
+/// Name of an application protocol. A client stores only tickets of protocols that it has offered.
+type Protocol = Vec<u8>;
+
+/// Tickets by version and application protocol.
+type Caches = BTreeMap<(u32, Option<Protocol>), Arc<ClientSessionMemoryCache>>;
 
 impl ClientTickets {
     pub(super) fn new(servers: usize) -> Arc<Self> {
-        Arc::new(Self { servers, by_version: Mutex::default() })
+        Arc::new(Self { servers, caches: Mutex::default() })
     }
 
-    fn of(&self, version: u32) -> Arc<ClientSessionMemoryCache> {
-        let mut caches = self.by_version.lock().unwrap_or_else(PoisonError::into_inner);
-        let cache = caches.entry(version);
+    fn of(&self, version: u32, protocol: Option<Protocol>) -> Arc<ClientSessionMemoryCache> {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = caches.entry((version, protocol));
         Arc::clone(cache.or_insert_with(|| Arc::new(ClientSessionMemoryCache::new(self.servers))))
     }
 }
@@ -43,11 +52,18 @@ impl ClientTickets {
 pub(super) struct VersionTickets {
     tickets: Arc<ClientTickets>,
     version: AtomicU32,
+    /// Protocols that the client offers, in order of preference.
+    offered: Vec<Protocol>,
+    /// Protocol of the ticket that the connection has taken.
+    resumed: Mutex<Option<Protocol>>,
+    /// Protocol that the server has chosen.
+    chosen: Mutex<Option<Protocol>>,
 }
 
 impl VersionTickets {
-    pub(super) fn new(tickets: Arc<ClientTickets>, version: Version) -> Arc<Self> {
-        Arc::new(Self { tickets, version: AtomicU32::new(version.0) })
+    pub(super) fn new(tickets: Arc<ClientTickets>, version: Version, offered: Vec<Protocol>) -> Arc<Self> {
+        let version = AtomicU32::new(version.0);
+        Arc::new(Self { tickets, version, offered, resumed: Mutex::default(), chosen: Mutex::default() })
     }
 
     /// Sets the version to which tickets that arrive from now on belong.
@@ -55,18 +71,29 @@ impl VersionTickets {
         self.version.store(version.0, Ordering::Relaxed);
     }
 
-    fn current(&self) -> Arc<ClientSessionMemoryCache> {
-        self.tickets.of(self.version.load(Ordering::Relaxed))
+    /// Sets the application protocol to which tickets that arrive from now on belong.
+    pub(super) fn set_chosen(&self, protocol: Option<&[u8]>) {
+        *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = protocol.map(<[u8]>::to_vec);
+    }
+
+    /// Returns whether the connection resumes a session of another protocol than `protocol`.
+    pub(super) fn has_resumed_other(&self, protocol: Option<&[u8]>) -> bool {
+        let resumed = self.resumed.lock().unwrap_or_else(PoisonError::into_inner);
+        resumed.as_deref().is_some_and(|resumed| Some(resumed) != protocol)
+    }
+
+    fn of(&self, protocol: Option<Protocol>) -> Arc<ClientSessionMemoryCache> {
+        self.tickets.of(self.version.load(Ordering::Relaxed), protocol)
     }
 }
 
 impl ClientSessionStore for VersionTickets {
     fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
-        self.current().set_kx_hint(server_name, group);
+        self.of(None).set_kx_hint(server_name, group);
     }
 
     fn kx_hint(&self, server_name: &ServerName<'_>) -> Option<NamedGroup> {
-        self.current().kx_hint(server_name)
+        self.of(None).kx_hint(server_name)
     }
 
     /// Drops the session, because QUIC does not use TLS 1.2 (RFC 9001 §4.2).
@@ -79,11 +106,17 @@ impl ClientSessionStore for VersionTickets {
     fn remove_tls12_session(&self, _: &ServerName<'static>) {}
 
     fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
-        self.current().insert_tls13_ticket(server_name, value);
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.of(chosen).insert_tls13_ticket(server_name, value);
     }
 
     fn take_tls13_ticket(&self, server_name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.current().take_tls13_ticket(server_name)
+        let protocols = self.offered.iter().cloned().map(Some).chain([None]);
+        protocols.into_iter().find_map(|protocol| {
+            let ticket = self.of(protocol.clone()).take_tls13_ticket(server_name)?;
+            *self.resumed.lock().unwrap_or_else(PoisonError::into_inner) = protocol;
+            Some(ticket)
+        })
     }
 }
 

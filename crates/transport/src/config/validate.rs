@@ -88,7 +88,10 @@ impl ClientConfig {
     /// # Errors
     /// Fails if a setting contradicts the protocol. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
-        self.transport.validate()
+        // RFC 9368 §3: a server refuses a first flight in a version that is not among those on offer.
+        let offered = self.transport.versions.contains(&self.initial_version);
+        self.transport.validate()?;
+        InvalidSetting::unless(offered, "initial_version", "must be one of the versions")
     }
 }
 
@@ -117,6 +120,7 @@ impl EndpointConfig {
 #[cfg(test)]
 mod tests {
     use anabranch_recovery::{Config, MtuConfig};
+    use anabranch_testkit::seeded::Trust;
     use anabranch_wire::Version;
 
     use super::*;
@@ -149,6 +153,11 @@ mod tests {
             let paths = MultipathConfig::default().with_max_paths(max_paths);
             assert_eq!(broken(&config().with_multipath(paths)), "max_paths");
         }
+        let client = ClientConfig::new(Trust::new("localhost").client("test").build().unwrap());
+        assert_eq!(client.validate(), Ok(()));
+        let other = client.with_transport(config().with_versions([Version::V2]));
+        assert_eq!(other.validate().unwrap_err().setting(), "initial_version");
+        assert_eq!(other.with_initial_version(Version::V2).validate(), Ok(()));
         let long = EndpointConfig::new([0; 32]).with_cid_len(21).validate().unwrap_err();
         assert_eq!(long.to_string(), "the setting cid_len must be 20 bytes at most");
     }

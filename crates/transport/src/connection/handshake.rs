@@ -24,7 +24,7 @@ use crate::event::{EndpointEvent, Event};
 use crate::trace::TraceEvent;
 
 fn tls_error(error: &TlsError) -> TransportError {
-    TransportError::new(TransportErrorCode::crypto(error.alert), error.reason.clone())
+    TransportError::new(TransportErrorCode(error.code()), error.reason.clone())
 }
 
 impl Connection {
@@ -305,6 +305,7 @@ impl Connection {
     fn on_handshake_complete(&mut self, now: Time) -> Result<(), TransportError> {
         let session = self.handshake.session.as_ref();
         let accepted = session.and_then(Session::early_data_accepted);
+        let has_other_alpn = session.is_some_and(Session::has_other_alpn);
         if self.side.is_client() {
             let bytes = session.and_then(Session::peer_parameters).ok_or_else(|| {
                 // RFC 9001 §8.2
@@ -313,6 +314,12 @@ impl Connection {
             let parameters = TransportParameters::decode(Side::Server, bytes)?;
             match (accepted, self.handshake.remembered.take()) {
                 (Some(true), Some(remembered)) => remembered.check(&parameters)?,
+                (Some(false), _) if has_other_alpn && self.has_early_data() => {
+                    return Err(TransportError::new(
+                        TransportErrorCode::crypto(120),
+                        "early data was for another application protocol",
+                    ));
+                }
                 (Some(false), _) => self.reject_early_data(now),
                 _ => {}
             }
@@ -335,6 +342,12 @@ impl Connection {
         self.issue_cids();
         self.keys.undecrypted.retry = true;
         Ok(())
+    }
+
+    /// Returns whether the application has early data that would now be sent. If the server has chosen another
+    /// application protocol, no stream may go on (RFC 9001 §4.6.2).
+    fn has_early_data(&self) -> bool {
+        self.streams.open_streams() > 0 || self.datagrams.has_pending()
     }
 
     /// Queues all early data again, for 1-RTT packets: the server rejected 0-RTT (RFC 9001 §4.6.2).

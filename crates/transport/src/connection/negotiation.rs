@@ -106,9 +106,17 @@ impl Connection {
             return Err(negotiation_error("the server chose another version than the one in use"));
         }
         if self.handshake.progress.negotiated {
+            if offered.available.is_empty() {
+                return Err(negotiation_error("the server names no version after Version Negotiation"));
+            }
             // The client must have made the best choice, in its own order of preference, from the
-            // authenticated list of versions.
-            let best = self.config.versions.iter().find(|version| offered.available.contains(version));
+            // authenticated list of versions and the negotiated one. A version that the server is about to
+            // remove is not in the list.
+            let best = self
+                .config
+                .versions
+                .iter()
+                .find(|version| offered.available.contains(version) || **version == chosen);
             if best != Some(&self.origin.version) && best != Some(&chosen) {
                 return Err(negotiation_error("version negotiation was tampered with"));
             }
@@ -221,5 +229,23 @@ impl Connection {
             self.streams.reject_zero_rtt();
         }
         self.levels[0].crypto = Default::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Versions 1 and 2: RFC 9369 §4.1. VReverso: docs/vreverso.md.
+    #[test]
+    fn versions_are_compatible_as_documents_say() {
+        for from in Version::SUPPORTED {
+            for to in Version::SUPPORTED {
+                assert!(compatible(*from, *to), "{from} {to}");
+            }
+            for unknown in [Version(0), Version(7), Version(0x1a2a_3a4a)] {
+                assert!(!compatible(*from, unknown) && !compatible(unknown, *from), "{from} {unknown}");
+            }
+        }
     }
 }

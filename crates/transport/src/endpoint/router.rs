@@ -263,7 +263,10 @@ impl Router {
         let Some(format) = version.format().filter(|_| server.transport.versions.contains(&version)) else {
             return self.negotiate_version(now, datagram, (&header.dcid, &header.scid));
         };
-        if datagram.payload.len() < MIN_INITIAL_DATAGRAM
+        // RFC 9000 §17.2, RFC 9287 §3: the fixed bit is 1, unless this server has announced that it may be 0.
+        let fixed_bit_ok = header.fixed_bit || server.transport.grease;
+        if !fixed_bit_ok
+            || datagram.payload.len() < MIN_INITIAL_DATAGRAM
             || header.dcid.len() < MIN_INITIAL_DCID_LEN
             || header.end > MAX_FIRST_DATAGRAM
         {

@@ -10,6 +10,7 @@ use anabranch_wire::{Dir, Frame, Frames, PacketKind, Side, Time, TransportErrorC
 use bytes::Bytes;
 
 use super::injector::encode;
+use super::log::Entry;
 use super::pair::{ALPN, Flying, Network, Pair, client_addr, pattern, server_addr};
 use super::sent::watch_sent;
 use crate::connection::Forged;
@@ -306,6 +307,7 @@ fn an_upgrade_survives_loss_and_retry() {
         for from in [Side::Client, Side::Server] {
             for lost in 0..8 {
                 let mut pair = Pair::with(|client, server| {
+                    client.initial_version = V1;
                     Arc::make_mut(&mut client.transport).versions = vec![V1, to];
                     Arc::make_mut(&mut server.transport).versions = vec![to, V1];
                     server.retry = retry;
@@ -395,15 +397,21 @@ fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
 
 /// Returns a Retry for the client's first Initial, whose integrity tag is valid if `genuine`.
 fn forged_retry(initial: &[u8], genuine: bool) -> Vec<u8> {
+    forged_retry_from(initial, &[0xaa; 8], genuine)
+}
+
+/// Returns a Retry with this Source Connection ID.
+fn forged_retry_from(initial: &[u8], scid: &[u8], genuine: bool) -> Vec<u8> {
     let header = anabranch_wire::parse_packet(initial, 8).unwrap();
     let mut packet = vec![0xf0];
-    packet.extend(1u32.to_be_bytes());
+    let version = header.version.unwrap();
+    packet.extend(version.0.to_be_bytes());
     packet.push(header.scid.len() as u8);
     packet.extend_from_slice(&header.scid);
-    packet.push(8);
-    packet.extend([0xaa; 8]);
+    packet.push(scid.len() as u8);
+    packet.extend_from_slice(scid);
     packet.extend(b"a token of the attacker's");
-    let tag = anabranch_tls::retry_tag(V1.format().unwrap(), &header.dcid, &packet);
+    let tag = anabranch_tls::retry_tag(version.format().unwrap(), &header.dcid, &packet);
     packet.extend(tag);
     if !genuine {
         *packet.last_mut().unwrap() ^= 1;
@@ -426,17 +434,53 @@ fn row_21_an_injected_retry_fails_the_handshake_and_a_broken_one_is_ignored() {
     }
 }
 
+/// Passes `packet` to the client at once.
+fn overtake(pair: &mut Pair, packet: Vec<u8>) {
+    let tuple = FourTuple { local: client_addr(), remote: server_addr() };
+    let at = pair.now;
+    pair.to_client.push_front(Flying { at, tuple, ecn: None, bytes: packet });
+    pair.step();
+}
+
 #[test]
 fn a_second_retry_and_one_after_the_answer_are_ignored() {
-    let mut pair = Pair::new();
+    for retry in [RetryPolicy::Always, RetryPolicy::Never] {
+        let mut pair = Pair::with(|_, server| server.retry = retry);
+        let packets = observed(&mut pair, Side::Client);
+        pair.drain();
+        let forged = forged_retry(&pair.to_server[0].bytes, true);
+        let chosen = pair.client().remote_cid();
+        pair.run_until(RTT, |pair| !pair.to_client.is_empty());
+        if retry == RetryPolicy::Never {
+            // Of the server's answer, only the Initial packet arrives.
+            pair.to_client.truncate(1);
+            let first = &mut pair.to_client[0].bytes;
+            let header = anabranch_wire::parse_packet(first, 8).unwrap();
+            first.truncate(header.end);
+        }
+        pair.run_until(RTT, |pair| pair.client().remote_cid() != chosen);
+        let followed = pair.client().remote_cid();
+        overtake(&mut pair, forged);
+        assert_eq!(pair.client().remote_cid(), followed, "{retry:?}");
+        assert_eq!(packets.lock().unwrap().dropped, [Some(PacketKind::Retry)]);
+        pair.connect();
+    }
+}
+
+#[test]
+fn a_second_version_negotiation_is_ignored() {
+    let mut pair = versions(&[V2, V1], &[V1]);
+    let packets = observed(&mut pair, Side::Client);
     pair.drain();
-    let packet = forged_retry(&pair.to_server[0].bytes.clone(), true);
-    pair.run_until(Duration::from_secs(1), |pair| {
-        pair.client_events.iter().any(|event| matches!(event, Event::Connected { .. }))
-    });
-    pair.send_raw(Side::Server, packet);
-    pair.connect();
-    assert_eq!(pair.closed(Side::Client), None);
+    let first = forged_negotiation(&pair.to_server[0].bytes, &[V1]);
+    pair.to_server.clear();
+    overtake(&mut pair, first);
+    let second = forged_negotiation(&pair.to_server[0].bytes, &[V2]);
+    assert_eq!(packets.lock().unwrap().dropped, []);
+    overtake(&mut pair, second);
+    assert_eq!(packets.lock().unwrap().dropped, [Some(PacketKind::VersionNegotiation)]);
+    assert_eq!(time_to_connect(&mut pair), RTT);
+    assert_eq!(pair.client().version(), V1);
 }
 
 /// Log of packets: the ack-eliciting ones sent, each with a flag for CRYPTO frames; the received ones; the
@@ -566,4 +610,54 @@ fn packets_of_another_version_are_dropped() {
     assert_eq!(pair.client().version(), Version::V1);
     let data = pattern(10_000);
     assert!(pair.transfer(Side::Client, &data) == data);
+}
+
+#[test]
+fn a_retry_to_the_clients_own_choice_is_ignored() {
+    for own in [false, true] {
+        let mut pair = Pair::new();
+        let packets = observed(&mut pair, Side::Client);
+        pair.drain();
+        let chosen = pair.client().remote_cid();
+        let scid: &[u8] = if own { &chosen } else { &[0xaa; 8] };
+        let forged = forged_retry_from(&pair.to_server[0].bytes, scid, true);
+        overtake(&mut pair, forged);
+        let dropped: &[_] = if own { &[Some(PacketKind::Retry)] } else { &[] };
+        assert_eq!(
+            (packets.lock().unwrap().dropped.as_slice(), pair.client().remote_cid() == chosen),
+            (dropped, own)
+        );
+        if own {
+            pair.connect();
+        }
+    }
+}
+
+#[test]
+fn the_client_hello_is_the_same_after_a_retry() {
+    let mut pair = Pair::with(|client, server| {
+        long_hello(client);
+        server.retry = RetryPolicy::Always;
+    });
+    let log = pair.log(Side::Client);
+    pair.connect();
+    let is_retry =
+        |entry: &Entry| matches!(entry, Entry::Received(packet) if packet.kind == PacketKind::Retry);
+    let retry = log.position(0, is_retry).unwrap();
+    let hello = |entries: &[Entry]| {
+        let mut bytes = Vec::new();
+        for entry in entries {
+            let Entry::Sent(packet) = entry else { continue };
+            for frame in packet.frames().filter(|_| packet.kind == PacketKind::Initial) {
+                if let Frame::Crypto { offset, data } = frame {
+                    let (start, end) = (offset as usize, offset as usize + data.len());
+                    bytes.resize(bytes.len().max(end), 0);
+                    bytes[start..end].copy_from_slice(data);
+                }
+            }
+        }
+        bytes
+    };
+    let (before, after) = (hello(&log.entries()[..retry]), hello(&log.entries()[retry..]));
+    assert!(before.len() > 2_000 && before == after);
 }

@@ -1,13 +1,24 @@
 //! Key updates and usage limits of keys (RFC 9001 §6).
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_wire::{Dir, Frame, PacketKind, Side, TransportErrorCode as Code};
+use anabranch_wire::{Dir, Frame, PacketKind, Side, SpaceId, TransportErrorCode as Code, VarInt};
 use bytes::Bytes;
 
+use super::injector::encode;
+use super::log::{Entry, kinds};
 use super::pair::{Pair, pattern};
-use crate::ConnectionError;
 use crate::connection::Forged;
+use crate::trace::DropReason;
+use crate::{ConnectionError, Event};
+
+/// Returns the frames of a packet that elicits an acknowledgment.
+fn ping() -> Vec<u8> {
+    encode(&[Frame::Ping, Frame::Padding(8)])
+}
 
 fn generations(pair: &mut Pair) -> (u64, u64) {
     (pair.client().stats().key_updates, pair.server().stats().key_updates)
@@ -175,7 +186,7 @@ fn every_flipped_bit_of_a_packet_is_noticed() {
     pair.run_until_quiet();
     let now = pair.now;
     let secret = [Frame::MaxData(1 << 30), Frame::Ping, Frame::Padding(8)];
-    let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &super::injector::encode(&secret)));
+    let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &encode(&secret)));
     let before = pair.server().stats().paths[0].recovery.sent_packets;
     for bit in 0..bytes.len() * 8 {
         // The fixed bit is greased, so nothing depends on it. It is authenticated nevertheless.
@@ -191,4 +202,145 @@ fn every_flipped_bit_of_a_packet_is_noticed() {
     pair.send_raw(Side::Client, bytes);
     pair.run_for(patience);
     assert!(pair.server().stats().paths[0].recovery.sent_packets > before, "the genuine packet is");
+}
+
+#[test]
+fn after_the_integrity_limit_nothing_is_opened_or_sent() {
+    for victim in [Side::Client, Side::Server] {
+        for limit in [3, 300] {
+            let mut pair = Pair::new();
+            pair.connect();
+            pair.run_until_quiet();
+            pair.end(victim).limit_keys(u64::MAX, limit, 0);
+            let sent = Rc::new(Cell::new(0));
+            let counted = Rc::clone(&sent);
+            pair.network = Some(Box::new(move |from, flying| {
+                counted.set(counted.get() + u32::from(from == victim));
+                if from == victim { Vec::new() } else { vec![flying] }
+            }));
+            let now = pair.now;
+            let genuine = pair.end(victim.peer()).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+            let mut forgery = genuine.clone();
+            *forgery.last_mut().unwrap() ^= 0x80;
+            for _ in 0..3 {
+                pair.send_raw(victim.peer(), forgery.clone());
+            }
+            pair.run_for(pair.delay * 2);
+            assert_eq!(pair.closed(victim).is_some(), limit == 3);
+            let now = pair.now;
+            pair.end(victim).close(now, VarInt::from_u32(0), Bytes::new());
+            pair.drain();
+            let (before, opened) = (sent.get(), pair.end(victim).stats().undecryptable);
+            assert_eq!((before, opened), (1, 3), "one CONNECTION_CLOSE");
+            for _ in 0..20 {
+                pair.send_raw(victim.peer(), genuine.clone());
+                pair.send_raw(victim.peer(), forgery.clone());
+            }
+            pair.run_for(pair.delay);
+            let (after, opened) = (sent.get(), pair.end(victim).stats().undecryptable);
+            // A connection that was closed for another reason opens packets, and repeats itself.
+            assert_eq!(opened, if limit == 3 { 3 } else { 23 }, "{victim:?}");
+            assert_eq!(after > before, limit == 300, "{victim:?}");
+        }
+    }
+}
+
+#[test]
+fn old_keys_behind_new_ones_open_nothing() {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.run_until_quiet();
+    let now = pair.now;
+    let late = pair.client().forge(now, &Forged { skip: 100, ..Forged::new(PacketKind::OneRtt, &ping()) });
+    let early = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
+    pair.client().update_keys();
+    let data = pattern(1_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    assert_eq!(pair.server().stats().key_updates, 1);
+    // A number from before the update opens with the previous keys, which are kept for a while.
+    let log = pair.log(Side::Server);
+    pair.send_raw(Side::Client, early);
+    pair.run_for(pair.delay * 2);
+    assert!(log.received().iter().any(|packet| packet.has(|frame| *frame == Frame::Ping)));
+    assert_eq!(pair.server().stats().undecryptable, 0);
+    pair.send_raw(Side::Client, late);
+    pair.run_until_quiet();
+    let stats = pair.server().stats();
+    assert_eq!((stats.undecryptable, stats.key_updates), (1, 1));
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
+}
+
+#[test]
+fn an_update_is_answered_with_the_new_keys() {
+    for side in [Side::Client, Side::Server] {
+        let mut pair = Pair::new();
+        pair.connect();
+        pair.run_until_quiet();
+        let log = pair.log(side.peer());
+        pair.end(side).update_keys();
+        let data = pattern(50_000);
+        assert!(pair.transfer(side, &data) == data);
+        let new = log.position(0, |entry| matches!(entry, Entry::Received(packet) if packet.key_phase));
+        let answers = log.entries()[new.unwrap()..]
+            .iter()
+            .filter_map(|entry| if let Entry::Sent(packet) = entry { Some(packet.key_phase) } else { None })
+            .collect::<Vec<_>>();
+        assert!(answers.len() > 5 && answers.iter().all(|new| *new), "{answers:?}");
+    }
+}
+
+#[test]
+fn no_update_before_the_handshake_is_confirmed() {
+    let mut pair = Pair::with(|client, _| Arc::make_mut(&mut client.transport).key_update_after = Some(1));
+    let log = pair.log(Side::Client);
+    let mut done_at = None;
+    pair.network = Some(Box::new(move |from, flying| {
+        // The server's first datagrams after its flight have HANDSHAKE_DONE, tickets and connection IDs.
+        let is_done = from.is_server()
+            && kinds(&flying.bytes)[0] == PacketKind::OneRtt
+            && flying.at == *done_at.get_or_insert(flying.at);
+        if is_done { Vec::new() } else { vec![flying] }
+    }));
+    pair.run_until(Duration::from_secs(1), |pair| {
+        pair.client_events.iter().any(|event| matches!(event, Event::Connected { .. }))
+    });
+    let id = pair.client().streams().open(Dir::Uni).unwrap();
+    let mut tempted = 0;
+    pair.run_until(Duration::from_secs(5), |pair| {
+        let confirmed = pair.client_events.contains(&Event::Confirmed);
+        let is_acked = log.position(0, |entry| matches!(entry, Entry::Acked(SpaceId::Data))).is_some();
+        tempted += usize::from(is_acked && !confirmed);
+        assert!(confirmed || pair.client().stats().key_updates == 0);
+        let _ = pair.client().streams().write(id, &[7; 100]);
+        confirmed
+    });
+    assert!(tempted > 1, "an acknowledgment would have permitted an update");
+    pair.run_until_quiet();
+    assert!(pair.client().stats().key_updates > 0);
+}
+
+#[test]
+fn a_changed_copy_counts_as_undecryptable_and_not_as_a_duplicate() {
+    for kind in [PacketKind::Handshake, PacketKind::OneRtt] {
+        for from in [Side::Client, Side::Server] {
+            let mut pair = Pair::new();
+            pair.advance_to(kind, from);
+            let log = pair.log(from.peer());
+            let now = pair.now;
+            let packet = pair.end(from).forge(now, &Forged::new(kind, &ping()));
+            let mut changed = packet.clone();
+            *changed.last_mut().unwrap() ^= 1;
+            pair.send_raw(from, packet.clone());
+            pair.send_raw(from, changed);
+            pair.send_raw(from, packet);
+            pair.run_for(pair.delay);
+            let reasons = [DropReason::Undecryptable, DropReason::Duplicate];
+            assert_eq!(
+                log.dropped(),
+                reasons.map(|reason| (Some(kind), reason)),
+                "{kind:?} from the {from:?}"
+            );
+            assert_eq!(pair.end(from.peer()).stats().undecryptable, 1);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Resumed connections and early data.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,18 +9,23 @@ use anabranch_seeded::deterministic_provider;
 use anabranch_testkit::seeded::Trust;
 use anabranch_tls::rustls;
 use anabranch_wire::{
-    Dir, Frame, PacketKind, Side, StreamId, TransportErrorCode as Code, TransportParameters, VarInt, Version,
-    Writer, write_ack,
+    Dir, Frame, PacketKind, Side, SpaceId, StreamId, TransportErrorCode as Code, TransportParameters, VarInt,
+    Version, Writer, write_ack,
 };
 use bytes::Bytes;
 use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 
 use super::injector::encode;
+use super::log::{Entry, kinds};
 use super::pair::{ALPN, Flying, Pair, configs, direction, over, pattern};
 use super::sent::{SentPacket, watch_sent};
 use crate::connection::Forged;
 use crate::stream::{ReadError, ReceivedBytes};
-use crate::{EndpointConfig, Event, PreferredAddresses, RetryPolicy, Router, ServerConfig, TransportConfig};
+use crate::trace::DropReason;
+use crate::{
+    ConnectionError, EndpointConfig, Event, PreferredAddresses, RetryPolicy, Router, ServerConfig,
+    TransportConfig,
+};
 
 /// Returns a pair whose client has connected to the server before and now starts a second connection.
 fn resuming(change: impl FnOnce(&mut ServerConfig)) -> Pair {
@@ -410,4 +417,136 @@ fn row_18_replayed_first_flights_get_no_early_data() {
         assert_eq!(connection.streams().peek(id).unwrap_err(), ReadError::Closed);
     }
     assert_eq!(pair.server_handle, first);
+}
+
+/// Lets a client send early data, which the restarted server rejects. The server speaks `protocol` from then on.
+fn rejected_by(protocol: &str, data: Option<&[u8]>) -> (Pair, Option<StreamId>) {
+    let trust = Trust::new("localhost");
+    let mut pair = Pair::with(|client, _| {
+        client.tls = trust.client(ALPN).alpn([ALPN, "other"]).early_data(true).build().unwrap();
+    });
+    pair.connect();
+    pair.run_until_quiet();
+    let now = pair.now;
+    pair.client().close(now, VarInt::from_u32(0), Bytes::new());
+    pair.run_until_quiet();
+    pair.reconnect();
+    pair.restart_server(|server| server.tls = trust.server(protocol).early_data(true).build().unwrap());
+    assert!(pair.client().has_early_keys());
+    let id = data.map(|data| send(&mut pair, data));
+    (pair, id)
+}
+
+#[test]
+fn rejected_early_data_is_not_sent_in_another_application_protocol() {
+    let data = pattern(3_000);
+    let (mut pair, id) = rejected_by("other", Some(&data));
+    pair.run_until_quiet();
+    let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("it goes on") };
+    assert_eq!(error.code, Code(0x178));
+    assert_eq!(pair.code_seen_by(Side::Server), Some(Code(0x178)));
+    assert_eq!(pair.server().streams().bytes_received(), 0, "{id:?}");
+    // In the same protocol the data is sent again; without data the connection goes on in the other one.
+    let (mut pair, id) = rejected_by(ALPN, Some(&data));
+    assert!(receive(&mut pair, id.unwrap()) == data);
+    assert_eq!(early_data_accepted(&pair), Some(false));
+    let (mut pair, _) = rejected_by("other", None);
+    pair.connect();
+    assert_eq!(pair.client().alpn(), Some(&b"other"[..]));
+    assert!(pair.transfer(Side::Client, &data) == data);
+}
+
+#[test]
+fn a_server_forgets_the_keys_of_early_data() {
+    let mut pair = resuming(|_| {});
+    let id = send(&mut pair, &pattern(500));
+    pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
+    let log = pair.log(Side::Server);
+    receive(&mut pair, id);
+    pair.connect();
+    let discards = |entry: &Entry| matches!(entry, Entry::KeysDiscarded(SpaceId::Data));
+    assert_eq!(log.position(0, discards), None, "late packets may arrive");
+    pair.run_for(Duration::from_secs(1));
+    assert!(log.position(0, discards).is_some());
+}
+
+/// Returns the kinds of all packets of `from` in an attempt to send 50,000 bytes early.
+fn kinds_of_early_data(from: Side, accepted: bool) -> Vec<PacketKind> {
+    let mut pair = resuming(|_| {});
+    if !accepted {
+        pair.restart_server(|server| server.tls = configs().1.tls);
+    }
+    let seen = Rc::<RefCell<Vec<PacketKind>>>::default();
+    let into = Rc::clone(&seen);
+    pair.network = Some(Box::new(move |sender, flying| {
+        if sender == from {
+            into.borrow_mut().extend(kinds(&flying.bytes));
+        }
+        vec![flying]
+    }));
+    let data = pattern(50_000);
+    let id = send(&mut pair, &data);
+    assert!(receive(&mut pair, id) == data);
+    pair.connect();
+    assert_eq!(early_data_accepted(&pair), Some(accepted));
+    drop(pair);
+    seen.take()
+}
+
+#[test]
+fn no_0_rtt_packet_follows_1_rtt_keys() {
+    for accepted in [true, false] {
+        let kinds = kinds_of_early_data(Side::Client, accepted);
+        let first = kinds.iter().position(|kind| *kind == PacketKind::OneRtt).unwrap();
+        assert!(kinds[..first].contains(&PacketKind::ZeroRtt));
+        assert!(!kinds[first..].contains(&PacketKind::ZeroRtt), "{accepted}");
+    }
+}
+
+#[test]
+fn a_server_sends_no_0_rtt_packets() {
+    let kinds = kinds_of_early_data(Side::Server, true);
+    assert!(kinds.contains(&PacketKind::OneRtt) && !kinds.contains(&PacketKind::ZeroRtt));
+}
+
+#[test]
+fn a_client_discards_0_rtt_packets() {
+    let mut pair = resuming(|_| {});
+    send(&mut pair, &pattern(500));
+    pair.run_until(Duration::from_secs(1), |pair| pair.server_handle.is_some());
+    pair.to_client.clear();
+    assert!(pair.client().has_early_keys());
+    let log = pair.log(Side::Client);
+    let payload = encode(&[Frame::Crypto { offset: 0, data: b"abc" }, Frame::Padding(8)]);
+    pair.inject(Side::Server, &Forged::new(PacketKind::ZeroRtt, &payload));
+    pair.run_for(pair.delay);
+    assert_eq!(log.dropped(), [(Some(PacketKind::ZeroRtt), DropReason::KeyUnavailable)]);
+    assert_eq!(log.received().len(), 0);
+    pair.connect();
+    assert_eq!(early_data_accepted(&pair), Some(true));
+}
+
+#[test]
+fn packet_numbers_go_on_after_a_retry() {
+    let mut pair = resuming(|server| server.retry = RetryPolicy::Always);
+    let log = pair.log(Side::Client);
+    let data = pattern(5_000);
+    let id = send(&mut pair, &data);
+    assert!(receive(&mut pair, id) == data);
+    pair.connect();
+    let is_retry =
+        |entry: &Entry| matches!(entry, Entry::Received(packet) if packet.kind == PacketKind::Retry);
+    let retry = log.position(0, is_retry).unwrap();
+    let sent = |entries: &[Entry], space: SpaceId| -> Vec<u64> {
+        let of_space = |entry: &Entry| match entry {
+            Entry::Sent(packet) if packet.kind.space() == Some(space) => Some(packet.number),
+            _ => None,
+        };
+        entries.iter().filter_map(of_space).collect()
+    };
+    for space in [SpaceId::Initial, SpaceId::Data] {
+        let (before, after) = (sent(&log.entries()[..retry], space), sent(&log.entries()[retry..], space));
+        assert!(!before.is_empty() && !after.is_empty());
+        assert!([before.clone(), after.clone()].concat().is_sorted_by(|a, b| a < b), "{before:?} {after:?}");
+    }
 }

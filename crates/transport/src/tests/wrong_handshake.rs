@@ -224,5 +224,124 @@ fn handshake_bytes_left_over_at_the_end_of_their_level() {
             }
         });
     });
-    assert!(left_over == Some(Code::PROTOCOL_VIOLATION) || left_over == Some(Code(0x10a)), "{left_over:?}");
+    assert_eq!(left_over, Some(Code::PROTOCOL_VIOLATION));
+}
+
+/// Replaces `old` in `bytes`; an error of the test if it is not there once.
+fn replace(bytes: &mut Vec<u8>, old: &[u8], new: &[u8]) {
+    let found: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(old)).collect();
+    let [at] = found[..] else { panic!("{found:?}") };
+    bytes.splice(at..at + old.len(), new.iter().copied());
+}
+
+#[test]
+fn messages_after_the_handshake_that_quic_alone_forbids() {
+    // RFC 9001 §4.4: a CertificateRequest with one signature algorithm.
+    let request = code(Side::Server, |config| {
+        config.hooks.crypto = Some(|level, bytes| {
+            if level == SpaceId::Data && !bytes.is_empty() {
+                bytes.extend([13, 0, 0, 11, 0, 0, 8, 0, 13, 0, 4, 0, 2, 4, 3]);
+            }
+        });
+    });
+    assert_eq!(request, Some(Code::PROTOCOL_VIOLATION));
+    // RFC 9001 §4.6.1: a ticket that allows 1000 bytes of early data.
+    let limited = code(Side::Server, |config| {
+        config.hooks.crypto = Some(|level, bytes| {
+            if level == SpaceId::Data && !bytes.is_empty() {
+                let end = bytes.len() - 8;
+                let mut last = bytes.split_off(end);
+                replace(&mut last, &[0, 42, 0, 4, 255, 255, 255, 255], &[0, 42, 0, 4, 0, 0, 3, 232]);
+                bytes.extend(last);
+            }
+        });
+    });
+    assert_eq!(limited, Some(Code::PROTOCOL_VIOLATION));
+}
+
+#[test]
+fn a_server_that_chooses_no_protocol() {
+    let chosen = code(Side::Server, |config| {
+        config.hooks.crypto = Some(|level, bytes| {
+            if level == SpaceId::Handshake && !bytes.is_empty() {
+                replace(bytes, b"\x00\x10\x00\x07\x00\x05\x04test", &[]);
+                // The lengths of the message and of the list of extensions.
+                for field in [2, 4] {
+                    let old = u16::from_be_bytes([bytes[field], bytes[field + 1]]);
+                    bytes[field..field + 2].copy_from_slice(&(old - 11).to_be_bytes());
+                }
+            }
+        });
+    });
+    assert_eq!(chosen, Some(Code(0x178)));
+}
+
+/// Returns a pair with these versions, whose client begins with the first of its own, after a while. `edit`
+/// changes the parameters of `from`.
+fn negotiated(client: &[Version], server: &[Version], from: Side, edit: Edit) -> Pair {
+    let mut pair = Pair::with(|client_config, server_config| {
+        client_config.initial_version = client[0];
+        let ours = Arc::make_mut(&mut client_config.transport);
+        let theirs = Arc::make_mut(&mut server_config.transport);
+        (ours.versions, theirs.versions) = (client.to_vec(), server.to_vec());
+        match from {
+            Side::Client => ours.hooks.parameters = Some(edit),
+            Side::Server => theirs.hooks.parameters = Some(edit),
+        }
+    });
+    pair.run_until_quiet();
+    pair
+}
+
+const V1: Version = Version::V1;
+const V2: Version = Version::V2;
+const REVERSO: Version = Version::REVERSO;
+
+#[test]
+fn a_converted_first_flight_is_checked() {
+    for other in [V2, REVERSO] {
+        for from in [Side::Client, Side::Server] {
+            let edit: Edit = |p| p.initial_source_connection_id = other_cid();
+            let pair = negotiated(&[V1, other], &[other, V1], from, edit);
+            assert_eq!(pair.code_seen_by(from), Some(PARAMETER), "{other} from the {from:?}");
+            let mut pair = negotiated(&[V1, other], &[other, V1], from, |_| {});
+            assert_eq!((pair.code_seen_by(from), pair.client().version()), (None, other));
+        }
+    }
+}
+
+#[test]
+fn version_information_missing_after_version_negotiation() {
+    let missing: Edit = |p| p.version_information = None;
+    for other in [V2, REVERSO] {
+        let pair = negotiated(&[V1, other], &[other], Side::Server, missing);
+        assert_eq!(pair.code_seen_by(Side::Server), Some(NEGOTIATION), "{other}");
+        // RFC 9368 §8: version 1 is the exception.
+        let mut pair = negotiated(&[other, V1], &[V1], Side::Server, missing);
+        pair.connect();
+        assert_eq!((pair.client().version(), pair.server().version()), (V1, V1));
+    }
+}
+
+#[test]
+fn no_available_version_after_version_negotiation() {
+    let empty: Edit =
+        |p| p.version_information = Some(VersionInformation { chosen: V1, available: Vec::new() });
+    let pair = negotiated(&[V2, V1], &[V1], Side::Server, empty);
+    assert_eq!(pair.code_seen_by(Side::Server), Some(NEGOTIATION));
+    // Without Version Negotiation nothing depends on the list.
+    let mut pair = negotiated(&[V1, V2], &[V1], Side::Server, empty);
+    pair.connect();
+}
+
+/// RFC 9368 §4: the negotiated version counts as available, even if the server is about to remove it.
+#[test]
+fn a_version_about_to_be_removed_may_be_used() {
+    let removing: Edit =
+        |p| p.version_information = Some(VersionInformation { chosen: V1, available: vec![V2] });
+    let mut pair = negotiated(&[REVERSO, V1, V2], &[V1], Side::Server, removing);
+    pair.connect();
+    assert_eq!(pair.client().version(), V1);
+    let pair = negotiated(&[REVERSO, V2, V1], &[V1], Side::Server, removing);
+    assert_eq!(pair.code_seen_by(Side::Server), Some(NEGOTIATION), "the client prefers another one");
 }

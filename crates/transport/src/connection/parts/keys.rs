@@ -55,12 +55,17 @@ impl KeyRing {
     /// Counts a packet that failed to decrypt. Returns an error once the AEAD's integrity limit is reached.
     pub(crate) fn on_failed_open(&mut self) -> Result<(), TransportError> {
         self.failed_opens += 1;
-        let limit = self.one_rtt.as_ref().map_or(u64::MAX, |keys| keys.limits.integrity);
-        if self.failed_opens < limit {
+        if !self.is_integrity_spent() {
             return Ok(());
         }
         // RFC 9001 §6.6
         Err(TransportError::new(TransportErrorCode::AEAD_LIMIT_REACHED, "too many packets failed to decrypt"))
+    }
+
+    /// Returns whether the AEAD's integrity limit is reached. No more packets may then be decrypted (RFC 9001
+    /// §6.6).
+    pub(crate) fn is_integrity_spent(&self) -> bool {
+        self.one_rtt.as_ref().is_some_and(|keys| self.failed_opens >= keys.limits.integrity)
     }
 }
 

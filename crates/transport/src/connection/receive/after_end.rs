@@ -13,12 +13,16 @@ use crate::trace::DropReason;
 
 impl Connection {
     /// Processes a datagram after the connection's end. A CONNECTION_CLOSE of the peer starts draining. Any
-    /// other datagram may make a closing endpoint repeat its own CONNECTION_CLOSE.
+    /// other datagram may make a closing endpoint repeat its own CONNECTION_CLOSE. At the integrity limit of the
+    /// AEAD nothing more is processed or sent (RFC 9001 §6.6).
     pub(in crate::connection) fn handle_datagram_after_end(
         &mut self,
         now: Time,
         datagram: &mut Datagram<'_>,
     ) {
+        if self.keys.is_integrity_spent() {
+            return;
+        }
         let Datagram { tuple, ecn, payload } = datagram;
         let id = self.paths.list.by_tuple(tuple);
         self.on_datagram_while_closing(id, payload.len());

@@ -55,10 +55,14 @@ impl Connection {
             }
         }
         let last = held?;
+        let sent_handshake = self.side.is_client() && self.keys.handshake.is_some();
         let len = if pad { at.max(datagram.len()) } else { at };
         self.seal(now, id, datagram, last, len, false).ok()?;
         self.on_close_sent(len);
         self.paths.list.get_mut(over)?.on_datagram_sent(len);
+        if sent_handshake {
+            self.discard_space(now, SpaceId::Initial); // RFC 9001 §4.9.1: a repetition has no Initial.
+        }
         Some(Transmit { tuple, ecn: None, len, segment_size: len })
     }
 }

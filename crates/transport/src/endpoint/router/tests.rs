@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
+use anabranch_testkit::packets::Initial;
 use anabranch_tls::{initial_keys, retry_tag};
 use anabranch_wire::{ResetToken, Side, Version, offered_versions, write_version_negotiation};
 
@@ -614,4 +615,18 @@ fn arbitrary_datagrams_do_no_harm() {
             Ok(())
         })
         .unwrap();
+}
+
+#[test]
+fn an_initial_without_the_fixed_bit_begins_a_connection_only_if_the_bit_is_greased() {
+    let without = Initial { fixed_bit: false, ..Initial::new(&cid(1), &[]) }.seal();
+    for (grease, bytes, begins) in
+        [(true, &without, true), (false, &without, false), (false, &v1_initial(1, &[]), true)]
+    {
+        let mut router = server(|server| Arc::make_mut(&mut server.transport).grease = grease);
+        match route(&mut router, 1, bytes) {
+            RouterAction::Incoming(_) if begins => {}
+            other => assert!(!begins && dropped(other) == DropReason::Malformed),
+        }
+    }
 }

@@ -3,7 +3,9 @@
 
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{Announced, Direction, Frame, Frames, PacketKind, PathId, SpaceId, Time};
+use anabranch_wire::{
+    Announced, Direction, Frame, Frames, NewLong, NewNumber, Outgoing, PacketKind, PathId, SpaceId, Time,
+};
 
 use crate::connection::Connection;
 use crate::connection::send::draft::Target;
@@ -19,6 +21,10 @@ pub(crate) struct Forged<'a> {
     pub(crate) reserved: bool,
     /// `true` to change the source connection ID of a long header.
     pub(crate) other_scid: bool,
+    /// Bits of the first byte to invert, which must not be under header protection.
+    pub(crate) inverted: u8,
+    /// Token of an Initial; if it is empty, the token that belongs there.
+    pub(crate) token: &'a [u8],
     /// Number of packet numbers to skip before the packet.
     pub(crate) skip: u64,
     /// Description of the stream data in the header, in versions whose headers have one.
@@ -32,7 +38,17 @@ impl<'a> Forged<'a> {
         // An empty payload requires a four-byte packet number; otherwise the packet is too short for a
         // sample.
         let skip = if payload.len() < 4 { 1 << 24 } else { 0 };
-        Self { kind, payload, reserved: false, other_scid: false, skip, announced: None, path: None }
+        Self {
+            kind,
+            payload,
+            reserved: false,
+            other_scid: false,
+            inverted: 0,
+            token: &[],
+            skip,
+            announced: None,
+            path: None,
+        }
     }
 }
 
@@ -56,8 +72,13 @@ impl Connection {
         let id = forged.path.unwrap_or(self.paths.list.main().id);
         let numbered = self.next_number(id, space);
         let number = numbered.number + forged.skip;
-        let mut packet =
-            vec![0; 64 + self.handshake.token.len() + forged.payload.len().max(MIN_PAYLOAD) + TAG_LEN];
+        let mut packet = vec![
+            0;
+            64 + self.handshake.token.len()
+                + forged.token.len()
+                + forged.payload.len().max(MIN_PAYLOAD)
+                + TAG_LEN
+        ];
         let mut payload = forged.payload.to_vec();
         let mut announced = forged.announced;
         if self.format.names_stream && space == SpaceId::Data {
@@ -65,7 +86,12 @@ impl Connection {
             payload.resize(payload.len().max(MIN_PAYLOAD), 0);
         }
         let target = Target { path: id, space, kind: forged.kind, dcid: None, announced };
-        let outgoing = self.write_header(&target, &mut packet, number).unwrap();
+        let outgoing = if forged.token.is_empty() {
+            self.write_header(&target, &mut packet, number).unwrap()
+        } else {
+            self.write_initial(forged.token, &mut packet, number)
+        };
+        packet[0] ^= forged.inverted;
         if forged.reserved {
             packet[0] |= if forged.kind == PacketKind::OneRtt { 0x18 } else { 0x0c };
         }
@@ -88,6 +114,20 @@ impl Connection {
             self.remember(now, id, space, numbered, packet.len());
         }
         packet
+    }
+
+    /// Writes the header of an Initial with `token`.
+    fn write_initial(&self, token: &[u8], packet: &mut [u8], pn: u64) -> Outgoing {
+        let dcid = self.paths.list.main().remote_cids.active();
+        let header = NewLong {
+            kind: PacketKind::Initial,
+            dcid: &dcid,
+            scid: &self.origin.local_cid,
+            token,
+            number: NewNumber { pn, unacked: pn + 1, announced: None },
+            fixed_bit: true,
+        };
+        self.format.write_long(packet, &header).unwrap()
     }
 
     fn remember(&mut self, now: Time, id: PathId, space: SpaceId, numbered: Numbered, len: usize) {

@@ -159,6 +159,22 @@ async fn strangers_are_not_trusted() {
 }
 
 #[tokio::test]
+async fn a_certificate_for_another_name_is_not_trusted() {
+    let pair = Pair::new();
+    let (client, server) = pair.endpoints();
+    let config = config::client(pair.identity.roots().unwrap(), ALPN).unwrap();
+    for (name, trusted) in [("localhost", true), ("other.test", false)] {
+        let accepting = async { server.accept().await.unwrap().await };
+        let ours = client.connect_with(&config, server.local_addr().unwrap(), name).unwrap();
+        let (ours, theirs) = within(async { tokio::join!(ours, accepting) }).await;
+        assert_eq!(ours.is_ok(), trusted, "{name}");
+        if let (Err(ours), Err(theirs)) = (ours, theirs) {
+            assert!(ours.is_certificate() && theirs.is_certificate(), "{ours} {theirs}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn no_protocol_in_common() {
     let pair = Pair::new();
     let (client, server) = pair.endpoints();

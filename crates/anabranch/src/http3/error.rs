@@ -88,17 +88,21 @@ impl Error {
     }
 
     /// Returns whether the connection ended without an error: it timed out, this endpoint closed it, or the
-    /// peer closed it with H3_NO_ERROR or code 0.
+    /// peer closed it with H3_NO_ERROR or an unknown code, for instance 0.
     pub(super) fn is_farewell(&self) -> bool {
         match self {
             Self::ConnectionLost(ConnectionError::LocallyClosed | ConnectionError::TimedOut(_)) => true,
             Self::ConnectionLost(ConnectionError::PeerApplication { code, .. }) => {
-                // Some peers close with code 0 instead of H3_NO_ERROR.
-                Code::from(*code) == Code::NO_ERROR || *code == 0
+                is_no_error(Code::from(*code))
             }
             _ => false,
         }
     }
+}
+
+/// Returns whether a code is H3_NO_ERROR, or an unknown one, which means the same (RFC 9114 §8).
+pub(crate) fn is_no_error(code: Code) -> bool {
+    code == Code::NO_ERROR || code.name().is_none()
 }
 
 /// Converts an error of reading; `None` at the end of the stream, and if nothing can be read yet.

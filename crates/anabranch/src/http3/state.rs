@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use anabranch_http3::{self as h3, Code, Event, Session};
 use anabranch_transport::stream::StreamEvent;
 use anabranch_transport::{Connection, ConnectionError};
-use anabranch_wire::{Dir, StreamId, Time, VarInt};
+use anabranch_wire::{StreamId, Time, VarInt};
 use bytes::Bytes;
 
 use super::Error;
@@ -156,8 +156,8 @@ impl session::Session for Http3State {
 
     fn on_datagrams(&mut self, now: Time, core: &mut Connection) {
         self.tell_time(now);
-        let max_requests = core.streams().remote_limit(Dir::Bi);
-        self.session.on_datagrams(core.datagrams(), max_requests);
+        let (streams, datagrams) = core.streams_and_datagrams();
+        self.session.on_datagrams(streams, datagrams);
     }
 
     fn wake(

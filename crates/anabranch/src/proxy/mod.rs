@@ -11,4 +11,12 @@ pub mod ip;
 mod order;
 pub mod server;
 
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+
 pub use self::copies::FlowTerms;
+
+/// Returns whether a message has fields that describe content, which messages with capsules must not have (RFC 9297 §3.2).
+fn has_content_fields(fields: &HeaderMap) -> bool {
+    [CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING].iter().any(|name| fields.contains_key(name))
+}

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use anabranch::SendDatagramError;
-use anabranch::http3::{Config, Datagrams, Error, Protocol};
+use anabranch::http3::{Code, Config, Datagrams, Error, Protocol};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 
@@ -109,6 +109,40 @@ async fn datagrams_belong_to_their_request() {
     assert_eq!(tunnels[0].1.datagrams().send(&too_large), Err(SendDatagramError::TooLarge));
     connection.close();
     assert!(within(tunnels[0].1.datagrams().recv()).await.is_err());
+}
+
+#[tokio::test]
+async fn handlers_of_other_methods_have_no_datagrams() {
+    let site = Site::new();
+    site.serve(|request| ready(Ok(full(request.extensions().get::<Datagrams>().is_some().to_string()))));
+    let client = site.client();
+    assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "false");
+    assert_eq!(text(within(client.post(&site.url("/"), "body")).await.unwrap()).await, "false");
+    let connection = site.connect().await;
+    let request = Request::connect("other.example:443").body(()).unwrap();
+    let (_send, mut receive) = within(connection.request(request)).await.unwrap();
+    assert_eq!(within(receive.response()).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(within(receive.read_chunk(100)).await.unwrap().unwrap(), "true");
+}
+
+/// A datagram for a request whose method has none ends that request only.
+#[tokio::test]
+async fn a_datagram_for_a_post_ends_it() {
+    let site = Site::new();
+    site.serve(|request| ready(Ok(Response::new(request.into_body()))));
+    let connection = site.connect().await;
+    let request = Request::post(site.url("/")).body(()).unwrap();
+    let (mut send, mut receive) = within(connection.request(request)).await.unwrap();
+    send.write(Bytes::from("half")).await.unwrap();
+    assert_eq!(within(receive.response()).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(within(receive.read_chunk(100)).await.unwrap().unwrap(), "half");
+    assert_eq!(send.datagrams().send(b"x"), Err(SendDatagramError::UnsupportedByPeer));
+    // The quarter stream ID of the first request is 0.
+    connection.quic().send_datagram(Bytes::from_static(b"\0x")).unwrap();
+    let error = within(receive.read_chunk(100)).await.unwrap_err();
+    assert!(matches!(error, Error::Reset(Code::DATAGRAM_ERROR)), "{error:?}");
+    let mut other = within(connection.request_without_body(site.get("/"))).await.unwrap();
+    assert_eq!(within(other.response()).await.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test]

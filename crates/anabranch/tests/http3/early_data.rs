@@ -20,6 +20,12 @@ async fn acquainted() -> (Site, Client) {
         let info = *request.extensions().get::<ConnectionInfo>().unwrap();
         Ok(full(if info.early_data { "early" } else { "in time" }))
     });
+    let client = acquaint(&site).await;
+    (site, client)
+}
+
+/// Returns a client that has a session ticket of this server.
+async fn acquaint(site: &Site) -> Client {
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let client = Client::builder(endpoint, site.client_config()).early_data(true).build();
     assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "in time");
@@ -28,13 +34,36 @@ async fn acquainted() -> (Site, Client) {
     within(connection.quic().confirmed()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     connection.close();
-    (site, client)
+    client
 }
 
 #[tokio::test]
 async fn safe_requests_may_be_early() {
     let (site, client) = acquainted().await;
     assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "early");
+}
+
+/// A server may answer 425 to early data (RFC 8470 §5.2). The request is sent again after the handshake.
+#[tokio::test]
+async fn too_early_is_asked_again() {
+    let site = Site::new();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    site.serve(move |request| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let early = request.extensions().get::<ConnectionInfo>().unwrap().early_data;
+        let mut response = full("in time");
+        if early {
+            *response.status_mut() = http::StatusCode::TOO_EARLY;
+        }
+        async { Ok(response) }
+    });
+    let client = acquaint(&site).await;
+    assert_eq!(calls.swap(0, Ordering::SeqCst), 1);
+    let response = within(client.get(&site.url("/"))).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(text(response).await, "in time");
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

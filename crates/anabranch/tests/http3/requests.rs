@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anabranch::http3::{Body, Code, ConnectionInfo, Error, Limits, Server};
+use anabranch::Endpoint;
+use anabranch::http3::{Body, Client, Code, ConnectionInfo, Error, Limits, Server};
 use axum::Router;
 use axum::extract::Request as AxumRequest;
 use axum::routing::{get, post};
@@ -38,6 +39,23 @@ async fn get_and_post_through_axum() {
     let response = within(client.get(&site.url("/nothing"))).await.unwrap();
     assert_eq!(response.status(), StatusCode::NOT_FOUND);
     assert_eq!(site.endpoint.open_connections(), 1, "one connection serves all requests to a host");
+}
+
+#[tokio::test]
+async fn each_host_has_its_own_connection() {
+    let sites = [Site::new(), Site::new()];
+    let mut roots = anabranch::rustls::RootCertStore::empty();
+    for site in &sites {
+        site.serve(|request| ready(Ok(full(request.uri().authority().unwrap().to_string()))));
+        roots.add(site.identity.certificate().clone()).unwrap();
+    }
+    let config = anabranch::config::client(roots, ["h3"]).unwrap();
+    let client = Client::new(Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap(), config);
+    for site in sites.iter().chain(&sites) {
+        let response = within(client.get(&site.url("/"))).await.unwrap();
+        assert_eq!(text(response).await, format!("localhost:{}", site.address.port()));
+    }
+    assert_eq!(sites.map(|site| site.endpoint.open_connections()), [1, 1]);
 }
 
 #[tokio::test]
@@ -241,10 +259,9 @@ async fn fields_beyond_the_servers_limit_are_not_sent_or_refused() {
 async fn other_protocols_are_not_spoken_to() {
     let site = Site::new();
     site.serve(|_| ready(Ok(full("never"))));
-    let endpoint = anabranch::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let config = anabranch::config::client(site.identity.roots().unwrap(), ["hq-interop"]).unwrap();
-    let error =
-        within(anabranch::http3::Client::new(endpoint, config).get(&site.url("/"))).await.unwrap_err();
+    let error = within(Client::new(endpoint, config).get(&site.url("/"))).await.unwrap_err();
     // TLS refuses the connection, because no application protocol matches.
     assert!(matches!(error, Error::ConnectionLost(_)), "{error:?}");
 }

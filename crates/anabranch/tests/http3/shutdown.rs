@@ -141,6 +141,63 @@ async fn the_last_handle_closes_without_an_error() {
     assert!(is_no_error(&end), "{end:?}");
 }
 
+#[tokio::test]
+async fn an_unknown_code_closes_without_an_error() {
+    let known = Code::INTERNAL_ERROR.get();
+    for code in [0, 0x21, 0x3ff, known] {
+        let site = Site::new();
+        let (ours, theirs) = site.pair().await;
+        ours.close_with(VarInt::try_from(code).unwrap().into(), "");
+        let ended = within(theirs.accept()).await;
+        assert_eq!(ended.is_err(), code == known, "{code:#x}: {ended:?}");
+        // The peer's code can be read nevertheless.
+        assert_eq!(within(theirs.closed()).await.code().unwrap().get(), code);
+    }
+}
+
+/// Starts a server that responds to the first request, and closes the connection when the second one arrives. Returns the
+/// number of requests so far.
+fn close_at_the_second(site: &Site) -> Arc<AtomicUsize> {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let (count, endpoint) = (Arc::clone(&seen), site.endpoint.clone());
+    tokio::spawn(async move {
+        while let Some(incoming) = endpoint.accept().await {
+            let connection = anabranch::http3::Connection::new(incoming.await.unwrap(), Default::default());
+            let count = Arc::clone(&count);
+            tokio::spawn(async move {
+                while let Ok(Some((_, mut send, _receive))) = connection.accept().await {
+                    match count.fetch_add(1, Ordering::Relaxed) {
+                        1 => connection.close(),
+                        _ => send.send_whole_response(http::Response::new("done".into())).await.unwrap(),
+                    }
+                }
+            });
+        }
+    });
+    seen
+}
+
+/// A request may have been processed if its connection ends without GOAWAY (RFC 9114 §5.4). Only idempotent requests are sent
+/// again.
+#[tokio::test]
+async fn a_post_on_a_lost_connection_is_not_made_again() {
+    for post in [true, false] {
+        let site = Site::new();
+        let seen = close_at_the_second(&site);
+        let client = site.client();
+        assert_eq!(text(within(client.get(&site.url("/"))).await.unwrap()).await, "done");
+        let second = match post {
+            true => within(client.post(&site.url("/"), "buy")).await,
+            false => within(client.get(&site.url("/"))).await,
+        };
+        match second {
+            Err(error) => assert!(post && matches!(error, Error::ConnectionLost(_)), "{error:?}"),
+            Ok(response) => assert!(!post && text(response).await == "done"),
+        }
+        assert_eq!(seen.load(Ordering::Relaxed), if post { 2 } else { 3 });
+    }
+}
+
 /// Starts a server that rejects the first request and responds to all others. Returns the number of requests
 /// so far.
 fn reject_once(site: &Site) -> Arc<AtomicUsize> {

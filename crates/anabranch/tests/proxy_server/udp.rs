@@ -8,7 +8,7 @@ use anabranch::proxy::server::Outcome;
 use bytes::Bytes;
 use tokio::net::UdpSocket;
 
-use super::support::{Plan, Tunnel, udp, within};
+use super::support::{Plan, Tunnel, proxy_status, udp, within};
 
 /// Starts a target that echoes each datagram. Returns its address.
 async fn echo() -> String {
@@ -64,6 +64,9 @@ async fn datagrams_reach_the_target_and_come_back() {
     let tunnel = udp(&connection, &echo().await, &[]).await;
     assert_eq!(tunnel.response.status(), 200);
     assert_eq!(tunnel.response.headers()["capsule-protocol"], "?1");
+    for name in ["content-length", "content-type", "transfer-encoding"] {
+        assert!(!tunnel.response.headers().contains_key(name), "{name}");
+    }
     let datagrams = tunnel.receive.datagrams();
     for payload in ["", "x", "a longer one"] {
         datagrams.send(&[b"\0", payload.as_bytes()].concat()).unwrap();
@@ -79,6 +82,36 @@ async fn datagrams_reach_the_target_and_come_back() {
     let record = site.records(1).await.remove(0);
     assert_eq!((record.sent, record.received, record.dropped), (18, 18, 0));
     assert_eq!(record.outcome, Outcome::Complete);
+}
+
+#[tokio::test]
+async fn requests_with_content_fields_are_malformed() {
+    let site = Plan::open().serve();
+    let connection = site.connect().await;
+    let target = echo().await;
+    for field in [("content-length", "5"), ("content-type", "text/plain")] {
+        let tunnel = udp(&connection, &target, &[field]).await;
+        assert_eq!(tunnel.response.status(), 400, "{field:?}");
+        assert_eq!(proxy_status(tunnel.response.headers()), "http_request_error");
+    }
+    assert_eq!(udp(&connection, &target, &[("content-language", "en")]).await.response.status(), 200);
+}
+
+/// The protocol of the request says that there are capsules. The field is for intermediaries (RFC 9297 §3.4).
+#[tokio::test]
+async fn the_capsule_protocol_field_is_not_needed_and_not_judged() {
+    let site = Plan::open().serve();
+    let connection = site.connect().await;
+    let target = echo().await;
+    for values in [&[][..], &["?0"], &["5"], &["?1;x=2"], &["?1", "?1"]] {
+        let fields: Vec<_> = values.iter().map(|value| ("capsule-protocol", *value)).collect();
+        let mut tunnel = udp(&connection, &target, &fields).await;
+        assert_eq!(tunnel.response.status(), 200, "{values:?}");
+        assert_eq!(tunnel.response.headers()["capsule-protocol"], "?1");
+        tunnel.send.write(capsule(0x17, b"skipped")).await.unwrap();
+        tunnel.send.write(capsule(0, b"\0hello")).await.unwrap();
+        assert_eq!(within(tunnel.receive.datagrams().recv()).await.unwrap(), "\0hello", "{values:?}");
+    }
 }
 
 #[tokio::test]

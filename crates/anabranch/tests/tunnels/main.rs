@@ -5,6 +5,7 @@
 mod connections;
 mod fallback;
 mod flows;
+mod malformed;
 mod over_tcp;
 mod streams;
 mod support;

@@ -12,7 +12,7 @@ pub use anabranch_testkit::endpoints::within;
 use anabranch_testkit::endpoints::{loopback, server_config};
 use bytes::Bytes;
 use http::{Request, Response};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 /// Number of requests for `lost.test:7`. The proxy closes the connection of each.
 pub static LOST: AtomicU32 = AtomicU32::new(0);
@@ -78,6 +78,28 @@ pub fn client_config(identity: &SelfSigned, address: SocketAddr) -> ProxyConfig 
     let url = format!("https://localhost:{}/", address.port());
     let config = ProxyConfig::new(&url, quic).unwrap().with_addresses([address]);
     config.with_credentials(Credentials::bearer("secret").unwrap()).with_patience(Duration::from_secs(60))
+}
+
+/// Request that a proxy has received.
+pub type Received = (Request<()>, SendHalf, RecvHalf);
+
+/// Starts a proxy whose requests the test itself answers. Returns its client.
+pub fn by_hand(http3: Config) -> (Proxy, mpsc::UnboundedReceiver<Received>) {
+    let identity = SelfSigned::new(["localhost"]).unwrap();
+    let endpoint = Endpoint::server(server_config(&identity, "h3"), loopback()).unwrap();
+    let proxy = Proxy::new(client_config(&identity, endpoint.local_addr().unwrap()));
+    let (requests, received) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(incoming) = endpoint.accept().await {
+            let connection = Connection::new(incoming.await.unwrap(), http3.clone());
+            while let Ok(Some(request)) = connection.accept().await {
+                if requests.send(request).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    (proxy, received)
 }
 
 pub fn target(name: &str) -> Target {

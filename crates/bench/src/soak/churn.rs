@@ -1,17 +1,16 @@
 //! Clients of a soak: visitors whose connections last for a moment, and residents that move.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anabranch::{ClientConfig, Connection, Endpoint};
+use anabranch::Endpoint;
 use anabranch_lab::random::{Rng, Seed};
 use tokio::task::JoinHandle;
 
-use super::server::Server;
+use super::place::Place;
 use super::visit::{self, Visit};
-use crate::Error;
 
 /// Number of clients of each kind.
 const VISITORS: usize = 6;
@@ -22,63 +21,6 @@ const VISITS: u64 = 50;
 const STREAMS: u64 = 20;
 /// Longest pause between two actions of a resident.
 const MAX_PAUSE_MS: u64 = 50;
-
-/// Surroundings of all clients.
-pub(super) struct Place {
-    client: ClientConfig,
-    /// Addresses of the server: its own, and that of the lossy link to it.
-    addresses: [SocketAddr; 2],
-    stop: Arc<AtomicBool>,
-    connections: AtomicU64,
-    moves: AtomicU64,
-    pub(super) streams: AtomicU64,
-    pub(super) cancelled: AtomicU64,
-    pub(super) paths: AtomicU64,
-    pub(super) bytes: AtomicU64,
-}
-
-impl Place {
-    pub(super) fn new(
-        server: &Server,
-        beyond: SocketAddr,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Arc<Self>, Error> {
-        Ok(Arc::new(Self {
-            client: server.client.clone(),
-            addresses: [server.address()?, beyond],
-            stop,
-            connections: AtomicU64::new(0),
-            moves: AtomicU64::new(0),
-            streams: AtomicU64::new(0),
-            cancelled: AtomicU64::new(0),
-            paths: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        }))
-    }
-
-    pub(super) fn has_ended(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Describes what the clients did.
-    pub(super) fn counts(&self) -> String {
-        let [connections, moves, streams, cancelled, paths, bytes] =
-            [&self.connections, &self.moves, &self.streams, &self.cancelled, &self.paths, &self.bytes]
-                .map(|count| count.load(Ordering::Relaxed));
-        format!(
-            "{connections} connections, {streams} streams ({cancelled} cancelled), {paths} further paths, {moves} moves, {:.2} GB each way",
-            bytes as f64 * 1e-9
-        )
-    }
-
-    async fn connect(&self, endpoint: &Endpoint, beyond: bool) -> Option<Connection> {
-        let connecting =
-            endpoint.connect_with(&self.client, self.addresses[usize::from(beyond)], "localhost");
-        let connection = connecting.ok()?.await.ok()?;
-        self.connections.fetch_add(1, Ordering::Relaxed);
-        Some(connection)
-    }
-}
 
 /// Starts all clients.
 pub(super) fn start(place: &Arc<Place>, seed: u64) -> Vec<JoinHandle<()>> {

@@ -2,6 +2,7 @@
 //! all that.
 
 mod churn;
+mod place;
 mod sample;
 mod server;
 mod visit;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 
-use self::churn::Place;
+use self::place::Place;
 use self::sample::{Sample, Samples};
 use self::server::Server;
 use crate::Error;

@@ -8,7 +8,7 @@ use anabranch::{Connection, VarInt};
 use anabranch_lab::random::Rng;
 use bytes::Bytes;
 
-use super::churn::Place;
+use super::place::Place;
 use super::server::MAX_MESSAGE;
 use crate::Error;
 

@@ -74,7 +74,7 @@ pub(crate) struct Serve {
     /// because these tickets can be used twice
     #[arg(long, value_name = "FILE")]
     ticket_key: Option<PathBuf>,
-    /// When a client has to prove its address with a Retry, which costs it a round trip; tokens of earlier connections spare it
+    /// Clients that have to prove their address with a Retry, which costs a round trip; tokens of earlier connections spare it
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     retry: Retry,
     /// Do not list directories that have no index.html

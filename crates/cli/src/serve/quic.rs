@@ -37,7 +37,7 @@ pub(super) fn endpoint(
         config = config.with_alternative_addresses(announced.to_vec());
     }
     let made = anabranch::random_config().and_then(|secrets| {
-        let secrets = kept.into_iter().fold(secrets, |secrets, kept| kept.apply(secrets));
+        let secrets = kept.into_iter().fold(secrets, |secrets, kept| kept.apply(secrets, own));
         Ok(Endpoint::new(&secrets, Some(config), socket)?)
     });
     let endpoint = made.map_err(unusable)?;

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,10 +28,13 @@ pub(super) struct KeptKeys {
 }
 
 impl KeptKeys {
-    /// Sets the keys that the server needs after a restart: one to send stateless resets for its earlier
-    /// connections (RFC 9000 §10.3), and one to recognize its earlier address tokens (§8.1.3).
-    pub(super) fn apply(&self, config: EndpointConfig) -> EndpointConfig {
-        config.with_reset_key(self.derive(b"stateless reset")).with_token_key(self.derive(b"address token"))
+    /// Sets the keys that the endpoint on `local` needs after a restart: one to send stateless resets for its earlier
+    /// connections (RFC 9000 §10.3), and one to recognize its earlier address tokens (§8.1.3). Each local address has a
+    /// reset key of its own. Otherwise an endpoint that does not know a connection of another one would give its token
+    /// away, with which anybody can end it (§21.11).
+    pub(super) fn apply(&self, config: EndpointConfig, local: SocketAddr) -> EndpointConfig {
+        let reset = self.derive(format!("stateless reset at {local}").as_bytes());
+        config.with_reset_key(reset).with_token_key(self.derive(b"address token"))
     }
 
     fn derive(&self, purpose: &[u8]) -> [u8; 32] {

@@ -504,3 +504,40 @@ fn clients_prove_their_addresses_when_the_server_always_wants_it() {
         assert_eq!(kind(first_byte_of_the_response(&Server::start(more))), Some(0));
     }
 }
+
+/// Returns the stateless reset token that the server at `address` answers a packet of an unknown connection with.
+fn reset_token(address: &str) -> [u8; 16] {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut packet = [0x07; 100];
+    packet[0] = 0x40;
+    let mut answer = [0; 100];
+    let len = eventually("a stateless reset", || {
+        socket.send_to(&packet, address).unwrap();
+        socket.recv(&mut answer).ok()
+    });
+    *answer[..len].last_chunk().unwrap()
+}
+
+/// A connection ID that is in use at one address has another token at the other addresses, so that nobody can ask these
+/// for the token and end the connection.
+#[test]
+fn addresses_have_reset_tokens_of_their_own() {
+    let start = |field: Field, addresses: [&str; 2]| {
+        let mut command = field.serve();
+        command.args(["--no-tcp", "--ticket-key", "tickets", "--listen"]).args(addresses);
+        let mut server = Server::run(field, command);
+        let second = server.said("listening ");
+        let addresses = [server.address.to_string(), second];
+        (server, addresses)
+    };
+    let (mut server, addresses) = start(Field::new(), ["127.0.0.1:0", "127.0.0.1:0"]);
+    let tokens = addresses.each_ref().map(|address| reset_token(address));
+    assert_ne!(tokens[0], tokens[1]);
+    server.signal("-KILL");
+    server.wait();
+    // After a restart on the same addresses, clients still recognize the tokens.
+    let field = std::mem::replace(&mut server.field, Field::new());
+    let (_server, again) = start(field, addresses.each_ref().map(String::as_str));
+    assert_eq!(again.each_ref().map(|address| reset_token(address)), tokens);
+}

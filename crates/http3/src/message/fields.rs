@@ -7,7 +7,7 @@ use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, request, response};
 use smallvec::SmallVec;
 
-use super::{InvalidMessage, Protocol, is_connection_specific};
+use super::{InvalidMessage, NeverIndexed, Protocol, has_port, is_connection_specific};
 use crate::qpack::Field;
 
 /// Length below which a cookie is never indexed, in bytes. An attacker who observes the compressed length
@@ -21,6 +21,7 @@ const FIELD_OVERHEAD: u64 = 32;
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     pseudo: SmallVec<[(&'static str, Cow<'a, str>); 5]>,
+    never_indexed: NeverIndexed,
     headers: &'a HeaderMap,
     omitted: fn(&HeaderName) -> bool,
 }
@@ -31,7 +32,7 @@ impl<'a> Fields<'a> {
         let pseudo = self.pseudo.iter().map(|(name, value)| Field {
             name: name.as_bytes(),
             value: value.as_bytes(),
-            sensitive: false,
+            sensitive: self.never_indexed.contains(&name.as_bytes()[1..]),
         });
         let regular =
             self.headers.iter().filter(|(name, _)| !(self.omitted)(name)).map(|(name, value)| Field {
@@ -47,8 +48,8 @@ impl<'a> Fields<'a> {
         self.iter().map(|field| (field.name.len() + field.value.len()) as u64 + FIELD_OVERHEAD).sum()
     }
 
-    fn new(headers: &'a HeaderMap, omitted: fn(&HeaderName) -> bool) -> Self {
-        Self { pseudo: SmallVec::new(), headers, omitted }
+    fn new(headers: &'a HeaderMap, never_indexed: NeverIndexed, omitted: fn(&HeaderName) -> bool) -> Self {
+        Self { pseudo: SmallVec::new(), never_indexed, headers, omitted }
     }
 
     fn push(&mut self, name: &'static str, value: impl Into<Cow<'a, str>>) {
@@ -62,20 +63,28 @@ impl<'a> Fields<'a> {
 /// # Errors
 ///
 /// Fails if the request has no valid authority, if it has connection-specific fields, or if it cannot be sent
-/// over HTTP/3 for another reason.
+/// over HTTP/3 for another reason: CONNECT needs a port, for instance (RFC 9114 §4.4).
 pub fn request_fields(parts: &request::Parts) -> Result<Fields<'_>, InvalidMessage> {
     check_fields(&parts.headers)?;
     let protocol = parts.extensions.get::<Protocol>();
     if protocol.is_some() && parts.method != Method::CONNECT {
         return Err(InvalidMessage("a protocol without CONNECT"));
     }
-    let mut fields = Fields::new(&parts.headers, |name| name == HOST);
+    let mut never_indexed = NeverIndexed::of(&parts.extensions);
+    if parts.headers.get(HOST).is_some_and(HeaderValue::is_sensitive) {
+        never_indexed.add(b"authority");
+    }
+    let mut fields = Fields::new(&parts.headers, never_indexed, |name| name == HOST);
     fields.push(":method", parts.method.as_str());
     if parts.method != Method::CONNECT || protocol.is_some() {
         fields.push(":scheme", parts.uri.scheme().unwrap_or(&Scheme::HTTPS).as_str());
         fields.push(":path", path(&parts.uri, &parts.method));
     }
-    fields.push(":authority", authority(&parts.uri, &parts.headers)?);
+    let authority = authority(&parts.uri, &parts.headers)?;
+    if parts.method == Method::CONNECT && protocol.is_none() && !has_port(authority) {
+        return Err(InvalidMessage("CONNECT without a port"));
+    }
+    fields.push(":authority", authority);
     if let Some(protocol) = protocol {
         fields.push(":protocol", protocol.as_str());
     }
@@ -92,8 +101,9 @@ pub fn response_fields(parts: &response::Parts) -> Result<Fields<'_>, InvalidMes
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(InvalidMessage("status 101"));
     }
-    let mut fields =
-        Fields::new(&parts.headers, |name| is_connection_specific(name.as_str().as_bytes()) || name == TE);
+    let never_indexed = NeverIndexed::of(&parts.extensions);
+    let omitted = |name: &HeaderName| is_connection_specific(name.as_str().as_bytes()) || name == TE;
+    let mut fields = Fields::new(&parts.headers, never_indexed, omitted);
     fields.push(":status", parts.status.as_str());
     Ok(fields)
 }
@@ -102,11 +112,14 @@ pub fn response_fields(parts: &response::Parts) -> Result<Fields<'_>, InvalidMes
 ///
 /// # Errors
 ///
-/// Fails if the trailers have a connection-specific field, or a `te` field with another value than
-/// `trailers`.
+/// Fails if the trailers have a connection-specific field or a `te` field, which only a request's header section may have
+/// (RFC 9114 §4.2).
 pub fn trailer_fields(trailers: &HeaderMap) -> Result<Fields<'_>, InvalidMessage> {
     check_fields(trailers)?;
-    Ok(Fields::new(trailers, |_| false))
+    if trailers.contains_key(TE) {
+        return Err(InvalidMessage("te in trailers"));
+    }
+    Ok(Fields::new(trailers, NeverIndexed::default(), |_| false))
 }
 
 fn check_fields(headers: &HeaderMap) -> Result<(), InvalidMessage> {

@@ -5,7 +5,7 @@ use http::header::{COOKIE, HOST};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, response};
 
-use super::{Malformed, Protocol, is_connection_specific};
+use super::{Malformed, NeverIndexed, Protocol, is_connection_specific};
 
 /// Size of the memory block that holds field values, in bytes. Several messages of usual size share a block.
 /// A block is freed when the last value in it is dropped.
@@ -26,6 +26,9 @@ pub struct FieldGatherer {
     pub(super) path: Option<Bytes>,
     pub(super) protocol: Option<Protocol>,
     status: Option<StatusCode>,
+    pub(super) never_indexed: NeverIndexed,
+    /// `true` if there is a `te` field, which only requests may have (RFC 9114 §4.2).
+    has_te: bool,
     /// `true` once a regular field was added; pseudo-headers must precede all regular fields.
     is_regular: bool,
     headers: HeaderMap,
@@ -53,7 +56,8 @@ impl FieldGatherer {
     }
 
     /// Adds the next field line of the section. The value of a never-indexed line is marked as sensitive, so
-    /// that a proxy that forwards the line does not index it either (RFC 9204 §4.5.4).
+    /// that a proxy that forwards the line does not index it either (RFC 9204 §4.5.4). Pseudo-headers are marked in the
+    /// message's extensions.
     ///
     /// # Errors
     ///
@@ -61,7 +65,12 @@ impl FieldGatherer {
     /// section and follow later.
     pub fn add(&mut self, name: &[u8], value: &[u8], never_indexed: bool) -> Result<(), Malformed> {
         match name.strip_prefix(b":") {
-            Some(pseudo) => self.add_pseudo(pseudo, value),
+            Some(pseudo) => {
+                if never_indexed {
+                    self.never_indexed.add(pseudo);
+                }
+                self.add_pseudo(pseudo, value)
+            }
             None => self.add_regular(name, value, never_indexed),
         }
     }
@@ -75,7 +84,7 @@ impl FieldGatherer {
         if self.has_request_pseudo() {
             return Err(Malformed("a pseudo-header of requests in a response"));
         }
-        let headers = self.take_headers()?;
+        let headers = self.take_headers_without_te()?;
         let status = self.status.ok_or(Malformed("no :status"))?;
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Malformed("status 101"));
@@ -84,6 +93,7 @@ impl FieldGatherer {
         parts.version = Version::HTTP_3;
         parts.status = status;
         parts.headers = headers;
+        self.never_indexed.mark(&mut parts.extensions);
         Ok(parts)
     }
 
@@ -96,7 +106,7 @@ impl FieldGatherer {
         if self.has_request_pseudo() || self.status.is_some() {
             return Err(Malformed("a pseudo-header in trailers"));
         }
-        self.take_headers()
+        self.take_headers_without_te()
     }
 
     /// Returns the regular fields of a request. Fails if the section has `:status`.
@@ -143,8 +153,11 @@ impl FieldGatherer {
         if is_connection_specific(name) {
             return Err(Malformed("a connection-specific field"));
         }
-        if name == b"te" && !value.eq_ignore_ascii_case(b"trailers") {
-            return Err(Malformed("te with another value than trailers"));
+        if name == b"te" {
+            if !value.eq_ignore_ascii_case(b"trailers") {
+                return Err(Malformed("te with another value than trailers"));
+            }
+            self.has_te = true;
         }
         if name == b"cookie" {
             return self.add_cookie(value, sensitive);
@@ -183,6 +196,14 @@ impl FieldGatherer {
         value.set_sensitive(sensitive);
         self.headers.try_append(name, value).map_err(|_| Malformed("too many fields"))?;
         Ok(())
+    }
+
+    /// Returns the regular fields of a response or of trailers. Fails if there is a `te` field.
+    fn take_headers_without_te(&mut self) -> Result<HeaderMap, Malformed> {
+        if self.has_te {
+            return Err(Malformed("te outside of a request's header section"));
+        }
+        self.take_headers()
     }
 
     /// Returns the regular fields, including the joined cookies.

@@ -4,6 +4,7 @@
 mod fields;
 mod gatherer;
 mod length;
+mod never_indexed;
 mod protocol;
 mod request;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 pub use self::fields::{Fields, request_fields, response_fields, trailer_fields};
 pub use self::gatherer::FieldGatherer;
 pub use self::length::content_length;
+use self::never_indexed::NeverIndexed;
 pub use self::protocol::Protocol;
 
 /// Reason that the peer's message is malformed, which is a stream error of type H3_MESSAGE_ERROR (RFC 9114
@@ -29,4 +31,10 @@ pub struct InvalidMessage(pub &'static str);
 /// §4.2).
 const fn is_connection_specific(name: &[u8]) -> bool {
     matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
+}
+
+/// Returns whether an authority ends in a port, which a CONNECT request needs (RFC 9114 §4.4).
+fn has_port(authority: &str) -> bool {
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }

@@ -6,7 +6,7 @@ use http::header::HOST;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Method, Request, Uri, Version, request, uri};
 
-use super::{FieldGatherer, Malformed};
+use super::{FieldGatherer, Malformed, has_port};
 
 impl FieldGatherer {
     /// Returns this header section as a request. The extensions of an extended CONNECT request contain its
@@ -18,7 +18,7 @@ impl FieldGatherer {
     pub fn into_request(mut self) -> Result<request::Parts, Malformed> {
         let headers = self.take_request_headers()?;
         let method = self.method.take().ok_or(Malformed("no :method"))?;
-        let protocol = self.protocol.take();
+        let (protocol, never_indexed) = (self.protocol.take(), self.never_indexed);
         if protocol.is_some() && method != Method::CONNECT {
             return Err(Malformed(":protocol without CONNECT"));
         }
@@ -35,10 +35,11 @@ impl FieldGatherer {
         if let Some(protocol) = protocol {
             parts.extensions.insert(protocol);
         }
+        never_indexed.mark(&mut parts.extensions);
         Ok(parts)
     }
 
-    /// Returns the URI of a CONNECT request, which consists of an authority only.
+    /// Returns the URI of a CONNECT request, which consists of an authority with a port only.
     fn connect_uri(self, headers: &HeaderMap) -> Result<Uri, Malformed> {
         if self.scheme.is_some() || self.path.is_some() {
             return Err(Malformed("CONNECT with :scheme or :path"));
@@ -48,6 +49,9 @@ impl FieldGatherer {
         }
         let mut parts = uri::Parts::default();
         parts.authority = authority(self.authority, headers, true)?;
+        if !parts.authority.as_ref().is_some_and(|authority| has_port(authority.as_str())) {
+            return Err(Malformed("CONNECT without a port"));
+        }
         Uri::from_parts(parts).map_err(|_| Malformed("an invalid URI"))
     }
 

@@ -2,8 +2,10 @@
 //! requests.
 
 use anabranch_transport::datagram::{Datagrams, SendDatagramError, Terms};
-use anabranch_wire::{PathId, StreamId, Time};
+use anabranch_transport::stream::Streams;
+use anabranch_wire::{Dir, PathId, StreamId, Time};
 use bytes::Bytes;
+use http::Method;
 
 use super::Session;
 use super::outgoing::Sending;
@@ -21,10 +23,9 @@ const MAX_WAITING_DATAGRAMS: usize = 512;
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 impl Session {
-    /// Handles received DATAGRAM frames. `max_requests` is the number of streams that the client may have
-    /// opened so far, see [`Streams::remote_limit`](anabranch_transport::stream::Streams::remote_limit). A
-    /// client ignores it.
-    pub fn on_datagrams(&mut self, datagrams: &mut Datagrams, max_requests: u64) {
+    /// Handles received DATAGRAM frames.
+    pub fn on_datagrams(&mut self, streams: &mut Streams, datagrams: &mut Datagrams) {
+        let max_requests = streams.remote_limit(Dir::Bi);
         while let Some((path, datagram)) = datagrams.recv_from() {
             if !self.config.h3_datagram {
                 let reason = "a datagram although SETTINGS_H3_DATAGRAM was not sent";
@@ -36,18 +37,23 @@ impl Session {
                     let reason = "a datagram of a request beyond the limit";
                     return self.note(Err(Error::new(Code::ID_ERROR, reason)));
                 }
-                Ok((id, payload)) => self.on_datagram(id, path, payload),
+                Ok((id, payload)) => self.on_datagram(streams, id, path, payload),
                 Err(error) => return self.note(Err(error)),
             }
         }
     }
 
-    fn on_datagram(&mut self, id: StreamId, path: PathId, payload: Bytes) {
+    fn on_datagram(&mut self, streams: &mut Streams, id: StreamId, path: PathId, payload: Bytes) {
         // A datagram that arrives before its request or after the request's end is dropped, as RFC 9297 §2.1
         // permits.
         let request = self.requests.get_mut(&id).filter(|request| request.incoming.end.is_none());
         let Some(request) = request else { return };
         self.qpack.trace.event(&TraceEvent::Datagram { id, local: false, len: payload.len() });
+        // A server does not know the method before the header section, which may arrive later.
+        let is_known = self.side.is_client() || request.is_delivered;
+        if is_known && !takes_datagrams(&request.method) {
+            return self.fail(streams, id, Code::DATAGRAM_ERROR);
+        }
         if request.datagrams.len() >= MAX_WAITING_DATAGRAMS
             && let Some((_, oldest)) = request.datagrams.pop_front()
         {
@@ -84,7 +90,8 @@ impl Session {
     /// dropped if the sending half of the request's stream is closed (RFC 9297 §2.1).
     ///
     /// # Errors
-    /// Fails if the peer does not support datagrams, if the payload is too large, or if the queue is full.
+    /// Fails if the peer does not support datagrams, or does not for the request's method, if the payload is too large, or if
+    /// the queue is full.
     pub fn send_datagram(
         &mut self,
         datagrams: &mut Datagrams,
@@ -110,7 +117,11 @@ impl Session {
         if !self.takes_datagrams() {
             return Err(SendDatagramError::UnsupportedByPeer);
         }
-        if self.requests.get(&id).is_none_or(|request| request.outgoing.state == Sending::Over) {
+        let Some(request) = self.requests.get(&id) else { return Ok(()) };
+        if !takes_datagrams(&request.method) {
+            return Err(SendDatagramError::UnsupportedByPeer);
+        }
+        if request.outgoing.state == Sending::Over {
             return Ok(());
         }
         let flow = terms.flow().map_or(id.index(), |own| id.index().rotate_left(32) ^ own);
@@ -126,9 +137,19 @@ impl Session {
         len.checked_sub(datagram_overhead(id))
     }
 
+    /// Returns whether both endpoints have announced datagrams in their SETTINGS (RFC 9297 §2.1.1).
     fn takes_datagrams(&self) -> bool {
-        self.config.h3_datagram && self.peer_settings.as_ref().is_some_and(|settings| settings.h3_datagram)
+        self.config.h3_datagram
+            && self.unidirectional.has_sent_settings()
+            && self.peer_settings.as_ref().is_some_and(|settings| settings.h3_datagram)
     }
+}
+
+/// Returns whether requests with this method can have HTTP datagrams. Those of all other methods have none, and one that
+/// arrives nevertheless ends the request (RFC 9297 §2). What the datagrams of a CONNECT request mean is the application's
+/// matter.
+pub(super) fn takes_datagrams(method: &Method) -> bool {
+    method == Method::CONNECT
 }
 
 /// Returns the memory that a queued datagram occupies, in bytes.

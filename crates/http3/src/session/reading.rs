@@ -5,6 +5,7 @@ use anabranch_wire::StreamId;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
+use super::datagram::takes_datagrams;
 use super::incoming::{Context, Phase, Progress};
 use super::outgoing::Sending;
 use super::qpack::Section;
@@ -226,9 +227,9 @@ impl Session {
         }
     }
 
-    /// Closes both halves of the stream because the peer's message is malformed. The application is informed
+    /// Closes both halves of the stream because the peer's message is malformed or has wrong datagrams. The application is informed
     /// if it has accepted the request.
-    fn fail(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
+    pub(super) fn fail(&mut self, streams: &mut Streams, id: StreamId, code: Code) {
         self.charge(id);
         let Some(request) = self.requests.get_mut(&id) else { return };
         if !request.is_accepted {
@@ -277,6 +278,9 @@ impl Session {
         }
         let Some(request) = self.requests.get_mut(&id) else { return Ok(()) };
         request.method = parts.method.clone();
+        if !request.datagrams.is_empty() && !takes_datagrams(&request.method) {
+            return Err(Fault::Stream(Code::DATAGRAM_ERROR));
+        }
         if request.method == Method::CONNECT {
             request.incoming.phase = Phase::Tunnel;
         } else {

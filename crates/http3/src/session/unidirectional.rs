@@ -25,6 +25,8 @@ pub(super) struct Unidirectional {
     control: Option<StreamId>,
     /// Bytes that still must be written to our control stream.
     backlog: Vec<u8>,
+    /// Number of bytes of the preface, which contains SETTINGS, in front of `backlog`.
+    preface_left: usize,
     /// Peer's streams whose type is not known yet. The transport bounds their number.
     untyped: BTreeMap<StreamId, TypeReader>,
     peer: PeerStreams,
@@ -62,6 +64,7 @@ impl Unidirectional {
             self.control = Some(id);
             // Frames may have been queued already; the stream type and SETTINGS precede them.
             self.backlog.splice(0..0, preface.iter().copied());
+            self.preface_left = preface.len();
             qpack.trace.event(&TraceEvent::StreamType { id, local: true, kind: Some(StreamType::CONTROL) });
         }
         for kind in [StreamType::QPACK_ENCODER, StreamType::QPACK_DECODER] {
@@ -111,7 +114,13 @@ impl Unidirectional {
             && let Ok(n) = streams.write(id, &self.backlog)
         {
             self.backlog.drain(..n);
+            self.preface_left = self.preface_left.saturating_sub(n);
         }
+    }
+
+    /// Returns whether our SETTINGS were sent. They wait while the peer permits no stream, or gives it no credit.
+    pub(super) const fn has_sent_settings(&self) -> bool {
+        self.control.is_some() && self.preface_left == 0
     }
 
     /// Continues to write the stream `id`, which has flow control credit again, if it is one of our streams.

@@ -425,9 +425,7 @@ fn datagrams_that_wait_end_at_max_waiting_datagrams() {
     const MAX_WAITING_DATAGRAMS: usize = 512;
     for side in ROLES {
         let mut duel = Duel::against(side);
-        let id = duel.message();
-        let head = duel.head();
-        duel.send(id, &head, false);
+        let id = duel.tunnel();
         for n in 0..700_u16 {
             let datagram = encode_datagram(id, &n.to_be_bytes());
             duel.peer().connection().datagrams().send(datagram).unwrap();
@@ -447,9 +445,8 @@ fn datagrams_that_wait_end_at_max_waiting_bytes() {
     const MAX_WAITING_BYTES: usize = 1024 * 1024;
     let mut duel = Duel::against(Side::Server);
     for _ in 0..2 {
-        let ids: Vec<StreamId> = (0..20).map(|_| duel.message()).collect();
+        let ids: Vec<StreamId> = (0..20).map(|_| duel.tunnel()).collect();
         for id in &ids {
-            duel.send(*id, &headers(&REQUEST), false);
             assert_eq!(duel.accept(), Some(*id));
             for _ in 0..100 {
                 let datagram = encode_datagram(*id, &[7; 1000]);
@@ -468,6 +465,47 @@ fn datagrams_that_wait_end_at_max_waiting_bytes() {
         assert!((MAX_WAITING_BYTES - 2000..=MAX_WAITING_BYTES).contains(&bytes), "{bytes} bytes");
         duel.assert_quiet(&ids);
     }
+}
+
+/// Sends a datagram for a request, and checks that it ends the request alone.
+fn assert_ended_by_a_datagram(duel: &mut Duel, id: StreamId, rest: &[u8]) {
+    duel.peer().connection().datagrams().send(encode_datagram(id, b"stray")).unwrap();
+    duel.pair.pump();
+    duel.send(id, rest, false);
+    assert_eq!(duel.victim().session.as_mut().unwrap().recv_datagram(id), None);
+    let code = Code::DATAGRAM_ERROR.into();
+    assert_eq!(duel.received(id).1, stream::ReadError::Reset(code));
+    assert!(duel.peer().raw.contains(&stream::StreamEvent::Stopped(id, code)), "{:?}", duel.peer().raw);
+    assert_eq!(duel.close_code(), None);
+}
+
+/// Datagrams of a method that defines none end the request (RFC 9297 §2).
+#[test]
+fn a_datagram_for_a_get_resets_it() {
+    let mut duel = Duel::against(Side::Server);
+    let id = duel.message();
+    duel.send(id, &headers(&REQUEST), false);
+    assert_eq!(duel.accept(), Some(id));
+    assert_ended_by_a_datagram(&mut duel, id, b"");
+    assert_eq!(duel.read(id).1, ReadError::Malformed(Code::DATAGRAM_ERROR));
+    duel.assert_quiet(&[id]);
+    // The application does not learn of a request that it has not accepted, and whose datagram came before the head.
+    let id = duel.message();
+    let head = headers(&REQUEST);
+    duel.send(id, &head[..5], false);
+    assert_ended_by_a_datagram(&mut duel, id, &head[5..]);
+    assert_eq!(duel.accept(), None);
+    duel.assert_quiet(&[]);
+    // A client's request has ended, so there is only the response to stop.
+    let mut duel = Duel::against(Side::Client);
+    let id = duel.request("GET");
+    duel.peer().connection().datagrams().send(encode_datagram(id, b"stray")).unwrap();
+    duel.pair.pump();
+    assert!(duel.victim().events.contains(&Event::Failed(id)));
+    assert_eq!(duel.read(id).1, ReadError::Malformed(Code::DATAGRAM_ERROR));
+    let code = Code::DATAGRAM_ERROR.into();
+    assert!(duel.peer().raw.contains(&stream::StreamEvent::Stopped(id, code)), "{:?}", duel.peer().raw);
+    duel.assert_quiet(&[id]);
 }
 
 #[test]

@@ -13,6 +13,8 @@ use crate::pair::{Host, Pair, Setup};
 /// Field lines of a valid request.
 pub(crate) const REQUEST: [(&str, &str); 4] =
     [(":method", "POST"), (":scheme", "https"), (":authority", "server.lab"), (":path", "/")];
+/// Field lines of a valid request for a tunnel.
+pub(crate) const CONNECT: [(&str, &str); 2] = [(":method", "CONNECT"), (":authority", "server.lab:443")];
 /// Field lines of a valid response.
 pub(crate) const RESPONSE: [(&str, &str); 1] = [(":status", "200")];
 
@@ -66,9 +68,20 @@ impl Duel {
         }
     }
 
+    /// Sends the head of a message that begins a tunnel. Returns its stream.
+    pub(crate) fn tunnel(&mut self) -> StreamId {
+        let (id, head) = match self.side {
+            Side::Server => (self.message(), headers(&CONNECT)),
+            Side::Client => (self.request("CONNECT"), headers(&RESPONSE)),
+        };
+        self.send(id, &head, false);
+        id
+    }
+
     /// Makes a request without content; the victim must be a client.
     pub(crate) fn request(&mut self, method: &str) -> StreamId {
-        let request = Request::builder().method(method).uri("https://server.lab/").body(()).unwrap();
+        let uri = if method == "CONNECT" { "server.lab:443" } else { "https://server.lab/" };
+        let request = Request::builder().method(method).uri(uri).body(()).unwrap();
         let parts = request.into_parts().0;
         let id = self.victim().http(|session, streams| session.request(streams, &parts, true)).unwrap();
         self.pair.pump();

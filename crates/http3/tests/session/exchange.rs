@@ -2,7 +2,8 @@
 
 use anabranch_http3::{Code, Config, Event, ReadError, RequestError, WriteError};
 use anabranch_transport::TransportConfig;
-use anabranch_wire::{StreamId, Version};
+use anabranch_transport::datagram::SendDatagramError;
+use anabranch_wire::{Dir, StreamId, Version};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
@@ -17,6 +18,10 @@ fn post(path: &str) -> http::request::Parts {
     let mut parts = get(path);
     parts.method = Method::POST;
     parts
+}
+
+fn connect() -> http::request::Parts {
+    Request::connect("server.lab:443").body(()).unwrap().into_parts().0
 }
 
 fn ok() -> http::response::Parts {
@@ -246,7 +251,7 @@ fn extended_connect_needs_the_servers_word() {
 #[test]
 fn datagrams_find_their_request() {
     let mut pair = Pair::new();
-    let (id, _) = request(&mut pair, &post("/"), false);
+    let (id, _) = request(&mut pair, &connect(), false);
     let send = |session: &mut anabranch_http3::Session, connection: &mut anabranch_transport::Connection| {
         session.send_datagram(connection.datagrams(), id, b"unreliable")
     };
@@ -257,6 +262,63 @@ fn datagrams_find_their_request() {
         assert!(host.events.contains(&Event::Datagram(id)));
         assert_eq!(host.session.as_mut().unwrap().recv_datagram(id).unwrap(), &b"unreliable"[..]);
     }
+}
+
+/// Sends a datagram as the client. Returns whether it was sent.
+fn send_datagram(pair: &mut Pair, id: StreamId) -> bool {
+    let sent = pair.client.with(|session, connection| {
+        let max = session.max_datagram_len(connection.datagrams(), id);
+        (session.send_datagram(connection.datagrams(), id, b"x"), max)
+    });
+    match sent.unwrap() {
+        (Ok(()), Some(_)) => true,
+        (Err(SendDatagramError::UnsupportedByPeer), None) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Both ends have to announce datagrams before any is sent (RFC 9297 §2.1.1).
+#[test]
+fn no_datagram_leaves_before_settings_or_against_them() {
+    let open = |pair: &mut Pair| {
+        let id = pair.client.http(|session, streams| session.request(streams, &connect(), false)).unwrap();
+        pair.pump();
+        id
+    };
+    for (client, server) in [(true, true), (false, true), (true, false)] {
+        let [client_config, server_config] =
+            [client, server].map(|own| Some(Config::default().with_h3_datagram(own)));
+        let mut pair = Pair::with(Setup { client: client_config, server: server_config, ..Setup::default() });
+        let id = open(&mut pair);
+        assert_eq!(send_datagram(&mut pair, id), client && server);
+    }
+    // The client's SETTINGS wait for credit, first those of the peer are missing, too.
+    let mut pair = Pair::with(Setup { server: None, transport: narrow(8), ..Setup::default() });
+    let id = open(&mut pair);
+    assert!(!send_datagram(&mut pair, id), "nothing is announced");
+    pair.server.open(Dir::Uni, b"\0\x04\x02\x33\x01", false);
+    pair.pump();
+    assert!(pair.client.events.contains(&Event::Settings));
+    assert!(!send_datagram(&mut pair, id), "the own SETTINGS wait");
+    let control = pair.server.connection().streams().accept(Dir::Uni).unwrap();
+    for _ in 0..20 {
+        while pair.server.connection().streams().take(control, usize::MAX).is_ok() {}
+        pair.pump();
+    }
+    assert!(send_datagram(&mut pair, id));
+}
+
+/// A program cannot send datagrams for requests whose method has none (RFC 9297 §2).
+#[test]
+fn a_get_has_no_datagrams() {
+    let mut pair = Pair::new();
+    let (id, _) = request(&mut pair, &post("/"), false);
+    for host in [&mut pair.client, &mut pair.server] {
+        let sent = host.with(|session, connection| session.send_datagram(connection.datagrams(), id, b"x"));
+        assert_eq!(sent, Some(Err(SendDatagramError::UnsupportedByPeer)));
+    }
+    let tunnel = request(&mut pair, &connect(), false).0;
+    assert!(send_datagram(&mut pair, tunnel));
 }
 
 #[test]
@@ -384,7 +446,7 @@ fn what_was_finished_is_delivered_after_its_release() {
 #[test]
 fn datagrams_of_a_message_that_has_ended_are_not_sent() {
     let mut pair = Pair::new();
-    let (id, _) = request(&mut pair, &get("/"), true);
+    let (id, _) = request(&mut pair, &connect(), true);
     let sent =
         pair.client.with(|session, connection| session.send_datagram(connection.datagrams(), id, b"late"));
     assert_eq!(sent, Some(Ok(())));

@@ -171,8 +171,8 @@ impl Host {
                 anabranch_transport::Event::Stream(event) => self.raw.push(event),
                 anabranch_transport::Event::DatagramReceived => {
                     self.with(|session, connection| {
-                        let max_requests = connection.streams().remote_limit(Dir::Bi);
-                        session.on_datagrams(connection.datagrams(), max_requests);
+                        let (streams, datagrams) = connection.streams_and_datagrams();
+                        session.on_datagrams(streams, datagrams);
                     });
                 }
                 anabranch_transport::Event::Closed(error) => self.closed = Some(error),

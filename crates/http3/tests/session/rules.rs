@@ -1,12 +1,13 @@
 //! Tests of protocol violations that close the connection, with the code for each (RFC 9114 §8.1, RFC 9204
 //! §6), and of input that must be ignored.
 
-use anabranch_http3::frame::MAX_CONTROL_PAYLOAD;
-use anabranch_http3::{Code, Event, MAX_SETTINGS, ReadError, reserved};
+use anabranch_http3::frame::{FrameType, HeaderReader, MAX_CONTROL_PAYLOAD};
+use anabranch_http3::{Code, Config, Event, MAX_SETTINGS, ReadError, reserved};
+use anabranch_transport::TransportConfig;
 use anabranch_wire::Side::{self, Client, Server};
 use anabranch_wire::{Dir, MAX_VARINT, push_varint};
 
-use crate::by_hand::{Duel, ROLES, data, decoder_stream, encoder_stream, frame, headers};
+use crate::by_hand::{Duel, REQUEST, ROLES, data, decoder_stream, encoder_stream, frame, headers};
 
 fn varint(value: u64) -> Vec<u8> {
     let mut out = Vec::new();
@@ -336,4 +337,60 @@ fn everything_may_come_byte_by_byte() {
         assert_eq!(duel.close_code(), None);
         assert_eq!(duel.victim().closed, None);
     }
+}
+
+/// Each side opens its control stream with SETTINGS and both QPACK streams at once, and no others (RFC 9114 §7.2.4.2).
+#[test]
+fn each_side_opens_three_streams_without_waiting() {
+    for side in ROLES {
+        let mut pair = crate::pair::Pair::with(alone(side));
+        let peer = if side == Client { &mut pair.server } else { &mut pair.client };
+        let streams = peer.connection().streams();
+        let opened: Vec<_> = std::iter::from_fn(|| streams.accept(Dir::Uni)).collect();
+        let begins = opened.iter().map(|id| streams.take(*id, usize::MAX).unwrap()).collect::<Vec<_>>();
+        assert_eq!(begins.iter().map(|bytes| bytes[0]).collect::<Vec<_>>(), [0, 2, 3], "{side:?}");
+        assert_eq!(begins[0][1], 4, "SETTINGS of the {side:?}");
+    }
+}
+
+/// The peer may open its QPACK streams although no table is permitted (RFC 9204 §4.2).
+#[test]
+fn qpack_streams_may_be_opened_without_a_table() {
+    for side in ROLES {
+        let config = Config::default().with_qpack_max_table_capacity(0);
+        let mut duel = Duel::with(side, config, TransportConfig::default());
+        duel.send_uni(&encoder_stream(b"\x20"));
+        duel.send_uni(&decoder_stream(b""));
+        assert_eq!(duel.close_code(), None);
+        // The encoder stream is read: this capacity is above the maximum.
+        let mut duel =
+            Duel::with(side, Config::default().with_qpack_max_table_capacity(0), TransportConfig::default());
+        duel.send_uni(&encoder_stream(b"\x21"));
+        assert_eq!(duel.close_code(), Some(Code::QPACK_ENCODER_STREAM_ERROR));
+    }
+}
+
+/// A second shutdown does not name a later request than the first one, although one has arrived since (RFC 9114 §5.2).
+#[test]
+fn a_second_shutdown_does_not_raise_the_goaway() {
+    let mut duel = Duel::against(Server);
+    for _ in 0..2 {
+        duel.victim().http(|session, streams| session.shutdown(streams));
+        duel.pair.pump();
+        let id = duel.message();
+        duel.send(id, &headers(&REQUEST), true);
+        assert_eq!(duel.accept(), None);
+    }
+    let control = duel.peer().connection().streams().accept(Dir::Uni).unwrap();
+    let (received, _) = duel.received(control);
+    let mut rest = &received[1..];
+    let mut identifiers = Vec::new();
+    while let (taken, Some(frame)) = HeaderReader::default().read(rest) {
+        let (payload, next) = rest[taken..].split_at(frame.len as usize);
+        if frame.kind == FrameType::GOAWAY {
+            identifiers.push(payload.to_vec());
+        }
+        rest = next;
+    }
+    assert_eq!(identifiers, [[0]]);
 }

@@ -215,6 +215,13 @@ impl Connection {
         &mut self.datagrams
     }
 
+    /// Returns [`Self::streams`] and [`Self::datagrams`] together.
+    pub fn streams_and_datagrams(&mut self) -> (&mut Streams, &mut Datagrams) {
+        let room = self.datagram_room();
+        self.datagrams.set_packet_room(room);
+        (&mut self.streams, &mut self.datagrams)
+    }
+
     /// Passes every event from now on to `observer`.
     pub fn set_observer(&mut self, now: Time, observer: Box<dyn Observer>) {
         self.output.observer = Some(observer);

@@ -9,7 +9,7 @@ use anabranch_http3::capsule::CapsuleType;
 use anabranch_wire::push_varint;
 use bytes::Bytes;
 
-use super::stream::TunnelSender;
+use super::stream::{TunnelReceiver, TunnelSender};
 
 /// Maximum number of whole capsules that wait behind the one that is being sent.
 pub(super) const MAX_WAITING_CAPSULES: usize = 16;
@@ -59,6 +59,16 @@ impl CapsuleStream {
         }
         self.waiting.push_back(capsule.into());
         self.is_busy().map(|_| true)
+    }
+
+    /// Ends both directions because the proxy has sent a wrong capsule, or a part of one (RFC 9297 §3.3). Returns the error for
+    /// the program.
+    pub(super) fn abort(&mut self, receiver: &mut TunnelReceiver) -> io::Error {
+        self.rest.clear();
+        self.waiting.clear();
+        self.half.reset(Code::MESSAGE_ERROR);
+        receiver.stop(Code::MESSAGE_ERROR);
+        io::Error::new(io::ErrorKind::InvalidData, "the proxy sent an invalid capsule")
     }
 
     /// Sends as much as flow control allows. Returns whether bytes remain.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use anabranch_http3::capsule::{Capsule, CapsuleReader, CapsuleType};
+use anabranch_http3::message::Malformed;
 use bytes::{Buf, Bytes};
 use ipnet::IpNet;
 
@@ -230,37 +231,46 @@ impl IpReceiver {
         Poll::Pending
     }
 
-    /// Polls the stream, which carries the capsules. Its end is the end of the tunnel.
+    /// Polls the stream, which carries the capsules. Its end is the end of the tunnel. A wrong capsule, or a part of one at
+    /// the end, ends both directions.
     fn poll_stream(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<IpEvent>>> {
         loop {
             while !self.unread.is_empty() {
-                let (read, capsule) = self.capsules.read(&self.unread).map_err(|_| invalid())?;
-                self.unread.advance(read);
-                if let Some(event) = capsule.map(event).transpose()?.flatten() {
-                    return Poll::Ready(Ok(Some(event)));
+                match self.next_event() {
+                    Ok(Some(event)) => return Poll::Ready(Ok(Some(event))),
+                    Ok(None) => {}
+                    Err(Malformed(_)) => return Poll::Ready(Err(self.abort())),
                 }
             }
             match ready!(self.stream.poll_read_chunk(cx, PIECE)) {
                 Ok(Some(chunk)) => self.unread = chunk,
+                Ok(None) if self.capsules.end().is_err() => return Poll::Ready(Err(self.abort())),
                 Ok(None) => return Poll::Ready(Ok(None)),
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
     }
+
+    /// Ends both directions because of a wrong capsule.
+    fn abort(&mut self) -> io::Error {
+        lock(&self.outgoing.stream).abort(&mut self.stream)
+    }
+
+    /// Parses the next unread capsule; `None` if it is not complete, or is skipped.
+    fn next_event(&mut self) -> Result<Option<IpEvent>, Malformed> {
+        let (read, capsule) = self.capsules.read(&self.unread)?;
+        self.unread.advance(read);
+        Ok(capsule.map(event).transpose()?.flatten())
+    }
 }
 
-fn event(capsule: Capsule) -> io::Result<Option<IpEvent>> {
-    Ok(match capsule.kind {
-        CapsuleType::DATAGRAM => packet(capsule.value).map(IpEvent::Packet),
-        ADDRESS_ASSIGN => {
-            Some(IpEvent::Addresses(AssignedAddress::parse(&capsule.value).map_err(|_| invalid())?))
-        }
-        _ => Some(IpEvent::Routes(IpRange::parse(&capsule.value).map_err(|_| invalid())?)),
-    })
-}
-
-fn invalid() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the proxy sent an invalid capsule")
+fn event(capsule: Capsule) -> Result<Option<IpEvent>, Malformed> {
+    let parsed = match capsule.kind {
+        CapsuleType::DATAGRAM => return Ok(packet(capsule.value).map(IpEvent::Packet)),
+        ADDRESS_ASSIGN => AssignedAddress::parse(&capsule.value).map(IpEvent::Addresses),
+        _ => IpRange::parse(&capsule.value).map(IpEvent::Routes),
+    };
+    parsed.map(Some).map_err(|_| Malformed("the value of a capsule"))
 }
 
 /// Returns the IP packet in an HTTP datagram. Returns `None`, so that the datagram is dropped (RFC 9484 §6), if its context

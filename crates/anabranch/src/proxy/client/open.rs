@@ -5,6 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use anabranch_http3::Code;
+use http::Response;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::carrier::Carrier;
@@ -13,7 +15,7 @@ use super::head::Head;
 use super::keeper::{Keeper, ProxyState};
 use super::stream::{StreamError, TunnelReceiver, TunnelSender};
 use crate::http3;
-use crate::proxy::FlowTerms;
+use crate::proxy::{FlowTerms, has_content_fields};
 
 /// Maximum number of requests for one tunnel. Another one is sent only if the connection of the last one was
 /// lost, or if the proxy rejected the last one (H3_REQUEST_REJECTED).
@@ -36,11 +38,16 @@ impl Keeper {
         let deadline = Instant::now() + self.config.patience;
         let mut tries = 0;
         loop {
-            let (carrier, send, mut receive) = self.begin(head, deadline).await?;
+            let (carrier, mut send, mut receive) = self.begin(head, deadline).await?;
             tries += 1;
             let patience = self.config.response_timeout;
             let response = timeout(patience, receive.response()).await;
             match response.map_err(|_| TunnelError::TimedOut(patience))? {
+                Ok(response) if head.is_extended() && cannot_have_capsules(&response) => {
+                    send.reset(Code::MESSAGE_ERROR);
+                    receive.stop(Code::MESSAGE_ERROR);
+                    return Err(http3::Error::Malformed(Code::MESSAGE_ERROR).into());
+                }
                 Ok(response) if response.status().is_success() => {
                     let agreed = FlowTerms::of(response.headers());
                     return Ok(Opened { carrier, send, receive, agreed });
@@ -166,4 +173,11 @@ impl Keeper {
             _ => TunnelError::TimedOut(self.config.patience),
         }
     }
+}
+
+/// Returns whether a response accepts a tunnel with capsules, but is malformed: its status or its fields are about content
+/// (RFC 9297 §3.2).
+fn cannot_have_capsules(response: &Response<()>) -> bool {
+    let status = response.status();
+    status.is_success() && (matches!(status.as_u16(), 204..=206) || has_content_fields(response.headers()))
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::Response;
 
 use super::fallback::{self, Http2Error};
-use crate::http3::{self, Datagrams};
+use crate::http3::{self, Datagrams, is_no_error};
 
 /// Reason why a tunnel's stream has ended early.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ impl StreamError {
     /// Returns whether the proxy wants no more bytes, although it may still send some (RFC 9114 §4.1, RFC 9113 §8.1).
     pub fn is_enough(&self) -> bool {
         match self {
-            Self::Http3(error) => matches!(error, http3::Error::Stopped(Code::NO_ERROR)),
+            Self::Http3(error) => matches!(error, http3::Error::Stopped(code) if is_no_error(*code)),
             Self::Http2(error) => error.is_enough(),
         }
     }

@@ -180,6 +180,7 @@ mod tests {
         ] {
             let response = Refusal::new(cause, "because").response();
             assert_eq!(response.status(), status, "{cause:?}");
+            assert!(!response.headers().contains_key("capsule-protocol"), "{cause:?}");
             assert_eq!(field(&response), format!("anabranch;error={error};details=\"because\""));
         }
         let at = Refusal::new(Cause::Refused, "said \"no\"").at("[2001:db8::1]:80".parse().unwrap());

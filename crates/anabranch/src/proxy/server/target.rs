@@ -6,6 +6,7 @@ use percent_encoding::percent_decode_str;
 
 use super::refusal::{Cause, Refusal};
 use crate::proxy::client::Target;
+use crate::proxy::has_content_fields;
 use crate::proxy::ip;
 
 /// Path of the default template for UDP (RFC 9298 §2), in front of the host.
@@ -52,8 +53,12 @@ pub(super) fn carried(parts: &Parts, protocol: Option<&str>) -> Option<Carried> 
 /// Returns the target of a request; `None` for IP packets, each of which has its own destination.
 ///
 /// # Errors
-/// Fails if the request names no valid target, or a scope of IP packets that is not supported.
+/// Fails if the request names no valid target, or a scope of IP packets that is not supported, or if it has capsules and is
+/// malformed.
 pub(super) fn target(parts: &Parts, carried: Carried) -> Result<Option<Target>, Refusal> {
+    if carried != Carried::Tcp && has_content_fields(&parts.headers) {
+        return Err(invalid("a request with capsules has no fields about content"));
+    }
     match carried {
         Carried::Tcp => tcp(parts).map(Some),
         Carried::Udp => udp(parts).map(Some),

@@ -4,7 +4,9 @@
 use http::header::{CONTENT_LENGTH, COOKIE, HOST};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, request, response};
 
-use super::super::{FieldGatherer, Malformed, Protocol, content_length};
+use super::super::{
+    FieldGatherer, Fields, Malformed, Protocol, content_length, request_fields, response_fields,
+};
 use super::{Line, gather};
 
 const GET: [Line<'static>; 4] =
@@ -121,7 +123,11 @@ fn connection_specific_fields_are_malformed() {
         assert!(response(&[(":status", "200"), line]).is_err(), "{line:?}");
         assert!(trailers(&[line]).is_err(), "{line:?}");
     }
-    assert_eq!(get_and(&[("te", "trailers")]).unwrap().headers["te"], "trailers");
+    // `te` is a field of requests.
+    let te = ("te", "trailers");
+    assert_eq!(get_and(&[te]).unwrap().headers["te"], "trailers");
+    assert!(response(&[(":status", "200"), te]).is_err());
+    assert!(trailers(&[te]).is_err());
 }
 
 #[test]
@@ -192,7 +198,12 @@ fn connect_has_a_method_and_an_authority() {
     assert_eq!((parts.method, parts.uri.to_string()), (Method::CONNECT, "example.org:443".to_owned()));
     assert!(request(&connect[..1]).is_err());
     assert!(request(&[(":method", "CONNECT"), ("host", "example.org:443")]).is_err());
-    assert!(request(&[(":method", "CONNECT"), (":authority", "")]).is_err());
+    for authority in
+        ["", ":443", "example.org", "example.org:", "example.org:+1", "example.org:65536", "[::1]"]
+    {
+        assert!(request(&[connect[0], (":authority", authority)]).is_err(), "{authority}");
+    }
+    assert!(request(&[connect[0], (":authority", "[::1]:443")]).is_ok());
     for line in [(":scheme", "https"), (":path", "/")] {
         assert!(request(&[connect[0], connect[1], line]).is_err());
     }
@@ -259,6 +270,39 @@ fn what_must_never_be_indexed_is_sensitive() {
     let trailers = gatherer.into_trailers().unwrap();
     assert!(trailers["x-key"].is_sensitive());
     assert!(!trailers["x-other"].is_sensitive());
+}
+
+/// Returns the names of the lines that are never indexed.
+fn never_indexed(fields: &Fields<'_>) -> Vec<String> {
+    let sensitive = fields.iter().filter(|field| field.sensitive);
+    sensitive.map(|field| String::from_utf8(field.name.to_vec()).unwrap()).collect()
+}
+
+/// A message that arrives with the N bit in pseudo-headers keeps it when it is sent again.
+#[test]
+fn pseudo_headers_that_must_never_be_indexed_are_sensitive() {
+    let connect = [GET[0], GET[1], GET[2], GET[3], (":protocol", "own")];
+    for marked in connect {
+        let mut gatherer = FieldGatherer::new();
+        for (name, value) in connect {
+            let value = if name == ":method" { "CONNECT" } else { value };
+            gatherer.add(name.as_bytes(), value.as_bytes(), name == marked.0).unwrap();
+        }
+        let parts = gatherer.into_request().unwrap();
+        assert_eq!(never_indexed(&request_fields(&parts).unwrap()), [marked.0]);
+    }
+    for sensitive in [true, false] {
+        let mut gatherer = FieldGatherer::new();
+        gatherer.add(b":status", b"200", sensitive).unwrap();
+        let parts = gatherer.into_response().unwrap();
+        assert_eq!(never_indexed(&response_fields(&parts).unwrap()).len(), usize::from(sensitive));
+        // A host field is sent as `:authority`.
+        let mut gatherer = gather(&[GET[0], GET[1], GET[3]]).unwrap();
+        gatherer.add(b"host", b"example.org", sensitive).unwrap();
+        let parts = gatherer.into_request().unwrap();
+        let expected: &[&str] = if sensitive { &[":authority"] } else { &[] };
+        assert_eq!(never_indexed(&request_fields(&parts).unwrap()), expected);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tests of sent messages: their field lines, and messages that cannot be sent.
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, request};
 
 use super::super::{Fields, fields};
 use super::super::{InvalidMessage, Protocol, request_fields, response_fields, trailer_fields};
@@ -87,6 +87,8 @@ fn connect_has_a_method_and_an_authority() {
     parts.method = Method::CONNECT;
     let expected = [line(":method", "CONNECT"), line(":authority", "example.org:443")];
     assert_eq!(lines(&request_fields(&parts).unwrap()), expected);
+    parts.uri = Uri::from_static("example.org");
+    assert_eq!(request_fields(&parts).unwrap_err(), InvalidMessage("CONNECT without a port"));
 }
 
 #[test]
@@ -142,6 +144,8 @@ fn trailers_have_no_pseudo_headers() {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     assert_eq!(lines(&trailer_fields(&trailers).unwrap()), [line("grpc-status", "0")]);
+    trailers.insert("te", HeaderValue::from_static("trailers"));
+    assert_eq!(trailer_fields(&trailers).unwrap_err(), InvalidMessage("te in trailers"));
 }
 
 #[test]

@@ -126,6 +126,22 @@ fn faults_of_the_encoder_stream() {
 }
 
 #[test]
+fn instructions_cannot_use_what_was_evicted() {
+    for (what, latest, evicted) in
+        [("a duplicate", &[0x00][..], &[0x01][..]), ("an insertion with its name", &[0x80, 0], &[0x81, 0])]
+    {
+        let decoder = || {
+            let mut decoder = decoder_of(40);
+            decoder.on_encoder_stream(&[0x41, b'a', 1, b'1', 0x41, b'b', 1, b'2']).unwrap();
+            decoder
+        };
+        decoder().on_encoder_stream(latest).unwrap();
+        let code = decoder().on_encoder_stream(evicted).unwrap_err().code;
+        assert_eq!(code, Code::QPACK_ENCODER_STREAM_ERROR, "{what}");
+    }
+}
+
+#[test]
 fn an_entry_that_does_not_fit_is_a_fault() {
     for insert in [&[0x40, 0][..], &[0xc1, 0], &[0x41, b'a', 1, b'1']] {
         let code = Decoder::new(4096, 0).on_encoder_stream(insert).unwrap_err().code;

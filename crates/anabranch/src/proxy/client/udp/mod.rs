@@ -235,9 +235,9 @@ impl UdpReceiver {
         // The stream carries the capsules, and its end is the end of the flow.
         loop {
             while !self.unread.is_empty() {
-                let invalid =
-                    |_| io::Error::new(io::ErrorKind::InvalidData, "the proxy sent an invalid capsule");
-                let (read, capsule) = self.capsules.read(&self.unread).map_err(invalid)?;
+                let Ok((read, capsule)) = self.capsules.read(&self.unread) else {
+                    return Poll::Ready(Err(self.abort()));
+                };
                 self.unread.advance(read);
                 if let Some(payload) = capsule.and_then(|capsule| self.accept(STREAM, capsule.value)) {
                     return Poll::Ready(Ok(Some(payload)));
@@ -245,10 +245,16 @@ impl UdpReceiver {
             }
             match ready!(self.stream.poll_read_chunk(cx, PIECE)) {
                 Ok(Some(chunk)) => self.unread = chunk,
+                Ok(None) if self.capsules.end().is_err() => return Poll::Ready(Err(self.abort())),
                 Ok(None) => return Poll::Ready(Ok(None)),
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
+    }
+
+    /// Ends both directions because of a wrong capsule.
+    fn abort(&mut self) -> io::Error {
+        lock(&self.outgoing.stream).abort(&mut self.stream)
     }
 
     /// Accepts an HTTP datagram, which arrived on `path`. Returns the next payload to deliver; `None` if the datagram was dropped, or if its payload waits for

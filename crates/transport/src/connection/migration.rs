@@ -3,13 +3,13 @@
 
 use std::net::SocketAddr;
 
-use anabranch_wire::{ConnectionId, PacketKind, PathId, Time, TransportErrorCode};
+use anabranch_wire::{ConnectionId, PacketKind, PathId, Time};
 
 use crate::connection::connection::Connection;
 use crate::context::Context;
 use crate::datagram_io::FourTuple;
 use crate::event::Event;
-use crate::path::{MigrateError, Path, Phase, Previous, Purpose, Validation, may_follow, no_path_left};
+use crate::path::{MigrateError, Path, Phase, Previous, Purpose, may_follow};
 use crate::trace::TraceEvent;
 
 /// Move of the peer to other addresses.
@@ -251,11 +251,11 @@ impl Connection {
                 path.set_validated();
                 path.forget_previous();
                 path.address.validations.retain(|other| other.purpose != Purpose::Previous);
-                let Validation { tuple, dcid, padded, .. } = validation;
+                let padded = validation.padded;
                 opened = self.on_path_validated(now, id);
                 if !padded {
                     // RFC 9000 §8.2.1: it is not proven yet that full-size datagrams arrive.
-                    self.paths.validate(now, id, tuple, dcid, Purpose::Size { again: false });
+                    self.paths.validate(now, id, validation.tuple, validation.dcid, Purpose::Size);
                 }
             }
             Purpose::Move { sequence } | Purpose::Rescue { sequence } => {
@@ -277,7 +277,7 @@ impl Connection {
                 // there.
                 path.address
                     .validations
-                    .retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size { .. }));
+                    .retain(|other| !matches!(other.purpose, Purpose::Confirm | Purpose::Size));
                 self.cancel_overtaken(id, &left);
                 if silent {
                     self.leave_behind(now, id);
@@ -288,7 +288,7 @@ impl Connection {
                 }
                 self.on_path_validated(now, id);
             }
-            Purpose::Confirm | Purpose::Previous | Purpose::Size { .. } | Purpose::Life => return,
+            Purpose::Confirm | Purpose::Previous | Purpose::Size | Purpose::Life => return,
         }
         let Some(tuple) = self.paths.list.get(id).map(|path| path.tuple) else { return };
         self.collect_reset_tokens();
@@ -325,27 +325,10 @@ impl Connection {
         let failed = path.address.validations.remove(at);
         match failed.purpose {
             Purpose::Move { sequence } | Purpose::Rescue { sequence } => path.remote_cids.retire(sequence),
-            Purpose::Size { again } if failed.tuple == path.tuple => {
-                self.on_size_doubtful(now, id, &failed, again);
-            }
-            Purpose::Previous | Purpose::Size { .. } | Purpose::Life => {}
+            Purpose::Previous | Purpose::Size | Purpose::Life => {}
             Purpose::Confirm => self.return_or_retry(now, id),
         }
         self.expire_validations(now, id);
-    }
-
-    /// Handles a path on which no full-size challenge was answered. They are repeated. If that happens `again`, and
-    /// the peer was heard after the last one, the path does not carry datagrams of 1200 bytes and must not be
-    /// used (RFC 9000 §14.2): it is abandoned, or the connection ends if there is no other path.
-    fn on_size_doubtful(&mut self, now: Time, id: PathId, failed: &Validation, again: bool) {
-        let is_heard = self.paths.list.get(id).is_some_and(|path| path.numbers.largest > failed.heard);
-        if !(again && is_heard) {
-            let purpose = Purpose::Size { again: is_heard };
-            return self.paths.validate(now, id, failed.tuple, failed.dcid, purpose);
-        }
-        if self.abandon_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.into()).is_err() {
-            self.fail(now, no_path_left());
-        }
     }
 
     /// Moves the path back to its previous address because the new one does not respond (RFC 9000 §9.3.2).

@@ -39,10 +39,7 @@ pub(crate) enum Purpose {
     Previous,
     /// The four-tuple is validated again with full-size datagrams, which the amplification limit forbade
     /// before.
-    Size {
-        /// `true` if the peer was heard although it answered none of an earlier validation's challenges.
-        again: bool,
-    },
+    Size,
     /// The path is failing, and other paths replace it. Success shows that it works again.
     Life,
 }
@@ -68,8 +65,6 @@ pub(crate) struct Validation {
     /// `true` if the newest challenge was sent in a full-size datagram. Otherwise another validation must
     /// confirm the MTU.
     pub(crate) padded: bool,
-    /// Largest 1-RTT packet number received on the path when the newest challenge was sent.
-    pub(crate) heard: Option<u64>,
 }
 
 impl Validation {
@@ -94,7 +89,6 @@ impl Validation {
             interval: pto,
             max_interval: Duration::MAX,
             padded: false,
-            heard: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_wire::{ConnectionId, Dir, Frame, PacketKind, PathId, Side, TransportErrorCode as Code};
+use anabranch_wire::{ConnectionId, Dir, Frame, PacketKind, PathId, Side};
 use bytes::Bytes;
 
 use super::injector::encode;
@@ -15,7 +15,7 @@ use super::sent::watch_sent;
 use crate::connection::Forged;
 use crate::path::MAX_VALIDATIONS;
 use crate::trace::{DropReason, Observer, TraceEvent};
-use crate::{CidRotation, ConnectionError, Event, FourTuple, MigrateError, PreferredAddresses};
+use crate::{CidRotation, Event, FourTuple, MigrateError, PreferredAddresses};
 
 pub(super) fn elsewhere() -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 3), 50_001).into()
@@ -462,54 +462,4 @@ fn old_connection_ids_are_changed() {
             assert!(pair.end(side).held().local_cids <= 8, "old ones are given up");
         }
     }
-}
-
-/// RFC 9000 §14.2: a path that has moved is validated with small datagrams at first, if its peer has sent little
-/// from its new address. This network carries larger ones in one direction only.
-#[test]
-fn a_path_that_has_moved_to_a_narrow_network_is_given_up() {
-    for limit in [1199, 1200] {
-        let mut pair = connected();
-        pair.client_seen_as = elsewhere();
-        pair.network = Some(Box::new(move |from, flying| {
-            if from.is_server() && flying.bytes.len() > limit { Vec::new() } else { vec![flying] }
-        }));
-        let mut validated = false;
-        for _ in 0..100 {
-            if pair.closed(Side::Server).is_some() {
-                break;
-            }
-            pair.inject_frames(Side::Client, &[Frame::Ping, Frame::Padding(8)]);
-            pair.run_for(Duration::from_millis(100));
-            validated |=
-                pair.closed(Side::Server).is_none() && pair.server().paths().next().unwrap().validated;
-        }
-        assert!(validated, "small datagrams arrive");
-        let Some(ConnectionError::Transport(error)) = pair.closed(Side::Server) else {
-            assert_eq!((limit, pair.closed(Side::Server)), (1200, None));
-            continue;
-        };
-        assert_eq!((limit, error.code), (1199, Code::NO_VIABLE_PATH));
-        assert_eq!(pair.code_seen_by(Side::Server), None);
-        assert_eq!(pair.code_seen_by(Side::Client), Some(Code::NO_VIABLE_PATH));
-    }
-}
-
-/// Losses alone do not show that a path is narrow: the challenges go on while nothing at all arrives.
-#[test]
-fn a_path_that_has_moved_and_is_interrupted_goes_on() {
-    let mut pair = connected();
-    pair.client_seen_as = elsewhere();
-    let begin = pair.now;
-    pair.network = Some(Box::new(move |from, flying| {
-        let since = flying.at - begin;
-        let is_lost = from.is_server() && flying.bytes.len() >= 1200 || since > Duration::from_millis(100);
-        if is_lost && since < Duration::from_secs(8) { Vec::new() } else { vec![flying] }
-    }));
-    pair.inject_frames(Side::Client, &[Frame::Ping, Frame::Padding(8)]);
-    pair.run_for(Duration::from_secs(10));
-    let data = pattern(50_000);
-    assert!(pair.transfer(Side::Client, &data) == data);
-    assert!(pair.transfer(Side::Server, &data) == data);
-    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
 }

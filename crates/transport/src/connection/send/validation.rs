@@ -68,7 +68,6 @@ impl Connection {
             && writer.frame(&Frame::PathChallenge(challenge)).is_ok()
         {
             validation.on_sent(now, challenge, padded);
-            validation.heard = path.numbers.largest;
             tokens.push(Token::Ping);
             if names_path {
                 let sequence = path.status.local.announce();

@@ -19,7 +19,7 @@ impl PathSet {
         let own = |path: &&Path| path.id != named && path.is_usable() && path.tuple == *tuple;
         let own = self.list.iter().find(own).map(|path| (path.id, path.remote_cids.active()));
         if let Some((id, dcid)) = own {
-            self.validate(now, id, *tuple, dcid, Purpose::Size { again: false });
+            self.validate(now, id, *tuple, dcid, Purpose::Size);
         }
     }
 

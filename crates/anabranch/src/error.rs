@@ -179,7 +179,7 @@ pub enum ReadToEndError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendDatagramError {
-    /// The peer does not support datagrams (RFC 9221).
+    /// The peer does not support datagrams (RFC 9221), or the HTTP request's method has none (RFC 9297 §2).
     #[error("the peer does not support datagrams")]
     UnsupportedByPeer,
     /// The message is longer than [`Connection::max_datagram_size`](crate::Connection::max_datagram_size).

@@ -785,6 +785,9 @@ fn an_application_protocol_belongs_to_a_ticket() {
     // Its tickets are for the new protocol.
     let (client, _) = other.acquaint(Version::V1);
     assert!(client.session.is_resumed() && !client.session.has_other_alpn());
+    // The earlier protocol's other tickets are gone: each would make a connection with early data fail.
+    let (client, _) = pair.acquaint(Version::V1);
+    assert!(!client.session.is_resumed());
 }
 
 proptest! {

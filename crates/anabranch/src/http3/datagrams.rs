@@ -28,8 +28,8 @@ impl Datagrams {
     /// connection evenly with those of other requests.
     ///
     /// # Errors
-    /// Fails if the peer does not support datagrams, if the payload is too large, if the queue is full, or if
-    /// the connection is lost.
+    /// Fails if the peer does not support datagrams, if the request's method is another than CONNECT, if the payload is too
+    /// large, if the queue is full, or if the connection is lost.
     pub fn send(&self, payload: &[u8]) -> Result<(), SendDatagramError> {
         self.send_with(payload, &DatagramTerms::default())
     }
@@ -49,8 +49,8 @@ impl Datagrams {
         })
     }
 
-    /// Returns the maximum length of a datagram at present, in bytes; `None` if the peer does not support datagrams. It may
-    /// change with the paths.
+    /// Returns the maximum length of a datagram at present, in bytes; `None` if the peer does not support datagrams, or if
+    /// the request's method is another than CONNECT. It may change with the paths.
     pub fn max_len(&self) -> Option<usize> {
         self.0.with_session(|access, id| access.session.max_datagram_len(access.core.datagrams(), id))
     }

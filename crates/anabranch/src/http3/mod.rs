@@ -32,6 +32,7 @@ pub use self::client::{Client, ClientBuilder};
 pub use self::connection::{Connection, ConnectionInfo};
 pub use self::datagrams::Datagrams;
 pub use self::error::Error;
+#[cfg(feature = "proxy")]
 pub(crate) use self::error::is_no_error;
 pub use self::limits::Limits;
 pub use self::recv_half::RecvHalf;

@@ -169,11 +169,15 @@ impl Numbers {
     /// Returns and records the number of a received datagram, whose prefix has [`PREFIX`] bytes. Returns `None` if the datagram is a
     /// duplicate, is older than the window, has another context ID, or is too short.
     pub(super) fn first(&self, datagram: &[u8]) -> Option<u32> {
-        let (prefix, _) = datagram.split_first_chunk::<PREFIX>()?;
-        let [context, a, b, c, d] = *prefix;
-        let number = u32::from_be_bytes([a, b, c, d]);
-        (context == NUMBERED && lock(&self.window).admit(number)).then_some(number)
+        number(datagram).filter(|number| lock(&self.window).admit(*number))
     }
+}
+
+/// Returns the number of a datagram with a prefix of [`PREFIX`] bytes; `None` if it has another context ID or is too short.
+pub(super) fn number(datagram: &[u8]) -> Option<u32> {
+    let (prefix, _) = datagram.split_first_chunk::<PREFIX>()?;
+    let [context, a, b, c, d] = *prefix;
+    (context == NUMBERED).then_some(u32::from_be_bytes([a, b, c, d]))
 }
 
 /// The last [`MAX_WINDOW`] numbers, and which of them were received. Numbers wrap around at 2³².

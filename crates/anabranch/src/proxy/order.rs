@@ -52,6 +52,11 @@ impl Order {
         waiting.count();
     }
 
+    /// Records that a copy of a payload which was received before arrived on `path`.
+    pub(super) fn note_copy(&self, now: Instant, path: PathId, number: u32) {
+        lock(&self.waiting).order.note(self.time(now), path, number);
+    }
+
     /// Returns the next payload to deliver; `None` if all wait.
     pub(super) fn pop(&self, now: Instant) -> Option<Bytes> {
         let mut waiting = lock(&self.waiting);

@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let time = Duration::try_from_secs_f64(options.minutes * 60.0)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let before = Sample::take(&runtime, 0)?;
-    let (samples, counts) = runtime.block_on(soak(options, time, &runtime))?;
+    let (samples, place) = runtime.block_on(soak(options, time, &runtime))?;
     // Tasks end after the values that they were for.
     let begin = Instant::now();
     let mut after = Sample::take(&runtime, 0)?;
@@ -71,6 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         false => "too short to judge",
     };
     let nothing = |left: usize| if left == 0 { "kept" } else { "BROKEN" };
+    let wrong = place.wrong.load(Ordering::Relaxed) as usize;
     let row = |name: &str, value: String, verdict: &str| vec![name.to_owned(), value, verdict.to_owned()];
     let percent = |slope: f64| format!("{:+.4} % of {:.0} MiB an hour", 100.0 * slope, BUDGET / 1_048_576.0);
     let rows = vec![
@@ -78,10 +79,12 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         row("resident memory", percent(resident), judged(resident)),
         row("tasks left", left[0].to_string(), nothing(left[0])),
         row("descriptors left", left[1].to_string(), nothing(left[1])),
+        row("streams with wrong bytes", wrong.to_string(), nothing(wrong)),
+        row("kinds of actions that never succeeded", place.missing().to_string(), nothing(place.missing())),
     ];
     let is_broken = rows.iter().any(|row| row.last().is_some_and(|verdict| verdict == "BROKEN"));
     let report = Report {
-        title: format!("{:.1} minutes, seed {}: {counts}", time.as_secs_f64() / 60.0, options.seed),
+        title: format!("{:.1} minutes, seed {}: {}", time.as_secs_f64() / 60.0, options.seed, place.counts()),
         columns: vec!["what", "seen", "verdict"],
         rows,
         json: json!({
@@ -90,18 +93,19 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             "resident_percent_per_hour": rounded(100.0 * resident),
             "tasks_left": left[0],
             "descriptors_left": left[1],
+            "wrong_streams": wrong,
             "samples": samples.json(),
         }),
     };
     if is_broken { Err(format!("\n{}", crate::report::table(&report)).into()) } else { Ok(report) }
 }
 
-/// Runs the server and its clients for `time`, and then ends them. Returns samples, and what the clients did.
+/// Runs the server and its clients for `time`, and then ends them. Returns samples, and the counts of what the clients did.
 async fn soak(
     options: &Options,
     time: Duration,
     runtime: &tokio::runtime::Runtime,
-) -> Result<(Samples, String), Error> {
+) -> Result<(Samples, Arc<Place>), Error> {
     let server = Server::start()?;
     let mut relay = Command::new(options.ours.program()?);
     let mut relay = Program::start(relay.args(["relay", LINK, &server.address()?.to_string()]))?;
@@ -129,8 +133,7 @@ async fn soak(
         Ok::<_, Error>(())
     });
     ended.await.map_err(|_| "clients or connections have not ended")??;
-    let counts = place.counts();
     server.end().await;
     relay.terminate()?;
-    Ok((samples, counts))
+    Ok((samples, place))
 }

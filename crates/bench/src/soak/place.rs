@@ -21,6 +21,8 @@ pub(super) struct Place {
     pub(super) cancelled: AtomicU64,
     pub(super) paths: AtomicU64,
     pub(super) bytes: AtomicU64,
+    /// Number of streams on which the server sent other bytes back.
+    pub(super) wrong: AtomicU64,
 }
 
 impl Place {
@@ -39,11 +41,18 @@ impl Place {
             cancelled: AtomicU64::new(0),
             paths: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
         }))
     }
 
     pub(super) fn has_ended(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of kinds of actions that never succeeded.
+    pub(super) fn missing(&self) -> usize {
+        let done = [&self.connections, &self.moves, &self.streams, &self.cancelled, &self.paths, &self.bytes];
+        done.iter().filter(|count| count.load(Ordering::Relaxed) == 0).count()
     }
 
     /// Describes what the clients did.

@@ -81,7 +81,7 @@ impl<'a> Visit<'a> {
         if way > 3 {
             let echo = receive.read_to_end(MAX_MESSAGE).await?;
             if echo != message {
-                return Err("the server sent other bytes back".into());
+                self.place.wrong.fetch_add(1, Ordering::Relaxed);
             }
             self.place.bytes.fetch_add(echo.len() as u64, Ordering::Relaxed);
         }

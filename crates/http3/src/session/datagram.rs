@@ -1,6 +1,8 @@
 //! HTTP datagrams (RFC 9297) of a session: sends them in DATAGRAM frames, and queues received ones for their
 //! requests.
 
+use std::collections::VecDeque;
+
 use anabranch_transport::datagram::{Datagrams, SendDatagramError, Terms};
 use anabranch_transport::stream::Streams;
 use anabranch_wire::{Dir, PathId, StreamId, Time};
@@ -74,7 +76,12 @@ impl Session {
     /// Removes and returns the next received datagram of this request like [`Self::recv_datagram`], with the path on which it
     /// arrived.
     pub fn recv_datagram_from(&mut self, id: StreamId) -> Option<(PathId, Bytes)> {
-        let (path, payload) = self.requests.get_mut(&id)?.datagrams.pop_front()?;
+        let datagrams = &mut self.requests.get_mut(&id)?.datagrams;
+        let (path, payload) = datagrams.pop_front()?;
+        if datagrams.is_empty() {
+            // An idle request keeps no memory allocated.
+            *datagrams = VecDeque::new();
+        }
         self.waiting_bytes -= cost(&payload);
         Some((path, payload))
     }
@@ -131,9 +138,10 @@ impl Session {
     }
 
     /// Returns the current maximum length of a payload for [`Self::send_datagram`]; `None` if the peer does
-    /// not support datagrams.
+    /// not support datagrams, or if the request's method has none.
     pub fn max_datagram_len(&self, datagrams: &Datagrams, id: StreamId) -> Option<usize> {
-        let len = datagrams.max_len().filter(|_| self.takes_datagrams())?;
+        let has_datagrams = self.requests.get(&id).is_none_or(|request| takes_datagrams(&request.method));
+        let len = datagrams.max_len().filter(|_| self.takes_datagrams() && has_datagrams)?;
         len.checked_sub(datagram_overhead(id))
     }
 

@@ -144,6 +144,9 @@ impl Session {
             tickets.set_chosen(self.alpn());
         }
         self.connection.read_hs(data).map_err(|error| TlsError::new(&error, &self.connection))?;
+        if let Some(tickets) = self.tickets.as_ref().filter(|_| !self.is_handshaking()) {
+            tickets.forget_other(self.alpn());
+        }
         if self.early_data == EarlyData::Unknown {
             self.resolve_early_data();
         }

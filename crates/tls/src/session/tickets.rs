@@ -20,6 +20,9 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 
 use super::limits::Limits;
 
+/// Number of tickets of one server that rustls stores. It sizes its cache in tickets.
+const TICKETS: usize = 8;
+
 /// Tickets of a client for all versions and application protocols. The connections of a configuration share
 /// them.
 #[derive(Debug)]
@@ -43,7 +46,11 @@ impl ClientTickets {
     fn of(&self, version: u32, protocol: Option<Protocol>) -> Arc<ClientSessionMemoryCache> {
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         let cache = caches.entry((version, protocol));
-        Arc::clone(cache.or_insert_with(|| Arc::new(ClientSessionMemoryCache::new(self.servers))))
+        Arc::clone(
+            cache.or_insert_with(|| {
+                Arc::new(ClientSessionMemoryCache::new(self.servers.saturating_mul(TICKETS)))
+            }),
+        )
     }
 }
 
@@ -54,8 +61,8 @@ pub(super) struct VersionTickets {
     version: AtomicU32,
     /// Protocols that the client offers, in order of preference.
     offered: Vec<Protocol>,
-    /// Protocol of the ticket that the connection has taken.
-    resumed: Mutex<Option<Protocol>>,
+    /// Server and protocol of the ticket that the connection has taken.
+    resumed: Mutex<Option<(ServerName<'static>, Option<Protocol>)>>,
     /// Protocol that the server has chosen.
     chosen: Mutex<Option<Protocol>>,
 }
@@ -79,7 +86,19 @@ impl VersionTickets {
     /// Returns whether the connection resumes a session of another protocol than `protocol`.
     pub(super) fn has_resumed_other(&self, protocol: Option<&[u8]>) -> bool {
         let resumed = self.resumed.lock().unwrap_or_else(PoisonError::into_inner);
-        resumed.as_deref().is_some_and(|resumed| Some(resumed) != protocol)
+        let resumed = resumed.as_ref().and_then(|(_, resumed)| resumed.as_deref());
+        resumed.is_some_and(|resumed| Some(resumed) != protocol)
+    }
+
+    /// Drops the server's other tickets of the protocol that the connection resumes, if the server has chosen `protocol` instead.
+    /// Each of them would make a connection with early data fail.
+    pub(super) fn forget_other(&self, protocol: Option<&[u8]>) {
+        if self.has_resumed_other(protocol)
+            && let Some((server, other)) = self.resumed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        {
+            let tickets = self.of(other);
+            while tickets.take_tls13_ticket(&server).is_some() {}
+        }
     }
 
     fn of(&self, protocol: Option<Protocol>) -> Arc<ClientSessionMemoryCache> {
@@ -114,7 +133,8 @@ impl ClientSessionStore for VersionTickets {
         let protocols = self.offered.iter().cloned().map(Some).chain([None]);
         protocols.into_iter().find_map(|protocol| {
             let ticket = self.of(protocol.clone()).take_tls13_ticket(server_name)?;
-            *self.resumed.lock().unwrap_or_else(PoisonError::into_inner) = protocol;
+            let resumed = Some((server_name.clone(), protocol));
+            *self.resumed.lock().unwrap_or_else(PoisonError::into_inner) = resumed;
             Some(ticket)
         })
     }

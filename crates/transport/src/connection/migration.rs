@@ -301,7 +301,7 @@ impl Connection {
     /// Cancels what the path's move from the addresses `left` has overtaken: the search for other addresses,
     /// moves to the server's original address if the path has moved to its preferred one (RFC 9000 §9.6.3),
     /// and moves from a local address that the path has left.
-    fn cancel_overtaken(&mut self, id: PathId, left: &FourTuple) {
+    pub(super) fn cancel_overtaken(&mut self, id: PathId, left: &FourTuple) {
         self.cancel_rescues(id);
         let Some(tuple) = self.paths.list.get(id).map(|path| path.tuple) else { return };
         let has_preferred = tuple.remote != left.remote && self.is_preferred(tuple.remote);

@@ -62,6 +62,7 @@ impl Connection {
         // The server moves the path when a packet with a non-probing frame arrives (RFC 9000 §9.3).
         path.ping = true;
         path.recovery.migrate(now);
+        self.cancel_overtaken(id, &old);
         self.collect_reset_tokens();
         self.paths.validate(now, id, tuple, dcid, Purpose::Confirm);
         self.trace(now, &TraceEvent::PathAssigned { path: id, tuple, validated: false });

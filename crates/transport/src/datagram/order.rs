@@ -21,8 +21,8 @@ const USUAL_PATHS: usize = 2;
 
 /// Received messages of one flow, which are delivered in the order of their numbers.
 ///
-/// A path carries the messages of a flow in their order, so the wait for a message that was lost ends early: when each path on which
-/// messages arrived lately has delivered a few with larger numbers.
+/// A path usually carries the messages of a flow in their order, so the wait for a message that was lost ends early: when each path on which
+/// messages arrived within the time of a wait has delivered three with larger numbers.
 #[derive(Debug)]
 pub struct Order {
     /// Maximum time for which a message waits.
@@ -95,8 +95,9 @@ impl Order {
         number.wrapping_sub(self.next).cast_signed()
     }
 
-    /// Returns whether all missing messages before `number` were lost: each path delivers messages in their order, and has
-    /// delivered enough later ones. A path on which nothing arrived for the time of a wait carries none of them.
+    /// Returns whether all missing messages before `number` count as lost: each path has delivered enough later ones. A path on which
+    /// nothing arrived for the time of a wait carries none of them. A sender that lets an earlier message follow later ones on
+    /// one path, as it does when the other path falls silent, has that message delivered late.
     fn is_preceded_by_losses(&self, now: Time, number: u32) -> bool {
         let carries = |arrivals: &&Arrivals| now < arrivals.last + self.hold;
         let is_past =
@@ -104,8 +105,9 @@ impl Order {
         self.paths.iter().filter(carries).all(is_past)
     }
 
-    /// Records the arrival of a number on a path.
-    fn note(&mut self, now: Time, path: PathId, number: u32) {
+    /// Records that a message arrived on `path` at `now`. [`Self::push`] does so itself; a copy of a message that has arrived before is
+    /// recorded by this alone, because it shows how far its path has come.
+    pub fn note(&mut self, now: Time, path: PathId, number: u32) {
         let at = self.paths.iter().position(|arrivals| arrivals.path == path);
         let at = at.unwrap_or_else(|| {
             // Paths that carry nothing any more make room.

@@ -8,8 +8,12 @@ fn push(order: &Order, now: Instant, path: u32, number: u32, len: usize) {
     order.push(now, PathId(path), number, vec![u8::try_from(number & 0xff).unwrap(); len].into());
 }
 
+/// Lock of the tests, because all flows of a process share [`HELD_IN_ALL`].
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[tokio::test]
 async fn payloads_wait_for_earlier_ones_until_they_are_due() {
+    let _alone = lock(&ALONE);
     let (order, now) = (Order::new(HOLD), Instant::now());
     push(&order, now, 0, 0, 1);
     push(&order, now, 0, 2, 1);
@@ -23,6 +27,7 @@ async fn payloads_wait_for_earlier_ones_until_they_are_due() {
 
 #[tokio::test]
 async fn max_held_and_max_held_in_all_bytes_wait() {
+    let _alone = lock(&ALONE);
     let (order, now) = (Order::new(HOLD), Instant::now());
     push(&order, now, 1, 1, 1_000);
     for number in 2..=3 * MAX_HELD / 1_000 {

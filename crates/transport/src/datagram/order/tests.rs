@@ -112,3 +112,21 @@ fn messages_wait_until_each_path_is_past_the_missing_one() {
     }
     assert!(order.paths.len() <= 2);
 }
+
+#[test]
+fn copies_show_that_their_path_may_still_deliver() {
+    for has_copies in [false, true] {
+        let mut order = Order::new(HOLD);
+        push(&mut order, 0, [0, 1], NOW);
+        assert_eq!(ready(&mut order, NOW), [0, 1]);
+        if has_copies {
+            order.note(after(1), PathId(1), 0);
+        }
+        // Number 2 is lost on path 0.
+        push(&mut order, 0, [3, 4, 5], after(2));
+        assert_eq!(ready(&mut order, after(2)).is_empty(), has_copies);
+        order.note(after(3), PathId(1), 1);
+        push(&mut order, 1, [2], after(4));
+        assert_eq!(ready(&mut order, after(4)), if has_copies { &[2, 3, 4, 5][..] } else { &[2] });
+    }
+}

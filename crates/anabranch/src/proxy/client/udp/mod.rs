@@ -19,7 +19,7 @@ pub(super) use self::frames::Frames;
 use super::capsules::CapsuleStream;
 use super::stream::{TunnelReceiver, TunnelSender};
 use crate::lock::lock;
-use crate::proxy::copies::{Numbers, PREFIX};
+use crate::proxy::copies::{Numbers, PREFIX, number};
 use crate::proxy::order::{Order, STREAM};
 
 /// Context ID of UDP payloads (RFC 9298 §5).
@@ -260,7 +260,13 @@ impl UdpReceiver {
     /// Accepts an HTTP datagram, which arrived on `path`. Returns the next payload to deliver; `None` if the datagram was dropped, or if its payload waits for
     /// payloads with smaller numbers.
     fn accept(&mut self, path: PathId, datagram: Bytes) -> Option<Bytes> {
-        let (number, payload) = payload(datagram, self.outgoing.numbers())?;
+        let received = self.ordered.as_ref().and_then(|_| number(&datagram));
+        let Some((number, payload)) = payload(datagram, self.outgoing.numbers()) else {
+            if let (Some(Ordered { order, .. }), Some(number)) = (&self.ordered, received) {
+                order.note_copy(Instant::now(), path, number);
+            }
+            return None;
+        };
         match (&self.ordered, number) {
             (Some(Ordered { order, .. }), Some(number)) => {
                 let now = Instant::now();

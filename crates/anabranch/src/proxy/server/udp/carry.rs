@@ -18,7 +18,7 @@ use super::queue::Queue;
 use crate::DatagramTerms;
 use crate::error::SendDatagramError;
 use crate::http3::{Code, Datagrams};
-use crate::proxy::copies::{Numbers, PREFIX};
+use crate::proxy::copies::{Numbers, PREFIX, number};
 use crate::proxy::order::{Order, STREAM};
 
 /// Maximum length of a UDP payload, in bytes (RFC 9298 §5).
@@ -212,7 +212,12 @@ impl<'f> Carrier<'f> {
             _ if context == u64::from(PAYLOAD) => (datagram.len() - reader.remaining(), None),
             Some(numbers) => match numbers.first(&datagram) {
                 Some(number) => (PREFIX, Some(number)),
-                None => return Ok(()),
+                None => {
+                    if let (Some(order), Some(number)) = (&self.order, number(&datagram)) {
+                        order.note_copy(Instant::now(), path, number);
+                    }
+                    return Ok(());
+                }
             },
             // Datagrams with an unknown context ID are dropped (RFC 9298 §5).
             None => return Ok(()),

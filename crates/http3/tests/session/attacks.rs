@@ -8,7 +8,7 @@ use anabranch_http3::qpack::{Decoded, Decoder, Limits, MAX_UNSENT_INSTRUCTIONS};
 use anabranch_http3::{Code, Config, Event, Priority, ReadError, encode_datagram, reserved};
 use anabranch_transport::TransportConfig;
 use anabranch_transport::stream::{self, StreamsConfig};
-use anabranch_wire::{Dir, Side, StreamId, push_varint};
+use anabranch_wire::{Dir, PathId, Side, StreamId, push_varint};
 use bytes::Bytes;
 
 use crate::by_hand::{Duel, REQUEST, RESPONSE, ROLES, data, encoder_stream, frame, headers};
@@ -461,7 +461,7 @@ fn datagrams_that_wait_end_at_max_waiting_bytes() {
             .iter()
             .map(|id| std::iter::from_fn(|| session.recv_datagram(*id)).count())
             .sum::<usize>();
-        let bytes = (100 + waiting) * (1000 + size_of::<Bytes>());
+        let bytes = (100 + waiting) * (1000 + size_of::<(PathId, Bytes)>());
         assert!((MAX_WAITING_BYTES - 2000..=MAX_WAITING_BYTES).contains(&bytes), "{bytes} bytes");
         duel.assert_quiet(&ids);
     }

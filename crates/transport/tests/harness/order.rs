@@ -1,6 +1,6 @@
 //! Invariants of the order of a flow's messages, compared with a model that remembers everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anabranch_testkit::source::Source;
@@ -24,6 +24,8 @@ const HOLD: Duration = Duration::from_millis(100);
 struct Model {
     /// Number after the largest one that was delivered.
     next: i64,
+    /// All numbers that arrived. The owner of the order drops duplicates.
+    seen: BTreeSet<i64>,
     /// Messages that wait: their lengths and their arrivals.
     held: BTreeMap<i64, (usize, Time)>,
     /// Arrivals on each path: the last one's time, and all numbers.
@@ -69,11 +71,11 @@ impl Model {
     }
 
     fn push(&mut self, order: &mut Order, now: Time, path: u32, number: i64, len: usize) {
-        let arrivals = self.paths.entry(path).or_insert((now, Vec::new()));
-        let is_duplicate = self.held.contains_key(&number);
+        let is_duplicate = !self.seen.insert(number);
         if is_duplicate {
             return;
         }
+        let arrivals = self.paths.entry(path).or_insert((now, Vec::new()));
         arrivals.0 = now;
         arrivals.1.push(number);
         let message = message(number, len);

@@ -4,6 +4,10 @@
 
 use anabranch_testkit::corpus::replay;
 
+#[path = "harness/capsules.rs"]
+mod capsules;
+#[path = "harness/drift.rs"]
+mod drift;
 #[path = "harness/http3.rs"]
 mod http3;
 #[path = "session/pair.rs"]
@@ -11,8 +15,12 @@ mod http3;
 mod pair;
 #[path = "harness/qpack.rs"]
 mod qpack;
+#[path = "harness/qpack_pair.rs"]
+mod qpack_pair;
 #[path = "harness/session.rs"]
 mod session;
+#[path = "harness/settings.rs"]
+mod settings;
 
 #[test]
 fn http3() {
@@ -27,4 +35,24 @@ fn session() {
 #[test]
 fn qpack() {
     replay("qpack", qpack::run);
+}
+
+#[test]
+fn capsules() {
+    replay("capsules", capsules::run);
+}
+
+#[test]
+fn drift() {
+    replay("http3_drift", drift::run);
+}
+
+#[test]
+fn qpack_pair() {
+    replay("qpack_pair", qpack_pair::run);
+}
+
+#[test]
+fn settings() {
+    replay("settings", settings::run);
 }

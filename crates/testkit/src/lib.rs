@@ -15,6 +15,8 @@ pub mod endpoints;
 pub mod packets;
 #[cfg(feature = "seeded")]
 pub mod seeded;
+#[cfg(feature = "corpus")]
+pub mod source;
 
 /// Returns the byte at offset `at` of every [`pattern`].
 pub fn byte_at(at: usize) -> u8 {

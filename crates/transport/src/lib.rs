@@ -65,6 +65,9 @@ mod endpoint;
 mod error;
 mod event;
 mod flow;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod named;
 mod path;
 mod random;

@@ -7,6 +7,9 @@
 
 pub mod client;
 mod copies;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod ip;
 mod order;
 pub mod server;

@@ -29,7 +29,7 @@ pub(crate) struct Host {
     /// Events of the transport, for a peer without a session.
     pub(crate) raw: Vec<StreamEvent>,
     pub(crate) closed: Option<ConnectionError>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 /// Client and server of one connection.
@@ -161,7 +161,7 @@ impl Host {
         self.with(|session, connection| f(session, connection.streams())).unwrap()
     }
 
-    fn drain(&mut self, now: Time) {
+    pub(crate) fn drain(&mut self, now: Time) {
         while let Some((handle, event)) = self.endpoint.poll_event() {
             self.handle.get_or_insert(handle);
             match event {

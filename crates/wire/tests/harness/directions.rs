@@ -1,7 +1,8 @@
 //! Checks that the same fields in the order of version 1 and of VReverso give the same frames, or the same
 //! error.
 
-use anabranch_wire::{Frame, FrameError, Frames, MAX_VARINT, Version, push_varint, varint_len};
+use anabranch_testkit::source::Source;
+use anabranch_wire::{Frame, FrameError, Frames, Version, push_varint, varint_len};
 
 /// Maximum number of frames in a payload.
 const MAX_FRAMES: usize = 12;
@@ -52,39 +53,8 @@ enum Field {
     Bytes(Vec<u8>),
 }
 
-/// Source of the input's bytes, and of zeros after them.
-struct Source<'a>(&'a [u8]);
-
-impl Source<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((&byte, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        byte
-    }
-
-    /// Returns values of all sizes, including those at the limits of encodings.
-    fn value(&mut self) -> u64 {
-        let kind = self.byte();
-        let near = u64::from(kind >> 4);
-        match kind & 0x0f {
-            0..=5 => u64::from(self.byte()),
-            6 => 0x3f + near,
-            7 => 0x3fff + near,
-            8 => 0x3fff_ffff + near,
-            9 => (1 << 32) - 8 + near,
-            10 => (1 << 60) - 8 + near,
-            11 => MAX_VARINT - near,
-            _ => (0..8).fold(0, |value, _| value << 8 | u64::from(self.byte())) & MAX_VARINT,
-        }
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.byte()).collect()
-    }
-}
-
 pub(crate) fn run(data: &[u8]) {
-    let mut source = Source(data);
+    let mut source = Source::new(data);
     let mut fields = Vec::new();
     for _ in 0..1 + usize::from(source.byte()) % MAX_FRAMES {
         let (kind, shape) = SHAPES[usize::from(source.byte()) % SHAPES.len()];

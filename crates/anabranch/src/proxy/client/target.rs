@@ -76,7 +76,7 @@ impl Target {
 
     /// Returns the path that requests a UDP flow to the target (RFC 9298 §2, the default template). Colons of
     /// IPv6 addresses are percent-encoded (§3.1).
-    pub(super) fn udp_path(&self) -> String {
+    pub(in crate::proxy) fn udp_path(&self) -> String {
         format!("/.well-known/masque/udp/{}/{}/", self.host().replace(':', "%3A"), self.port)
     }
 }

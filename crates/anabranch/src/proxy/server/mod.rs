@@ -34,7 +34,7 @@ mod limits;
 mod proxy;
 mod refusal;
 mod service;
-mod target;
+pub(super) mod target;
 mod tcp;
 mod tunnel;
 mod udp;

@@ -41,7 +41,7 @@ impl Carried {
 
 /// Returns the kind of tunnel that a request asks for; `None` if the request is not for a tunnel. `protocol` is the protocol
 /// of an extended CONNECT (RFC 8441, RFC 9220), or of an upgrade in HTTP/1.1.
-pub(super) fn carried(parts: &Parts, protocol: Option<&str>) -> Option<Carried> {
+pub(in crate::proxy) fn carried(parts: &Parts, protocol: Option<&str>) -> Option<Carried> {
     match protocol {
         None if parts.method == Method::CONNECT => Some(Carried::Tcp),
         Some(CONNECT_UDP) if parts.uri.path().starts_with(UDP_PREFIX) => Some(Carried::Udp),
@@ -55,7 +55,7 @@ pub(super) fn carried(parts: &Parts, protocol: Option<&str>) -> Option<Carried> 
 /// # Errors
 /// Fails if the request names no valid target, or a scope of IP packets that is not supported, or if it has capsules and is
 /// malformed.
-pub(super) fn target(parts: &Parts, carried: Carried) -> Result<Option<Target>, Refusal> {
+pub(in crate::proxy) fn target(parts: &Parts, carried: Carried) -> Result<Option<Target>, Refusal> {
     if carried != Carried::Tcp && has_content_fields(&parts.headers) {
         return Err(invalid("a request with capsules has no fields about content"));
     }

@@ -12,7 +12,7 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
-use super::injector::encode;
+use super::injector::{encode, encode_as_read};
 use super::multipath::{multipath, second_addr, two_paths};
 use super::pair::{Pair, client_addr, direction, pattern, server_addr};
 use super::paths::{SECOND, SIDES, address, ids, open, open_and_wait, send, still_works};
@@ -588,7 +588,8 @@ fn row_m5_what_a_peer_can_abandon_at_once_is_bounded() {
         // All acknowledgments are lost.
         let mut pair = multipath();
         pair.network = Some(Box::new(|_, _| Vec::new()));
-        pair.inject_frames(from, &(1..=bound).map(abandon).collect::<Vec<_>>());
+        let all = encode_as_read(&(1..=bound).map(abandon).collect::<Vec<_>>());
+        pair.inject(from, &Forged::new(PacketKind::OneRtt, &all));
         pair.run_for(Duration::from_millis(20));
         assert_eq!(pair.closed(from.peer()), None);
         let held = pair.end(from.peer()).held();

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anabranch_wire::{AddressFlags, Frame, PathId, Side, TransportErrorCode};
+use anabranch_wire::{AddressFlags, Frame, PacketKind, PathId, Side, TransportErrorCode};
 
+use super::injector::encode_as_read;
 use super::multipath::multipath;
 use super::pair::{Pair, pattern};
 use super::paths::SECOND;
+use crate::connection::Forged;
 use crate::path::MAX_ALTERNATIVES;
 use crate::{AlternativeAddress, ConnectionError, Event, FourTuple, OpenPathError};
 
@@ -22,7 +24,7 @@ fn v4(last: u8, sequence: u64, retire: bool) -> Frame<'static> {
 }
 
 fn inject(pair: &mut Pair, from: Side, frames: &[Frame<'_>]) {
-    pair.inject_frames(from, frames);
+    pair.inject(from, &Forged::new(PacketKind::OneRtt, &encode_as_read(frames)));
     pair.run_until_quiet();
 }
 

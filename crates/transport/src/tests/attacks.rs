@@ -10,7 +10,7 @@ use anabranch_wire::{
     write_ack,
 };
 
-use super::injector::encode;
+use super::injector::{encode, joined, ping, varint};
 use super::pair::{Pair, direction, pattern};
 use crate::connection::{Forged, MAX_NEW_TOKENS, MAX_NUDGES, MAX_PROMPT_ACKS, MAX_UNDECRYPTED_UNVALIDATED};
 use crate::path::MAX_PATH_RESPONSES;
@@ -154,8 +154,8 @@ fn row_4_odd_packet_numbers_only() {
     let mut longest = 0;
     for _ in 0..20_000 {
         // Every other packet is lost in transit.
-        pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
-        pair.inject(Side::Client, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+        pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
+        pair.inject(Side::Client, &Forged::new(PacketKind::OneRtt, &ping()));
         pair.delay = Duration::from_micros(10);
         let before = pair.bytes_to_client;
         pair.run_for(Duration::from_micros(20));
@@ -351,7 +351,7 @@ proptest::proptest! {
         let from = if from_client { Side::Client } else { Side::Server };
         let mut pair = Pair::new();
         pair.advance_to(kind, from);
-        let payload = [&[first][..], &payload].concat();
+        let payload = joined(&[varint(first.into(), 0), payload]);
         pair.inject(from, &Forged::new(kind, &payload));
         pair.run_for(Duration::from_secs(3));
         match pair.closed(from.peer()) {

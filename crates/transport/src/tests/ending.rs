@@ -6,7 +6,8 @@ use std::time::Duration;
 use anabranch_wire::{PacketKind, Side, TransportErrorCode as Code, VarInt};
 use bytes::Bytes;
 
-use super::pair::{Pair, pattern};
+use super::injector::ping;
+use super::pair::{Pair, pattern, version};
 use crate::connection::Forged;
 use crate::{ConnectionError, EndpointConfig, Event, Router};
 
@@ -23,7 +24,7 @@ fn connected() -> Pair {
 /// Sends a PING from `from`, and returns the number of datagrams with which its peer responds at once.
 fn answers(pair: &mut Pair, from: Side) -> usize {
     let now = pair.now;
-    let bytes = pair.end(from).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+    let bytes = pair.end(from).forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
     pair.send_raw(from, bytes);
     let delay = std::mem::take(&mut pair.delay);
     let queue = if from.is_client() { &mut pair.to_server } else { &mut pair.to_client };
@@ -207,7 +208,7 @@ fn a_reset_to_a_connection_id_in_use_is_recognized() {
         let token = router.shared().reset_token(&pair.end(victim).remote_cid()).0;
         let own = pair.end(victim.peer()).remote_cid();
         let header = if long {
-            [&[0xe0, 0, 0, 0, 1, 8][..], &own, &[0, 0x40, 40 + 16]].concat()
+            [&[0xe0][..], &version().0.to_be_bytes(), &[8], &own, &[0, 0x40, 40 + 16]].concat()
         } else {
             [&[0x41][..], &own].concat()
         };

@@ -1,7 +1,7 @@
 //! Misbehavior of one end of a [`Pair`]: frames that it would never send, forged headers, datagrams changed
 //! in transit.
 
-use anabranch_wire::{Frame, PacketKind, Side, TransportErrorCode, Writer};
+use anabranch_wire::{Direction, Frame, PacketKind, Side, TransportErrorCode, Writer};
 
 use super::pair::{Flying, Pair, client_addr, direction, server_addr};
 use crate::connection::Forged;
@@ -15,6 +15,37 @@ pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
         writer.frame(frame).unwrap();
     }
     bytes
+}
+
+/// Encodes `frames` so that the peer reads them in order. With [`encode`] they are in memory in order, and a
+/// backward reader reads the last of them first.
+pub(super) fn encode_as_read(frames: &[Frame<'_>]) -> Vec<u8> {
+    let parts: Vec<Vec<u8>> = frames.iter().map(|frame| encode(&[*frame])).collect();
+    joined(&parts)
+}
+
+/// Joins parts of a payload so that the peer reads them in order. The bytes of a part stay as they are.
+pub(super) fn joined<P: AsRef<[u8]>>(parts: &[P]) -> Vec<u8> {
+    let bytes = parts.iter().map(|part| part.as_ref().to_vec());
+    match direction() {
+        Direction::Forward => bytes.collect::<Vec<_>>().concat(),
+        Direction::Backward => bytes.rev().collect::<Vec<_>>().concat(),
+    }
+}
+
+/// Returns `value` as a varint of 2 to the power of `log2_len` bytes, which may be more than it needs.
+pub(super) fn varint(value: u64, log2_len: u8) -> Vec<u8> {
+    let len = 1 << log2_len;
+    let word = match direction() {
+        Direction::Forward => value | u64::from(log2_len) << (8 * len - 2),
+        Direction::Backward => value << 2 | u64::from(log2_len),
+    };
+    word.to_be_bytes()[8 - len..].to_vec()
+}
+
+/// Returns the payload of a PING, padded to the length that every kind of packet can have.
+pub(super) fn ping() -> Vec<u8> {
+    encode(&[Frame::Ping, Frame::Padding(3)])
 }
 
 impl Pair {

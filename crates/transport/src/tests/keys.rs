@@ -8,17 +8,12 @@ use std::time::Duration;
 use anabranch_wire::{Dir, Frame, PacketKind, Side, SpaceId, TransportErrorCode as Code, VarInt};
 use bytes::Bytes;
 
-use super::injector::encode;
+use super::injector::{encode, ping};
 use super::log::{Entry, kinds};
 use super::pair::{Pair, pattern};
 use crate::connection::Forged;
 use crate::trace::DropReason;
 use crate::{ConnectionError, Event};
-
-/// Returns the frames of a packet that elicits an acknowledgment.
-fn ping() -> Vec<u8> {
-    encode(&[Frame::Ping, Frame::Padding(8)])
-}
 
 fn generations(pair: &mut Pair) -> (u64, u64) {
     (pair.client().stats().key_updates, pair.server().stats().key_updates)
@@ -150,7 +145,7 @@ fn row_22_at_the_integrity_limit_the_connection_ends() {
         for round in 0..50 {
             assert_eq!(pair.closed(victim), None, "{round} forgeries are fine");
             let now = pair.now;
-            let mut bytes = pair.end(attacker).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+            let mut bytes = pair.end(attacker).forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
             *bytes.last_mut().unwrap() ^= 0x80;
             pair.send_raw(attacker, bytes);
             pair.run_until_quiet();
@@ -167,7 +162,7 @@ fn row_22_reserved_bits_count_only_in_packets_that_are_authentic() {
         pair.connect();
         pair.run_until_quiet();
         let now = pair.now;
-        let bytes = pair.end(victim.peer()).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+        let bytes = pair.end(victim.peer()).forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
         for bit in [0x08, 0x10, 0x18] {
             let mut changed = bytes.clone();
             changed[0] ^= bit;
@@ -219,7 +214,7 @@ fn after_the_integrity_limit_nothing_is_opened_or_sent() {
                 if from == victim { Vec::new() } else { vec![flying] }
             }));
             let now = pair.now;
-            let genuine = pair.end(victim.peer()).forge(now, &Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]));
+            let genuine = pair.end(victim.peer()).forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
             let mut forgery = genuine.clone();
             *forgery.last_mut().unwrap() ^= 0x80;
             for _ in 0..3 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anabranch_wire::{ConnectionId, Dir, Frame, PacketKind, PathId, Side};
 use bytes::Bytes;
 
-use super::injector::encode;
+use super::injector::{encode, ping};
 use super::pair::{Flying, Pair, client_addr, pattern, server_addr};
 use super::sent::watch_sent;
 use crate::connection::Forged;
@@ -329,8 +329,7 @@ fn a_move_to_an_address_that_does_not_answer_is_taken_back() {
     let victim: SocketAddr = (Ipv4Addr::new(127, 0, 0, 66), 53).into();
     let mut pair = connected();
     let now = pair.now;
-    let ping = [1, 0, 0, 0];
-    let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &ping));
+    let bytes = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
     pair.client_seen_as = victim;
     pair.send_raw(Side::Client, bytes);
     pair.client_seen_as = client_addr();
@@ -398,8 +397,9 @@ fn row_25_datagrams_from_unknown_addresses_do_not_move_a_client() {
     let mut pair = connected();
     let now = pair.now;
     let sent = watch_sent(pair.client(), now);
-    let ping = Forged { skip: 1_000, ..Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]) };
-    let bytes = pair.server().forge(now, &ping);
+    let payload = ping();
+    let newest = Forged { skip: 1_000, ..Forged::new(PacketKind::OneRtt, &payload) };
+    let bytes = pair.server().forge(now, &newest);
     pair.send_raw(Side::Server, bytes);
     pair.to_client.back_mut().unwrap().tuple.remote = elsewhere();
     pair.run_until_quiet();

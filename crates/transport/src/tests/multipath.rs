@@ -9,22 +9,36 @@ use anabranch_wire::{Frame, PathId, Side, VarInt};
 
 use super::pair::{Pair, pattern, server_addr};
 use super::paths::{SECOND, open, open_and_wait, sent};
-use crate::{Event, FourTuple, MAX_CLOSED_PATHS, MultipathConfig, OpenPathError, PathState, PathStatus};
+use crate::{
+    Event, FourTuple, MAX_CLOSED_PATHS, MultipathConfig, Numbering, OpenPathError, PathState, PathStatus,
+};
 
 pub(super) fn second_addr() -> SocketAddr {
     ([127, 0, 0, 3], 50_001).into()
 }
 
 pub(super) fn multipath() -> Pair {
-    let mut pair = Pair::with_transport(|transport| transport.multipath = Some(MultipathConfig::default()));
+    numbered(Numbering::Multiple)
+}
+
+/// Returns a connected pair whose paths are numbered in this way.
+pub(super) fn numbered(numbering: Numbering) -> Pair {
+    let config = MultipathConfig { numbering: numbering.into(), ..MultipathConfig::default() };
+    let mut pair = Pair::with_transport(|transport| transport.multipath = Some(config.clone()));
     pair.connect();
     pair.run_until_quiet();
+    assert_eq!(pair.client().numbering(), Some(numbering));
     pair
 }
 
 /// Returns a pair with a second path, validated at both endpoints.
 pub(super) fn two_paths() -> Pair {
-    let mut pair = multipath();
+    two_paths_numbered(Numbering::Multiple)
+}
+
+/// Returns a pair with a second path, validated at both endpoints, whose paths are numbered in this way.
+pub(super) fn two_paths_numbered(numbering: Numbering) -> Pair {
+    let mut pair = numbered(numbering);
     assert_eq!(open_and_wait(&mut pair, second_addr()), PathId(1));
     pair
 }

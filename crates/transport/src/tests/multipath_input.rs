@@ -12,15 +12,15 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
-use super::injector::encode;
-use super::multipath::{multipath, second_addr, two_paths};
+use super::injector::{encode, encode_as_read};
+use super::multipath::{multipath, numbered, second_addr, two_paths, two_paths_numbered};
 use super::pair::{Pair, client_addr, direction, pattern, server_addr};
-use super::paths::{SECOND, SIDES, address, ids, open, open_and_wait, send, still_works};
+use super::paths::{NUMBERINGS, SECOND, SIDES, address, ids, open, open_and_wait, send, still_works};
 use crate::connection::Forged;
 use crate::path::MAX_CLOSING_PATHS;
 use crate::{
-    ConnectionError, Datagram, Endpoint, EndpointConfig, Event, FourTuple, MultipathConfig, OpenPathError,
-    TransmitBuf,
+    ConnectionError, Datagram, Endpoint, EndpointConfig, Event, FourTuple, MultipathConfig, Numbering,
+    OpenPathError, TransmitBuf,
 };
 
 const VIOLATION: Option<Code> = Some(Code::PROTOCOL_VIOLATION);
@@ -192,7 +192,7 @@ fn row_m2_the_parameter_does_not_go_with_empty_connection_ids() {
     assert_eq!(pair.code_seen_by(Side::Client), VIOLATION);
     // Endpoints that observe the rule use a single path, even if they are configured for several.
     let mut pair = without_client_cids(Pair::with_transport(|transport| {
-        let numbering = crate::Numbering::Multiple.into();
+        let numbering = Numbering::Multiple.into();
         transport.multipath = Some(MultipathConfig { numbering, ..MultipathConfig::default() });
     }));
     pair.connect();
@@ -503,8 +503,9 @@ fn row_m3_frames_for_an_abandoned_path_are_ignored() {
 
 #[test]
 fn row_m8_an_abandon_that_is_doubled_or_lost_counts_once() {
-    for (from, lost) in [(Side::Client, 0), (Side::Server, 0), (Side::Client, 3), (Side::Server, 3)] {
-        let mut pair = two_paths();
+    let cases = SIDES.into_iter().flat_map(|side| [(side, 0), (side, 3)]);
+    for ((from, lost), numbering) in cases.flat_map(|case| NUMBERINGS.map(|one| (case, one))) {
+        let mut pair = two_paths_numbered(numbering);
         let left = Cell::new(lost);
         pair.network = Some(Box::new(move |_, flying| match left.get() {
             0 => vec![flying],
@@ -520,7 +521,9 @@ fn row_m8_an_abandon_that_is_doubled_or_lost_counts_once() {
         for side in SIDES {
             assert_eq!(ids(&mut pair, side), [0]);
             let held = pair.end(side).held();
-            assert_eq!((held.abandons, held.unopened), (0, 3), "one path ID takes its place");
+            // In a single space, path IDs are not issued.
+            let unopened = if numbering == Numbering::Single { 0 } else { 3 };
+            assert_eq!((held.abandons, held.unopened), (0, unopened), "one path ID takes its place");
         }
         let gone = |events: &[Event]| {
             events.iter().filter(|event| matches!(event, Event::PathAbandoned { .. })).count()
@@ -533,11 +536,11 @@ fn row_m8_an_abandon_that_is_doubled_or_lost_counts_once() {
 
 #[test]
 fn row_m8_abandoning_the_last_path_closes_the_connection() {
-    for from in SIDES {
-        let mut pair = multipath();
+    for (from, numbering) in SIDES.into_iter().flat_map(|side| NUMBERINGS.map(|one| (side, one))) {
+        let mut pair = numbered(numbering);
         send(&mut pair, from, &encode(&[abandon(0)]));
         assert_eq!(pair.code_seen_by(from), Some(Code::NO_VIABLE_PATH), "one path");
-        let mut pair = two_paths();
+        let mut pair = two_paths_numbered(numbering);
         send(&mut pair, from, &encode(&[abandon(1), abandon(0)]));
         assert_eq!(pair.code_seen_by(from), Some(Code::NO_VIABLE_PATH), "two paths");
     }
@@ -545,18 +548,20 @@ fn row_m8_abandoning_the_last_path_closes_the_connection() {
 
 #[test]
 fn row_m8_the_last_path_may_be_one_that_never_opens() {
-    let mut pair = multipath();
-    pair.network = Some(Box::new(|side, flying| {
-        let address = if side.is_client() { flying.tuple.remote } else { flying.tuple.local };
-        if address == second_addr() { Vec::new() } else { vec![flying] }
-    }));
-    open(&mut pair, second_addr()).unwrap();
-    let now = pair.now;
-    pair.client().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap_err(); // nothing else is in use
-    send(&mut pair, Side::Server, &encode(&[abandon(0)]));
-    pair.run_for(Duration::from_secs(10));
-    let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("the end") };
-    assert_eq!(error.code, Code::NO_VIABLE_PATH);
+    for numbering in NUMBERINGS {
+        let mut pair = numbered(numbering);
+        pair.network = Some(Box::new(|side, flying| {
+            let address = if side.is_client() { flying.tuple.remote } else { flying.tuple.local };
+            if address == second_addr() { Vec::new() } else { vec![flying] }
+        }));
+        open(&mut pair, second_addr()).unwrap();
+        let now = pair.now;
+        pair.client().abandon_path(now, PathId(0), VarInt::from_u32(0x3e)).unwrap_err(); // nothing else is in use
+        send(&mut pair, Side::Server, &encode(&[abandon(0)]));
+        pair.run_for(Duration::from_secs(10));
+        let Some(ConnectionError::Transport(error)) = pair.closed(Side::Client) else { panic!("the end") };
+        assert_eq!(error.code, Code::NO_VIABLE_PATH);
+    }
 }
 
 #[test]
@@ -588,7 +593,8 @@ fn row_m5_what_a_peer_can_abandon_at_once_is_bounded() {
         // All acknowledgments are lost.
         let mut pair = multipath();
         pair.network = Some(Box::new(|_, _| Vec::new()));
-        pair.inject_frames(from, &(1..=bound).map(abandon).collect::<Vec<_>>());
+        let all = encode_as_read(&(1..=bound).map(abandon).collect::<Vec<_>>());
+        pair.inject(from, &Forged::new(PacketKind::OneRtt, &all));
         pair.run_for(Duration::from_millis(20));
         assert_eq!(pair.closed(from.peer()), None);
         let held = pair.end(from.peer()).held();

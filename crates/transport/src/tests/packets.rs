@@ -9,8 +9,9 @@ use anabranch_testkit::seeded::Trust;
 use anabranch_wire::{Frame, PacketKind, Side};
 use bytes::Bytes;
 
+use super::injector::ping;
 use super::log::{kinds, packets};
-use super::pair::{Pair, pattern};
+use super::pair::{Pair, pattern, version};
 use crate::connection::Forged;
 use crate::trace::DropReason;
 use crate::{MultipathConfig, RetryPolicy};
@@ -70,7 +71,9 @@ fn the_packets_of_a_datagram_have_one_destination() {
 
 /// Returns a Handshake packet to `pair`'s other end that no key opens.
 fn junk(pair: &mut Pair, from: Side) -> Vec<u8> {
-    let mut junk = vec![0xe0, 0, 0, 0, 1, 8];
+    let mut junk = vec![0xe0];
+    junk.extend(version().0.to_be_bytes());
+    junk.push(8);
     junk.extend_from_slice(&pair.end(from).remote_cid());
     junk.push(8);
     junk.extend_from_slice(&pair.end(from.peer()).remote_cid());
@@ -88,7 +91,7 @@ fn a_packet_that_cannot_be_decrypted_does_not_hide_the_next() {
             let log = pair.log(from.peer());
             let mut datagram = junk(&mut pair, from);
             let now = pair.now;
-            datagram.extend(pair.end(from).forge(now, &Forged::new(kind, &[1, 0, 0, 0])));
+            datagram.extend(pair.end(from).forge(now, &Forged::new(kind, &ping())));
             pair.send_raw(from, datagram);
             pair.run_for(pair.delay);
             let reason = if kind == PacketKind::OneRtt {
@@ -132,7 +135,7 @@ fn packets_of_the_handshake_are_acknowledged_at_once() {
             let mut pair = Pair::new();
             pair.advance_to(kind, from);
             let log = pair.log(from.peer());
-            pair.inject(from, &Forged::new(kind, &[1, 0, 0, 0]));
+            pair.inject(from, &Forged::new(kind, &ping()));
             let arrives = pair.now + pair.delay;
             pair.run_until(pair.delay * 2, |pair| pair.now >= arrives);
             assert_eq!(pair.now, arrives);
@@ -179,7 +182,7 @@ fn a_small_datagram_with_an_initial_is_dropped() {
     pair.advance_to(PacketKind::Initial, Side::Client);
     let log = pair.log(Side::Server);
     let now = pair.now;
-    let packet = pair.client().forge(now, &Forged::new(PacketKind::Initial, &[1, 0, 0, 0]));
+    let packet = pair.client().forge(now, &Forged::new(PacketKind::Initial, &ping()));
     assert!(packet.len() < 100);
     pair.send_raw(Side::Client, packet.clone());
     let answered = pair.bytes_to_client;
@@ -241,7 +244,7 @@ fn packets_without_the_fixed_bit_are_discarded() {
             for inverted in [0, FIXED] {
                 let mut pair = without_grease(kind, from);
                 let log = pair.log(from.peer());
-                pair.inject(from, &Forged { inverted, ..Forged::new(kind, &[1, 0, 0, 0]) });
+                pair.inject(from, &Forged { inverted, ..Forged::new(kind, &ping()) });
                 pair.run_for(pair.delay);
                 let dropped: &[_] =
                     if inverted == FIXED { &[(Some(kind), DropReason::Malformed)] } else { &[] };
@@ -259,7 +262,7 @@ fn an_initial_of_the_server_with_a_token_is_discarded() {
         let mut pair = Pair::new();
         pair.advance_to(PacketKind::Initial, Side::Server);
         let log = pair.log(Side::Client);
-        pair.inject(Side::Server, &Forged { token, ..Forged::new(PacketKind::Initial, &[1, 0, 0, 0]) });
+        pair.inject(Side::Server, &Forged { token, ..Forged::new(PacketKind::Initial, &ping()) });
         pair.run_for(pair.delay);
         let dropped: &[_] =
             if is_dropped { &[(Some(PacketKind::Initial), DropReason::Unexpected)] } else { &[] };
@@ -291,7 +294,7 @@ fn the_spin_bit_of_the_peer_changes_nothing() {
         let mut pair = without_grease(PacketKind::OneRtt, from);
         let log = pair.log(from.peer());
         for inverted in [SPIN, 0, SPIN, SPIN] {
-            pair.inject(from, &Forged { inverted, ..Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]) });
+            pair.inject(from, &Forged { inverted, ..Forged::new(PacketKind::OneRtt, &ping()) });
         }
         pair.run_until_quiet();
         assert_eq!((log.received().len(), log.dropped().len()), (4, 0));

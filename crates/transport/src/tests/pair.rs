@@ -72,9 +72,14 @@ pub(super) fn over(version: Version, test: fn()) {
     test();
 }
 
+/// Returns the version that the pairs of the running test use.
+pub(super) fn version() -> Version {
+    WIRE.get().unwrap_or(Version::V1)
+}
+
 /// Returns the direction in which frames of the running test's version are read.
 pub(super) fn direction() -> Direction {
-    WIRE.get().unwrap_or(Version::V1).format().unwrap().direction
+    version().format().unwrap().direction
 }
 
 pub(super) fn configs() -> (ClientConfig, ServerConfig) {

@@ -12,6 +12,7 @@ use crate::{Event, FourTuple, MultipathConfig, Numbering, NumberingChoice, OpenP
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const SIDES: [Side; 2] = [Side::Client, Side::Server];
+pub(super) const NUMBERINGS: [Numbering; 2] = [Numbering::Multiple, Numbering::Single];
 
 /// Returns another address of the client.
 pub(super) fn address(last: u8) -> SocketAddr {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anabranch_wire::{Frame, PacketKind, PathId, Side, VarInt};
 use bytes::Bytes;
 
-use super::injector::encode;
+use super::injector::{encode, ping};
 use super::migration::{begin_transfer, connected, elsewhere, finish_transfer, server_remote};
 use super::multipath::second_addr;
 use super::pair::{Pair, client_addr, pattern, server_addr};
@@ -26,8 +26,9 @@ const MS: Duration = Duration::from_millis(1);
 /// packet for as many more, and the client does not repeat the PING.
 fn forge_move(pair: &mut Pair, seen_as: SocketAddr, skip: u64) {
     let now = pair.now;
-    let ping = Forged { skip, ..Forged::new(PacketKind::OneRtt, &[1, 0, 0, 0]) };
-    let bytes = pair.client().forge(now, &ping);
+    let payload = ping();
+    let forged = Forged { skip, ..Forged::new(PacketKind::OneRtt, &payload) };
+    let bytes = pair.client().forge(now, &forged);
     let truly = std::mem::replace(&mut pair.client_seen_as, seen_as);
     pair.send_raw(Side::Client, bytes);
     pair.client_seen_as = truly;

@@ -6,7 +6,7 @@ use anabranch_wire::{
 };
 
 use super::attacks::level_is_over;
-use super::injector::encode;
+use super::injector::{encode, joined, ping, varint};
 use super::pair::{Pair, direction};
 use crate::connection::Forged;
 
@@ -30,18 +30,23 @@ fn ack(range: std::ops::RangeInclusive<u64>) -> Vec<u8> {
     writer.written().to_vec()
 }
 
-/// Returns `values` as varints of 8 bytes each.
-fn varints(values: &[u64]) -> Vec<u8> {
-    values.iter().flat_map(|value| (value | 0xc0 << 56).to_be_bytes()).collect()
+/// Returns a frame with a one-byte type, raw fields of 8 bytes each, and `rest`, the last fields in the order
+/// of reading.
+fn raw_with(kind: u8, fields: &[u64], rest: &[&[u8]]) -> Vec<u8> {
+    let kind = varint(kind.into(), 0);
+    let fields: Vec<_> = fields.iter().map(|value| varint(*value, 3)).collect();
+    let parts = [&kind[..]].into_iter().chain(fields.iter().map(Vec::as_slice)).chain(rest.iter().copied());
+    joined(&parts.collect::<Vec<_>>())
 }
 
-/// Returns a frame with a one-byte type and raw fields.
+/// Returns a frame with a one-byte type and raw fields of 8 bytes each.
 fn raw(kind: u8, fields: &[u64]) -> Vec<u8> {
-    if direction() == Direction::Backward {
-        let fields = fields.iter().rev().flat_map(|value| (value << 2 | 3).to_be_bytes());
-        return fields.chain([kind << 2]).collect();
-    }
-    [vec![kind], varints(fields)].concat()
+    raw_with(kind, fields, &[])
+}
+
+/// Returns a frame type in an encoding of this length, behind it three bytes of PADDING.
+fn type_alone(kind: u64, log2_len: u8) -> Vec<u8> {
+    [varint(kind, log2_len), vec![0; 3]].concat()
 }
 
 /// Returns a stream initiated by `side`; [`its`] returns one of its peer.
@@ -51,6 +56,18 @@ fn own(side: Side, dir: Dir, index: u64) -> StreamId {
 
 fn its(side: Side, dir: Dir, index: u64) -> StreamId {
     StreamId::new(side.peer(), dir, index)
+}
+
+/// Returns the first bidirectional stream of `side` beyond its peer's limit. Where stream 0 does not exist, a
+/// client has one more instead.
+fn first_beyond(side: Side) -> StreamId {
+    let instead = u64::from(side.is_client() && direction() == Direction::Backward);
+    own(side, Dir::Bi, 128 + instead)
+}
+
+/// Returns an unidirectional stream of `side` far beyond its limit: the farthest that a header can name.
+fn far_beyond(side: Side) -> StreamId {
+    own(side, Dir::Uni, if direction() == Direction::Backward { (1 << 28) - 1 } else { 1 << 59 })
 }
 
 /// Sends the payload in a packet of this kind from this side, and returns the resulting error code.
@@ -86,19 +103,19 @@ fn streams_out_of_bounds() {
     check_both_roles(
         PacketKind::OneRtt,
         &[
-            ("data beyond the stream's limit", |s| stream(own(s, Dir::Bi, 0), 1 << 20, b"x"), FLOW),
+            ("data beyond the stream's limit", |s| stream(own(s, Dir::Bi, 1), 1 << 20, b"x"), FLOW),
             ("data beyond the connection's limit", |s| stream(own(s, Dir::Uni, 0), 1 << 30, b"x"), FLOW),
             ("data at the largest offset", |s| stream(own(s, Dir::Uni, 0), MAX_VARINT - 1, b"x"), FLOW),
             (
                 "data beyond the largest offset",
-                |s| [raw(0x0c, &[own(s, Dir::Uni, 0).as_u64(), MAX_VARINT]), b"x".to_vec()].concat(),
+                |s| raw_with(0x0c, &[own(s, Dir::Uni, 0).as_u64(), MAX_VARINT], &[b"x"]),
                 ENCODING,
             ),
             (
                 "final size beyond the limit",
                 |s| {
                     encode(&[Frame::ResetStream {
-                        id: own(s, Dir::Bi, 0),
+                        id: own(s, Dir::Bi, 1),
                         code: VarInt::from_u32(0),
                         final_size: (1 << 20) + 1,
                     }])
@@ -114,13 +131,13 @@ fn streams_out_of_bounds() {
                 },
                 SIZE,
             ),
-            ("bidirectional stream beyond the limit", |s| stream(own(s, Dir::Bi, 128), 0, b""), LIMIT),
-            ("unidirectional stream beyond the limit", |s| stream(own(s, Dir::Uni, 1 << 59), 0, b""), LIMIT),
+            ("bidirectional stream beyond the limit", |s| stream(first_beyond(s), 0, b"x"), LIMIT),
+            ("unidirectional stream beyond the limit", |s| stream(far_beyond(s), 0, b"x"), LIMIT),
             (
                 "RESET_STREAM beyond the limit",
                 |s| {
                     encode(&[Frame::ResetStream {
-                        id: own(s, Dir::Bi, 128),
+                        id: first_beyond(s),
                         code: VarInt::from_u32(0),
                         final_size: 0,
                     }])
@@ -166,10 +183,10 @@ fn frames_that_do_not_fit_their_stream() {
                 |s| encode(&[Frame::StreamDataBlocked { id: its(s, Dir::Uni, 0), maximum: 0 }]),
                 STATE,
             ),
-            ("STREAM on an uncreated stream", |s| stream(its(s, Dir::Bi, 0), 0, b"x"), STATE),
+            ("STREAM on an uncreated stream", |s| stream(its(s, Dir::Bi, 1), 0, b"x"), STATE),
             (
                 "STOP_SENDING on an uncreated stream",
-                |s| encode(&[Frame::StopSending { id: its(s, Dir::Bi, 0), code: VarInt::from_u32(0) }]),
+                |s| encode(&[Frame::StopSending { id: its(s, Dir::Bi, 1), code: VarInt::from_u32(0) }]),
                 STATE,
             ),
             (
@@ -179,7 +196,7 @@ fn frames_that_do_not_fit_their_stream() {
             ),
             (
                 "MAX_STREAM_DATA on an uncreated stream",
-                |s| encode(&[Frame::MaxStreamData { id: its(s, Dir::Bi, 0), maximum: 1 }]),
+                |s| encode(&[Frame::MaxStreamData { id: its(s, Dir::Bi, 1), maximum: 1 }]),
                 STATE,
             ),
             (
@@ -196,24 +213,20 @@ fn badly_formed_frames() {
     check_both_roles(
         PacketKind::OneRtt,
         &[
-            ("unknown frame type", |_| vec![0x21, 0, 0, 0], ENCODING),
-            ("unknown frame type of two bytes", |_| vec![0x7f, 0xff, 0, 0], ENCODING),
-            ("frame type in a long encoding", |_| vec![0x40, 0x01, 0, 0], VIOLATION),
-            ("truncated frame", |_| vec![0x06, 0, 9, 0], ENCODING),
+            ("unknown frame type", |_| type_alone(0x21, 0), ENCODING),
+            ("unknown frame type of two bytes", |_| type_alone(0x3fff, 1), ENCODING),
+            ("frame type in a long encoding", |_| type_alone(1, 1), VIOLATION),
+            ("truncated frame", |_| joined(&[varint(6, 0), varint(0, 0), varint(9, 0), vec![0]]), ENCODING),
             ("no frame at all", |_| Vec::new(), VIOLATION),
             ("ACK below zero", |_| raw(0x02, &[3, 0, 0, 4]), ENCODING),
             (
                 "Retire Prior To above the sequence number",
-                |_| [raw(0x18, &[3, 4]), vec![8], vec![7; 8 + 16]].concat(),
+                |_| raw_with(0x18, &[3, 4], &[&[8], &[7; 8 + 16]]),
                 ENCODING,
             ),
-            ("connection ID of no length", |_| [raw(0x18, &[3, 0]), vec![0], vec![7; 16]].concat(), ENCODING),
-            (
-                "connection ID of 21 bytes",
-                |_| [raw(0x18, &[3, 0]), vec![21], vec![7; 21 + 16]].concat(),
-                ENCODING,
-            ),
-            ("NEW_TOKEN without a token", |_| vec![0x07, 0, 0, 0], ENCODING),
+            ("connection ID of no length", |_| raw_with(0x18, &[3, 0], &[&[0], &[7; 16]]), ENCODING),
+            ("connection ID of 21 bytes", |_| raw_with(0x18, &[3, 0], &[&[21], &[7; 21 + 16]]), ENCODING),
+            ("NEW_TOKEN without a token", |_| joined(&[varint(7, 0), varint(0, 0)]), ENCODING),
         ],
     );
 }
@@ -310,7 +323,7 @@ fn reserved_bits() {
         for from in [Side::Client, Side::Server] {
             let mut pair = Pair::new();
             pair.advance_to(kind, from);
-            pair.inject(from, &Forged { reserved: true, ..Forged::new(kind, &[1, 0, 0, 0]) });
+            pair.inject(from, &Forged { reserved: true, ..Forged::new(kind, &ping()) });
             pair.run_until_quiet();
             assert_eq!(pair.code_seen_by(from), Some(VIOLATION), "{kind:?} from the {from:?}");
         }
@@ -351,7 +364,7 @@ fn frames_that_early_packets_must_not_carry() {
                 );
             }
             assert_eq!(code(kind, from, &[]), Some(VIOLATION), "nothing from the {from:?} in {kind:?}");
-            let unknown = code(kind, from, &[0x21, 0, 0, 0]);
+            let unknown = code(kind, from, &type_alone(0x21, 0));
             assert_eq!(unknown, Some(ENCODING), "unknown from the {from:?} in {kind:?}");
         }
     }

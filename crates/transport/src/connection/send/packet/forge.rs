@@ -4,7 +4,8 @@
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{
-    Announced, Direction, Frame, Frames, NewLong, NewNumber, Outgoing, PacketKind, PathId, SpaceId, Time,
+    Announced, Direction, Frame, Frames, NewLong, NewNumber, Outgoing, PacketKind, PathId, SpaceId, StreamId,
+    Time,
 };
 
 use crate::connection::Connection;
@@ -52,13 +53,23 @@ impl<'a> Forged<'a> {
     }
 }
 
-/// Minimum payload length for a header protection sample in every format, in bytes.
+/// Minimum length from the packet number to the end of the payload for a header protection sample in every
+/// format, in bytes.
 const MIN_PAYLOAD: usize = 12;
+
+/// Maximum stream ID in a header that names a stream.
+const MAX_NAMED: u64 = (1 << 30) - 1;
+
+/// Stream data that needs the longest header. Only such a packet may have an empty payload.
+const LONGEST: Announced = Announced { stream: StreamId::from_u64(MAX_NAMED), offset: 0, distance: u64::MAX };
 
 /// Returns the description of the payload's stream data that belongs into the header.
 fn announce(payload: &[u8], direction: Direction) -> Option<Announced> {
+    if payload.is_empty() {
+        return Some(LONGEST);
+    }
     Frames::new(payload, direction).flatten().find_map(|frame| match frame {
-        Frame::Stream(stream) => {
+        Frame::Stream(stream) if stream.id.as_u64() <= MAX_NAMED => {
             Some(Announced { stream: stream.id, offset: stream.offset, distance: u64::MAX })
         }
         _ => None,
@@ -83,7 +94,6 @@ impl Connection {
         let mut announced = forged.announced;
         if self.format.names_stream && space == SpaceId::Data {
             announced = announced.or_else(|| announce(&payload, self.format.direction));
-            payload.resize(payload.len().max(MIN_PAYLOAD), 0);
         }
         let target = Target { path: id, space, kind: forged.kind, dcid: None, announced };
         let outgoing = if forged.token.is_empty() {
@@ -91,6 +101,10 @@ impl Connection {
         } else {
             self.write_initial(forged.token, &mut packet, number)
         };
+        if self.format.names_stream && space == SpaceId::Data {
+            let least = (outgoing.pn_offset + MIN_PAYLOAD).saturating_sub(outgoing.header_len);
+            payload.resize(payload.len().max(least), 0);
+        }
         packet[0] ^= forged.inverted;
         if forged.reserved {
             packet[0] |= if forged.kind == PacketKind::OneRtt { 0x18 } else { 0x0c };

@@ -77,14 +77,7 @@ impl Pair {
             3 => self.carry_instructions(source.byte().into()),
             4 => self.carry_answers(source.byte().into()),
             5 => _ = self.decode(stream),
-            6 => {
-                // RFC 9204 §2.2.2.2: the reader abandons a stream before its sections are decoded.
-                if self.sections.remove(&stream).is_some_and(|sections| !sections.is_empty()) {
-                    self.decoder.cancel(stream);
-                    self.cancelled.insert(stream);
-                    self.answers.extend(self.decoder.instructions().drain(..));
-                }
-            }
+            6 => self.cancel(stream),
             _ if self.waiting() == 0 => self.generation += 1,
             _ => {}
         }
@@ -103,6 +96,16 @@ impl Pair {
         self.encoder.encode(stream, fields, room, &mut section);
         self.instructions.extend(self.encoder.instructions().drain(..));
         self.sections.entry(stream).or_default().push_back((section, lines));
+    }
+
+    /// Abandons a stream before its sections are decoded (RFC 9204 §2.2.2.2).
+    fn cancel(&mut self, stream: u64) {
+        let Some(sections) = self.sections.remove(&stream) else { return };
+        if !sections.is_empty() {
+            self.decoder.cancel(stream);
+            self.cancelled.insert(stream);
+            self.answers.extend(self.decoder.instructions().drain(..));
+        }
     }
 
     fn carry_instructions(&mut self, max: usize) {

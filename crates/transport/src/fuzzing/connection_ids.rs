@@ -77,7 +77,7 @@ impl Ends {
             6 => _ = self.remote.next(),
             7 => {
                 if let Some((sequence, _)) = self.remote.take_unused() {
-                    if at % 2 == 0 {
+                    if at.is_multiple_of(2) {
                         let old = self.remote.active_seq();
                         assert!(self.remote.activate(sequence));
                         self.remote.retire(old);

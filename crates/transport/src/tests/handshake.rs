@@ -372,27 +372,36 @@ fn row_21_a_downgrade_by_version_negotiation_is_found_out() {
 
 #[test]
 fn row_21_version_negotiation_that_cannot_be_genuine_is_ignored() {
+    let ignored = [Some(PacketKind::VersionNegotiation)];
     for (both, other) in [(&[V1, V2], &[V2]), (&[REVERSO, V1], &[V1])] {
         let mut pair = versions(both, both);
+        let packets = observed(&mut pair, Side::Client);
         inject_negotiation(&mut pair, both);
-        assert_eq!(pair.closed(Side::Client), None, "it names the version that the client uses");
+        assert_eq!(packets.lock().unwrap().dropped, ignored, "it names the version that the client uses");
+        assert_eq!(pair.closed(Side::Client), None);
         assert_eq!(pair.client().version(), both[0]);
         // A Version Negotiation packet that arrives after the server's answer has no effect.
         let mut pair = versions(both, both);
+        let packets = observed(&mut pair, Side::Client);
         pair.drain();
         let packet = forged_negotiation(&pair.to_server[0].bytes.clone(), other);
         pair.connect();
         pair.send_raw(Side::Server, packet);
         pair.run_until_quiet();
-        assert_eq!(pair.closed(Side::Client), None);
+        assert_eq!(
+            (packets.lock().unwrap().dropped.as_slice(), pair.closed(Side::Client)),
+            (&ignored[..], None)
+        );
         // A Version Negotiation packet for other connection IDs has no effect either.
         let mut pair = versions(both, both);
+        let packets = observed(&mut pair, Side::Client);
         pair.drain();
         let mut packet = forged_negotiation(&pair.to_server[0].bytes.clone(), other);
         let last_of_scid = packet.len() - 5;
         packet[last_of_scid] ^= 1;
         pair.send_raw(Side::Server, packet);
         pair.connect();
+        assert_eq!(packets.lock().unwrap().dropped, ignored);
         assert_eq!(pair.client().version(), both[0]);
     }
 }

@@ -88,7 +88,7 @@ impl Attacked {
         let wrong = ConnectionId::new(&source.array::<8>()).unwrap();
         let to = if kind & 0x80 == 0 { scid } else { wrong };
         let mut packet = Vec::new();
-        let may_be_believed = if kind % 2 == 0 {
+        let may_be_believed = if kind.is_multiple_of(2) {
             let from = if kind & 0x40 == 0 { dcid } else { wrong };
             let version = |_| {
                 source.choose(&[Version::V1, Version::V2, Version::REVERSO, Version(7), Version::grease(3)])

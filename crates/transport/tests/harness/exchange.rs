@@ -246,7 +246,7 @@ impl World {
                 flying.insert(other, copy);
             }
             13 => {
-                flying[chosen].ecn = script.choose(&[None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)])
+                flying[chosen].ecn = script.choose(&[None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)]);
             }
             14 => flying.drain(..=chosen).for_each(drop),
             _ if is_authentic => {}

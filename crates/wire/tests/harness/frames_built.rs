@@ -33,7 +33,7 @@ pub(crate) fn run(data: &[u8]) {
         }
         let mut read = Frames::new(&buf, direction);
         for frame in &frames {
-            assert_eq!(read.next(), Some(Ok(frame.clone())));
+            assert_eq!(read.next(), Some(Ok(*frame)));
         }
         assert!(read.next().is_none());
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_wire::{Frame, Frames, PacketKind, PathId, Side, Time, VarInt, Writer, write_ack};
+use anabranch_wire::{Frame, Frames, PacketKind, PathId, Side, Time, VarInt, Version, Writer, write_ack};
 
 use super::multipath::second_addr;
-use super::pair::{Flying, Pair, direction, pattern, server_addr};
+use super::pair::{Flying, Pair, direction, pattern, server_addr, version};
 use super::paths::{address, ids, open_and_wait};
 use crate::acknowledge::{
     AckArrival, AckRule, AckStrategy, AckStrategyFactory, AckTiming, CustomAckStrategy,
@@ -225,8 +225,10 @@ fn acknowledgments_take_turns() {
         transport.ack.mixed_round_trips = Some(true);
     });
     let acks = |of, on| watch.acks(of, on);
+    // The number depends on the room for an ACK in a packet, which differs in VReverso.
+    let least = if version() == Version::V1 { 10 } else { 5 };
     for of in [FAST, SLOW] {
-        assert!(acks(of, FAST) > 5 && acks(of, SLOW) > 5, "{:?}", watch.0.lock().unwrap().acks);
+        assert!(acks(of, FAST) > least && acks(of, SLOW) > least, "{:?}", watch.0.lock().unwrap().acks);
     }
     // 30 ms to the client, and 10 or 30 ms back. The minimum remains, regardless of the latest return path.
     let rtt = path_info(&mut pair, Side::Server, SLOW).min_rtt;

@@ -15,7 +15,7 @@ use super::tickets::{ClientTickets, VersionTickets};
 use super::{ConfigError, check_suites, default_provider};
 
 /// Default maximum number of servers, for each QUIC version and application protocol, whose tickets a client stores.
-pub(super) const DEFAULT_REMEMBERED_SERVERS: usize = 256;
+pub(super) const DEFAULT_REMEMBERED_SERVERS: usize = 32;
 
 /// Configuration that a client's sessions share; cheap to clone.
 #[derive(Clone, Debug)]

@@ -33,6 +33,8 @@ const MAX_SLOPE: f64 = 0.001;
 const JUDGED: Duration = Duration::from_secs(3_600);
 /// Share of the run before the first sample of the slope: memory grows until each queue has once been full.
 const WARM_UP: f64 = 0.25;
+/// Maximum share of attempts to connect that may fail: on a busy machine, a handshake may be too late.
+const MAX_FAILED: f64 = 0.001;
 /// Maximum time in which everything ends after the last client has gone: the idle timeout of both ends, and more.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -71,6 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         false => "too short to judge",
     };
     let nothing = |left: usize| if left == 0 { "kept" } else { "BROKEN" };
+    let (failed, share) = place.failed();
     let wrong = place.wrong.load(Ordering::Relaxed) as usize;
     let row = |name: &str, value: String, verdict: &str| vec![name.to_owned(), value, verdict.to_owned()];
     let percent = |slope: f64| format!("{:+.4} % of {:.0} MiB an hour", 100.0 * slope, BUDGET / 1_048_576.0);
@@ -80,6 +83,11 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         row("tasks left", left[0].to_string(), nothing(left[0])),
         row("descriptors left", left[1].to_string(), nothing(left[1])),
         row("streams with wrong bytes", wrong.to_string(), nothing(wrong)),
+        row(
+            "attempts to connect that failed",
+            failed.to_string(),
+            if share <= MAX_FAILED { "kept" } else { "BROKEN" },
+        ),
         row("kinds of actions that never succeeded", place.missing().to_string(), nothing(place.missing())),
     ];
     let is_broken = rows.iter().any(|row| row.last().is_some_and(|verdict| verdict == "BROKEN"));
@@ -94,6 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             "tasks_left": left[0],
             "descriptors_left": left[1],
             "wrong_streams": wrong,
+            "failed_connects": failed,
             "samples": samples.json(),
         }),
     };

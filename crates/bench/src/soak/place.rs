@@ -15,7 +15,10 @@ pub(super) struct Place {
     /// Addresses of the server: its own, and that of the lossy link to it.
     addresses: [SocketAddr; 2],
     stop: Arc<AtomicBool>,
-    connections: AtomicU64,
+    /// Number of connections: direct ones, and those over the lossy link.
+    connections: [AtomicU64; 2],
+    /// Number of attempts to connect that failed.
+    failed: AtomicU64,
     pub(super) moves: AtomicU64,
     pub(super) streams: AtomicU64,
     pub(super) cancelled: AtomicU64,
@@ -35,7 +38,8 @@ impl Place {
             client: server.client.clone(),
             addresses: [server.address()?, beyond],
             stop,
-            connections: AtomicU64::new(0),
+            connections: Default::default(),
+            failed: AtomicU64::new(0),
             moves: AtomicU64::new(0),
             streams: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
@@ -51,27 +55,39 @@ impl Place {
 
     /// Returns the number of kinds of actions that never succeeded.
     pub(super) fn missing(&self) -> usize {
-        let done = [&self.connections, &self.moves, &self.streams, &self.cancelled, &self.paths, &self.bytes];
+        let [direct, beyond] = &self.connections;
+        let done = [direct, beyond, &self.moves, &self.streams, &self.cancelled, &self.paths, &self.bytes];
         done.iter().filter(|count| count.load(Ordering::Relaxed) == 0).count()
+    }
+
+    /// Returns the number of attempts to connect that failed, and their share of all.
+    pub(super) fn failed(&self) -> (u64, f64) {
+        let failed = self.failed.load(Ordering::Relaxed);
+        let made: u64 = self.connections.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        (failed, failed as f64 / (failed + made).max(1) as f64)
     }
 
     /// Describes what the clients did.
     pub(super) fn counts(&self) -> String {
-        let [connections, moves, streams, cancelled, paths, bytes] =
-            [&self.connections, &self.moves, &self.streams, &self.cancelled, &self.paths, &self.bytes]
-                .map(|count| count.load(Ordering::Relaxed));
+        let [direct, beyond] = &self.connections;
+        let counts = [direct, beyond, &self.moves, &self.streams, &self.cancelled, &self.paths, &self.bytes];
+        let [direct, beyond, moves, streams, cancelled, paths, bytes] =
+            counts.map(|count| count.load(Ordering::Relaxed));
         format!(
-            "{connections} connections, {streams} streams ({cancelled} cancelled), {paths} further paths, {moves} moves, {:.2} GB each way",
+            "{direct} connections and {beyond} over the lossy link, {streams} streams ({cancelled} cancelled), {paths} further paths, {moves} moves, {:.2} GB each way",
             bytes as f64 * 1e-9
         )
     }
 
     /// Connects to the server, directly or over the lossy link. Returns `None` if that fails.
     pub(super) async fn connect(&self, endpoint: &Endpoint, beyond: bool) -> Option<Connection> {
-        let connecting =
-            endpoint.connect_with(&self.client, self.addresses[usize::from(beyond)], "localhost");
-        let connection = connecting.ok()?.await.ok()?;
-        self.connections.fetch_add(1, Ordering::Relaxed);
-        Some(connection)
+        let address = self.addresses[usize::from(beyond)];
+        let connection = match endpoint.connect_with(&self.client, address, "localhost") {
+            Ok(connecting) => connecting.await.ok(),
+            Err(_) => None,
+        };
+        let count = if connection.is_some() { &self.connections[usize::from(beyond)] } else { &self.failed };
+        count.fetch_add(1, Ordering::Relaxed);
+        connection
     }
 }

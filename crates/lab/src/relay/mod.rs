@@ -4,31 +4,33 @@
 //! Datagrams pass the same elements as in a simulation. Times in the link's description count from the first
 //! datagram.
 
+mod reader;
+mod sessions;
 mod socket;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anabranch_wire::Time;
 
-use self::socket::{Arrived, Batch, MAX_RECEIVE_BYTES, Socket};
+use self::reader::Sockets;
+use self::sessions::{MAX_CLIENTS, Sessions};
+use self::socket::{Arrived, Batch, Socket};
 use crate::events::Events;
 use crate::link::{Blackout, Chain, Counters, LinkSpec, Rebinding};
 use crate::packet::{Buffers, Packet};
 use crate::random::Seed;
 
-/// Maximum number of client addresses that a relay serves. Datagrams of further clients are dropped.
-const MAX_CLIENTS: usize = 4096;
 /// Maximum number of reads that are queued between the sockets and the link. Further ones are dropped, as by
 /// a full socket buffer.
 const MAX_PENDING: usize = 4096;
-/// Interval at which blocked threads check whether the relay has been stopped.
+/// Interval at which the engine checks whether the relay has been stopped.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Direction of a datagram.
@@ -79,25 +81,24 @@ impl Relay {
         clock: fn() -> Instant,
         tap: Tap,
     ) -> io::Result<Self> {
-        let socket = Arc::new(Socket::bind(listen, PATIENCE)?);
-        let address = socket.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let counters = Arc::default();
         let (inbox_in, inbox) = sync_channel(MAX_PENDING);
-        read(Arc::clone(&socket), inbox_in.clone(), Arc::clone(&stop), Input::FromClients);
+        let mut sockets = Sockets::start(inbox_in.clone(), Arc::clone(&stop))?;
+        let (_, socket) = sockets.bind(listen, None)?;
+        let address = socket.local_addr()?;
         let engine = Engine {
             socket,
             server,
             tap,
             chains: spec.build(None, seed, "relay"),
             rebindings: spec.rebindings().to_vec(),
-            sessions: Vec::new(),
+            sessions: Sessions::new(sockets, address.ip(), MAX_CLIENTS),
             events: Events::default(),
             arrivals: Vec::new(),
             batch: Batch::default(),
             buffers: Buffers::default(),
             clock: Clock { read: clock, started: None },
-            inbox_in: inbox_in.clone(),
             stop: Arc::clone(&stop),
             counters: Arc::clone(&counters),
         };
@@ -149,16 +150,6 @@ enum Event {
     Rebind(Rebinding),
 }
 
-/// Client, with the socket that represents it towards the server.
-struct Session {
-    client: SocketAddr,
-    upstream: Arc<Socket>,
-    /// Packets queued to be sent through `upstream`.
-    batch: Batch,
-    /// Flag that stops the thread that reads `upstream`.
-    retired: Arc<AtomicBool>,
-}
-
 /// Clock of the relay, which starts with the first datagram.
 struct Clock {
     read: fn() -> Instant,
@@ -179,7 +170,7 @@ struct Engine {
     /// Directions of the link: to the server, and to the client.
     chains: [Chain; 2],
     rebindings: Vec<Rebinding>,
-    sessions: Vec<Session>,
+    sessions: Sessions,
     events: Events<Event>,
     /// Packets that leave the link; empty except while a packet is handled.
     arrivals: Vec<(Time, Packet)>,
@@ -187,7 +178,6 @@ struct Engine {
     batch: Batch,
     buffers: Buffers,
     clock: Clock,
-    inbox_in: SyncSender<Input>,
     stop: Arc<AtomicBool>,
     counters: Arc<Mutex<[Counters; 2]>>,
 }
@@ -209,9 +199,6 @@ impl Engine {
             }
             self.leave();
         }
-        for session in &self.sessions {
-            session.retired.store(true, Ordering::Relaxed);
-        }
     }
 
     /// Handles an input: received datagrams or an outage.
@@ -224,6 +211,8 @@ impl Engine {
                 }
             }
             Input::ToClient(client, arrived) if arrived.from == self.server => {
+                let now = self.clock.now();
+                self.sessions.note(client, now);
                 for (ecn, bytes) in arrived.datagrams() {
                     if (self.tap)(Direction::ToClient, client, bytes) {
                         let payload = self.buffers.copy(bytes);
@@ -262,11 +251,8 @@ impl Engine {
         while self.events.next_time().is_some_and(|at| at <= now) {
             match self.events.pop() {
                 Some((_, Event::ToServer(packet))) => {
-                    if (self.tap)(Direction::ToServer, packet.source, &packet.payload)
-                        && let Some(index) = self.session(packet.source)
-                    {
-                        let Session { upstream, batch, .. } = &mut self.sessions[index];
-                        batch.add(upstream, &packet);
+                    if (self.tap)(Direction::ToServer, packet.source, &packet.payload) {
+                        self.sessions.send(&packet, now);
                     }
                     self.buffers.give(packet.payload);
                 }
@@ -274,68 +260,13 @@ impl Engine {
                     self.batch.add(&self.socket, &packet);
                     self.buffers.give(packet.payload);
                 }
-                Some((_, Event::Rebind(rebinding))) => self.rebind(rebinding.ip),
+                Some((_, Event::Rebind(rebinding))) => self.sessions.rebind(rebinding.ip),
                 None => break,
             }
         }
         self.batch.flush(&self.socket);
-        self.sessions.iter_mut().for_each(|session| session.batch.flush(&session.upstream));
+        self.sessions.flush();
     }
-
-    /// Returns the session of `client`, and opens one for a new client. Returns `None` if the maximum number
-    /// of sessions is reached or no socket is available.
-    fn session(&mut self, client: SocketAddr) -> Option<usize> {
-        match self.sessions.iter().position(|session| session.client == client) {
-            Some(index) => Some(index),
-            None if self.sessions.len() >= MAX_CLIENTS => None,
-            None => {
-                let session = self.open(client, None).ok()?;
-                self.sessions.push(session);
-                Some(self.sessions.len() - 1)
-            }
-        }
-    }
-
-    fn open(&self, client: SocketAddr, ip: Option<IpAddr>) -> io::Result<Session> {
-        let local = SocketAddr::new(ip.unwrap_or(self.socket.local_addr()?.ip()), 0);
-        let upstream = Arc::new(Socket::bind(local, PATIENCE)?);
-        let retired = Arc::new(AtomicBool::new(false));
-        let to_client = move |arrived| Input::ToClient(client, arrived);
-        read(Arc::clone(&upstream), self.inbox_in.clone(), Arc::clone(&retired), to_client);
-        Ok(Session { client, upstream, batch: Batch::default(), retired })
-    }
-
-    /// Replaces every client's socket. If no new socket is available, the client keeps the old one.
-    fn rebind(&mut self, ip: Option<IpAddr>) {
-        for index in 0..self.sessions.len() {
-            if let Ok(session) = self.open(self.sessions[index].client, ip) {
-                let old = std::mem::replace(&mut self.sessions[index], session);
-                old.retired.store(true, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
-/// Starts a thread that reads `socket` until `stop` is set or the inbox is closed.
-fn read(
-    socket: Arc<Socket>,
-    inbox: SyncSender<Input>,
-    stop: Arc<AtomicBool>,
-    input: impl Fn(Arrived) -> Input + Send + 'static,
-) {
-    thread::spawn(move || {
-        let mut buffer = vec![0; MAX_RECEIVE_BYTES];
-        while !stop.load(Ordering::Relaxed) {
-            // Timeouts and ICMP errors from the peer do not end the thread.
-            let Ok(arrived) = socket.receive(&mut buffer) else { continue };
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            if let Err(TrySendError::Disconnected(_)) = inbox.try_send(input(arrived)) {
-                break;
-            }
-        }
-    });
 }
 
 #[cfg(test)]

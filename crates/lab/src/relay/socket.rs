@@ -1,11 +1,10 @@
-//! Sockets of the relay. They are blocking, and one system call handles as many datagrams as the kernel
-//! coalesces.
+//! Sockets of the relay. They never block, and one system call handles as many datagrams as the kernel coalesces.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anabranch_wire::Ecn;
+use mio::{Interest, Registry, Token};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 
 use crate::packet::Packet;
@@ -20,10 +19,10 @@ const MAX_BATCH_BYTES: usize = 65_000;
 /// Maximum number of bytes of a UDP payload, and of a batch that the kernel coalesces.
 pub(super) const MAX_RECEIVE_BYTES: usize = 65_536;
 
-/// A bound UDP socket whose calls block for a limited time.
+/// A bound UDP socket.
 #[derive(Debug)]
 pub(super) struct Socket {
-    io: std::net::UdpSocket,
+    io: mio::net::UdpSocket,
     state: UdpSocketState,
 }
 
@@ -37,15 +36,14 @@ pub(super) struct Arrived {
 }
 
 impl Socket {
-    /// Binds a socket whose reads time out after `patience`.
-    pub(super) fn bind(address: SocketAddr, patience: Duration) -> io::Result<Self> {
-        let io = std::net::UdpSocket::bind(address)?;
+    /// Binds a socket, which `registry` reports as `token` when it becomes readable.
+    pub(super) fn bind(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Self> {
+        let mut io = mio::net::UdpSocket::bind(address)?;
         let state = UdpSocketState::new(UdpSockRef::from(&io))?;
         // The system may grant less.
         let _ = state.set_send_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&io), KERNEL_BUFFER_BYTES);
-        io.set_nonblocking(false)?;
-        io.set_read_timeout(Some(patience))?;
+        registry.register(&mut io, token, Interest::READABLE)?;
         Ok(Self { io, state })
     }
 
@@ -53,7 +51,7 @@ impl Socket {
         self.io.local_addr()
     }
 
-    /// Waits for datagrams. `buffer` is scratch memory for the duration of the call.
+    /// Reads datagrams. `buffer` is scratch memory for the duration of the call.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrived> {
         let mut meta = [RecvMeta::default()];
         // A single buffer is passed, because a call with several buffers would wait until all are full.

@@ -1,7 +1,11 @@
+use mio::Poll;
+
 use super::*;
 
+/// Returns a socket. Datagrams over the loopback interface can be read once they are sent.
 fn socket() -> Socket {
-    Socket::bind(([127, 0, 0, 1], 0).into(), Duration::from_secs(2)).unwrap()
+    let poll = Poll::new().unwrap();
+    Socket::bind(([127, 0, 0, 1], 0).into(), poll.registry(), Token(0)).unwrap()
 }
 
 /// Packets sent in batches arrive unchanged, one datagram for each packet.

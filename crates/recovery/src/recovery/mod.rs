@@ -8,6 +8,7 @@ mod short;
 
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use anabranch_wire::{SpaceId, Time};
 
@@ -27,6 +28,9 @@ use crate::reordering::Reordering;
 use crate::rtt::Rtt;
 use crate::sent::{Packet, Sent, SentList};
 use crate::timer::{SpaceTimes, Timer};
+
+/// Maximum number of migrations for which the packets sent before are tracked. Those of earlier ones are declared lost.
+pub(crate) const MAX_MOVES: usize = 4;
 
 /// Loss recovery and congestion control of one path. `T` records the frames of a packet.
 #[derive(Debug)]
@@ -66,8 +70,32 @@ struct Space<T> {
     /// Number of PTO probes that are still to be sent.
     probes: u32,
     run: LossRun,
-    /// Packets removed from the list because it was full. They are declared lost at the next opportunity.
+    /// Packets removed from the list because it was full, or because the path has moved since too often. They are declared lost at the next
+    /// opportunity.
     evicted: Vec<(u64, Packet<T>)>,
+    /// Orders that were next at the last [`MAX_MOVES`] migrations.
+    moves: VecDeque<u64>,
+}
+
+impl<T> Space<T> {
+    /// Removes the packets that were sent before the last [`MAX_MOVES`] migrations. Each migration begins with a window of its own, so a
+    /// peer that acknowledges nothing could otherwise move again and again to have more packets tracked.
+    fn on_migrate(&mut self) {
+        self.moves.push_back(self.sent.next());
+        if self.moves.len() <= MAX_MOVES {
+            return;
+        }
+        let oldest = self.moves.pop_front().unwrap_or_default();
+        self.sent.compact();
+        while self.sent.front().is_some_and(|(order, _)| order < oldest)
+            && let Some((order, packet)) = self.sent.pop()
+        {
+            self.sent.compact();
+            if packet.sent.in_flight {
+                self.evicted.push((order, packet));
+            }
+        }
+    }
 }
 
 /// Period from one congestion event to the next (RFC 9002 §7.3.2).
@@ -368,6 +396,12 @@ impl<T: Clone> Recovery<T> {
         self.stats.mtu = self.mtu.current();
         self.ecn.restart(self.config.ecn);
         self.start_over(now);
+        for (space, times) in self.spaces.iter_mut().zip(&mut self.times) {
+            space.on_migrate();
+            if !space.evicted.is_empty() {
+                times.loss_time = Some(now);
+            }
+        }
     }
 
     /// Restarts congestion control when a path works again after an outage longer than the period of
@@ -453,6 +487,7 @@ impl<T> Space<T> {
             probes: 0,
             run: LossRun::default(),
             evicted: Vec::new(),
+            moves: VecDeque::new(),
         }
     }
 }

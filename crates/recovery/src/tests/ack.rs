@@ -245,6 +245,25 @@ fn migration_starts_afresh_and_old_packets_say_nothing() {
     assert_eq!((path.recovery.rtt().latest(), path.recovery.bytes_in_flight()), (ms(30), 0));
 }
 
+/// A peer that moves again and again and acknowledges nothing gets a new window each time.
+#[test]
+fn packets_of_max_moves_migrations_are_tracked() {
+    use crate::recovery::MAX_MOVES;
+    let mut path = Path::new(&plain());
+    for round in 0..100 {
+        (0..10).for_each(|_| {
+            path.send(at(10 * round));
+        });
+        path.recovery.migrate(at(10 * round + 5));
+        assert!(path.recovery.unacked(DATA).count() <= 10 * (MAX_MOVES + 1), "after {round} moves");
+    }
+    // A packet of the last moves may still be acknowledged; all earlier ones are lost.
+    assert_eq!(path.ack(at(1_000), &[990..=990]).len(), 1);
+    let lost = path.lost();
+    assert!((0..950).all(|order| lost.contains(&order)), "{} are lost", lost.len());
+    assert_eq!(path.recovery.bytes_in_flight(), 0);
+}
+
 #[test]
 fn lose_all_and_discard_empty_the_flight_without_a_response() {
     let mut path = Path::new(&plain());

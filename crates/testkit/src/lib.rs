@@ -11,12 +11,25 @@ pub mod certificates;
 pub mod corpus;
 #[cfg(feature = "endpoints")]
 pub mod endpoints;
+#[cfg(feature = "meter")]
+pub mod meter;
 #[cfg(feature = "packets")]
 pub mod packets;
 #[cfg(feature = "seeded")]
 pub mod seeded;
 #[cfg(feature = "corpus")]
 pub mod source;
+
+/// Environment variable with the share of an attack of docs/threats.md that runs, in percent.
+const SHARE: &str = "ANABRANCH_ATTACKS";
+
+/// Returns the number of packets, frames or peers of an attack that has `full` of them. A tenth of them runs, or the share that
+/// `ANABRANCH_ATTACKS` names in percent.
+pub fn share_of(full: u64) -> u64 {
+    let percent = std::env::var(SHARE)
+        .map_or(10, |percent| percent.parse().expect("ANABRANCH_ATTACKS is a percentage"));
+    (full * percent / 100).max(1)
+}
 
 /// Returns the byte at offset `at` of every [`pattern`].
 pub fn byte_at(at: usize) -> u8 {

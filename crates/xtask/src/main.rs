@@ -1,8 +1,10 @@
 //! Tasks of the project: `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod attacks;
 mod browser;
 mod child;
+mod fuzz;
 mod interface;
 mod interop;
 mod model;
@@ -52,6 +54,10 @@ enum Task {
     Model(model::Arguments),
     /// Fetch files while interfaces come and go, in network namespaces
     Paths(paths::Arguments),
+    /// Run the attacks of docs/threats.md in full, and measure what they cost
+    Attacks(attacks::Arguments),
+    /// Fuzz the targets of fuzz/ with coverage, or minimize their corpora
+    Fuzz(fuzz::Arguments),
     /// Watch memory, tasks and descriptors over hours of churn
     Soak(soak::Arguments),
     #[command(hide = true)]
@@ -75,6 +81,8 @@ fn main() -> ExitCode {
         Task::Qpack(arguments) => qpack::run(&root, &arguments),
         Task::Model(arguments) => model::run(&root, &arguments),
         Task::Paths(arguments) => paths::run(&root, &arguments),
+        Task::Attacks(arguments) => attacks::run(&root, &arguments),
+        Task::Fuzz(arguments) => fuzz::run(&root, &arguments),
         Task::Soak(arguments) => soak::run(&root, &arguments),
         Task::Forward(options) => interop::netns::forward::run(&options),
         Task::Load(options) => interop::netns::load::run(&options),

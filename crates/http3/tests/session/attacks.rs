@@ -23,7 +23,7 @@ const AT_ONCE: usize = 128;
 
 /// Way in which a client wastes the server's work.
 #[derive(Clone, Copy, Debug)]
-enum Waste {
+pub(crate) enum Waste {
     /// The client resets a request before the server sees any of it.
     ResetUnseen,
     /// The client resets a request whose handler has begun.
@@ -42,7 +42,7 @@ enum Waste {
 
 /// Makes and wastes one more request on each stream of `ids`. Returns the number of handlers that were
 /// started.
-fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
+pub(crate) fn waste(duel: &mut Duel, ids: &[StreamId], how: Waste) -> usize {
     let head = match how {
         Waste::Spoil => headers(&[&REQUEST[..], &[("content-length", "1")]].concat()),
         Waste::Malform => headers(&REQUEST[1..]),
@@ -185,7 +185,7 @@ fn a_client_that_cancels_now_and_then_is_not_closed() {
     duel.assert_quiet(&[]);
 }
 
-fn answer(duel: &mut Duel, id: StreamId) {
+pub(crate) fn answer(duel: &mut Duel, id: StreamId) {
     let parts = http::Response::new(()).into_parts().0;
     duel.victim().http(|session, streams| {
         session.respond_whole(streams, id, &parts, b"").unwrap();
@@ -195,7 +195,7 @@ fn answer(duel: &mut Duel, id: StreamId) {
 
 /// Creates the insertion of a table entry of 4,000 bytes, and a HEADERS frame of 1 KB that repeats
 /// `reference`. If `reference` is the index of the entry, the frame would decode to 4 MB.
-fn expansion(head: &[u8], reference: &[u8]) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn expansion(head: &[u8], reference: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut instructions = b"\x3f\xe1\x1f\x41a\x7f\xa1\x1e".to_vec();
     instructions.extend([b'v'; 4000]);
     let section = [b"\x02\0", head, &reference.repeat(1000 / reference.len())].concat();
@@ -312,7 +312,7 @@ fn interim_responses_end_at_max_interim() {
     duel.assert_quiet(&[id]);
 }
 
-fn priority_update(id: u64, urgency: u8) -> Vec<u8> {
+pub(crate) fn priority_update(id: u64, urgency: u8) -> Vec<u8> {
     let mut payload = Vec::new();
     push_varint(&mut payload, id);
     payload.extend(format!("u={urgency}").bytes());

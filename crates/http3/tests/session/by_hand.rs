@@ -132,7 +132,7 @@ impl Duel {
 
     /// Accepts the next request at the victim. Returns `None` if there is none, as on a client.
     pub(crate) fn accept(&mut self) -> Option<StreamId> {
-        self.victim().session.as_mut().unwrap().accept().map(|(id, _)| id)
+        self.victim().charge(|host| host.session.as_mut().unwrap().accept().map(|(id, _)| id))
     }
 
     /// Returns all bytes that the peer has received on a stream so far, and the reason that reading ended.

@@ -8,5 +8,6 @@ mod blocked;
 mod by_hand;
 mod exchange;
 mod messages;
+mod oracle;
 mod pair;
 mod rules;

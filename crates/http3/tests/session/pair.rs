@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_http3::{Code, Config, Event, ReadError, Session};
+use anabranch_testkit::meter::Meter;
 use anabranch_testkit::seeded::{Trust, seed_thread};
 use anabranch_transport::stream::{StreamEvent, Streams, StreamsConfig};
 use anabranch_transport::{
@@ -30,6 +31,9 @@ pub(crate) struct Host {
     pub(crate) raw: Vec<StreamEvent>,
     pub(crate) closed: Option<ConnectionError>,
     pub(crate) address: SocketAddr,
+    out: TransmitBuf,
+    /// Memory and time of the side's transport and session.
+    pub(crate) meter: Meter,
 }
 
 /// Client and server of one connection.
@@ -93,6 +97,8 @@ impl Pair {
             raw: Vec::new(),
             closed: None,
             address,
+            out: TransmitBuf::new(1),
+            meter: Meter::default(),
         };
         let session = |side, config: Option<Config>| config.map(|config| Session::new(side, config));
         let mut pair = Self {
@@ -130,8 +136,9 @@ impl Pair {
                 Some(next) => self.now = next.max(self.now),
                 None => break,
             }
-            self.client.endpoint.handle_timeout(self.now);
-            self.server.endpoint.handle_timeout(self.now);
+            for host in [&mut self.client, &mut self.server] {
+                host.meter.charge(|| host.endpoint.handle_timeout(self.now));
+            }
         }
         self.now = end;
     }
@@ -158,10 +165,22 @@ impl Host {
 
     /// Calls `f` with the session and its streams; the side must have a session.
     pub(crate) fn http<T>(&mut self, f: impl FnOnce(&mut Session, &mut Streams) -> T) -> T {
-        self.with(|session, connection| f(session, connection.streams())).unwrap()
+        self.charge(|host| host.with(|session, connection| f(session, connection.streams())).unwrap())
+    }
+
+    /// Calls `f`, and counts what it takes.
+    pub(crate) fn charge<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        let mut meter = std::mem::take(&mut self.meter);
+        let result = meter.charge(|| f(self));
+        self.meter = meter;
+        result
     }
 
     pub(crate) fn drain(&mut self, now: Time) {
+        self.charge(|host| host.take_events(now));
+    }
+
+    fn take_events(&mut self, now: Time) {
         while let Some((handle, event)) = self.endpoint.poll_event() {
             self.handle.get_or_insert(handle);
             match event {
@@ -188,14 +207,13 @@ impl Host {
     }
 
     pub(crate) fn deliver(&mut self, now: Time, to: &mut Self) -> bool {
-        let mut out = TransmitBuf::new(1);
         let mut moved = false;
-        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut out) {
+        while let Some(transmit) = self.meter.charge(|| self.endpoint.poll_transmit(now, &mut self.out)) {
             moved = true;
-            let mut payload = out.filled(&transmit).to_vec();
+            let mut payload = self.out.filled(&transmit).to_vec();
             let tuple = FourTuple { local: to.address, remote: self.address };
             let datagram = Datagram { tuple, ecn: None, payload: &mut payload };
-            to.endpoint.handle_batch(now, &mut [datagram]);
+            to.meter.charge(|| to.endpoint.handle_batch(now, &mut [datagram]));
         }
         moved
     }

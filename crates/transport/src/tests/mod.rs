@@ -23,6 +23,7 @@ mod multipath_ends;
 mod multipath_input;
 mod multipath_rows;
 mod named;
+mod oracle;
 mod order;
 mod over;
 mod packets;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_testkit::share_of;
 use anabranch_wire::{
     ConnectionId, Frame, NewConnectionId, PacketKind, PathId, ResetToken, Side, TransportErrorCode as Code,
     VarInt, Writer, write_ack,
@@ -606,20 +607,14 @@ fn row_m5_what_a_peer_can_abandon_at_once_is_bounded() {
     }
 }
 
-/// Returns the number of rounds of opening and abandoning. Row M5 requires 100,000: `ANABRANCH_CYCLES=100000
-/// cargo test --release -p anabranch-transport row_m5`.
-fn cycles() -> u32 {
-    std::env::var("ANABRANCH_CYCLES")
-        .map_or(500, |cycles| cycles.parse().expect("ANABRANCH_CYCLES is a number"))
-}
-
 #[test]
 fn row_m5_opening_and_abandoning_without_a_pause_leaves_nothing_behind() {
+    let cycles = share_of(100_000);
     for abandoning in SIDES {
         let mut pair = multipath();
         let most = (MAX_PATHS + MAX_CLOSING_PATHS) as usize;
         let mut opened = 0;
-        for _ in 0..cycles() {
+        for _ in 0..cycles {
             pair.client_events.clear();
             pair.server_events.clear();
             if let Ok(id) = open(&mut pair, second_addr()) {
@@ -634,7 +629,7 @@ fn row_m5_opening_and_abandoning_without_a_pause_leaves_nothing_behind() {
                 assert!(held.paths <= most && held.abandons <= most && held.unopened < 4, "{held:?}");
             }
         }
-        assert!(opened > cycles() / 5, "{opened}");
+        assert!(opened > cycles / 5, "{opened}");
         pair.run_for(Duration::from_secs(5));
         for side in SIDES {
             let held = pair.end(side).held();

@@ -329,7 +329,7 @@ impl Pair {
     }
 }
 
-fn server_endpoint(config: &ServerConfig) -> Endpoint {
+pub(super) fn server_endpoint(config: &ServerConfig) -> Endpoint {
     let mut server = Endpoint::new(&EndpointConfig::new([2; 32]), Some(Arc::new(config.clone())));
     server.set_auto_accept(true);
     server

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anabranch_seeded::deterministic_provider;
 use anabranch_testkit::seeded::Trust;
+use anabranch_testkit::share_of;
 use anabranch_tls::rustls;
 use anabranch_wire::{
     Dir, Frame, PacketKind, Side, SpaceId, StreamId, TransportErrorCode as Code, TransportParameters, VarInt,
@@ -401,7 +402,7 @@ fn row_18_replayed_first_flights_get_no_early_data() {
     // would not take the copy for a duplicate, but its handshake would fail. The test therefore replays the
     // unchanged flight to a restarted server.
     let config = pair.server_config().clone();
-    for port in 1..100u16 {
+    for port in 1..=u16::try_from(share_of(1_000)).unwrap() {
         let mut server =
             crate::Endpoint::new(&EndpointConfig::new([port as u8; 32]), Some(Arc::new(config.clone())));
         server.set_auto_accept(true);

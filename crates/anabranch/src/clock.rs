@@ -1,9 +1,10 @@
 //! Clock of an endpoint, from which the core gets the time.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anabranch_wire::Time;
-use tokio::time::Instant;
+
+use crate::runtime::{Instant, since_epoch};
 
 /// Clock that returns the core's [`Time`]: nanoseconds since the UNIX epoch. It reads the system's clock only
 /// when it is created. Later times are this time plus the time that has passed on the monotonic clock, so
@@ -16,8 +17,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { origin: Instant::now(), since_epoch }
+        Self { origin: Instant::now(), since_epoch: since_epoch() }
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -28,8 +28,7 @@ impl Clock {
     /// The lead grows while the host is suspended, because the monotonic clock then stands still. It also
     /// grows when the system's clock is set forward.
     pub(crate) fn drift(&self) -> Duration {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        since_epoch.saturating_sub(self.since_epoch + self.origin.elapsed())
+        since_epoch().saturating_sub(self.since_epoch + self.origin.elapsed())
     }
 
     /// Converts `time` to an instant for tokio's timers.

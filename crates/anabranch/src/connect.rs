@@ -99,8 +99,9 @@ impl Endpoint {
                 Ok(Connecting::new(self.inner.admit(table, handle, connection, begin)))
             }
             begun => {
-                table.remove(handle);
+                let idling = table.remove(handle);
                 drop(table);
+                idling.wake();
                 self.inner.driver.wake();
                 Err(begun.err().map_or(ConnectError::EndpointClosed, ConnectError::from))
             }

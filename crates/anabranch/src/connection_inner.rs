@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use anabranch_transport::stream::StreamEvent;
@@ -20,6 +19,8 @@ use crate::log::Log;
 use crate::paths::{PathEvent, PathsState};
 use crate::qlog::Trace;
 use crate::session::Session;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::tokens::AddressToken;
 use crate::wakers::WakerSet;
 

@@ -1,7 +1,7 @@
 //! Endpoint state that connections use: the clock, the sockets, the address tokens, and the driver's waker.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::Waker;
 
 use anabranch_transport::{FourTuple, Handle};
@@ -14,6 +14,7 @@ use crate::lock::lock;
 use crate::paths::{Lease, LocalAddress};
 use crate::socket::Socket;
 use crate::socket_set::SocketSet;
+use crate::sync::{Mutex, MutexGuard};
 use crate::tokens::TokenStore;
 
 /// The parts of an endpoint that its connections use. Its locks are held only briefly, and may be taken while
@@ -107,14 +108,17 @@ impl DriverHandle {
     /// Returns the socket that serves `local`, bound if necessary.
     fn lease_socket(&self, local: &LocalAddress) -> Result<Arc<Lease>, OpenPathError> {
         let serving = SocketAddr::new(local.ip, local.port);
+        // The lock is held while the socket is bound: another task may bind the same address at the same time.
+        let mut sockets = self.sockets();
         if local.port != 0
-            && let Some(lease) = self.sockets().lease_for(serving)
+            && let Some(lease) = sockets.lease_for(serving)
         {
             return Ok(lease);
         }
-        let socket = Arc::new(Socket::new(local.bind()?)?);
+        let socket = Arc::new(Socket::at(local)?);
         let lease = Arc::new(Lease::bound(Arc::clone(&socket)));
-        self.sockets().add_leased(socket, &lease);
+        sockets.add_leased(socket, &lease);
+        drop(sockets);
         self.wake();
         Ok(lease)
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 #[cfg(feature = "qlog")]
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 
 use anabranch_transport::trace::Observer;
@@ -20,7 +20,9 @@ use crate::error::EndpointError;
 use crate::incoming::Incoming;
 use crate::lock::lock;
 use crate::observe::ObserverFactory;
+use crate::runtime::spawn;
 use crate::socket::Socket;
+use crate::sync::Mutex;
 use crate::tokens::AddressToken;
 
 /// A QUIC endpoint: it opens connections, accepts them, or both, on one UDP socket. Clones are cheap and
@@ -97,12 +99,21 @@ impl Endpoint {
         server: Option<ServerConfig>,
         socket: std::net::UdpSocket,
     ) -> Result<Self, EndpointError> {
+        Self::on(config, server, || Socket::new(socket))
+    }
+
+    /// Creates an endpoint on the socket that `bind` returns.
+    pub(crate) fn on(
+        config: &EndpointConfig,
+        server: Option<ServerConfig>,
+        bind: impl FnOnce() -> io::Result<Socket>,
+    ) -> Result<Self, EndpointError> {
         config.validate()?;
         server.as_ref().map_or(Ok(()), ServerConfig::validate)?;
         let router = Router::new(config, server.map(Arc::new));
-        let inner = Arc::new(EndpointInner::new(router, Socket::new(socket)?));
+        let inner = Arc::new(EndpointInner::new(router, bind()?));
         inner.table().handles = 1;
-        tokio::spawn(Driver::new(Arc::clone(&inner)));
+        spawn(Driver::new(Arc::clone(&inner)));
         Ok(Self { inner, client_config: Arc::default() })
     }
 
@@ -194,15 +205,19 @@ impl Endpoint {
     /// # Errors
     /// Fails if the socket cannot be used.
     pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
-        let socket = Arc::new(Socket::new(socket)?);
-        self.inner.driver.sockets().replace_own(socket);
+        self.replace_socket(Socket::new(socket)?);
+        Ok(())
+    }
+
+    /// Replaces the endpoint's socket, and makes every connection send a packet from it.
+    pub(crate) fn replace_socket(&self, socket: Socket) {
+        self.inner.driver.sockets().replace_own(Arc::new(socket));
         let connections: Vec<_> = self.inner.table().connections().cloned().collect();
         self.inner.driver.wake();
         for connection in connections {
             // A packet from the new address makes the peer notice the change.
             connection.update(|state| state.core.ping(PathId::ZERO));
         }
-        Ok(())
     }
 
     /// Binds a further local address, to which [`Connection::migrate`] can move connections. Returns the
@@ -230,13 +245,13 @@ impl Endpoint {
     /// Closes all connections with the application's `code` and `reason`. No connection begins from then on.
     /// [`Endpoint::wait_idle`] waits until the connections have ended.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
-        let (connections, refusals) = {
+        let (connections, refusals, accepting) = {
             let mut table = self.inner.table();
             table.closed = true;
-            table.accepting.wake();
             let refusals = refuse_all(&mut table, self.inner.driver.now());
-            (table.connections().cloned().collect::<Vec<_>>(), refusals)
+            (table.connections().cloned().collect::<Vec<_>>(), refusals, table.accepting.take())
         };
+        accepting.wake();
         refusals.into_iter().for_each(|refusal| self.inner.respond(Some(refusal)));
         let reason = Bytes::copy_from_slice(reason);
         for connection in connections {
@@ -252,7 +267,13 @@ impl Endpoint {
     /// [`Endpoint::wait_idle`] waits for the whole closing period.
     pub async fn wait_close_sent(&self) {
         let (sent, wait) = oneshot::channel();
-        self.inner.table().leaving.push(sent);
+        {
+            let mut table = self.inner.table();
+            if !table.is_driven {
+                return;
+            }
+            table.leaving.push(sent);
+        }
         self.inner.driver.wake();
         // An error means that the driver has ended and sends nothing more.
         let _ = wait.await;

@@ -1,7 +1,7 @@
 //! State that the endpoint's handles, its connections and its driver share.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use anabranch_transport::{Connection, Handle, Incoming, Response, Router};
 use tokio::sync::oneshot;
@@ -11,6 +11,7 @@ use crate::driver_handle::DriverHandle;
 use crate::lock::lock;
 use crate::observe::Watchers;
 use crate::socket::Socket;
+use crate::sync::{Mutex, MutexGuard};
 use crate::wakers::WakerSet;
 
 /// State of one endpoint. The table and a connection are never locked at the same time, except for a
@@ -35,6 +36,8 @@ pub(crate) struct Table {
     pub(crate) idling: WakerSet,
     /// Tasks that wait until every connection has sent its CONNECTION_CLOSE.
     pub(crate) leaving: Vec<oneshot::Sender<()>>,
+    /// `true` until the driver has ended.
+    pub(crate) is_driven: bool,
     /// `true` if no further connection may begin.
     pub(crate) closed: bool,
     /// Number of the endpoint's handles that the application holds. Without any, nobody can accept new
@@ -68,6 +71,7 @@ impl EndpointInner {
             accepting: WakerSet::default(),
             idling: WakerSet::default(),
             leaving: Vec::new(),
+            is_driven: true,
             closed: false,
             handles: 0,
             watchers: Watchers::from_environment(),
@@ -142,14 +146,14 @@ impl Table {
         self.connections[handle.0] = Some(connection);
     }
 
-    pub(crate) fn remove(&mut self, handle: Handle) {
+    /// Removes a connection. Returns the tasks that wait for the end of the last one, if this was it.
+    #[must_use]
+    pub(crate) fn remove(&mut self, handle: Handle) -> WakerSet {
         self.router.remove(handle);
         if let Some(slot) = self.connections.get_mut(handle.0) {
             *slot = None;
         }
-        if self.is_empty() {
-            self.idling.wake();
-        }
+        if self.is_empty() { self.idling.take() } else { WakerSet::default() }
     }
 
     /// Returns the requested tasks that are not running yet, and clears the requests.

@@ -51,6 +51,8 @@ pub mod http3;
 mod incoming;
 mod lock;
 mod log;
+#[cfg(all(test, feature = "model"))]
+mod model;
 mod observe;
 pub mod paths;
 #[cfg(feature = "proxy")]
@@ -63,10 +65,13 @@ mod qlog;
 mod racing;
 mod recv_stream;
 mod refusals;
+mod runtime;
 mod send_stream;
 mod session;
+#[cfg_attr(all(test, feature = "model"), path = "model/socket.rs")]
 mod socket;
 mod socket_set;
+mod sync;
 mod tokens;
 mod wakers;
 

@@ -1,6 +1,8 @@
 //! Locks that remain usable after a task has panicked.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// Locks `mutex`, even if a task has panicked while it held the lock: a panic never leaves the state
 /// inconsistent.

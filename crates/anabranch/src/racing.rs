@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use anabranch_transport::ClientConfig;
-use tokio::time::{Instant, Sleep};
 use tracing::debug;
 
 use crate::connection::{Connecting, Connection, ZeroRttAccepted};
@@ -13,6 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::error::AttemptError;
 use crate::log::ENDPOINT;
 use crate::paths::{Candidate, Race, RacePolicy};
+use crate::runtime::{Instant, Sleep, sleep_until};
 
 impl Endpoint {
     /// Connects to a server by one of several candidates; see
@@ -53,7 +53,7 @@ impl Endpoint {
             candidates,
             running: Vec::new(),
             failure: None,
-            sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
+            sleep: Box::pin(sleep_until(Instant::now())),
         });
         attempts.begin_due();
         Racing(attempts)

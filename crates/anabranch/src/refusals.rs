@@ -14,6 +14,7 @@ use anabranch_transport::Obstacle;
 
 use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::EndpointInner;
+use crate::runtime::sleep;
 use crate::socket::{Refusal, Socket};
 
 /// Interval at which the task checks whether connections still wait for their server's first packet.
@@ -25,7 +26,7 @@ pub(crate) async fn listen(endpoint: Weak<EndpointInner>, socket: Arc<Socket>) {
     loop {
         let refusals = tokio::select! {
             refusals = next_refusals(&socket) => refusals,
-            () = tokio::time::sleep(INTERVAL) => Vec::new(),
+            () = sleep(INTERVAL) => Vec::new(),
         };
         let Some(endpoint) = endpoint.upgrade() else { return };
         let (begun, connections) = endpoint.census();
@@ -50,7 +51,7 @@ async fn next_refusals(socket: &Socket) -> Vec<Refusal> {
     match socket.refusals().await {
         Ok(refusals) => refusals,
         Err(_) => {
-            tokio::time::sleep(INTERVAL).await;
+            sleep(INTERVAL).await;
             Vec::new()
         }
     }

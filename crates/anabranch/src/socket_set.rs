@@ -48,11 +48,15 @@ impl SocketSet {
         self.version += 1;
     }
 
-    /// Returns a lease of the socket that serves `local`, if there is one.
-    pub(crate) fn lease_for(&self, local: SocketAddr) -> Option<Arc<Lease>> {
-        let mut leases = self.leased.iter().filter_map(|(_, lease)| lease.upgrade());
-        if let Some(lease) = leases.find(|lease| lease.socket().serves(local)) {
-            return Some(lease);
+    /// Returns a lease of the socket that serves `local`, if there is one. A socket whose last lease has been dropped, but which
+    /// has not been removed yet, is leased again.
+    pub(crate) fn lease_for(&mut self, local: SocketAddr) -> Option<Arc<Lease>> {
+        if let Some((socket, leased)) = self.leased.iter_mut().find(|(socket, _)| socket.serves(local)) {
+            return leased.upgrade().or_else(|| {
+                let lease = Arc::new(Lease::bound(Arc::clone(socket)));
+                *leased = Arc::downgrade(&lease);
+                Some(lease)
+            });
         }
         // A socket of the endpoint itself stays open in any case.
         let socket = self.all.iter().find(|socket| socket.serves(local))?;

@@ -2,7 +2,8 @@
 
 use std::task::{Context, Waker};
 
-/// Tasks that wait for the same event.
+/// Tasks that wait for the same event. They are woken while no lock is held: a waker may run code of the application, for instance if
+/// its executor drops a task.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet(Vec<Waker>);
 
@@ -19,8 +20,14 @@ impl WakerSet {
         woken.append(&mut self.0);
     }
 
+    /// Removes all tasks, and returns them for the caller to wake once it holds no lock.
+    #[must_use]
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
     /// Wakes all tasks.
-    pub(crate) fn wake(&mut self) {
-        self.0.drain(..).for_each(Waker::wake);
+    pub(crate) fn wake(self) {
+        self.0.into_iter().for_each(Waker::wake);
     }
 }

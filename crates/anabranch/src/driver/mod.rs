@@ -21,19 +21,20 @@ use std::time::Duration;
 
 use anabranch_transport::{ConnectionError, EndpointEvent, Handle, TransportError};
 use anabranch_wire::{Time, TransportErrorCode};
-use tokio::time::{Instant, Sleep};
 use tracing::{error, info};
 
 use self::send::{Sender, Turn};
 use self::sleeper::Sleeper;
 use self::timers::Timers;
 use crate::connection_inner::ConnectionInner;
-use crate::endpoint_inner::EndpointInner;
+use crate::endpoint_inner::{EndpointInner, Wanted};
 use crate::log::ENDPOINT;
 #[cfg(feature = "interfaces")]
 use crate::paths::follow;
 use crate::refusals;
+use crate::runtime::{Instant, Sleep, sleep_until, spawn};
 use crate::socket::{ReceiveBatch, Socket};
+use crate::wakers::WakerSet;
 
 /// Maximum number of turns before the driver lets other tasks run.
 const TURNS: usize = 16;
@@ -77,7 +78,7 @@ impl Driver {
             sockets_version,
             received: ReceiveBatch::new(),
             timers: Timers::default(),
-            sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
+            sleep: Box::pin(sleep_until(Instant::now())),
             queue: VecDeque::new(),
             dirty: Vec::new(),
             woken: Vec::new(),
@@ -103,28 +104,32 @@ impl Driver {
     /// Notifies the tasks of `wait_close_sent` once every connection has sent its CONNECTION_CLOSE and no
     /// full socket holds one back.
     fn release_leaving(&self) {
-        let connections: Vec<_> = {
-            let table = self.endpoint.table();
+        let (leaving, connections): (_, Vec<_>) = {
+            let mut table = self.endpoint.table();
             if table.leaving.is_empty() {
                 return;
             }
-            table.connections().cloned().collect()
+            // A task that begins to wait from now on may have closed a connection that is not among these.
+            (std::mem::take(&mut table.leaving), table.connections().cloned().collect())
         };
         let sent = |connection: &Arc<ConnectionInner>| {
             connection.with_state(|state| state.core.is_closed() && !state.core.owes_close())
         };
         if self.sender.holds_nothing() && connections.iter().all(sent) {
-            let leaving = std::mem::take(&mut self.endpoint.table().leaving);
             // A task that no longer waits need not be notified.
             leaving.into_iter().for_each(|leaving| _ = leaving.send(()));
+        } else {
+            self.endpoint.table().leaving.extend(leaving);
         }
     }
 
     fn take_dirty(&mut self, cx: &Context<'_>) {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.endpoint.driver.take_dirty(&mut dirty, cx.waker());
+        // A connection adds its socket before it requests a task that listens on it.
+        let wanted = self.endpoint.table().take_wanted();
         self.take_sockets();
-        self.begin_wanted();
+        self.begin(wanted);
         let table = self.endpoint.table();
         let connections: Vec<_> =
             dirty.drain(..).filter_map(|handle| table.connection(handle).cloned()).collect();
@@ -148,18 +153,17 @@ impl Driver {
     }
 
     /// Starts the background tasks that were requested.
-    fn begin_wanted(&self) {
-        let wanted = self.endpoint.table().take_wanted();
+    fn begin(&self, wanted: Wanted) {
         #[cfg(feature = "interfaces")]
         if wanted.follower {
-            tokio::spawn(follow(Arc::downgrade(&self.endpoint), Arc::clone(&self.endpoint.driver.follower)));
+            spawn(follow(Arc::downgrade(&self.endpoint), Arc::clone(&self.endpoint.driver.follower)));
         }
         let unheard = self.sockets.iter().filter(|socket| wanted.listener && !socket.set_listened_to(true));
         for socket in unheard {
             // Reports are enabled before anything is sent, because the system discards ICMP messages that
             // arrive earlier.
             socket.report_errors(true);
-            tokio::spawn(refusals::listen(Arc::downgrade(&self.endpoint), Arc::clone(socket)));
+            spawn(refusals::listen(Arc::downgrade(&self.endpoint), Arc::clone(socket)));
         }
     }
 
@@ -260,14 +264,17 @@ impl Driver {
     }
 
     fn forward(&mut self, handle: Handle, news: &[EndpointEvent]) {
+        let mut idling = WakerSet::default();
         let mut table = self.endpoint.table();
         for event in news {
             table.router.on_event(handle, event);
             if *event == EndpointEvent::Drained {
-                table.remove(handle);
+                idling = table.remove(handle);
                 self.timers.disarm(handle);
             }
         }
+        drop(table);
+        idling.wake();
     }
 
     /// Returns ready once the earliest deadline has passed.
@@ -282,18 +289,20 @@ impl Driver {
 
     /// Ends all connections because the endpoint's socket has failed or the driver is dropped.
     fn fail(&self, error: &ConnectionError) {
-        let (connections, mut woken) = {
+        let (connections, mut woken, leaving) = {
             let mut table = self.endpoint.table();
-            table.closed = true;
+            (table.closed, table.is_driven) = (true, false);
             let mut woken = Vec::new();
             table.accepting.drain_into(&mut woken);
             table.idling.drain_into(&mut woken);
-            table.leaving.clear();
-            (table.connections().cloned().collect::<Vec<_>>(), woken)
+            let leaving = std::mem::take(&mut table.leaving);
+            (table.connections().cloned().collect::<Vec<_>>(), woken, leaving)
         };
+        drop(leaving);
         for connection in connections {
             connection.with_state(|state| state.end(error.clone(), &mut woken));
-            self.endpoint.table().remove(connection.handle);
+            let idling = self.endpoint.table().remove(connection.handle);
+            idling.wake();
         }
         woken.into_iter().for_each(Waker::wake);
     }

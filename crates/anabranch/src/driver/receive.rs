@@ -12,6 +12,7 @@ use super::Driver;
 use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::Table;
 use crate::log::ENDPOINT;
+use crate::wakers::WakerSet;
 
 /// Maximum number of receive calls per turn and socket: enough to empty a busy socket's buffer, few enough
 /// not to delay acknowledgments.
@@ -54,10 +55,13 @@ impl Driver {
         // are in use.
         let mut received = std::mem::take(&mut self.received);
         let mut datagrams: Vec<Datagram<'_>> = received.datagrams().collect();
-        let steps: Vec<Step> = {
+        let (steps, accepting): (Vec<Step>, _) = {
             let mut table = endpoint.table();
-            datagrams.iter().map(|datagram| table.step(now, datagram)).collect()
+            let steps = datagrams.iter().map(|datagram| table.step(now, datagram)).collect();
+            let comes = !table.incoming.is_empty();
+            (steps, if comes { table.accepting.take() } else { WakerSet::default() })
         };
+        accepting.wake();
         let mut at = 0;
         while let Some(step) = steps.get(at) {
             let mut len = 1;
@@ -104,7 +108,6 @@ impl Table {
             RouterAction::Incoming(incoming) => {
                 debug!(target: ENDPOINT, peer = %incoming.remote_address(), "a client comes");
                 self.incoming.push_back(incoming);
-                self.accepting.wake();
                 Step::Nothing
             }
             RouterAction::Drop(why) => {

@@ -7,7 +7,7 @@ use std::task::Context;
 use anabranch_transport::{SocketBlock, Transmit, TransmitBuf};
 use anabranch_wire::Time;
 
-use crate::connection_inner::ConnectionInner;
+use crate::connection_inner::{ConnectionInner, State};
 use crate::socket::{Sent, Socket};
 
 /// Maximum number of batches that a connection sends before the next one has its turn.
@@ -131,8 +131,9 @@ impl Sender {
                 continue;
             }
             if let Some(code) = self.send(at, Batch { transmit, buffer, done: 0 }) {
-                connection
-                    .with_state(|state| state.on_unreachable(&connection.driver, now, transmit.tuple, code));
+                let cannot_send =
+                    |state: &mut State| state.on_unreachable(&connection.driver, now, transmit.tuple, code);
+                connection.with_state(cannot_send).wake();
             }
         }
         if self.is_blocked() { Turn::Blocked } else { Turn::More }

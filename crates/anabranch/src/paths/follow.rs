@@ -238,7 +238,7 @@ impl DriverHandle {
             IpAddr::V4(v4) if tuple.remote.is_ipv6() => v4.to_ipv6_mapped().into(),
             ip => ip,
         };
-        let sockets = self.sockets();
+        let mut sockets = self.sockets();
         let local = SocketAddr::new(mapped(source), tuple.local.port());
         if let Some(lease) = sockets.lease_for(local) {
             return Some((local, Some(lease)));

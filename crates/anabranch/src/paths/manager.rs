@@ -20,6 +20,7 @@ use crate::connection::Connection;
 use crate::connection_inner::ConnectionInner;
 use crate::error::OpenPathError;
 use crate::log::PATH;
+use crate::runtime::sleep_until;
 
 impl Connection {
     /// Starts a task that opens a path from every interface that `policy` allows, once the handshake is
@@ -98,7 +99,7 @@ async fn run(
             () = watch.changed() => manager.look_around().await,
             () = async {
                 match next {
-                    Some(next) => tokio::time::sleep_until(next).await,
+                    Some(next) => sleep_until(next).await,
                     None => std::future::pending().await,
                 }
             } => {}

@@ -100,6 +100,8 @@ use crate::connection_inner::State;
 use crate::driver_handle::DriverHandle;
 use crate::error::OpenPathError;
 use crate::log::PATH;
+use crate::runtime::timeout;
+use crate::wakers::WakerSet;
 
 /// Maximum time that [`Connection::open_path`] waits for the peer to issue the connection IDs that a path
 /// needs.
@@ -157,7 +159,7 @@ impl Connection {
             }
         });
         let late = OpenPathError::Refused(core::OpenPathError::NoConnectionId);
-        tokio::time::timeout(CID_PATIENCE, begun).await.unwrap_or(Err(late))
+        timeout(CID_PATIENCE, begun).await.unwrap_or(Err(late))
     }
 
     /// Abandons a path (RFC 10069 §3.4). PATH_ABANDON carries `code`, which is an error code of RFC 10069 §5
@@ -238,8 +240,15 @@ impl State {
     }
 
     /// Handles a failure of this host to send between these addresses. If the connection is not established
-    /// yet, wakes the task that waits for it, which may try another candidate.
-    pub(crate) fn on_unreachable(&mut self, driver: &DriverHandle, now: Time, tuple: FourTuple, code: i32) {
+    /// yet, returns the tasks that wait for it, which may try another candidate.
+    #[must_use]
+    pub(crate) fn on_unreachable(
+        &mut self,
+        driver: &DriverHandle,
+        now: Time,
+        tuple: FourTuple,
+        code: i32,
+    ) -> WakerSet {
         debug!(
             target: PATH,
             parent: self.log.span(),
@@ -253,8 +262,9 @@ impl State {
         let obstacle = Obstacle::from(&io::Error::from_raw_os_error(code));
         if self.connected.is_none() && !self.core.refuse(now, obstacle) {
             self.unreachable = true;
-            self.progress.wake();
+            return self.progress.take();
         }
+        WakerSet::default()
     }
 
     /// Records that the peer is silent or cannot be reached. The task that follows the routing table then

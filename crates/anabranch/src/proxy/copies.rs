@@ -8,7 +8,6 @@
 //! both ends then follow RFC 9298 alone.
 
 use std::num::NonZeroU16;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use sfv::{BareItem, DictSerializer, Dictionary, ListEntry, Parser, key_ref};
 
 use crate::DatagramTerms;
 use crate::lock::lock;
+use crate::sync::Mutex;
 
 /// Field of a request and its response: a dictionary (RFC 9651 §3.2) with `copies`, and with `deadline` and `order` in
 /// milliseconds.

@@ -1,6 +1,5 @@
 //! Delivery of a UDP flow's numbered payloads in the order in which they were sent, within the memory that all flows share.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::lock::lock;
+use crate::sync::Mutex;
 
 /// Maximum number of bytes of one flow's payloads that wait.
 const MAX_HELD: usize = 1024 * 1024;

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use anabranch_qlog::{Clock, MAX_TRACE, Qlog, TraceInfo};
 use anabranch_transport::trace::{Observer, TraceEvent};
@@ -13,6 +13,7 @@ use tracing::warn;
 
 use crate::lock::lock;
 use crate::log::{ENDPOINT, TRACE};
+use crate::sync::Mutex;
 
 /// Settings of the traces of future connections.
 #[derive(Clone, Debug, Default)]

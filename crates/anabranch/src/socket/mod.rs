@@ -18,6 +18,7 @@ use tokio::net::UdpSocket;
 use self::batch::RECEIVE_BUFFERS;
 pub(crate) use self::batch::ReceiveBatch;
 pub(crate) use self::errors::Refusal;
+use crate::paths::LocalAddress;
 
 /// Requested size in bytes of the kernel's send and receive buffers: a few round trips of a fast path, so
 /// that no datagrams are lost while the core is busy.
@@ -57,6 +58,11 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         Self::new(std::net::UdpSocket::bind(address)?)
+    }
+
+    /// Binds a socket for a path.
+    pub(crate) fn at(local: &LocalAddress) -> io::Result<Self> {
+        Self::new(local.bind()?)
     }
 
     pub(crate) fn new(socket: std::net::UdpSocket) -> io::Result<Self> {

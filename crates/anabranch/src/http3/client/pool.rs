@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use http::Uri;
 use http::uri::Scheme;
@@ -11,6 +11,7 @@ use super::super::{Connection, Error};
 use super::connect;
 use super::reach::Reach;
 use crate::lock::lock;
+use crate::sync::Mutex;
 
 /// Maximum number of hosts whose connections are kept. Beyond it, unused ones are removed.
 const MAX_HOSTS: usize = 256;

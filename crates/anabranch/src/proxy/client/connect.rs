@@ -1,7 +1,6 @@
 //! Attempts to connect to the proxy, from each candidate that the path policy allows.
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -12,6 +11,7 @@ use crate::endpoint::Endpoint;
 use crate::http3;
 use crate::lock::lock;
 use crate::paths::{Candidate, PathManager, unspecified_for};
+use crate::sync::Mutex;
 
 /// ALPN protocol name of HTTP/3 (RFC 9114 §3.1).
 const ALPN: &[u8] = b"h3";

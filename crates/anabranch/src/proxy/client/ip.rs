@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::proxy::ip::{
     ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, IpRange, MAX_ENTRIES, MAX_PACKET, MIN_MTU, PACKETS,
     PacketHeader, ROUTE_ADVERTISEMENT,
 };
+use crate::sync::Mutex;
 
 /// Maximum number of bytes that one read takes from the tunnel's stream, without a copy.
 const PIECE: usize = 64 * 1024;

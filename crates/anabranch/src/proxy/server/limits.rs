@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_wire::configuration;
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::refusal::{Cause, Refusal};
 use crate::lock::lock;
+use crate::sync::Mutex;
 
 /// Maximum time for which unused bandwidth accumulates: a user may exceed its rate by the bytes of this time at once.
 const BURST: Duration = Duration::from_millis(100);

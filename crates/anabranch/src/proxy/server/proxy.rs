@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anabranch_wire::configuration;
@@ -26,6 +26,7 @@ use super::users::{KnownUser, Users, Verifier};
 use crate::lock::lock;
 use crate::proxy::FlowTerms;
 use crate::proxy::client::Target;
+use crate::sync::{Mutex, RwLock};
 
 /// Maximum of the times in [`ProxyOptions`]; longer ones are reduced to it.
 const MAX_TIME: Duration = Duration::from_secs(365 * 86_400);

@@ -1,6 +1,6 @@
 //! The state of a stream that both of its halves share.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use anabranch_http3::Code;
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::error::Http2Error;
 use crate::lock::lock;
+use crate::sync::Mutex;
 
 /// A stream. It is reset when it is dropped before both directions have ended.
 #[derive(Debug)]

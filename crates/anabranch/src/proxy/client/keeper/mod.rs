@@ -5,7 +5,7 @@ mod attempt;
 mod changes;
 mod supervise;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use super::error::ConnectFailure;
 use super::fallback;
 use super::stream::StreamError;
 use crate::lock::lock;
+use crate::sync::Mutex;
 
 /// Maximum number of connections to the proxy that accept tunnels at the same time.
 pub const MAX_CONNECTIONS: usize = 2;

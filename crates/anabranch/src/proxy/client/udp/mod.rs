@@ -5,7 +5,7 @@ mod frames;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::stream::{TunnelReceiver, TunnelSender};
 use crate::lock::lock;
 use crate::proxy::copies::{Numbers, PREFIX, number};
 use crate::proxy::order::{Order, STREAM};
+use crate::sync::Mutex;
 
 /// Context ID of UDP payloads (RFC 9298 §5).
 const PAYLOADS: u8 = 0;

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use ipnet::IpNet;
 
 use super::pool::{Holder, InvalidPool, Pool};
 use crate::lock::lock;
 use crate::proxy::ip::{IpRange, PacketHeader};
+use crate::sync::{Mutex, RwLock};
 
 /// Sink of packets, for instance a TUN device.
 pub trait PacketSink: Send + Sync + 'static {

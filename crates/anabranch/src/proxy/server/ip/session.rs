@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use anabranch_http3::capsule::{Capsule, CapsuleReader, CapsuleType};
 use anabranch_wire::{Direction, Reader};
@@ -20,6 +20,7 @@ use crate::proxy::ip::{
     ADDRESS_ASSIGN, ADDRESS_REQUEST, AssignedAddress, IcmpLimit, IpRange, MAX_PACKET, MIN_MTU, PACKETS,
     PacketHeader, ROUTE_ADVERTISEMENT, bits, prohibited, too_big,
 };
+use crate::sync::Mutex;
 
 /// Maximum number of addresses of one tunnel. Requests for more are refused.
 pub(super) const MAX_ADDRESSES: usize = 8;
@@ -278,6 +279,10 @@ impl Client for Session {
     /// Removes the address, and queues an ADDRESS_ASSIGN capsule with the client's other addresses.
     fn lose(&self, address: IpAddr) {
         let mut addresses = lock(&self.addresses);
+        if self.network.has(address, self.tunnel) {
+            // This tunnel has taken the address back before it learned of the loss.
+            return;
+        }
         addresses.retain(|own| *own != address);
         let remaining: Vec<_> = entries(&addresses).collect();
         // If too many capsules wait, the next ADDRESS_ASSIGN capsule has the remaining addresses.

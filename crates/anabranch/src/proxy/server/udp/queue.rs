@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::super::flow::Flow;
 use crate::lock::lock;
+use crate::sync::Mutex;
 
 /// Maximum total size of the DATAGRAM capsules that wait, in bytes, with [`OVERHEAD`] for each. The oldest ones are dropped to
 /// keep it.

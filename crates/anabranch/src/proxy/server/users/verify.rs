@@ -5,8 +5,8 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHashString, PasswordVerifier};
@@ -22,6 +22,7 @@ use super::{User, Users};
 use crate::lock::lock;
 use crate::proxy::server::refusal::{Cause, Refusal};
 use crate::proxy::server::target::Carried;
+use crate::sync::Mutex;
 
 /// Maximum number of secrets that are hashed by argon2 at the same time. Each takes 19 MiB with the default parameters.
 const MAX_HASHING: usize = 2;

@@ -1,3 +1,6 @@
+#[cfg(feature = "model")]
+mod model;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::queue::{Counter, MAX_AGE, MAX_CONTROL, MAX_CONTROL_BYTES, MAX_QUEUED};

@@ -1,3 +1,6 @@
+#[cfg(feature = "model")]
+mod model;
+
 use std::time::Duration;
 
 use http::Version;

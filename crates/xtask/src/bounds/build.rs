@@ -81,7 +81,13 @@ fn program(copy: &Copy, source: &Path, path: &Path) -> Result<Option<Program>, S
     let output = output.map_err(|error| format!("{}: {error}", path.display()))?;
     let names = String::from_utf8_lossy(&output.stdout);
     let tests = names.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect();
-    Ok(Some(Program { folder: folder.to_owned(), source: source.to_owned(), path: path.to_owned(), current, tests }))
+    Ok(Some(Program {
+        folder: folder.to_owned(),
+        source: source.to_owned(),
+        path: path.to_owned(),
+        current,
+        tests,
+    }))
 }
 
 /// Finds the program and the full name of `file#test`.

@@ -219,7 +219,8 @@ impl List {
             let (text, mut from) = (&texts[file], 0);
             for (at, edit, by) in edits {
                 let before = text.get(from..at).filter(|_| from <= at);
-                out += before.ok_or_else(|| format!("two bounds change the same text of {file}: {}", edit.text))?;
+                out += before
+                    .ok_or_else(|| format!("two bounds change the same text of {file}: {}", edit.text))?;
                 out += &by;
                 from = at + edit.text.len();
             }

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use self::build::Program;
-use self::list::Bound;
+use self::list::{Bound, List};
 use self::trial::{Outcome, Trial};
 
 /// Options of the command.
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// Only check the list: each text is found once, each test exists, and no bound of docs/threats.md is missing
     #[arg(long)]
     check: bool,
-    /// Only the bounds whose tests are in this crate (`transport`, …)
+    /// Only the tests in this crate (`transport`, …), and their bounds
     #[arg(long = "crate", value_name = "CRATE")]
     crates: Vec<String>,
     /// Only the bounds of this row
@@ -33,8 +33,8 @@ pub(super) struct Arguments {
     /// Number of tests that run at the same time
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Write docs/bounds.md; without `--crate` and `--row`
-    #[arg(long, conflicts_with_all = ["crates", "row", "check"])]
+    /// Write docs/bounds.md, which then lists the bounds that this run left out as not run
+    #[arg(long, conflicts_with = "check")]
     write: bool,
 }
 
@@ -58,10 +58,15 @@ pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         println!("fault: {fault}");
     }
     if arguments.check {
-        println!("bounds: {} bounds, {} not taken out, {} faults", list.bounds.len(), list.kept.len(), faults.len());
+        println!(
+            "bounds: {} bounds, {} not taken out, {} faults",
+            list.bounds.len(),
+            list.kept.len(),
+            faults.len()
+        );
         return Ok(faults.is_empty());
     }
-    let wanted: Vec<&Bound> = list.bounds.iter().filter(|bound| is_wanted(bound, arguments)).collect();
+    let wanted = wanted(&list, arguments);
     let copy = workspace::write(root, &list)?;
     let tests: BTreeSet<&str> = wanted.iter().flat_map(|bound| &bound.tests).map(String::as_str).collect();
     let programs = build::build(&copy, &tests)?;
@@ -80,11 +85,17 @@ pub(super) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     Ok(good && survivors == 0 && faults.is_empty())
 }
 
-fn is_wanted(bound: &Bound, arguments: &Arguments) -> bool {
-    let folder = |test: &String| test.split('/').next().map(str::to_owned);
-    let of_crate = bound.tests.iter().filter_map(folder).any(|name| arguments.crates.contains(&name));
-    (arguments.crates.is_empty() || of_crate)
-        && (arguments.row.is_empty() || arguments.row.contains(&bound.row))
+/// Returns the bounds that the options select, with those of their tests that are in the selected crates.
+fn wanted(list: &List, arguments: &Arguments) -> Vec<Bound> {
+    let is_of_crate = |test: &String| {
+        let folder = test.split('/').next().unwrap_or_default();
+        arguments.crates.is_empty() || arguments.crates.iter().any(|name| name == folder)
+    };
+    let mut bounds = list.bounds.clone();
+    bounds.retain(|bound| arguments.row.is_empty() || arguments.row.contains(&bound.row));
+    bounds.iter_mut().for_each(|bound| bound.tests.retain(is_of_crate));
+    bounds.retain(|bound| !bound.tests.is_empty());
+    bounds
 }
 
 /// Finds the program of each test.
@@ -106,12 +117,12 @@ fn intact(trials: &[Trial], jobs: usize) -> bool {
 }
 
 /// Runs the tests of each bound with the bound taken out.
-fn without(wanted: &[&Bound], trials: &[Trial], jobs: usize) -> Vec<Tried> {
+fn without(wanted: &[Bound], trials: &[Trial], jobs: usize) -> Vec<Tried> {
     let pairs: Vec<(&Bound, &Trial)> = wanted
         .iter()
         .flat_map(|bound| {
             let of = |test: &String| trials.iter().find(|trial| trial.test == *test);
-            bound.tests.iter().filter_map(of).map(|trial| (*bound, trial))
+            bound.tests.iter().filter_map(of).map(move |trial| (bound, trial))
         })
         .collect();
     let outcomes = each(&pairs, jobs, |(bound, trial)| {
@@ -122,8 +133,8 @@ fn without(wanted: &[&Bound], trials: &[Trial], jobs: usize) -> Vec<Tried> {
         outcome
     });
     let mut outcomes = outcomes.into_iter();
-    let take = |bound: &&Bound| Tried {
-        bound: (*bound).clone(),
+    let take = |bound: &Bound| Tried {
+        bound: bound.clone(),
         outcomes: outcomes.by_ref().take(bound.tests.len()).collect(),
     };
     wanted.iter().map(take).collect()

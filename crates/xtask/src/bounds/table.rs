@@ -29,9 +29,24 @@ fn page(list: &List, results: &[Tried], threats: &str, commit: &str) -> Result<S
         "Commit {commit}: {} bounds were taken out, one at a time, in {runs} runs of tests. {survivors} of these runs passed.\n",
         results.len(),
     )?;
-    writeln!(out, "| # | Bound | Without it | Place | Tests that then fail, and how |\n|---|---|---|---|---|")?;
+    writeln!(
+        out,
+        "| # | Bound | Without it | Place | Tests that then fail, and how |\n|---|---|---|---|---|"
+    )?;
     for result in results {
         line(&mut out, result)?;
+    }
+    let missing: Vec<&Bound> = list
+        .bounds
+        .iter()
+        .filter(|bound| !results.iter().any(|result| result.bound.switch() == bound.switch()))
+        .collect();
+    if !missing.is_empty() {
+        writeln!(out, "\n## Not run\n\nThe list has these bounds too, but the run left them out.\n")?;
+        writeln!(out, "| # | Bound | Without it |\n|---|---|---|")?;
+        for bound in missing {
+            writeln!(out, "| {} | {} | {} |", bound.row, shown(&bound.name), bound.without)?;
+        }
     }
     writeln!(out, "\n## Not taken out\n\n| # | Bound | Why |\n|---|---|---|")?;
     for kept in &list.kept {

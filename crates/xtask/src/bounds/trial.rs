@@ -15,10 +15,20 @@ use crate::child::{Reaped, collect};
 
 /// Maximum address space of a test, in KiB.
 const MAX_MEMORY: u64 = 6 << 20;
-/// Maximum time of a test with all bounds in place.
-const MAX_TIME: Duration = Duration::from_secs(300);
-/// Time that a test may take longer without a bound: this much, and this many times its usual time.
-const MORE_TIME: (Duration, u32) = (Duration::from_secs(20), 4);
+/// Limits on the time of a test: of the processor, which finds a loop without an end, and of the clock, which finds a test that
+/// waits for ever. The second is long, because others may use the machine too.
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    processor: Duration,
+    clock: Duration,
+}
+
+/// Limits for a test with all bounds in place.
+const INTACT: Time = Time { processor: Duration::from_secs(300), clock: Duration::from_secs(900) };
+/// Limits without a bound: these, and a multiple of the usual time.
+const WITHOUT: Time = Time { processor: Duration::from_secs(20), clock: Duration::from_secs(200) };
+/// How many times its usual time a test may take without a bound.
+const FACTOR: u32 = 4;
 
 /// Test that can be run.
 #[derive(Debug)]
@@ -84,7 +94,7 @@ impl Trial {
     /// Runs the test with all bounds in place.
     pub(super) fn intact(&self) -> Outcome {
         let begun = Instant::now();
-        let outcome = self.run(None, MAX_TIME);
+        let outcome = self.run(None, INTACT);
         self.usual.get_or_init(|| begun.elapsed());
         outcome
     }
@@ -92,12 +102,14 @@ impl Trial {
     /// Runs the test with a bound taken out.
     pub(super) fn without(&self, switch: &str) -> Outcome {
         let usual = self.usual.get().copied().unwrap_or_default();
-        self.run(Some(switch), usual * MORE_TIME.1 + MORE_TIME.0)
+        let Time { processor, clock } = WITHOUT;
+        self.run(Some(switch), Time { processor: processor + usual * FACTOR, clock: clock + usual * FACTOR })
     }
 
-    fn run(&self, switch: Option<&str>, limit: Duration) -> Outcome {
+    fn run(&self, switch: Option<&str>, limit: Time) -> Outcome {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -c 0 -v {MAX_MEMORY}; exec \"$0\" \"$@\"")]).arg(&self.program);
+        let limits = format!("ulimit -c 0; ulimit -v {MAX_MEMORY}; ulimit -t {}", limit.processor.as_secs());
+        command.args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")]).arg(&self.program);
         command.args([&self.full, "--exact", "--include-ignored", "--test-threads=1"]);
         command.current_dir(&self.current).env("CARGO_MANIFEST_DIR", &self.current);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -110,7 +122,7 @@ impl Trial {
             Err(error) => return Outcome::Failed(error.to_string()),
         };
         let said = [collect(child.0.stdout.take()), collect(child.0.stderr.take())];
-        let status = child.wait_until(Instant::now() + limit);
+        let status = child.wait_until(Instant::now() + limit.clock);
         // Programs that the test has started belong to its group.
         if let Ok(group) = i32::try_from(child.0.id()) {
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
@@ -125,6 +137,9 @@ impl Trial {
             return Outcome::Exhausted;
         }
         match status.signal() {
+            Some(signal) if signal == Signal::SIGXCPU as i32 || signal == Signal::SIGKILL as i32 => {
+                Outcome::Endless
+            }
             Some(signal) => Outcome::Killed(signal),
             None => Outcome::Failed(message(&said)),
         }

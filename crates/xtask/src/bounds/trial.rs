@@ -113,6 +113,7 @@ impl Trial {
         command.args([&self.full, "--exact", "--include-ignored", "--test-threads=1"]);
         command.current_dir(&self.current).env("CARGO_MANIFEST_DIR", &self.current);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.env("RUST_BACKTRACE", "0");
         match switch {
             Some(switch) => command.env(VARIABLE, switch),
             None => command.env_remove(VARIABLE),

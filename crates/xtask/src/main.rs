@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod attacks;
+mod bounds;
 mod browser;
 mod child;
 mod fuzz;
@@ -46,6 +47,8 @@ enum Task {
     Interface(interface::Arguments),
     /// Run interop cases against other stacks
     Interop(interop::Arguments),
+    /// Take each bound of docs/threats.md out of a copy of the workspace; its tests must then fail
+    Bounds(bounds::Arguments),
     /// Load a page from `anabranch serve` with Chromium, over HTTP/3
     Browser(browser::Arguments),
     /// Encode and decode header lists with the QPACK coders of other stacks
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Task::Executed { log } => tidy::executed(&root, &log),
         Task::Interface(arguments) => interface::run(&root, &arguments),
         Task::Interop(arguments) => interop::run(&root, &arguments),
+        Task::Bounds(arguments) => bounds::run(&root, &arguments),
         Task::Browser(arguments) => browser::run(&root, &arguments),
         Task::Qpack(arguments) => qpack::run(&root, &arguments),
         Task::Model(arguments) => model::run(&root, &arguments),

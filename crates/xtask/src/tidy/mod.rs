@@ -89,6 +89,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         threats::check(&sources),
         limits::check(&sources),
         figures::check(&sources),
+        bounds(root)?,
     ]
     .concat();
     for long in functions::check(&sources) {
@@ -100,6 +101,12 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
     let (sizes, limits) = (sizes::summary(&sources), limits::summary(&sources));
     println!("tidy: {} files, {sizes}, {limits}, {} faults", sources.len(), faults.len());
     Ok(faults.is_empty())
+}
+
+/// Reports bounds of the page of attacks that the list of `cargo xtask bounds` lacks, and entries that do not fit the code.
+fn bounds(root: &Path) -> Result<Vec<Fault>, String> {
+    let fault = |what| Fault { place: "crates/xtask/src/bounds".to_owned(), what };
+    Ok(crate::bounds::faults(root)?.into_iter().map(fault).collect())
 }
 
 /// Prints the tests that the tables of requirements name and that did not pass in the run of `cargo test` whose

@@ -121,6 +121,23 @@ fn row_19_changed_and_foreign_tokens_are_ignored() {
     }
 }
 
+/// Row 19: a token above [`MAX_TOKEN_LEN`] is not opened, not even one that was sealed with this key.
+#[test]
+fn row_19_long_tokens_are_not_read() {
+    let token = AddressToken::New { issued: at(100), ip: client().ip() };
+    let sealed = |len: usize| {
+        let random = [5; RANDOM_LEN];
+        let (sealing, nonce) = key().derive(&random);
+        let mut statement = token.encode();
+        // What follows a statement is not read.
+        statement.resize(len - RANDOM_LEN - 16, 0);
+        sealing.seal_in_place_append_tag(nonce, Aad::empty(), &mut statement).unwrap();
+        [&random[..], &statement].concat()
+    };
+    assert!(key().open(&sealed(MAX_TOKEN_LEN)).is_some());
+    assert_eq!(key().open(&sealed(MAX_TOKEN_LEN + 1)), None);
+}
+
 #[test]
 fn a_new_token_counts_once() {
     let mut checker = checker();

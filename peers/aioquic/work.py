@@ -3,12 +3,8 @@
 import asyncio
 
 import contract
-from aioquic.asyncio import QuicConnectionProtocol
-from aioquic.h0.connection import H0Connection
-from aioquic.h3.connection import H3Connection
-from aioquic.h3.events import DataReceived, HeadersReceived
-from aioquic.quic import events
 from settings import send_pattern
+from stack import DataReceived, H0Connection, H3Connection, HeadersReceived, QuicConnectionProtocol, events
 
 
 class Stream:
@@ -42,7 +38,7 @@ class Session(QuicConnectionProtocol):
 
     @property
     def version(self):
-        """The negotiated version; aioquic's interface has no word for it."""
+        """The negotiated version; the stack's interface has no word for it."""
         return f"0x{self._quic._version:08x}"
 
     def quic_event_received(self, event):

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|x-net|qh3|curl-cffi|masque-go|
-# connect-ip-go|boringtun|ns3|guests]… (all but ns3 and the guests of the lab without a name; `guests` are guest-quinn, guest-noq and guest-quiche).
+# connect-ip-go|boringtun|ns3|guests]… (all but ns3 and the guests of the lab without a name; `guests` are guest-quinn, guest-noq
+# and guest-quiche).
 set -eu
 cd "$(dirname "$0")"
 # Peers are measured, too: they are built as their own files say, whatever the project itself is built with. PEERS_QUICK=1 is for

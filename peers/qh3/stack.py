@@ -20,6 +20,13 @@ def begin(session, server, _early):
     session.connect(server)
 
 
+def has_room(quic):
+    """Whether a stream can be opened now; qh3 refuses those that the server does not allow yet."""
+    if not quic._handshake_complete:
+        return True
+    return quic.get_next_available_stream_id() // 4 < quic.max_concurrent_bidi_streams
+
+
 def validation(_trace):
     """Nothing: traces of qh3 show packets without their frames, so that only the other end sees which paths were validated."""
     return {}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|masque-go|connect-ip-go|boringtun|
-# ns3|guests]… (all but ns3 and the guests of the lab without a name; `guests` are guest-quinn, guest-noq and guest-quiche).
+# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|x-net|qh3|curl-cffi|masque-go|
+# connect-ip-go|boringtun|ns3|guests]… (all but ns3 and the guests of the lab without a name; `guests` are guest-quinn, guest-noq
+# and guest-quiche).
 set -eu
 cd "$(dirname "$0")"
 # Peers are measured, too: they are built as their own files say, whatever the project itself is built with. PEERS_QUICK=1 is for
@@ -18,25 +19,26 @@ libclang() {
     export LIBCLANG_PATH BINDGEN_EXTRA_CLANG_ARGS
 }
 
-# Writes the program of a peer in Python: launcher NAME PYTHON.
+# Writes the program of a peer in Python: launcher NAME PYTHON [OTHER]. With OTHER it is the program of that peer, of whose files
+# those of NAME take the place.
 launcher() {
     cat >"$1/peer-$1" <<END
 #!/bin/sh
 folder=\$(dirname "\$(readlink -f "\$0")")
-PYTHONPATH="\$folder/../common/python" exec $2 "\$folder/main.py" "\$@"
+PYTHONPATH="\$folder:\$folder/../${3:-$1}:\$folder/../common/python" exec $2 -P "\$folder/../${3:-$1}/main.py" "\$@"
 END
     chmod +x "$1/peer-$1"
 }
 
-names="${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngtcp2 masque-go connect-ip-go boringtun}"
+names="${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngtcp2 x-net qh3 curl-cffi masque-go connect-ip-go boringtun}"
 for name in ${names/guests/guest-quinn guest-noq guest-quiche}; do
     case $name in
-        quic-go | masque-go | connect-ip-go)
+        quic-go | masque-go | connect-ip-go | x-net)
             (cd "$name" && nice -n 10 go build -p "${JOBS:-1}" -trimpath -o "peer-$name" .) ;;
-        aioquic)
-            [ -d aioquic/.venv ] || python3 -m venv aioquic/.venv
-            aioquic/.venv/bin/pip install --quiet --requirement aioquic/requirements.txt
-            launcher aioquic '"$folder/.venv/bin/python"' ;;
+        aioquic | qh3 | curl-cffi)
+            [ -d "$name/.venv" ] || python3 -m venv "$name/.venv"
+            "$name/.venv/bin/pip" install --quiet --requirement "$name/requirements.txt"
+            launcher "$name" '"$folder/.venv/bin/python"' "${name/qh3/aioquic}" ;;
         ngtcp2)
             if ! [ -x /usr/bin/gtlsclient ] || ! [ -x /usr/sbin/gtlsserver ]; then
                 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

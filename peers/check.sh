@@ -20,7 +20,7 @@ cases=${*:-$all}
 
 binary() {
     case $1 in
-        quic-go | aioquic | ngtcp2) echo "$1/peer-$1" ;;
+        quic-go | aioquic | ngtcp2 | x-net | qh3 | curl-cffi) echo "$1/peer-$1" ;;
         *) echo "$1/target/release/peer-$1" ;;
     esac
 }

@@ -5,11 +5,9 @@ import time
 from contextlib import asynccontextmanager
 
 import contract
-from aioquic.quic.connection import QuicConnection
-from aioquic.quic.logger import QuicLogger
-from aioquic.quic.packet import QuicProtocolVersion
-from aioquic.tls import CipherSuite
+import stack
 from settings import bind, configuration
+from stack import CipherSuite, QuicConnection, QuicLogger, QuicProtocolVersion
 from work import Session
 
 # A version that no server supports. Its form is reserved to trigger Version Negotiation (RFC 9000 §15).
@@ -36,7 +34,7 @@ async def run(options):
         elif options.datagrams:
             await caller.datagrams()
         elif options.case == "ecn":
-            raise contract.Unsupported("aioquic neither marks nor reads ECN")
+            raise contract.Unsupported(f"{stack.NAME} neither marks nor reads ECN")
         else:
             await caller.once()
     except* (contract.Failed, OSError) as failures:
@@ -81,7 +79,7 @@ class Caller:
         quic = QuicConnection(configuration=self.config, session_ticket_handler=self.tickets.put_nowait)
         _, session = await loop.create_datagram_endpoint(lambda: Session(self.options, quic), sock=self.bind())
         try:
-            session.connect(self.server(), transmit=not early)
+            stack.begin(session, self.server(), early)
             if not early:
                 try:
                     await session.wait_connected()
@@ -98,17 +96,6 @@ class Caller:
         base = {"case": self.options.case, "version": session.version}
         return base | contract.goodput(session.moved, seconds)
 
-    def frames(self, event, frame_type):
-        """How many frames of a type the trace has seen in packets of an event."""
-        all_events = (event for trace in self.trace.to_dict()["traces"] for event in trace["events"])
-        packets = (one["data"] for one in all_events if one["name"] == f"transport:{event}")
-        return sum(frame["frame_type"] == frame_type for packet in packets for frame in packet["frames"])
-
-    def negotiated(self):
-        """Whether the trace has seen Version Negotiation."""
-        events = (event for trace in self.trace.to_dict()["traces"] for event in trace["events"])
-        return any("server_versions" in event["data"] for event in events)
-
     async def once(self):
         """The work on one connection, with something in the middle for some cases."""
         options = self.options
@@ -124,9 +111,9 @@ class Caller:
                 observed["key_updates"] = int(in_time)
             if options.case in ("rebind", "migration"):
                 observed["migrations"] = int(in_time)
-                observed["path_challenges_answered"] = self.frames("packet_sent", "path_response")
+                observed |= stack.validation(self.trace)
             if options.case == "versionnegotiation":
-                observed["version_negotiation"] = self.negotiated()
+                observed["version_negotiation"] = stack.negotiated(session, self.trace)
             contract.report(**observed)
         self.judge(observed, in_time)
 

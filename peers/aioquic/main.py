@@ -1,4 +1,4 @@
-"""aioquic as a peer: see peers/README.md for the contract."""
+"""aioquic, or qh3, as a peer: see peers/README.md for the contract."""
 
 import asyncio
 import logging

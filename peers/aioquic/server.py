@@ -3,13 +3,9 @@
 import asyncio
 
 import contract
-from aioquic.asyncio import QuicConnectionProtocol
-from aioquic.asyncio.server import QuicServer
-from aioquic.h0.connection import H0Connection
-from aioquic.h3.connection import H3Connection
-from aioquic.h3.events import HeadersReceived
-from aioquic.quic import events
+import stack
 from settings import MAX_PATTERN, bind, configuration, send_pattern
+from stack import H0Connection, H3Connection, HeadersReceived, QuicConnectionProtocol, QuicServer, events
 
 # Error code for streams without a valid request.
 REFUSED = 1
@@ -21,7 +17,8 @@ PERF_HEAD = 8
 async def run(options):
     """Serves until the process is told to end."""
     if options.no_migration or options.preferred or options.reset_key:
-        raise contract.Unsupported("aioquic has no disable_active_migration, preferred_address or reset key of a server")
+        lacks = "no disable_active_migration, preferred_address or reset key of a server"
+        raise contract.Unsupported(f"{stack.NAME} has {lacks}")
     config = configuration(options, ["perf", "hq-interop", "h3"], is_client=False)
     config.load_cert_chain(options.cert, options.key)
     tickets = {}
@@ -113,6 +110,6 @@ class Session(QuicConnectionProtocol):
                 (b":status", str(status).encode()),
                 (b"content-length", str(length).encode()),
                 (b"content-type", b"application/octet-stream"),
-                (b"server", b"aioquic"),
+                (b"server", stack.NAME.encode()),
             ],
         )

@@ -1,9 +1,8 @@
-"""aioquic's settings, and what both sides share."""
+"""The stack's settings, and what both sides share."""
 
 import socket
 
-from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.packet import QuicProtocolVersion
+from stack import QuicConfiguration, QuicProtocolVersion
 
 # Requested size of the kernel buffer in each direction, in bytes.
 KERNEL_BUFFER = 7 << 20
@@ -14,7 +13,7 @@ MAX_DATAGRAM = 65_535
 # Content of performance streams.
 PATTERN = bytes([0x5A]) * (64 << 10)
 
-# Maximum number of pattern bytes that a request may ask for, since aioquic's send buffers are unbounded.
+# Maximum number of pattern bytes that a request may ask for, since the stack's send buffers are unbounded.
 MAX_PATTERN = 256 << 20
 
 

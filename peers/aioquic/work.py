@@ -3,12 +3,13 @@
 import asyncio
 
 import contract
-from aioquic.asyncio import QuicConnectionProtocol
-from aioquic.h0.connection import H0Connection
-from aioquic.h3.connection import H3Connection
-from aioquic.h3.events import DataReceived, HeadersReceived
-from aioquic.quic import events
+import stack
 from settings import send_pattern
+from stack import DataReceived, H0Connection, H3Connection, HeadersReceived, QuicConnectionProtocol, events
+
+
+# Time in seconds between two looks for room for a stream.
+LOOK = 0.005
 
 
 class Stream:
@@ -33,6 +34,8 @@ class Session(QuicConnectionProtocol):
         self._options = options
         self._streams = {}
         self._http = {"h3": H3Connection, "hq-interop": H0Connection}.get(options.alpn, lambda _: None)(self._quic)
+        # Held by the request that waits for room, so that only one of them looks.
+        self._turn = asyncio.Lock()
         self.handshake = None
         self.echoes = asyncio.Queue()
         self.moved = 0
@@ -42,7 +45,7 @@ class Session(QuicConnectionProtocol):
 
     @property
     def version(self):
-        """The negotiated version; aioquic's interface has no word for it."""
+        """The negotiated version; the stack's interface has no word for it."""
         return f"0x{self._quic._version:08x}"
 
     def quic_event_received(self, event):
@@ -98,6 +101,9 @@ class Session(QuicConnectionProtocol):
     async def get(self, path, out):
         """Fetches a path and stores the answer in `out`, or drops it."""
         target = contract.destination(out, path) if out else None
+        async with self._turn:
+            while not stack.has_room(self._quic):
+                await asyncio.sleep(LOOK)
         stream_id, stream = self._open(keep=target is not None)
         path = "/" + path.lstrip("/")
         request = {":method": "GET", ":scheme": "https", ":authority": self._options.name, ":path": path}

@@ -38,6 +38,10 @@ const QUICHE_SENDS_NO_RESETS: &str =
 const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that it can read has no CRYPTO frame, as a probe may \
                                 (RFC 9002 section 6.2.4)";
 
+const GO_GIVES_NO_TICKETS: &str = "the server of x/net/quic sends no session tickets";
+
+const GO_DOES_NOT_FOLLOW: &str = "x/net/quic says of itself that address migration is not supported";
+
 const KNOWN: &[Known] = &[
     Known {
         peers: &["quinn"],
@@ -151,6 +155,78 @@ const KNOWN: &[Known] = &[
         gap: false,
         why: "gtlsserver now and then refuses early data of a session it has resumed; of quic-go it takes none",
     },
+    Known {
+        peers: &["x-net"],
+        client: false,
+        case: "http3",
+        applies: protocol_is_unknown,
+        gap: true,
+        why: "golang.org/x/net offers no HTTP/3",
+    },
+    Known {
+        peers: &["x-net"],
+        client: false,
+        case: "datagrams",
+        applies: datagrams_are_not_offered,
+        gap: true,
+        why: "x/net/quic has no DATAGRAM frames",
+    },
+    Known {
+        peers: &["x-net"],
+        client: false,
+        case: "resumption",
+        applies: session_was_not_resumed,
+        gap: true,
+        why: GO_GIVES_NO_TICKETS,
+    },
+    Known {
+        peers: &["x-net"],
+        client: false,
+        case: "zerortt",
+        applies: no_ticket_came,
+        gap: true,
+        why: GO_GIVES_NO_TICKETS,
+    },
+    Known {
+        peers: &["x-net"],
+        client: false,
+        case: "rebind-port",
+        applies: client_was_left_alone,
+        gap: true,
+        why: GO_DOES_NOT_FOLLOW,
+    },
+    Known {
+        peers: &["x-net"],
+        client: false,
+        case: "rebind-addr",
+        applies: client_was_left_alone,
+        gap: true,
+        why: GO_DOES_NOT_FOLLOW,
+    },
+    Known {
+        peers: &["x-net"],
+        client: false,
+        case: "connectionmigration",
+        applies: client_was_left_alone,
+        gap: true,
+        why: GO_DOES_NOT_FOLLOW,
+    },
+    Known {
+        peers: &["x-net"],
+        client: false,
+        case: STATELESS_RESET,
+        applies: reset_was_not_noticed,
+        gap: true,
+        why: "x/net/quic sends no stateless_reset_token for the connection ID of the handshake",
+    },
+    Known {
+        peers: &["qh3"],
+        client: false,
+        case: "ecn",
+        applies: marks_were_not_reported,
+        gap: true,
+        why: "qh3 neither marks nor reads ECN",
+    },
 ];
 
 fn one_packet_too_much(seen: &Seen, _: &str) -> bool {
@@ -162,7 +238,19 @@ fn marks_were_not_reported(_: &Seen, failure: &str) -> bool {
 }
 
 fn protocol_is_unknown(_: &Seen, failure: &str) -> bool {
-    failure.contains("support any known protocol")
+    ["support any known protocol", "no application protocol in common"].iter().any(|w| failure.contains(w))
+}
+
+fn datagrams_are_not_offered(_: &Seen, failure: &str) -> bool {
+    failure.contains("the peer does not support datagrams")
+}
+
+fn session_was_not_resumed(_: &Seen, failure: &str) -> bool {
+    failure.contains("the second handshake was a full one")
+}
+
+fn no_ticket_came(_: &Seen, failure: &str) -> bool {
+    failure.contains("gave no ticket")
 }
 
 fn probe_came_first(_: &Seen, failure: &str) -> bool {
@@ -235,6 +323,13 @@ mod tests {
                 assert!(explain(OURS, "quiceh", case, &seen, said).is_none());
             }
         }
+        let full = "client: anabranch: the second handshake was a full one";
+        assert!(matches!(explain(OURS, "x-net", "resumption", &seen, full), Some(Outcome::Unsupported(_))));
+        assert!(explain("x-net", OURS, "resumption", &seen, full).is_none());
+        assert!(
+            !explained("x-net", "resumption", &seen, "file differs")
+                && !explained("quinn", "resumption", &seen, full)
+        );
         let early = Seen { zero_rtt: 1, ..Seen::default() };
         assert!(matches!(
             explain(OURS, "ngtcp2", "zerortt", &early, "0-RTT was not accepted"),

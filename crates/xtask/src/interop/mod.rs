@@ -10,6 +10,7 @@ mod multipath;
 pub(crate) mod netns;
 mod process;
 mod program;
+mod record;
 mod report;
 mod reverso;
 mod run;
@@ -26,7 +27,7 @@ use chapter::Chapter;
 use field::Field;
 use judge::Outcome;
 use program::{OURS, PEERS, Program};
-use report::Column;
+use report::{Column, Record};
 
 /// Selection of peers and cases; by default all.
 #[derive(clap::Args, Clone, Debug)]
@@ -62,6 +63,9 @@ pub(crate) struct Arguments {
     /// Use this project's command without building it
     #[arg(long)]
     no_build: bool,
+    /// Write the results into docs/interop.md, which keeps those of everything that was not run
+    #[arg(long, conflicts_with_all = ["netns", "multipath", "reverso", "tunnel", "between"])]
+    merge: bool,
     /// Run between two peers instead, to test the runner itself
     #[arg(long, value_names = ["CLIENT", "SERVER"], num_args = 2, conflicts_with_all = ["peer", "role"])]
     between: Vec<String>,
@@ -76,7 +80,7 @@ enum Role {
 }
 
 /// Runs the selected cases and prints the matrix. Returns true if none failed. A complete run writes
-/// `docs/interop.md`.
+/// `docs/interop.md`, another one its part of it if asked.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
     if arguments.netns {
         let done = netns::run(root, arguments)?;
@@ -108,27 +112,45 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<bool, String> {
         cases.iter().map(play).collect()
     });
     println!("\n{}", report::matrix(&report::names(&cases), &columns));
-    let mut failed = columns.iter().any(Column::has_failed);
-    if is_whole(arguments) {
-        let version = |program: &Program| Some((program.name.clone(), program.version(root)?));
-        let versions: Vec<_> =
-            programs.iter().filter_map(|(_, program)| version(program.as_ref().ok()?)).collect();
-        let contract = netns::run(root, arguments)?;
-        let built = Arguments { no_build: true, ..arguments.clone() };
-        let chapters = [
-            multipath::SUBJECT.play(root, &built)?,
-            reverso::SUBJECT.play(root, &built)?,
-            tunnel::SUBJECT.play(root, &built)?,
-        ];
-        failed |= chapters.iter().any(Chapter::has_failed);
-        let chapters: String = chapters.iter().map(Chapter::text).collect();
-        let document = report::document(&cases, &columns, &versions, &contract, &chapters);
-        let docs = root.join("docs");
-        fs::create_dir_all(&docs)
-            .and_then(|()| fs::write(docs.join("interop.md"), document))
-            .map_err(|error| format!("docs/interop.md: {error}"))?;
+    let failed = columns.iter().any(Column::has_failed);
+    let version = |program: &Program| Some((program.name.clone(), program.version(root)?));
+    let versions = programs.iter().filter_map(|(_, program)| version(program.as_ref().ok()?)).collect();
+    let record = Record { columns, versions, later: Vec::new() };
+    if arguments.merge {
+        merge(root, &cases, &record)?;
+    } else if is_whole(arguments) {
+        return Ok(write_all(root, arguments, &cases, &record)? && !failed);
     }
     Ok(!failed)
+}
+
+/// Writes the results of `run` into `docs/interop.md`, and leaves everything else there.
+fn merge(root: &Path, run: &[Case], results: &Record) -> Result<(), String> {
+    let file = root.join("docs/interop.md");
+    let failed = |error: &dyn std::fmt::Display| format!("docs/interop.md: {error}");
+    let all = case::all();
+    let document = fs::read_to_string(&file).map_err(|error| failed(&error))?;
+    let mut record = Record::read(&document, &all).map_err(|error| failed(&error))?;
+    record.take(&all, run, results);
+    fs::write(&file, report::with_matrix(&document, &all, &record)).map_err(|error| failed(&error))
+}
+
+/// Runs the chapters, too, and writes `docs/interop.md` anew. Returns true if nothing has failed in the chapters.
+fn write_all(root: &Path, arguments: &Arguments, cases: &[Case], results: &Record) -> Result<bool, String> {
+    let contract = netns::run(root, arguments)?;
+    let built = Arguments { no_build: true, ..arguments.clone() };
+    let chapters = [
+        multipath::SUBJECT.play(root, &built)?,
+        reverso::SUBJECT.play(root, &built)?,
+        tunnel::SUBJECT.play(root, &built)?,
+    ];
+    let text: String = chapters.iter().map(Chapter::text).collect();
+    let document = report::document(cases, results, &contract, &text);
+    let docs = root.join("docs");
+    fs::create_dir_all(&docs)
+        .and_then(|()| fs::write(docs.join("interop.md"), document))
+        .map_err(|error| format!("docs/interop.md: {error}"))?;
+    Ok(!chapters.iter().any(Chapter::has_failed))
 }
 
 /// Name of a program, and the program or the reason why it cannot take part.
@@ -214,7 +236,7 @@ fn pairs(arguments: &Arguments) -> Vec<(String, String)> {
     };
     let mut pairs = Vec::new();
     for peer in peers {
-        if peer == OURS || arguments.role != Role::Server {
+        if peer == OURS || (arguments.role != Role::Server && program::serves(peer)) {
             pairs.push((OURS.to_owned(), peer.to_owned()));
         }
         if peer != OURS && arguments.role != Role::Client {
@@ -247,7 +269,9 @@ mod tests {
     #[test]
     fn both_roles_of_all_peers_unless_said_otherwise() {
         let all = named("");
-        assert_eq!(all.len(), 1 + 2 * PEERS.len());
+        let servers = PEERS.iter().filter(|peer| program::serves(peer)).count();
+        assert_eq!(all.len(), 1 + PEERS.len() + servers);
+        assert!(!all.contains(&"anabranch>curl-cffi".to_owned()));
         assert_eq!(all[..3], ["anabranch>anabranch", "anabranch>quinn", "quinn>anabranch"]);
         assert!(PEERS.iter().all(|peer| all.contains(&format!("{peer}>anabranch"))));
         assert_eq!(named("--peer quinn --role server"), ["quinn>anabranch"]);

@@ -10,7 +10,8 @@ use crate::ours;
 pub(super) const OURS: &str = "anabranch";
 
 /// Peers of a run by default.
-pub(super) const PEERS: &[&str] = &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2"];
+pub(super) const PEERS: &[&str] =
+    &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2", "x-net", "qh3", "curl-cffi"];
 
 /// Peers that are not cargo projects, and the tool that each requires.
 const FOREIGN: &[(&str, &str)] = &[
@@ -19,13 +20,20 @@ const FOREIGN: &[(&str, &str)] = &[
     ("connect-ip-go", "go"),
     ("aioquic", "python3"),
     ("ngtcp2", "python3"),
+    ("x-net", "go"),
+    ("qh3", "python3"),
+    ("curl-cffi", "python3"),
 ];
+/// Peers whose package has another name: what stands before its version in the file that pins it.
+const PACKAGES: &[(&str, &str)] = &[("x-net", "x/net")];
+/// Peers that are no servers.
+const ONLY_CLIENTS: &[&str] = &["curl-cffi"];
 /// Peers whose TLS library accepts only a root certificate as trust anchor.
-const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic"];
+const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic", "qh3"];
 /// Peers that support QUIC VReverso.
 const REVERSES: &[&str] = &["quiceh"];
 /// Peers that support only HTTP/3.
-const ONLY_HTTP3: &[&str] = &["ngtcp2"];
+const ONLY_HTTP3: &[&str] = &["ngtcp2", "curl-cffi"];
 
 /// Program that can be server and client.
 #[derive(Clone, Debug)]
@@ -121,24 +129,27 @@ impl Program {
     /// Returns the version of the stack, from the file that pins it; `None` for this project's own command.
     pub(super) fn version(&self, root: &Path) -> Option<String> {
         let folder = root.join("peers").join(&self.name);
+        let package = PACKAGES.iter().find(|(peer, _)| *peer == self.name);
+        let package = package.map_or(self.name.as_str(), |(_, package)| package);
         if let Ok(module) = std::fs::read_to_string(folder.join("go.mod")) {
-            let line = module.lines().find(|line| line.contains(&format!("/{} v", self.name)))?;
+            let line = module.lines().find(|line| line.contains(&format!("/{package} v")))?;
             return line.split_whitespace().find_map(|word| word.strip_prefix('v')).map(str::to_owned);
         }
         if let Ok(pins) = std::fs::read_to_string(folder.join("requirements.txt")) {
-            return pins
-                .lines()
-                .find_map(|pin| pin.strip_prefix(&format!("{}==", self.name)))
-                .map(str::to_owned);
+            return pins.lines().find_map(|pin| pin.strip_prefix(&format!("{package}=="))).map(str::to_owned);
         }
         if self.name == "ngtcp2" {
             return debian_version("ngtcp2-client");
         }
         let lock = std::fs::read_to_string(folder.join("Cargo.lock")).ok()?;
-        let package = format!("name = \"{}\"\nversion = \"", self.name);
-        let (_, rest) = lock.split_once(&package)?;
+        let (_, rest) = lock.split_once(&format!("name = \"{package}\"\nversion = \""))?;
         rest.split('"').next().map(str::to_owned)
     }
+}
+
+/// Returns whether a peer of this name can be a server.
+pub(super) fn serves(name: &str) -> bool {
+    !ONLY_CLIENTS.contains(&name)
 }
 
 /// Returns whether a command's help offers `--wire reverso`.

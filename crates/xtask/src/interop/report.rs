@@ -20,6 +20,21 @@ pub(super) struct Done {
     pub(super) column: Column,
 }
 
+/// Contents of the document's first matrix.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) columns: Vec<Column>,
+    /// Names and versions of the peers.
+    pub(super) versions: Vec<(String, String)>,
+    /// Columns with cells that were run after the others.
+    pub(super) later: Vec<String>,
+}
+
+impl Record {
+    /// Beginning of the line that names the columns of `later`.
+    pub(super) const LATER: &str = "Run by themselves (`--merge`) after the last complete run: ";
+}
+
 impl Column {
     /// Returns whether a case failed because of this project.
     pub(super) fn has_failed(&self) -> bool {
@@ -36,6 +51,12 @@ impl Outcome {
             Self::Foreign(_) => "peer's fault",
             Self::Failed(_) => "FAIL",
         }
+    }
+
+    /// Returns the outcome with this mark and note.
+    pub(super) fn marked(mark: &str, note: &str) -> Option<Self> {
+        let all = [Self::Pass, Self::Unsupported, Self::Skipped, Self::Foreign, Self::Failed];
+        all.into_iter().map(|new| new(note.to_owned())).find(|outcome| outcome.mark() == mark)
     }
 
     fn note(&self) -> &str {
@@ -95,34 +116,44 @@ pub(super) fn holes(cases: &[&str], columns: &[Column]) -> String {
     if text.is_empty() { "None.\n".to_owned() } else { text }
 }
 
-/// Formats the whole document. `versions` contains the peers' names and versions. `contract` contains the
-/// results of the public runner's cases, which are written after `chapters`.
-pub(super) fn document(
-    cases: &[Case],
-    columns: &[Column],
-    versions: &[(String, String)],
-    contract: &Done,
-    chapters: &str,
-) -> String {
+/// Formats the whole document. `contract` contains the results of the public runner's cases, which are written
+/// after `chapters`.
+pub(super) fn document(cases: &[Case], record: &Record, contract: &Done, chapters: &str) -> String {
+    let mut text = matrix_part(cases, record);
+    text.push_str(chapters);
+    text.push_str(CONTRACT);
+    let (column, names) = (std::slice::from_ref(&contract.column), names(&contract.cases));
+    let _ = write!(text, "\n{}\nHoles:\n\n{}", matrix(&names, column), holes(&names, column));
+    text
+}
+
+/// Formats the document up to its chapters.
+pub(super) fn matrix_part(cases: &[Case], record: &Record) -> String {
     let names = names(cases);
-    let peers: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let peers: Vec<String> =
+        record.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
     let mut text = format!(
         "# Interop\n\nWritten by `cargo xtask interop`; columns are client → server. Peers: {}.\n\n",
         peers.join(", ")
     );
-    text.push_str(&matrix(&names, columns));
+    if !record.later.is_empty() {
+        let _ = writeln!(text, "{}{}.\n", Record::LATER, record.later.join(", "));
+    }
+    text.push_str(&matrix(&names, &record.columns));
     text.push_str("\n## Holes\n\n");
-    text.push_str(&holes(&names, columns));
+    text.push_str(&holes(&names, &record.columns));
     text.push_str("\n## Cases\n\n");
     for case in cases {
         let _ = writeln!(text, "- `{}`: {}", case.name, case.about);
     }
     text.push_str(HOW);
-    text.push_str(chapters);
-    text.push_str(CONTRACT);
-    let (column, names) = (std::slice::from_ref(&contract.column), self::names(&contract.cases));
-    let _ = write!(text, "\n{}\nHoles:\n\n{}", matrix(&names, column), holes(&names, column));
     text
+}
+
+/// Replaces everything before the chapters of a document.
+pub(super) fn with_matrix(document: &str, cases: &[Case], record: &Record) -> String {
+    let chapters = document.split_once(HOW_TITLE).and_then(|(_, rest)| Some(&rest[rest.find("\n## ")?..]));
+    matrix_part(cases, record) + chapters.unwrap_or_default()
 }
 
 /// Replaces the chapter with this title in the document. A new chapter is inserted before the one on the
@@ -165,9 +196,12 @@ must end cleanly when it is told to, and what makes the case must have happened.
 between the two sees it: Retry and tokens, Version Negotiation, versions of Handshake packets, 0-RTT packets, bytes before an
 address is validated, addresses the server sends to. Loss, damage, delay, blackouts and changing addresses are the relay's too;
 they are the links of `anabranch-lab` in real time. What only an end can know is the client's report: resumption, acceptance of
-0-RTT, key updates, ECN validation, echoed datagrams. Files come over `hq-interop`, in the case `http3` and wherever ngtcp2 takes
-part over HTTP/3.
+0-RTT, key updates, ECN validation, echoed datagrams. Files come over `hq-interop`, in the case `http3` and wherever ngtcp2 or
+curl takes part over HTTP/3.
 ";
+
+/// Title of the last section before the chapters.
+const HOW_TITLE: &str = "\n## How a case is judged\n";
 
 #[cfg(test)]
 mod tests {
@@ -193,11 +227,12 @@ mod tests {
             Outcome::Unsupported("server: no such suite".into()),
         ];
         let column = Column { client: "anabranch".into(), server: "quinn".into(), outcomes };
+        let versions = vec![("quinn".into(), "0.11.12".into())];
+        let record = Record { columns: vec![column], versions, later: Vec::new() };
         let skipped = vec![Outcome::Skipped("no root".into())];
         let alone = Column { client: "anabranch".into(), server: "anabranch".into(), outcomes: skipped };
         let contract = Done { cases: cases[..1].to_vec(), column: alone };
-        let text =
-            document(cases, &[column], &[("quinn".into(), "0.11.12".into())], &contract, "## Multipath\n");
+        let text = document(cases, &record, &contract, "\n## Multipath\n");
         for expected in [
             "| case      | anabranch → quinn |\n|-----------|-------------------|\n",
             "| handshake | pass              |\n",
@@ -212,5 +247,6 @@ mod tests {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
         assert!(!text.contains("1.0 s"));
+        assert_eq!(with_matrix(&text, cases, &record), text);
     }
 }

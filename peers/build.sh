@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|masque-go|connect-ip-go|boringtun|
-# ns3|guests]… (all but ns3 and the guests of the lab without a name; `guests` are guest-quinn, guest-noq and guest-quiche).
+# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|tquic|aioquic|ngtcp2|masque-go|connect-ip-go|
+# boringtun|ns3|guests]… (all but ns3 and the guests of the lab without a name; `guests` are guest-quinn, guest-noq and guest-quiche).
 set -eu
 cd "$(dirname "$0")"
 # Peers are measured, too: they are built as their own files say, whatever the project itself is built with. PEERS_QUICK=1 is for
@@ -28,7 +28,7 @@ END
     chmod +x "$1/peer-$1"
 }
 
-names="${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngtcp2 masque-go connect-ip-go boringtun}"
+names="${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic tquic aioquic ngtcp2 masque-go connect-ip-go boringtun}"
 for name in ${names/guests/guest-quinn guest-noq guest-quiche}; do
     case $name in
         quic-go | masque-go | connect-ip-go)

@@ -10,7 +10,8 @@ use crate::ours;
 pub(super) const OURS: &str = "anabranch";
 
 /// Peers of a run by default.
-pub(super) const PEERS: &[&str] = &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2"];
+pub(super) const PEERS: &[&str] =
+    &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2", "s2n-quic", "tquic"];
 
 /// Peers that are not cargo projects, and the tool that each requires.
 const FOREIGN: &[(&str, &str)] = &[
@@ -21,7 +22,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("ngtcp2", "python3"),
 ];
 /// Peers whose TLS library accepts only a root certificate as trust anchor.
-const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic"];
+const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic", "tquic"];
 /// Peers that support QUIC VReverso.
 const REVERSES: &[&str] = &["quiceh"];
 /// Peers that support only HTTP/3.

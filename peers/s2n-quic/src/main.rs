@@ -53,6 +53,8 @@ fn limits(common: &Common) -> Result<Limits, Failure> {
         .and_then(|limits| limits.with_bidirectional_remote_data_window(common.window))
         .and_then(|limits| limits.with_max_send_buffer_size(send_buffer))
         .and_then(|limits| limits.with_max_idle_timeout(common.idle))
+        // Ten seconds otherwise, which is too short if many packets get lost.
+        .and_then(|limits| limits.with_max_handshake_duration(common.idle))
         .map_err(wrong)
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|aioquic|ngtcp2|x-net|qh3|curl-cffi|masque-go|
+# Builds peers by name: build.sh [quinn|noq|quic-go|s2n-quic|quiche|quiceh|h3i|msquic|tquic|aioquic|ngtcp2|x-net|qh3|curl-cffi|masque-go|
 # connect-ip-go|boringtun|ns3|guests]… (all but ns3 and the guests of the lab without a name; `guests` are guest-quinn, guest-noq
 # and guest-quiche).
 set -eu
@@ -30,7 +30,7 @@ END
     chmod +x "$1/peer-$1"
 }
 
-names="${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic aioquic ngtcp2 x-net qh3 curl-cffi masque-go connect-ip-go boringtun}"
+names="${*:-quinn noq quic-go s2n-quic quiche quiceh h3i msquic tquic aioquic ngtcp2 x-net qh3 curl-cffi masque-go connect-ip-go boringtun}"
 for name in ${names/guests/guest-quinn guest-noq guest-quiche}; do
     case $name in
         quic-go | masque-go | connect-ip-go | x-net)

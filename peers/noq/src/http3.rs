@@ -1,5 +1,13 @@
 //! HTTP/3, which no crate provides for noq.
 
+/// Nothing, where other peers have a connection as h3 uses it.
+pub struct Transport;
+
+/// Returns nothing.
+pub fn transport(_: &quinn::Connection) -> Transport {
+    Transport
+}
+
 /// Client side, which reports that it is unsupported.
 pub mod client {
     use std::path::Path;
@@ -8,7 +16,8 @@ pub mod client {
     use peer_common::Failure;
     use peer_common::args::Requests;
     use peer_common::progress::Progress;
-    use quinn::Connection;
+
+    use super::Transport;
 
     fn unsupported<T>() -> Result<T, Failure> {
         Err(Failure::Unsupported("there is no HTTP/3 for noq".into()))
@@ -16,7 +25,7 @@ pub mod client {
 
     /// Fails, because HTTP/3 is unsupported.
     pub async fn fetch(
-        _: &Connection,
+        _: Transport,
         _: Option<&Path>,
         _: &[String],
         _: &Arc<Progress>,
@@ -25,7 +34,7 @@ pub mod client {
     }
 
     /// Fails, because HTTP/3 is unsupported.
-    pub async fn repeat(_: &[Connection], _: &Requests) -> Result<u64, Failure> {
+    pub async fn repeat(_: Vec<Transport>, _: &Requests) -> Result<u64, Failure> {
         unsupported()
     }
 }
@@ -34,6 +43,8 @@ pub mod client {
 pub mod server {
     use std::path::PathBuf;
 
+    use super::Transport;
+
     /// Does nothing: it is never called, because the server does not offer `h3`.
-    pub async fn serve(_: quinn::Connection, _: Option<PathBuf>) {}
+    pub async fn serve(_: Transport, _: Option<PathBuf>) {}
 }

@@ -253,7 +253,8 @@ async fn many_requests(caller: &Caller, requests: &Requests) -> Result<(), Failu
         connections.push(caller.connect().await?);
     }
     let start = Instant::now();
-    let bytes = http3::client::repeat(&connections, requests).await?;
+    let transports = connections.iter().map(http3::transport).collect();
+    let bytes = http3::client::repeat(transports, requests).await?;
     Report::new().requests(requests.count, bytes, start.elapsed()).cpu().print();
     for connection in connections {
         caller.close(connection).await;

@@ -77,7 +77,7 @@ async fn connection(incoming: Incoming, root: Option<PathBuf>) {
         Err(_) => return,
     };
     match alpn.as_deref() {
-        Some(b"h3") => http3::server::serve(connection, root).await,
+        Some(b"h3") => http3::server::serve(http3::transport(&connection), root).await,
         Some(b"hq-interop") => {
             while let Ok((send, recv)) = connection.accept_bi().await {
                 tokio::spawn(answer_file(send, recv, root.clone()));

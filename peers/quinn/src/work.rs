@@ -51,7 +51,8 @@ pub async fn run(connection: &Connection, work: &Work, progress: &Arc<Progress>)
             }
         }
         Work::Fetch { http3: true, out, paths } => {
-            return http3::client::fetch(connection, out.as_deref(), paths, progress).await;
+            let transport = http3::transport(connection);
+            return http3::client::fetch(transport, out.as_deref(), paths, progress).await;
         }
         Work::Fetch { http3: false, out, paths } => {
             for path in paths {

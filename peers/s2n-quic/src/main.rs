@@ -2,24 +2,30 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod http3;
 #[path = "../../quinn/src/runtime.rs"]
 mod runtime;
 mod server;
+mod tls;
 mod work;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::task::Poll;
 
+use bytes::Bytes;
 use peer_common::args::{self, Command, Common};
 use peer_common::{Failure, exit_code, failed, life, socket};
+use s2n_quic::connection::Handle;
+use s2n_quic::provider::datagram::default::{Endpoint as Datagrams, Receiver, Sender};
 use s2n_quic::provider::io::tokio::Provider as Io;
 use s2n_quic::provider::limits::Limits;
 
 use crate::runtime::block_on;
 
-/// s2n-tls policy of both client and server: TLS 1.3, X25519 first, no post-quantum group. The default policy
-/// would send P-256 key shares.
-const POLICY: &str = "AWS-CRT-SDK-TLSv1.3";
+/// Number of datagrams that wait for their packet, or for their reader.
+const DATAGRAMS: usize = 1024;
 
 fn main() -> ExitCode {
     exit_code(args::parse().and_then(|command| match command {
@@ -47,6 +53,8 @@ fn limits(common: &Common) -> Result<Limits, Failure> {
         .and_then(|limits| limits.with_bidirectional_remote_data_window(common.window))
         .and_then(|limits| limits.with_max_send_buffer_size(send_buffer))
         .and_then(|limits| limits.with_max_idle_timeout(common.idle))
+        // Ten seconds otherwise, which is too short if many packets get lost.
+        .and_then(|limits| limits.with_max_handshake_duration(common.idle))
         .map_err(wrong)
 }
 
@@ -56,4 +64,33 @@ fn io(address: SocketAddr, common: &Common) -> Result<(Io, SocketAddr), Failure>
     let local = socket.local_addr()?;
     let io = Io::builder().with_rx_socket(socket)?.with_gso(!common.no_gso)?;
     Ok((io.build()?, local))
+}
+
+/// Returns the support of DATAGRAM frames.
+fn datagrams() -> Result<Datagrams, Failure> {
+    let queues = Datagrams::builder().with_send_capacity(DATAGRAMS)?.with_recv_capacity(DATAGRAMS)?;
+    Ok(queues.build()?)
+}
+
+/// Returns the next datagram of a connection.
+async fn next_datagram(connection: &Handle) -> Result<Bytes, Failure> {
+    poll_fn(|context| {
+        match connection.datagram_mut(|receiver: &mut Receiver| receiver.poll_recv_datagram(context)) {
+            Ok(polled) => polled.map_err(wrong),
+            Err(error) => Poll::Ready(Err(wrong(error))),
+        }
+    })
+    .await
+}
+
+/// Sends a datagram, after those that wait.
+async fn send_datagram(connection: &Handle, mut datagram: Bytes) -> Result<(), Failure> {
+    poll_fn(|context| {
+        let send = |sender: &mut Sender| sender.poll_send_datagram(&mut datagram, context);
+        match connection.datagram_mut(send) {
+            Ok(polled) => polled.map_err(wrong),
+            Err(error) => Poll::Ready(Err(wrong(error))),
+        }
+    })
+    .await
 }

@@ -1,18 +1,23 @@
-//! Server: `perf` and `hq-interop` on one endpoint.
+//! Server: `perf`, `hq-interop` and `h3` on one endpoint.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
+use aws_lc_rs::hmac;
 use bytes::Bytes;
-use peer_common::args::Server;
+use peer_common::args::{ResetKey, Server};
 use peer_common::report::Report;
 use peer_common::{Failure, files, life};
 use s2n_quic::Connection;
+use s2n_quic::connection::Handle;
 use s2n_quic::provider::endpoint_limits::{ConnectionAttempt, Limiter, Outcome};
-use s2n_quic::provider::tls::s2n_tls;
+use s2n_quic::provider::stateless_reset_token::{self, Generator};
 use s2n_quic::stream::{BidirectionalStream, ReceiveStream, SendStream};
+use s2n_quic_core::stateless_reset::Token;
 
-use crate::{POLICY, io, limits, work, wrong};
+use crate::http3::{self, Transport};
+use crate::{datagrams, io, limits, next_datagram, send_datagram, tls, work, wrong};
 
 /// Rule that decides whether clients must first validate their address.
 struct Gate {
@@ -25,28 +30,51 @@ impl Limiter for Gate {
     }
 }
 
+/// Generator of the stateless reset tokens that belong to a key.
+struct Tokens(hmac::Key);
+
+impl Tokens {
+    fn new(ResetKey(key): &ResetKey) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, key))
+    }
+}
+
+impl Generator for Tokens {
+    fn generate(&mut self, id: &[u8]) -> Token {
+        let mut token = [0; 16];
+        token.copy_from_slice(&hmac::sign(&self.0, id).as_ref()[..16]);
+        token.into()
+    }
+}
+
+impl stateless_reset_token::Provider for Tokens {
+    type Generator = Self;
+    type Error = Infallible;
+
+    fn start(self) -> Result<Self, Infallible> {
+        Ok(self)
+    }
+}
+
 /// Serves until `ending` yields.
 pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Failure> {
     if options.common.v2 || options.preferred.is_some() {
         return Err(Failure::Unsupported("s2n-quic has neither QUIC version 2 nor preferred_address".into()));
     }
-    if options.reset_key.is_some() {
-        return Err(Failure::Unsupported("this peer does not give s2n-quic a stateless reset key".into()));
-    }
-    let mut tls = s2n_tls::Server::builder()
-        .with_application_protocols(["perf", "hq-interop"])?
-        .with_certificate(&*options.cert, &*options.key)?;
-    tls.config_mut().set_security_policy(&s2n_tls::security::Policy::from_version(POLICY)?)?;
     let limits =
         limits(&options.common)?.with_active_connection_migration(options.migration).map_err(wrong)?;
     let (io, local) = io(options.listen, &options.common)?;
-    let mut server = s2n_quic::Server::builder()
-        .with_tls(tls.build()?)?
+    let builder = s2n_quic::Server::builder()
+        .with_tls(tls::server(&options)?)?
         .with_limits(limits)?
+        .with_datagram(datagrams()?)?
         .with_endpoint_limits(Gate { retry: options.retry })?
-        .with_io(io)?
-        .start()
-        .map_err(wrong)?;
+        .with_io(io)?;
+    let mut server = match &options.reset_key {
+        Some(key) => builder.with_stateless_reset_token(Tokens::new(key))?.start(),
+        None => builder.start(),
+    }
+    .map_err(wrong)?;
     life::ready(local);
 
     let (tell, mut ended) = tokio::sync::oneshot::channel();
@@ -69,12 +97,27 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
 
 /// Serves one connection. If a client disconnects, the client's own test reports it.
 async fn answer(mut connection: Connection, root: Option<PathBuf>) {
-    let hq = connection.application_protocol().is_ok_and(|alpn| alpn == "hq-interop");
+    let Ok(alpn) = connection.application_protocol() else { return };
+    if alpn == "h3" {
+        return http3::server::serve(Transport::new(connection), root).await;
+    }
+    let hq = alpn == "hq-interop";
+    if !hq {
+        tokio::spawn(echo_datagrams(connection.handle()));
+    }
     while let Ok(Some(stream)) = connection.accept_bidirectional_stream().await {
         if hq {
             tokio::spawn(answer_file(stream, root.clone()));
         } else {
             tokio::spawn(answer_perf(stream));
+        }
+    }
+}
+
+async fn echo_datagrams(connection: Handle) {
+    while let Ok(datagram) = next_datagram(&connection).await {
+        if send_datagram(&connection, datagram).await.is_err() {
+            return;
         }
     }
 }

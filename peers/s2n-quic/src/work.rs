@@ -11,6 +11,8 @@ use s2n_quic::Connection;
 use s2n_quic::stream::{BidirectionalStream, Error, ReceiveStream, SendStream};
 use tokio::task::JoinSet;
 
+use crate::http3::{self, Transport};
+
 /// Number of chunks in one call: 1 MiB when sending, about a batch of packets when receiving.
 const CHUNKS: usize = 16;
 
@@ -49,7 +51,7 @@ pub async fn drain(recv: &mut ReceiveStream, moved: &impl Fn(u64)) -> Result<u64
 }
 
 /// Does all of `work` on `connection`.
-pub async fn run(connection: &mut Connection, work: &Work, progress: &Arc<Progress>) -> Result<(), Failure> {
+pub async fn run(mut connection: Connection, work: &Work, progress: &Arc<Progress>) -> Result<(), Failure> {
     let mut tasks = JoinSet::new();
     match work {
         Work::Perf { download, upload, streams } => {
@@ -59,7 +61,10 @@ pub async fn run(connection: &mut Connection, work: &Work, progress: &Arc<Progre
                 tasks.spawn(perf(stream, down, up, Arc::clone(progress)));
             }
         }
-        Work::Fetch { out, paths, .. } => {
+        Work::Fetch { http3: true, out, paths } => {
+            return http3::client::fetch(Transport::new(connection), out.as_deref(), paths, progress).await;
+        }
+        Work::Fetch { http3: false, out, paths } => {
             for path in paths {
                 // This waits for credit if the server allows fewer streams than there are paths.
                 let stream = connection.open_bidirectional_stream().await?;

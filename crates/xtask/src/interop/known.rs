@@ -41,6 +41,14 @@ const FIRST_IS_A_PROBE: &str = "aioquic closes if the first Initial packet that 
 const GO_GIVES_NO_TICKETS: &str = "the server of x/net/quic sends no session tickets";
 
 const GO_DOES_NOT_FOLLOW: &str = "x/net/quic says of itself that address migration is not supported";
+/// Reason for a missing Version Negotiation packet: our client offers version 2, whose Initial packets have the
+/// type that 0-RTT packets have in version 1.
+const TYPES_OF_VERSION_1: &str = "the server reads the types of version 1 in packets of other versions (RFC 8999 section 5.1), and \
+                                  so takes an Initial packet of version 2 for 0-RTT, which it does not answer";
+
+/// Reason for failures of tquic's server after a change of the client's address.
+const TQUIC_DOES_NOT_MOVE: &str = "tquic's server validates a client's new address and never sends to it (RFC 9000 section 9.3), which \
+                                   its source names as left to do";
 
 const KNOWN: &[Known] = &[
     Known {
@@ -227,6 +235,62 @@ const KNOWN: &[Known] = &[
         gap: true,
         why: "qh3 neither marks nor reads ECN",
     },
+    Known {
+        peers: &["s2n-quic"],
+        client: false,
+        case: "zerortt",
+        applies: tickets_allow_no_early_data,
+        gap: true,
+        why: "s2n-quic has no 0-RTT, so its tickets allow none",
+    },
+    Known {
+        peers: &["s2n-quic", "tquic"],
+        client: false,
+        case: "versionnegotiation",
+        applies: never_answered,
+        gap: false,
+        why: TYPES_OF_VERSION_1,
+    },
+    Known {
+        peers: &["tquic"],
+        client: false,
+        case: "ecn",
+        applies: marks_were_not_reported,
+        gap: true,
+        why: "tquic neither marks nor reads ECN",
+    },
+    Known {
+        peers: &["tquic"],
+        client: false,
+        case: "datagrams",
+        applies: datagrams_are_unsupported,
+        gap: true,
+        why: "tquic 1.6.0 has no DATAGRAM frames",
+    },
+    Known {
+        peers: &["tquic"],
+        client: false,
+        case: "rebind-port",
+        applies: client_was_left_alone,
+        gap: false,
+        why: TQUIC_DOES_NOT_MOVE,
+    },
+    Known {
+        peers: &["tquic"],
+        client: false,
+        case: "rebind-addr",
+        applies: client_was_left_alone,
+        gap: false,
+        why: TQUIC_DOES_NOT_MOVE,
+    },
+    Known {
+        peers: &["tquic"],
+        client: false,
+        case: "connectionmigration",
+        applies: peer_had_an_internal_error,
+        gap: false,
+        why: TQUIC_DOES_NOT_MOVE,
+    },
 ];
 
 fn one_packet_too_much(seen: &Seen, _: &str) -> bool {
@@ -263,6 +327,22 @@ fn reset_was_not_noticed(_: &Seen, failure: &str) -> bool {
 
 fn client_was_left_alone(_: &Seen, failure: &str) -> bool {
     ["never answered", "answered until", "did not answer", "took longer"].iter().any(|w| failure.contains(w))
+}
+
+fn tickets_allow_no_early_data(_: &Seen, failure: &str) -> bool {
+    failure.contains("gave no ticket that allows 0-RTT")
+}
+
+fn never_answered(seen: &Seen, failure: &str) -> bool {
+    seen.negotiations == 0 && failure.contains("never answered")
+}
+
+fn datagrams_are_unsupported(_: &Seen, failure: &str) -> bool {
+    failure.contains("does not support datagrams")
+}
+
+fn peer_had_an_internal_error(_: &Seen, failure: &str) -> bool {
+    failure.contains("closed by the peer's transport: INTERNAL_ERROR")
 }
 
 fn early_data_was_refused(seen: &Seen, failure: &str) -> bool {
@@ -330,6 +410,20 @@ mod tests {
             !explained("x-net", "resumption", &seen, "file differs")
                 && !explained("quinn", "resumption", &seen, full)
         );
+        let unanswered = "client: anabranch: the peer has never answered";
+        assert!(explained("tquic", "versionnegotiation", &seen, unanswered));
+        assert!(!explained("tquic", "handshake", &seen, unanswered));
+        assert!(!explained("msquic", "versionnegotiation", &seen, unanswered));
+        let negotiated = Seen { negotiations: 1, ..Seen::default() };
+        assert!(!explained("tquic", "versionnegotiation", &negotiated, unanswered));
+        let closed = "closed by the peer's transport: INTERNAL_ERROR:";
+        assert!(explained("tquic", "connectionmigration", &seen, closed));
+        assert!(!explained(
+            "tquic",
+            "connectionmigration",
+            &seen,
+            "closed by the peer's transport: PROTOCOL_VIOLATION:"
+        ));
         let early = Seen { zero_rtt: 1, ..Seen::default() };
         assert!(matches!(
             explain(OURS, "ngtcp2", "zerortt", &early, "0-RTT was not accepted"),

@@ -11,7 +11,7 @@ pub(super) const OURS: &str = "anabranch";
 
 /// Peers of a run by default.
 pub(super) const PEERS: &[&str] =
-    &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2", "x-net", "qh3", "curl-cffi"];
+    &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2", "s2n-quic", "tquic", "x-net", "qh3", "curl-cffi"];
 
 /// Peers that are not cargo projects, and the tool that each requires.
 const FOREIGN: &[(&str, &str)] = &[
@@ -29,7 +29,7 @@ const PACKAGES: &[(&str, &str)] = &[("x-net", "x/net")];
 /// Peers that are no servers.
 const ONLY_CLIENTS: &[&str] = &["curl-cffi"];
 /// Peers whose TLS library accepts only a root certificate as trust anchor.
-const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic", "qh3"];
+const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic", "qh3", "tquic"];
 /// Peers that support QUIC VReverso.
 const REVERSES: &[&str] = &["quiceh"];
 /// Peers that support only HTTP/3.

@@ -10,31 +10,31 @@ use http::{Request, StatusCode, Uri};
 use peer_common::args::Requests;
 use peer_common::progress::{Progress, share};
 use peer_common::{Failure, failed, files};
-use quinn::Connection;
 use tokio::task::JoinSet;
+
+use super::{OpenStreams, Transport};
 
 /// `:authority` of every request. The servers of the contract have one host and ignore it.
 const AUTHORITY: &str = "localhost";
 
 /// Handle that opens requests on one connection.
-type Opener = SendRequest<h3_quinn::OpenStreams, Bytes>;
+type Opener = SendRequest<OpenStreams, Bytes>;
 
 /// Starts HTTP/3 on a connection. A task drives it until it ends.
-async fn start(connection: &Connection) -> Result<Opener, Failure> {
-    let connection = h3_quinn::Connection::new(connection.clone());
-    let (mut driver, opener) = h3::client::new(connection).await?;
+async fn start(transport: Transport) -> Result<Opener, Failure> {
+    let (mut driver, opener) = h3::client::new(transport).await?;
     tokio::spawn(async move { std::future::poll_fn(|context| driver.poll_close(context)).await });
     Ok(opener)
 }
 
 /// Fetches each path on a separate stream and stores the responses in `out`.
 pub async fn fetch(
-    connection: &Connection,
+    transport: Transport,
     out: Option<&Path>,
     paths: &[String],
     progress: &Arc<Progress>,
 ) -> Result<(), Failure> {
-    let opener = start(connection).await?;
+    let opener = start(transport).await?;
     let mut tasks = JoinSet::new();
     for path in paths {
         let target = out.map(|out| files::destination(out, path));
@@ -51,12 +51,12 @@ pub async fn fetch(
 }
 
 /// Repeats the same request the requested number of times. Returns the number of content bytes received.
-pub async fn repeat(connections: &[Connection], requests: &Requests) -> Result<u64, Failure> {
+pub async fn repeat(transports: Vec<Transport>, requests: &Requests) -> Result<u64, Failure> {
     let mut lanes = JoinSet::new();
     let uri = uri(&requests.path)?;
-    let count = requests.concurrency * connections.len() as u64;
-    for (index, connection) in (0..).zip(connections) {
-        let opener = start(connection).await?;
+    let count = requests.concurrency * transports.len() as u64;
+    for (index, transport) in (0..).zip(transports) {
+        let opener = start(transport).await?;
         for lane in 0..requests.concurrency {
             let (mut opener, uri) = (opener.clone(), uri.clone());
             let rounds = share(requests.count, index * requests.concurrency + lane, count);

@@ -9,23 +9,20 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, SERVER};
 use http::{Response, StatusCode};
 use peer_common::http3::{self, Content};
 
-/// `server` field of every response.
-const NAME: &str = "quinn";
+use super::{BidiStream, NAME, Transport};
 
-type Stream = RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
+type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
 
 /// Responds to each request of one connection in a separate task. The client reports errors.
-pub async fn serve(connection: quinn::Connection, root: Option<PathBuf>) {
-    let Ok(mut connection) = h3::server::Connection::new(h3_quinn::Connection::new(connection)).await else {
-        return;
-    };
+pub async fn serve(transport: Transport, root: Option<PathBuf>) {
+    let Ok(mut connection) = h3::server::Connection::new(transport).await else { return };
     while let Ok(Some(resolver)) = connection.accept().await {
         tokio::spawn(answer(resolver, root.clone()));
     }
 }
 
 async fn answer(
-    resolver: RequestResolver<h3_quinn::Connection, Bytes>,
+    resolver: RequestResolver<Transport, Bytes>,
     root: Option<PathBuf>,
 ) -> Result<(), StreamError> {
     let (request, mut stream) = resolver.resolve_request().await?;

@@ -1,6 +1,7 @@
 //! Connection IDs that the peer issued.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use anabranch_wire::{ConnectionId, Frame, NewConnectionId, PathId, ResetToken, TransportErrorCode, Writer};
 
@@ -52,6 +53,8 @@ pub(crate) struct RemoteCids {
     /// Sequence numbers from `retire_prior_to` on that were received. They keep a repeated frame from adding
     /// a retired ID again.
     pub(super) seen: RangeSet,
+    /// Sequence numbers below `retire_prior_to` that were received, and so retired. A late copy of their frames retires nothing again.
+    pub(super) done: RangeSet,
     pub(super) retiring: VecDeque<Retiring>,
     events: VecDeque<EndpointEvent>,
 }
@@ -77,6 +80,7 @@ impl RemoteCids {
             limit: usize::try_from(limit).unwrap_or(usize::MAX).max(2),
             retire_prior_to: 0,
             seen: RangeSet::default(),
+            done: RangeSet::default(),
             retiring: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -86,7 +90,8 @@ impl RemoteCids {
     /// those of path 0. Path 0 keeps its own IDs.
     pub(crate) fn pool(&self) -> Self {
         let (limit, retire_prior_to) = (self.limit, self.retire_prior_to);
-        Self { limit, retire_prior_to, seen: self.seen.clone(), ..Self::unopened(self.path, 0) }
+        let (seen, done) = (self.seen.clone(), self.done.clone());
+        Self { limit, retire_prior_to, seen, done, ..Self::unopened(self.path, 0) }
     }
 
     /// Creates an empty set for a path that takes its IDs from this pool.
@@ -235,8 +240,11 @@ impl RemoteCids {
                 return violation("NEW_CONNECTION_ID changes an ID or its sequence number");
             }
         } else if sequence < self.retire_prior_to {
-            // The ID arrived after the peer had asked for its retirement.
-            self.push_retiring(sequence)?;
+            // The ID arrived after the peer had asked for its retirement (RFC 9000 §19.15: unless this end has retired it).
+            if !self.done.contains(sequence) {
+                self.push_retiring(sequence)?;
+                self.note_done(sequence..sequence + 1);
+            }
         } else if !self.seen.contains(sequence) {
             self.insert(RemoteCid { sequence, cid, token: Some(token), used: false });
         }
@@ -253,6 +261,8 @@ impl RemoteCids {
             return Ok(());
         }
         self.retire_prior_to = sequence;
+        let seen: Vec<_> = self.seen.within(0..sequence).collect();
+        seen.into_iter().for_each(|range| self.note_done(range));
         self.seen.remove(0..sequence);
         let must_move = self.is_open() && self.active < sequence;
         if must_move && !self.activate_unused(sequence) && !self.activate_any(sequence) {
@@ -264,6 +274,14 @@ impl RemoteCids {
             self.forget_token(&oldest);
         }
         Ok(())
+    }
+
+    /// Notes sequence numbers as retired. Beyond [`MAX_SEQUENCE_RUNS`] runs of them, the oldest ones are forgotten.
+    fn note_done(&mut self, range: Range<u64>) {
+        self.done.insert(range);
+        if self.done.len() > MAX_SEQUENCE_RUNS {
+            self.done.pop_min();
+        }
     }
 
     /// Activates the oldest unused ID with a sequence number of at least `at_least`.

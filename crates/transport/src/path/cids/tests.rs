@@ -303,6 +303,7 @@ fn row_2_retirement_without_acknowledgment_is_cut_off() {
                 break;
             }
         }
+        assert!(accepted <= MAX_RETIRING_FACTOR * 4, "no end");
         retired(&mut remote);
     }
     assert_eq!(accepted, MAX_RETIRING_FACTOR * 4);
@@ -331,6 +332,29 @@ fn left_out_sequence_numbers_are_bounded() {
     });
     assert_eq!(error.unwrap().code, TransportErrorCode::CONNECTION_ID_LIMIT_ERROR);
     assert!(remote.seen.len() <= MAX_SEQUENCE_RUNS + 1);
+}
+
+/// Copies of old frames may arrive late, many at once, if packets were reordered or taken for lost. An honest peer is not punished for it.
+#[test]
+fn late_copies_of_retired_ids_retire_nothing_again() {
+    let mut remote = RemoteCids::new(PATH, cid(0), 4);
+    for sequence in 1..=60 {
+        remote.on_new(&new_cid(sequence, sequence)).unwrap();
+        retired(&mut remote).into_iter().for_each(|sequence| remote.on_acked(sequence));
+    }
+    for sequence in 1..60 {
+        remote.on_new(&new_cid(sequence, sequence)).unwrap();
+        assert_eq!(retired(&mut remote), [], "{sequence}");
+    }
+    // What was left out, and arrives for the first time, is retired. Such gaps are remembered up to a bound.
+    let mut remote = RemoteCids::new(PATH, cid(0), 4);
+    for n in 1..=1_000 {
+        remote.on_new(&new_cid(2 * n, 2 * n)).unwrap();
+        retired(&mut remote).into_iter().for_each(|sequence| remote.on_acked(sequence));
+    }
+    assert_eq!(remote.done.len(), MAX_SEQUENCE_RUNS);
+    remote.on_new(&new_cid(1_999, 1_999)).unwrap();
+    assert_eq!(retired(&mut remote), [1_999]);
 }
 
 /// While the peer acknowledges nothing, the number of IDs that this end retires on its own is bounded as

@@ -40,7 +40,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     .work(80.0),
     Attack::new("3", "IMMEDIATE_ACK", 10_000, |world, _| fill(world, Frame::ImmediateAck)).work(60.0),
     Attack::new("3", "NEW_TOKEN", 10_000, |world, _| {
-        fill(world, Frame::NewToken { token: b"another token" })
+        fill(world, Frame::NewToken { token: b"another token" });
     })
     .on(&[Side::Client])
     .work(12.0),
@@ -51,7 +51,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     })
     .ends(Code::PROTOCOL_VIOLATION),
     Attack::new("6", "single bytes with gaps", 20_000, |world, n| {
-        stream_bytes(world, 1 + n * fragments() * 2, 2)
+        stream_bytes(world, 1 + n * fragments() * 2, 2);
     })
     .memory(256 * KIB)
     .work(40.0)

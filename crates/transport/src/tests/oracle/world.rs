@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_testkit::meter::Meter;
+use anabranch_meter::Meter;
 use anabranch_testkit::seeded::seed_thread;
 use anabranch_wire::{Dir, Side, StreamId, Time};
 

@@ -1,5 +1,8 @@
 //! Memory and processor time that the calls of one end take.
 
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::time::Duration;
 
 use allocation_counter::measure;

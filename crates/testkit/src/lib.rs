@@ -11,8 +11,6 @@ pub mod certificates;
 pub mod corpus;
 #[cfg(feature = "endpoints")]
 pub mod endpoints;
-#[cfg(feature = "meter")]
-pub mod meter;
 #[cfg(feature = "packets")]
 pub mod packets;
 #[cfg(feature = "seeded")]

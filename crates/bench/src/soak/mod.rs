@@ -80,13 +80,18 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let rows = vec![
         row("live heap", percent(live), judged(live)),
         row("resident memory", percent(resident), judged(resident)),
+        row(
+            "live heap after all have ended",
+            format!("{:.0} KiB", (after.live - before.live) / 1024.0),
+            "shown",
+        ),
         row("tasks left", left[0].to_string(), nothing(left[0])),
         row("descriptors left", left[1].to_string(), nothing(left[1])),
         row("streams with wrong bytes", wrong.to_string(), nothing(wrong)),
         row(
             "attempts to connect that failed",
             failed.to_string(),
-            if share <= MAX_FAILED { "kept" } else { "BROKEN" },
+            if failed <= 1 || share <= MAX_FAILED { "kept" } else { "BROKEN" },
         ),
         row("kinds of actions that never succeeded", place.missing().to_string(), nothing(place.missing())),
     ];
@@ -99,6 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             "minutes": options.minutes,
             "live_percent_per_hour": rounded(100.0 * live),
             "resident_percent_per_hour": rounded(100.0 * resident),
+            "live_bytes_left": after.live - before.live,
             "tasks_left": left[0],
             "descriptors_left": left[1],
             "wrong_streams": wrong,

@@ -16,7 +16,7 @@ const PARTS: usize = 12;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     /// Bytes that Rust code has allocated and not freed.
-    live: f64,
+    pub(super) live: f64,
     /// Resident memory, in bytes.
     resident: f64,
     pub(super) tasks: usize,

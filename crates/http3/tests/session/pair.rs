@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_http3::{Code, Config, Event, ReadError, Session};
-use anabranch_testkit::meter::Meter;
+use anabranch_meter::Meter;
 use anabranch_testkit::seeded::{Trust, seed_thread};
 use anabranch_transport::stream::{StreamEvent, Streams, StreamsConfig};
 use anabranch_transport::{

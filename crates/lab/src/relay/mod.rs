@@ -59,7 +59,7 @@ pub struct Relay {
 impl Relay {
     /// Starts a relay between clients that send to `listen` and the server at `server`, over a link as
     /// described by `spec`. The link's randomness follows from `seed`. Each client reaches the server from
-    /// its own socket, which is replaced at every rebinding of `spec`. The new socket is bound to the
+    /// its own socket, which is replaced at every rebinding of `spec`, and after two minutes of silence. The new socket is bound to the
     /// rebinding's IP address, if any; the system chooses the port. `clock` returns the current time, for
     /// instance `Instant::now`; the lab itself never reads a clock.
     pub fn start(

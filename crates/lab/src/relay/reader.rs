@@ -83,7 +83,8 @@ impl Reader {
         let mut buffer = vec![0; MAX_RECEIVE_BYTES];
         // Sockets that may have further datagrams.
         let mut readable: Vec<Token> = Vec::new();
-        while !self.stop.load(Ordering::Relaxed) {
+        // A relay that could not be started has no sockets any more, and sets no flag.
+        while !self.stop.load(Ordering::Relaxed) && Arc::strong_count(&self.watched) > 1 {
             let patience = if readable.is_empty() { PATIENCE } else { Duration::ZERO };
             // A signal may interrupt the wait.
             if self.poll.poll(&mut events, Some(patience)).is_err() {

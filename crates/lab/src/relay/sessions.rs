@@ -16,7 +16,7 @@ use crate::packet::Packet;
 /// Maximum number of client addresses that a relay serves at a time. A further one takes the place of the client that has been silent
 /// for the longest time.
 pub(super) const MAX_CLIENTS: usize = 4096;
-/// Time without a datagram in either direction after which a client is forgotten (RFC 4787 §4.3 asks for two minutes or more).
+/// Time without a datagram in either direction after which a client is forgotten once another one comes (RFC 4787 §4.3 asks for two minutes or more).
 const MAX_IDLE: Duration = Duration::from_secs(120);
 
 /// Client, with the socket that represents it towards the server.

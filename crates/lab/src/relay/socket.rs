@@ -55,7 +55,10 @@ impl Socket {
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrived> {
         let mut meta = [RecvMeta::default()];
         // A single buffer is passed, because a call with several buffers would wait until all are full.
-        self.state.recv(UdpSockRef::from(&self.io), &mut [IoSliceMut::new(buffer)], &mut meta)?;
+        // Through mio, which on Windows reports a socket once, and again only after it has seen that a read would block.
+        self.io.try_io(|| {
+            self.state.recv(UdpSockRef::from(&self.io), &mut [IoSliceMut::new(buffer)], &mut meta)
+        })?;
         let [RecvMeta { addr, len, stride, ecn, .. }] = meta;
         let ecn = ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
         Ok(Arrived { from: addr, ecn, stride: stride.max(1), bytes: buffer[..len].to_vec() })

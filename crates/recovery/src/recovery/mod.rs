@@ -29,7 +29,8 @@ use crate::rtt::Rtt;
 use crate::sent::{Packet, Sent, SentList};
 use crate::timer::{SpaceTimes, Timer};
 
-/// Maximum number of migrations for which the packets sent before are tracked. Those of earlier ones are declared lost.
+/// Maximum number of restarts of congestion control, by migrations most of all, for which the packets sent before are tracked. Those of
+/// earlier ones are declared lost.
 pub(crate) const MAX_MOVES: usize = 4;
 
 /// Loss recovery and congestion control of one path. `T` records the frames of a packet.
@@ -73,14 +74,14 @@ struct Space<T> {
     /// Packets removed from the list because it was full, or because the path has moved since too often. They are declared lost at the next
     /// opportunity.
     evicted: Vec<(u64, Packet<T>)>,
-    /// Orders that were next at the last [`MAX_MOVES`] migrations.
+    /// Orders that were next at the last [`MAX_MOVES`] restarts of congestion control.
     moves: VecDeque<u64>,
 }
 
 impl<T> Space<T> {
-    /// Removes the packets that were sent before the last [`MAX_MOVES`] migrations. Each migration begins with a window of its own, so a
-    /// peer that acknowledges nothing could otherwise move again and again to have more packets tracked.
-    fn on_migrate(&mut self) {
+    /// Removes the packets that were sent before the last [`MAX_MOVES`] restarts of congestion control. Each begins with a window of its own,
+    /// so a peer that acknowledges nothing could otherwise move again and again to have more packets tracked.
+    fn on_restart(&mut self) {
         self.moves.push_back(self.sent.next());
         if self.moves.len() <= MAX_MOVES {
             return;
@@ -396,12 +397,6 @@ impl<T: Clone> Recovery<T> {
         self.stats.mtu = self.mtu.current();
         self.ecn.restart(self.config.ecn);
         self.start_over(now);
-        for (space, times) in self.spaces.iter_mut().zip(&mut self.times) {
-            space.on_migrate();
-            if !space.evicted.is_empty() {
-                times.loss_time = Some(now);
-            }
-        }
     }
 
     /// Restarts congestion control when a path works again after an outage longer than the period of
@@ -426,6 +421,12 @@ impl<T: Clone> Recovery<T> {
             space.sent.iter_mut().chain(evicted).for_each(|packet| packet.counted = false);
             space.run = LossRun::default();
             space.lost.disown();
+        }
+        for (space, times) in self.spaces.iter_mut().zip(&mut self.times) {
+            space.on_restart();
+            if !space.evicted.is_empty() {
+                times.loss_time = Some(now);
+            }
         }
         self.bytes_in_flight = 0;
         self.congestion = start_congestion(&self.config, self.mtu.current(), now);

@@ -36,7 +36,7 @@ pub(super) struct Bound {
     pub(super) row: String,
     /// Constant, or words for a bound without one.
     pub(super) name: String,
-    /// What the patched code does.
+    /// Behaviour of the patched code.
     pub(super) without: String,
     pub(super) edits: Vec<Edit>,
     /// Tests that must fail, as `file#test`.

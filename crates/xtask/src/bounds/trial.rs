@@ -27,7 +27,7 @@ struct Time {
 const INTACT: Time = Time { processor: Duration::from_secs(300), clock: Duration::from_secs(900) };
 /// Limits without a bound: these, and a multiple of the usual time.
 const WITHOUT: Time = Time { processor: Duration::from_secs(20), clock: Duration::from_secs(200) };
-/// How many times its usual time a test may take without a bound.
+/// Multiple of its usual time that a test may take without a bound.
 const FACTOR: u32 = 4;
 
 /// Test that can be run.

@@ -10,8 +10,19 @@ use crate::ours;
 pub(super) const OURS: &str = "anabranch";
 
 /// Peers of a run by default.
-pub(super) const PEERS: &[&str] =
-    &["quinn", "quic-go", "quiche", "quiceh", "aioquic", "ngtcp2", "s2n-quic", "tquic", "x-net", "qh3", "curl-cffi"];
+pub(super) const PEERS: &[&str] = &[
+    "quinn",
+    "quic-go",
+    "quiche",
+    "quiceh",
+    "aioquic",
+    "ngtcp2",
+    "s2n-quic",
+    "tquic",
+    "x-net",
+    "qh3",
+    "curl-cffi",
+];
 
 /// Peers that are not cargo projects, and the tool that each requires.
 const FOREIGN: &[(&str, &str)] = &[

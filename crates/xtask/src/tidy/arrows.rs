@@ -21,7 +21,7 @@ const SEEDED_USERS: [&str; 4] = ["lab", "linux", "bench", KIT];
 /// Crate with test helpers. It has no floor, so only tests can use it.
 const KIT: &str = "testkit";
 /// Crates that the tests of any crate may use besides those of the table.
-const FOR_TESTS: [&str; 3] = ["lab", SEEDED, KIT];
+const FOR_TESTS: [&str; 4] = ["lab", SEEDED, KIT, "meter"];
 
 /// Row of the table.
 #[derive(Debug)]

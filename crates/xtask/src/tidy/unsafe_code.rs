@@ -3,8 +3,20 @@
 use super::{Fault, Source};
 
 /// Folders below `crates` whose crates forbid unsafe code.
-const SAFE: &[&str] =
-    &["wire", "seeded", "tls", "recovery", "transport", "http3", "qlog", "lab", "linux", "guest", "testkit"];
+const SAFE: &[&str] = &[
+    "wire",
+    "seeded",
+    "tls",
+    "recovery",
+    "transport",
+    "http3",
+    "qlog",
+    "lab",
+    "linux",
+    "guest",
+    "testkit",
+    "meter",
+];
 
 /// Reports crate roots without `#![forbid(unsafe_code)]`.
 pub(super) fn check(sources: &[Source]) -> Vec<Fault> {

@@ -249,12 +249,12 @@ fn retire_prior_to_moves_on_and_retires() {
     assert_eq!(remote.active(), cid(3), "the oldest that may be used");
     assert_eq!(remote.get(1), None, "a probe's ID goes as well");
     assert_eq!(retired(&mut remote), [0, 1, 2]);
-    // A late ID below Retire Prior To is retired at once, and only once.
+    // A late copy of an ID below Retire Prior To is not retired again (RFC 9000 §19.15).
     remote.on_acked(1);
     remote.on_new(&new_cid(1, 0)).unwrap();
     remote.on_new(&new_cid(1, 0)).unwrap();
     remote.on_new(&new_cid(2, 0)).unwrap();
-    assert_eq!(retired(&mut remote), [1]);
+    assert!(!remote.has_pending());
     // A repeated frame does not add an ID again that was retired above Retire Prior To.
     assert!(remote.next());
     assert_eq!(remote.active(), cid(5));
@@ -344,7 +344,7 @@ fn late_copies_of_retired_ids_retire_nothing_again() {
     }
     for sequence in 1..60 {
         remote.on_new(&new_cid(sequence, sequence)).unwrap();
-        assert_eq!(retired(&mut remote), [], "{sequence}");
+        assert!(!remote.has_pending(), "{sequence}");
     }
     // What was left out, and arrives for the first time, is retired. Such gaps are remembered up to a bound.
     let mut remote = RemoteCids::new(PATH, cid(0), 4);
@@ -353,6 +353,7 @@ fn late_copies_of_retired_ids_retire_nothing_again() {
         retired(&mut remote).into_iter().for_each(|sequence| remote.on_acked(sequence));
     }
     assert_eq!(remote.done.len(), MAX_SEQUENCE_RUNS);
+    remote.on_new(&new_cid(1_999, 1_999)).unwrap();
     remote.on_new(&new_cid(1_999, 1_999)).unwrap();
     assert_eq!(retired(&mut remote), [1_999]);
 }

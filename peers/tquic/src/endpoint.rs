@@ -41,7 +41,7 @@ impl Endpoint {
         self.quic.process_connections()?;
         self.socket.wait(self.quic.timeout());
         while let Some((length, info)) = self.socket.receive(&mut self.buffer) {
-            // What cannot be read is dropped; connections tell their own failures.
+            // A datagram that cannot be read is dropped; connections report their own failures.
             let _ = self.quic.recv(&mut self.buffer[..length], &info);
         }
         self.quic.on_timeout(Instant::now());

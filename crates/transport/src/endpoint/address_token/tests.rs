@@ -129,7 +129,7 @@ fn row_19_long_tokens_are_not_read() {
         let random = [5; RANDOM_LEN];
         let (sealing, nonce) = key().derive(&random);
         let mut statement = token.encode();
-        // What follows a statement is not read.
+        // Bytes after a statement are not read.
         statement.resize(len - RANDOM_LEN - 16, 0);
         sealing.seal_in_place_append_tag(nonce, Aad::empty(), &mut statement).unwrap();
         [&random[..], &statement].concat()

@@ -346,7 +346,7 @@ fn late_copies_of_retired_ids_retire_nothing_again() {
         remote.on_new(&new_cid(sequence, sequence)).unwrap();
         assert!(!remote.has_pending(), "{sequence}");
     }
-    // What was left out, and arrives for the first time, is retired. Such gaps are remembered up to a bound.
+    // An ID that was left out, and arrives for the first time, is retired. Such gaps are remembered up to a bound.
     let mut remote = RemoteCids::new(PATH, cid(0), 4);
     for n in 1..=1_000 {
         remote.on_new(&new_cid(2 * n, 2 * n)).unwrap();

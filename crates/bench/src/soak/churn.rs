@@ -40,6 +40,7 @@ async fn visit_often(place: Arc<Place>, mut rng: Rng) {
             if place.has_ended() {
                 break;
             }
+            let _round = place.round().await;
             let Some(connection) = place.connect(&endpoint, rng.chance(0.5)).await else { continue };
             let visit = Visit::new(&place, &connection);
             if rng.chance(0.3) {
@@ -59,6 +60,7 @@ async fn reside(place: Arc<Place>, mut rng: Rng) {
         let Some(connection) = place.connect(&endpoint, rng.chance(0.5)).await else { continue };
         let visit = Visit::new(&place, &connection);
         while !place.has_ended() && connection.close_reason().is_none() {
+            let _round = place.round().await;
             visit.streams(rng.between(1, STREAMS), &mut rng).await;
             match rng.below(4) {
                 0 => connection.update_keys(),

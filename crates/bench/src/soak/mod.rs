@@ -35,6 +35,12 @@ const JUDGED: Duration = Duration::from_secs(3_600);
 const WARM_UP: f64 = 0.25;
 /// Maximum share of attempts to connect that may fail: on a busy machine, a handshake may be too late.
 const MAX_FAILED: f64 = 0.001;
+/// Number of samples of a run, and the shortest and longest time between two.
+const SAMPLES: u32 = 240;
+const SHORTEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(30);
+/// Time that clients and server rest before a sample: acknowledgments and CONNECTION_CLOSE frames arrive.
+const REST: Duration = Duration::from_millis(500);
 /// Maximum time in which everything ends after the last client has gone: the idle timeout of both ends, and more.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -131,9 +137,12 @@ async fn soak(
     let clients = churn::start(&place, options.seed);
     let begin = Instant::now();
     let mut samples = Samples::default();
-    let pause = (time / 200).clamp(Duration::from_millis(200), Duration::from_secs(10));
+    let between = (time / SAMPLES).clamp(SHORTEST, LONGEST);
     while begin.elapsed() < time {
-        tokio::time::sleep(pause.min(time)).await;
+        tokio::time::sleep(between.min(time)).await;
+        // The queues of busy connections differ by megabytes from one moment to the next, and the limit is a quarter of one.
+        let _pause = place.pause().await;
+        tokio::time::sleep(REST).await;
         samples.add(begin.elapsed(), Sample::take(runtime, server.connections())?);
     }
     stop.store(true, Ordering::Relaxed);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anabranch::{ClientConfig, Connection, Endpoint};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::server::Server;
 use crate::Error;
@@ -15,6 +16,8 @@ pub(super) struct Place {
     /// Addresses of the server: its own, and that of the lossy link to it.
     addresses: [SocketAddr; 2],
     stop: Arc<AtomicBool>,
+    /// Lock that each client shares for one round of actions, and that a sample holds alone.
+    rounds: RwLock<()>,
     /// Number of connections: direct ones, and those over the lossy link.
     connections: [AtomicU64; 2],
     /// Number of attempts to connect that failed.
@@ -38,6 +41,7 @@ impl Place {
             client: server.client.clone(),
             addresses: [server.address()?, beyond],
             stop,
+            rounds: RwLock::new(()),
             connections: Default::default(),
             failed: AtomicU64::new(0),
             moves: AtomicU64::new(0),
@@ -51,6 +55,16 @@ impl Place {
 
     pub(super) fn has_ended(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Begins a client's round of actions, after a sample that waits or is being taken.
+    pub(super) async fn round(&self) -> RwLockReadGuard<'_, ()> {
+        self.rounds.read().await
+    }
+
+    /// Waits until all rounds have ended. No other begins before the guard is dropped.
+    pub(super) async fn pause(&self) -> RwLockWriteGuard<'_, ()> {
+        self.rounds.write().await
     }
 
     /// Returns the number of kinds of actions that never succeeded.

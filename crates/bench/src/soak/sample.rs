@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 use crate::Error;
 use crate::counting;
 
-/// Number of parts of a run of which each gives one point of the slope. The median of a part is hardly moved by what a few
-/// connections hold at one moment.
+/// Number of parts of a run of which each gives one point of the slope. The median of a part is hardly moved by a connection whose
+/// CONNECTION_CLOSE was lost, which keeps its memory for the idle timeout.
 const PARTS: usize = 12;
 
 /// State of the process at one time.

@@ -180,6 +180,40 @@ const KNOWN: &[Known] = &[
         why: "x/net/quic has no DATAGRAM frames",
     },
     Known {
+        peers: &["qh3"],
+        client: false,
+        case: "amplificationlimit",
+        applies: never_answered,
+        gap: false,
+        why: "qh3's server fails with \"packet builder capacity exhausted\" where the anti-amplification limit leaves less than it \
+              wants to send, also without any loss",
+    },
+    Known {
+        peers: &["qh3"],
+        client: true,
+        case: "amplificationlimit",
+        applies: chain_was_not_accepted,
+        gap: false,
+        why: "qh3 does not accept the chain of nine certificates, which all other clients accept, also without any loss",
+    },
+    Known {
+        peers: &["qh3"],
+        client: true,
+        case: STATELESS_RESET,
+        applies: ended_without_a_reason,
+        gap: true,
+        why: "qh3 ends the connection at once, with the error code 0, and does not say that a reset was the reason",
+    },
+    Known {
+        peers: &["curl-cffi"],
+        client: true,
+        case: "multiplexing",
+        applies: second_connection,
+        gap: false,
+        why: "libcurl makes a second connection for one of a thousand transfers, although it is to wait for the first (PIPEWAIT), \
+              and all requests on the first are answered",
+    },
+    Known {
         peers: &["x-net"],
         client: false,
         case: "resumption",
@@ -307,6 +341,18 @@ fn protocol_is_unknown(_: &Seen, failure: &str) -> bool {
 
 fn datagrams_are_not_offered(_: &Seen, failure: &str) -> bool {
     failure.contains("the peer does not support datagrams")
+}
+
+fn chain_was_not_accepted(_: &Seen, failure: &str) -> bool {
+    failure.contains("the server certificate is unacceptable")
+}
+
+fn ended_without_a_reason(_: &Seen, failure: &str) -> bool {
+    failure.contains("does not speak of a reset: closed with error 0x0")
+}
+
+fn second_connection(_: &Seen, failure: &str) -> bool {
+    failure.contains("2 connections were made")
 }
 
 fn session_was_not_resumed(_: &Seen, failure: &str) -> bool {

@@ -1,10 +1,10 @@
 //! Endpoint state that connections use: the clock, the sockets, the address tokens, and the driver's waker.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
-use anabranch_transport::{FourTuple, Handle};
+use anabranch_transport::{Datagram, FourTuple, Handle, StoredDatagram};
 use anabranch_wire::Time;
 use tokio::sync::Notify;
 
@@ -16,6 +16,7 @@ use crate::socket::Socket;
 use crate::socket_set::SocketSet;
 use crate::sync::{Mutex, MutexGuard};
 use crate::tokens::TokenStore;
+use crate::workers::Mailbox;
 
 /// The parts of an endpoint that its connections use. Its locks are held only briefly, and may be taken while
 /// any other lock is held.
@@ -25,6 +26,9 @@ pub(crate) struct DriverHandle {
     sockets: Mutex<SocketSet>,
     tokens: Mutex<TokenStore>,
     todo: Mutex<Todo>,
+    handed_over: Mutex<Mailbox>,
+    /// Drivers of all workers of the endpoint, in the order of their numbers.
+    workers: OnceLock<Arc<[Weak<DriverHandle>]>>,
     /// Notification for the task that lets connections follow the routing table.
     pub(crate) follower: Arc<Notify>,
 }
@@ -43,6 +47,8 @@ impl DriverHandle {
             sockets: Mutex::new(SocketSet::new(socket)),
             tokens: Mutex::default(),
             todo: Mutex::default(),
+            handed_over: Mutex::default(),
+            workers: OnceLock::new(),
             follower: Arc::default(),
         }
     }
@@ -76,6 +82,28 @@ impl DriverHandle {
         if let Some(driver) = driver {
             driver.wake();
         }
+    }
+
+    /// Sets the drivers of all workers of the endpoint, once.
+    pub(crate) fn set_workers(&self, workers: Arc<[Weak<Self>]>) {
+        // The endpoint sets them when it is created.
+        let _ = self.workers.set(workers);
+    }
+
+    /// Hands a datagram over to the worker with the number `owner`. If that worker has ended or its mailbox is full, the datagram is
+    /// dropped, as if the network had lost it.
+    pub(crate) fn hand_over(&self, owner: usize, datagram: &Datagram<'_>) {
+        let worker = self.workers.get().and_then(|workers| workers.get(owner)?.upgrade());
+        if let Some(worker) = worker
+            && lock(&worker.handed_over).push(datagram)
+        {
+            worker.wake();
+        }
+    }
+
+    /// Removes the datagrams that other workers have handed over.
+    pub(crate) fn take_handed_over(&self) -> Vec<StoredDatagram> {
+        lock(&self.handed_over).take()
     }
 
     /// Moves the handles of connections that have changed into `dirty`, and stores the driver's waker for the

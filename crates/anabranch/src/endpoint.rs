@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 #[cfg(feature = "qlog")]
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use anabranch_transport::trace::Observer;
-use anabranch_transport::{self as core, ClientConfig, EndpointConfig, Router, ServerConfig};
+use anabranch_transport::{self as core, ClientConfig, EndpointConfig, MAX_WORKERS, Router, ServerConfig};
 use anabranch_wire::{InvalidSetting, PathId, Side, VarInt};
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -24,12 +25,15 @@ use crate::runtime::spawn;
 use crate::socket::Socket;
 use crate::sync::Mutex;
 use crate::tokens::AddressToken;
+use crate::workers::bind_workers;
 
-/// A QUIC endpoint: it opens connections, accepts them, or both, on one UDP socket. Clones are cheap and
+/// A QUIC endpoint: it opens connections, accepts them, or both, on one UDP address. Clones are cheap and
 /// refer to the same endpoint.
 ///
 /// A background task sends and receives the datagrams. It runs on the runtime in which the endpoint was
-/// created, until the last handle and the last connection are gone.
+/// created, until the last handle and the last connection are gone. An endpoint with several workers
+/// ([`Endpoint::with_workers`]) has a task and a socket for each of them, so that a runtime with several
+/// threads serves connections on several processors.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,7 +62,12 @@ use crate::tokens::AddressToken;
 /// ```
 #[derive(Debug)]
 pub struct Endpoint {
+    /// First worker, to which all connections belong that this endpoint begins.
     pub(crate) inner: Arc<EndpointInner>,
+    /// All workers.
+    workers: Arc<[Arc<EndpointInner>]>,
+    /// Worker whose clients are accepted first.
+    turn: Arc<AtomicUsize>,
     pub(crate) client_config: Arc<Mutex<Option<ClientConfig>>>,
 }
 
@@ -102,19 +111,89 @@ impl Endpoint {
         Self::on(config, server, || Socket::new(socket))
     }
 
+    /// Creates an endpoint that has a worker for each of the sockets: a task that serves the connections
+    /// whose packets the socket receives. The sockets are bound to one address, by [`bind_workers`] or in
+    /// another process; their order is that of the workers. Connection IDs name the worker, so that a
+    /// connection stays with its worker when an address changes. Packets that arrive at another worker's
+    /// socket are handed over.
+    ///
+    /// Limits of the configurations hold for all workers together. Connections that the endpoint begins
+    /// belong to the first worker. A client does not need several workers: one is enough for a connection.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use anabranch::{Endpoint, SelfSigned, bind_workers, random_config};
+    ///
+    /// let identity = SelfSigned::new(["localhost"])?;
+    /// let sockets = bind_workers("127.0.0.1:0".parse()?, 2)?;
+    /// let server = identity.server_config(["greeting"])?;
+    /// let server = Endpoint::with_workers(&random_config()?, Some(server), sockets)?;
+    /// assert_eq!(server.workers(), 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`bind_workers`]: crate::bind_workers
+    ///
+    /// # Errors
+    /// Fails if there is no socket, or more than [`MAX_WORKERS`](crate::MAX_WORKERS); if a socket cannot be
+    /// used, or if a configuration contradicts the protocol; if there are several sockets and connection IDs
+    /// have zero length.
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime with timers and I/O.
+    pub fn with_workers(
+        config: &EndpointConfig,
+        server: Option<ServerConfig>,
+        sockets: Vec<std::net::UdpSocket>,
+    ) -> Result<Self, EndpointError> {
+        let count = sockets.len();
+        InvalidSetting::unless((1..=MAX_WORKERS).contains(&count), "workers", "must be 1 to 32")?;
+        InvalidSetting::unless(
+            count == 1 || config.cid_len() > 0,
+            "cid_len",
+            "must not be 0 with several workers",
+        )?;
+        Self::on_all(config, server, || sockets.into_iter().map(Socket::new).collect())
+    }
+
     /// Creates an endpoint on the socket that `bind` returns.
     pub(crate) fn on(
         config: &EndpointConfig,
         server: Option<ServerConfig>,
         bind: impl FnOnce() -> io::Result<Socket>,
     ) -> Result<Self, EndpointError> {
+        Self::on_all(config, server, || Ok(vec![bind()?]))
+    }
+
+    fn on_all(
+        config: &EndpointConfig,
+        server: Option<ServerConfig>,
+        bind: impl FnOnce() -> io::Result<Vec<Socket>>,
+    ) -> Result<Self, EndpointError> {
         config.validate()?;
         server.as_ref().map_or(Ok(()), ServerConfig::validate)?;
-        let router = Router::new(config, server.map(Arc::new));
-        let inner = Arc::new(EndpointInner::new(router, bind()?));
-        inner.table().handles = 1;
-        spawn(Driver::new(Arc::clone(&inner)));
-        Ok(Self { inner, client_config: Arc::default() })
+        let server = server.map(Arc::new);
+        let sockets = bind()?;
+        let routers = match sockets.len() {
+            1 => vec![Router::new(config, server)],
+            count => Router::workers(config, server.as_ref(), count),
+        };
+        let workers = routers.into_iter().zip(sockets);
+        let workers: Arc<[_]> =
+            workers.map(|(router, socket)| Arc::new(EndpointInner::new(router, socket))).collect();
+        let drivers: Arc<[_]> = workers.iter().map(|worker| Arc::downgrade(&worker.driver)).collect();
+        for worker in &*workers {
+            worker.driver.set_workers(Arc::clone(&drivers));
+            worker.table().handles = 1;
+            spawn(Driver::new(Arc::clone(worker)));
+        }
+        let inner = Arc::clone(&workers[0]);
+        Ok(Self { inner, workers, turn: Arc::default(), client_config: Arc::default() })
+    }
+
+    /// Returns the number of workers.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
     }
 
     /// Sets the configuration that [`Endpoint::connect`] uses.
@@ -129,7 +208,10 @@ impl Endpoint {
     /// Fails if a setting contradicts the protocol. The old configuration then stays in effect.
     pub fn set_server_config(&self, config: Option<ServerConfig>) -> Result<(), InvalidSetting> {
         config.as_ref().map_or(Ok(()), ServerConfig::validate)?;
-        self.inner.table().router.set_server(config.map(Arc::new));
+        let config = config.map(Arc::new);
+        for worker in &*self.workers {
+            worker.table().router.set_server(config.clone());
+        }
         Ok(())
     }
 
@@ -137,22 +219,28 @@ impl Endpoint {
     /// QLOGDIR names it.
     #[cfg(feature = "qlog")]
     pub fn set_qlog_dir(&self, dir: Option<PathBuf>) {
-        self.inner.table().watchers.traces.dir = dir;
+        for (worker, dir) in self.workers.iter().zip(std::iter::repeat_n(dir, self.workers.len())) {
+            worker.table().watchers.traces.dir = dir;
+        }
     }
 
     /// Sets the maximum size of each future trace in bytes; `None` means 256 MiB. A trace that reaches its
     /// limit ends with a warning. The limit exists because the peer influences how much is written.
     #[cfg(feature = "qlog")]
     pub fn set_qlog_limit(&self, bytes: Option<u64>) {
-        self.inner.table().watchers.traces.limit = bytes;
+        for worker in &*self.workers {
+            worker.table().watchers.traces.limit = bytes;
+        }
     }
 
     /// Sets the function that creates an observer for each future connection, in addition to traces. `make`
     /// is called when a connection begins, and should not block.
     pub fn set_observer(&self, make: impl Fn(Side) -> Box<dyn Observer> + Send + Sync + 'static) {
         let factory = ObserverFactory(Arc::new(make));
-        // The replaced function belongs to the application, so it is dropped after the lock is released.
-        let _before = self.inner.table().watchers.observers.replace(factory);
+        for worker in &*self.workers {
+            // The replaced function belongs to the application, so it is dropped after the lock is released.
+            let _before = worker.table().watchers.observers.replace(factory.clone());
+        }
     }
 
     /// Returns the unused tokens that servers sent to this endpoint's clients (NEW_TOKEN), oldest first. If a
@@ -171,22 +259,27 @@ impl Endpoint {
     /// Waits for the next client that requests a connection; `None` once the endpoint is closed.
     pub async fn accept(&self) -> Option<Incoming> {
         poll_fn(|cx| {
-            let mut table = self.inner.table();
-            if table.closed {
-                return Poll::Ready(None);
-            }
-            match table.incoming.pop_front() {
-                Some(inner) => Poll::Ready(Some(Incoming::new(Arc::clone(&self.inner), inner))),
-                None => {
-                    table.accepting.register(cx);
-                    Poll::Pending
+            let mut is_closed = true;
+            // The workers take turns, so that clients of none wait for long.
+            let first = self.turn.fetch_add(1, Ordering::Relaxed);
+            for turn in 0..self.workers.len() {
+                let worker = &self.workers[first.wrapping_add(turn) % self.workers.len()];
+                let mut table = worker.table();
+                if table.closed {
+                    continue;
+                }
+                is_closed = false;
+                match table.incoming.pop_front() {
+                    Some(inner) => return Poll::Ready(Some(Incoming::new(Arc::clone(worker), inner))),
+                    None => table.accepting.register(cx),
                 }
             }
+            if is_closed { Poll::Ready(None) } else { Poll::Pending }
         })
         .await
     }
 
-    /// Returns the address of the endpoint's socket.
+    /// Returns the address of the endpoint's sockets.
     ///
     /// # Errors
     /// Never fails; the signature is that of sockets.
@@ -196,15 +289,24 @@ impl Endpoint {
 
     /// Returns the number of connections, including those that are closing.
     pub fn open_connections(&self) -> usize {
-        self.inner.table().router.connections()
+        self.open_connections_by_worker().into_iter().sum()
+    }
+
+    /// Returns the number of connections of each worker, including those that are closing.
+    pub fn open_connections_by_worker(&self) -> Vec<usize> {
+        self.workers.iter().map(|worker| worker.table().router.connections()).collect()
     }
 
     /// Replaces the endpoint's socket with `socket`. Connections continue from its address if their peers
     /// accept the migration. Servers do, so the connections of clients continue (RFC 9000 §9).
     ///
     /// # Errors
-    /// Fails if the socket cannot be used.
+    /// Fails if the socket cannot be used, or if the endpoint has several workers.
     pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
+        if self.workers.len() > 1 {
+            let reason = "an endpoint with several workers cannot change its sockets";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        }
         self.replace_socket(Socket::new(socket)?);
         Ok(())
     }
@@ -228,10 +330,13 @@ impl Endpoint {
     /// # Errors
     /// Fails if the address cannot be bound.
     pub fn add_socket(&self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let socket = Socket::bind(address)?;
-        let address = socket.local_addr();
-        self.inner.driver.sockets().add(Arc::new(socket));
-        self.inner.driver.wake();
+        let sockets = bind_workers(address, self.workers.len())?;
+        let sockets: Vec<_> = sockets.into_iter().map(Socket::new).collect::<io::Result<_>>()?;
+        let address = sockets[0].local_addr();
+        for (worker, socket) in self.workers.iter().zip(sockets) {
+            worker.driver.sockets().add(Arc::new(socket));
+            worker.driver.wake();
+        }
         Ok(address)
     }
 
@@ -239,26 +344,16 @@ impl Endpoint {
     /// buffer takes one datagram, or several that the kernel has coalesced. More buffers are faster; this
     /// function exists to measure by how much.
     pub fn set_receive_buffers(&self, buffers: usize) {
-        self.inner.driver.sockets().all().iter().for_each(|socket| socket.set_receive_buffers(buffers));
+        for worker in &*self.workers {
+            worker.driver.sockets().all().iter().for_each(|socket| socket.set_receive_buffers(buffers));
+        }
     }
 
     /// Closes all connections with the application's `code` and `reason`. No connection begins from then on.
     /// [`Endpoint::wait_idle`] waits until the connections have ended.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
-        let (connections, refusals, accepting) = {
-            let mut table = self.inner.table();
-            table.closed = true;
-            let refusals = refuse_all(&mut table, self.inner.driver.now());
-            (table.connections().cloned().collect::<Vec<_>>(), refusals, table.accepting.take())
-        };
-        accepting.wake();
-        refusals.into_iter().for_each(|refusal| self.inner.respond(Some(refusal)));
         let reason = Bytes::copy_from_slice(reason);
-        for connection in connections {
-            if connection.with_state(|state| state.ended.is_none()) {
-                connection.close(code, reason.clone());
-            }
-        }
+        self.workers.iter().for_each(|worker| close(worker, code, &reason));
     }
 
     /// Waits until every connection is closed and has passed its CONNECTION_CLOSE to the system. A process
@@ -266,32 +361,61 @@ impl Endpoint {
     /// packet then detects the end by its idle timeout. This function closes no connections.
     /// [`Endpoint::wait_idle`] waits for the whole closing period.
     pub async fn wait_close_sent(&self) {
-        let (sent, wait) = oneshot::channel();
-        {
-            let mut table = self.inner.table();
-            if !table.is_driven {
-                return;
-            }
-            table.leaving.push(sent);
+        // All workers begin to wait before the first one is awaited.
+        let waiting: Vec<_> = self.workers.iter().filter_map(wait_close_sent).collect();
+        for worker in waiting {
+            // An error means that the driver has ended and sends nothing more.
+            let _ = worker.await;
         }
-        self.inner.driver.wake();
-        // An error means that the driver has ended and sends nothing more.
-        let _ = wait.await;
     }
 
     /// Waits until no connection is left. Connections in the closing period, in which they repeat
     /// CONNECTION_CLOSE, count, too.
     pub async fn wait_idle(&self) {
-        poll_fn(|cx| {
-            let mut table = self.inner.table();
-            if table.is_empty() {
-                return Poll::Ready(());
-            }
-            table.idling.register(cx);
-            Poll::Pending
-        })
-        .await;
+        for worker in &*self.workers {
+            poll_fn(|cx| {
+                let mut table = worker.table();
+                if table.is_empty() {
+                    return Poll::Ready(());
+                }
+                table.idling.register(cx);
+                Poll::Pending
+            })
+            .await;
+        }
     }
+}
+
+/// Closes all connections of a worker, and refuses its clients that have not been accepted yet.
+fn close(worker: &EndpointInner, code: VarInt, reason: &Bytes) {
+    let (connections, refusals, accepting) = {
+        let mut table = worker.table();
+        table.closed = true;
+        let refusals = refuse_all(&mut table, worker.driver.now());
+        (table.connections().cloned().collect::<Vec<_>>(), refusals, table.accepting.take())
+    };
+    accepting.wake();
+    refusals.into_iter().for_each(|refusal| worker.respond(Some(refusal)));
+    for connection in connections {
+        if connection.with_state(|state| state.ended.is_none()) {
+            connection.close(code, reason.clone());
+        }
+    }
+}
+
+/// Has a worker notify the returned channel once all its connections have sent their CONNECTION_CLOSE; `None` if the worker has
+/// ended.
+fn wait_close_sent(worker: &Arc<EndpointInner>) -> Option<oneshot::Receiver<()>> {
+    let (sent, wait) = oneshot::channel();
+    {
+        let mut table = worker.table();
+        if !table.is_driven {
+            return None;
+        }
+        table.leaving.push(sent);
+    }
+    worker.driver.wake();
+    Some(wait)
 }
 
 /// Refuses the clients that have not been accepted yet.
@@ -313,23 +437,30 @@ pub fn random_config() -> io::Result<EndpointConfig> {
 
 impl Clone for Endpoint {
     fn clone(&self) -> Self {
-        self.inner.table().handles += 1;
-        Self { inner: Arc::clone(&self.inner), client_config: Arc::clone(&self.client_config) }
+        self.workers.iter().for_each(|worker| worker.table().handles += 1);
+        Self {
+            inner: Arc::clone(&self.inner),
+            workers: Arc::clone(&self.workers),
+            turn: Arc::clone(&self.turn),
+            client_config: Arc::clone(&self.client_config),
+        }
     }
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        let refusals = {
-            let mut table = self.inner.table();
-            table.handles -= 1;
-            if table.handles > 0 {
-                return;
-            }
-            // Connections continue, and so do clients that the application holds as `Incoming`.
-            refuse_all(&mut table, self.inner.driver.now())
-        };
-        refusals.into_iter().for_each(|refusal| self.inner.respond(Some(refusal)));
-        self.inner.driver.wake();
+        for worker in &*self.workers {
+            let refusals = {
+                let mut table = worker.table();
+                table.handles -= 1;
+                if table.handles > 0 {
+                    continue;
+                }
+                // Connections continue, and so do clients that the application holds as `Incoming`.
+                refuse_all(&mut table, worker.driver.now())
+            };
+            refusals.into_iter().for_each(|refusal| worker.respond(Some(refusal)));
+            worker.driver.wake();
+        }
     }
 }

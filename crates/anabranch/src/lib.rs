@@ -74,6 +74,7 @@ mod socket_set;
 mod sync;
 mod tokens;
 mod wakers;
+mod workers;
 
 pub use anabranch_tls::rustls;
 pub use anabranch_transport::datagram::Terms as DatagramTerms;
@@ -85,7 +86,7 @@ pub use anabranch_transport::stream::{ClosedStream, Priority, ReceivedBytes, Str
 pub use anabranch_transport::{
     AckConfig, AckStats, AlternativeAddress, AnnounceError, CidRotation, ClientConfig, Closure,
     ConnectError as ConnectRefusal, ConnectionError, ConnectionStats, EndpointConfig, FourTuple, IdleReason,
-    LossScan, MAX_PATHS, MigrateError, MultipathConfig, Numbering, NumberingChoice, Obstacle,
+    LossScan, MAX_PATHS, MAX_WORKERS, MigrateError, MultipathConfig, Numbering, NumberingChoice, Obstacle,
     OpenPathError as PathRefusal, PathError, PathInfo, PathState, PathStatus, PathTotals, PreferredAddresses,
     REORDERING_DELAYS, REORDERING_DISTANCES, ReorderingStats, RetryPolicy, ServerConfig, Silence,
     TransportConfig, TransportError, UnknownName, WindowRule,
@@ -113,6 +114,7 @@ pub use crate::racing::Racing;
 pub use crate::recv_stream::{Chunk, RecvStream};
 pub use crate::send_stream::SendStream;
 pub use crate::tokens::AddressToken;
+pub use crate::workers::bind_workers;
 
 /// Any error, for programs that only report errors.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

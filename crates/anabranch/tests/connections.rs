@@ -5,30 +5,13 @@ use anabranch::{
     AckConfig, ConnectError, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
     EndpointError, RetryPolicy, SelfSigned, TransportConfig, TransportErrorCode, VarInt, Version, config,
 };
-use anabranch_testkit::endpoints::{ALPN, PATIENCE, Pair, connect, connected, loopback, within};
+use anabranch_testkit::endpoints::{ALPN, PATIENCE, Pair, connect, connected, echo, loopback, serve, within};
 use anabranch_testkit::pattern;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-
-/// Echoes every stream until the connection ends.
-fn serve(connection: Connection) {
-    tokio::spawn(async move {
-        while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-            let Ok(heard) = receive.read_to_end(1 << 20).await else { return };
-            let _ = send.write_all(&heard).await;
-        }
-    });
-}
-
-async fn echo(connection: &Connection, data: &[u8]) {
-    let (mut send, mut receive) = connection.open_bi().await.unwrap();
-    send.write_all(data).await.unwrap();
-    send.finish().unwrap();
-    assert!(within(receive.read_to_end(1 << 20)).await.unwrap() == data);
-}
 
 fn connecting(client: &Endpoint, server: &Endpoint) -> Connecting {
     client.connect(server.local_addr().unwrap(), "localhost").unwrap()

@@ -184,13 +184,14 @@ pub(crate) fn listen(
     config: ServerConfig,
     address: SocketAddr,
     reset_key: Option<[u8; 32]>,
+    workers: usize,
 ) -> Result<Endpoint> {
-    let bound = std::net::UdpSocket::bind(address).and_then(|socket| {
+    let bound = anabranch::bind_workers(address, workers).and_then(|sockets| {
         let mut secrets = anabranch::random_config()?;
         if let Some(key) = reset_key {
             secrets = secrets.with_reset_key(key);
         }
-        Ok(Endpoint::new(&secrets, Some(config), socket)?)
+        Ok(Endpoint::with_workers(&secrets, Some(config), sockets)?)
     });
     bound.map_err(|error| cannot_listen(address, &error))
 }

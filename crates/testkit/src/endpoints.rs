@@ -127,3 +127,21 @@ pub async fn connect(client: &Endpoint, server: &Endpoint) -> (Connection, Conne
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("the test hangs")
 }
+
+/// Sends the data of each stream back until the connection ends.
+pub fn serve(connection: Connection) {
+    tokio::spawn(async move {
+        while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+            let Ok(heard) = receive.read_to_end(1 << 20).await else { return };
+            let _ = send.write_all(&heard).await;
+        }
+    });
+}
+
+/// Sends `data` on a new stream, and checks that it comes back.
+pub async fn echo(connection: &Connection, data: &[u8]) {
+    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+    send.write_all(data).await.unwrap();
+    send.finish().unwrap();
+    assert!(within(receive.read_to_end(1 << 20)).await.unwrap() == data);
+}

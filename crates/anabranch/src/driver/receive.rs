@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anabranch_transport::{Datagram, Response, RouterAction};
+use anabranch_transport::{Datagram, Response, RouterAction, StoredDatagram};
 use anabranch_wire::Time;
 use tracing::{debug, trace};
 
@@ -23,6 +23,8 @@ enum Step {
     Deliver(Arc<ConnectionInner>),
     Reset(Arc<ConnectionInner>),
     Respond(Response),
+    /// The worker with this number needs the datagram.
+    HandOver(usize),
     Nothing,
 }
 
@@ -30,6 +32,11 @@ impl Driver {
     /// Receives as many datagrams as a turn allows. Returns whether more may be waiting.
     pub(super) fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> io::Result<bool> {
         let mut more = false;
+        let mut handed_over = self.endpoint.driver.take_handed_over();
+        if !handed_over.is_empty() {
+            let mut datagrams: Vec<_> = handed_over.iter_mut().map(StoredDatagram::as_datagram).collect();
+            self.deliver(now, &mut datagrams);
+        }
         for i in 0..self.sockets.len() {
             let socket = Arc::clone(&self.sockets[i]);
             for round in 1..=RECEIVES {
@@ -40,21 +47,21 @@ impl Driver {
                     // nothing more.
                     Poll::Ready(Err(_)) | Poll::Pending => break,
                 }
-                self.deliver(now);
+                // The batch is moved out of `self`, because the datagrams borrow it while other parts of the driver
+                // are in use.
+                let mut received = std::mem::take(&mut self.received);
+                self.deliver(now, &mut received.datagrams().collect::<Vec<_>>());
+                self.received = received;
                 more |= round == RECEIVES;
             }
         }
         Ok(more)
     }
 
-    /// Passes the batch to the connections. Consecutive datagrams of one connection are handled together,
+    /// Passes datagrams to the connections. Consecutive datagrams of one connection are handled together,
     /// under one lock.
-    fn deliver(&mut self, now: Time) {
+    fn deliver(&mut self, now: Time, datagrams: &mut [Datagram<'_>]) {
         let endpoint = Arc::clone(&self.endpoint);
-        // The batch is moved out of `self`, because the datagrams borrow it while other parts of the driver
-        // are in use.
-        let mut received = std::mem::take(&mut self.received);
-        let mut datagrams: Vec<Datagram<'_>> = received.datagrams().collect();
         let (steps, accepting): (Vec<Step>, _) = {
             let mut table = endpoint.table();
             let steps = datagrams.iter().map(|datagram| table.step(now, datagram)).collect();
@@ -77,12 +84,11 @@ impl Driver {
                     self.enqueue(Arc::clone(connection));
                 }
                 Step::Respond(response) => endpoint.respond(Some(response.clone())),
+                Step::HandOver(owner) => endpoint.driver.hand_over(*owner, &datagrams[at]),
                 Step::Nothing => {}
             }
             at += len;
         }
-        drop(datagrams);
-        self.received = received;
     }
 }
 
@@ -102,6 +108,7 @@ impl Table {
                 self.connection(handle).cloned().map_or(Step::Nothing, Step::Reset)
             }
             RouterAction::Respond(response) => Step::Respond(response),
+            RouterAction::Elsewhere(owner) => Step::HandOver(owner),
             RouterAction::Incoming(incoming) if self.closed || self.handles == 0 => {
                 self.router.refuse(now, incoming).map_or(Step::Nothing, Step::Respond)
             }

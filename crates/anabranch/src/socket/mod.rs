@@ -56,8 +56,9 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    #[cfg(test)]
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
-        Self::new(std::net::UdpSocket::bind(address)?)
+        Self::at(&LocalAddress::from(address))
     }
 
     /// Binds a socket for a path.

@@ -48,7 +48,7 @@ fn start(contract: &Contract, case: TestCase) -> Result<Endpoint> {
     let everywhere = [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)]
         .map(|ip| SocketAddr::new(ip, contract.port));
     let endpoint =
-        listen(config.clone(), everywhere[0], None).or_else(|_| listen(config, everywhere[1], None))?;
+        listen(config.clone(), everywhere[0], None, 1).or_else(|_| listen(config, everywhere[1], None, 1))?;
     let added = [preferred.v4.map(SocketAddr::V4), preferred.v6.map(SocketAddr::V6)];
     for address in added.into_iter().flatten() {
         let failed = |error| Failure::io(format_args!("cannot listen on {address}"), &error);

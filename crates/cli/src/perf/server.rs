@@ -21,6 +21,7 @@ use crate::identity::Identity;
 use crate::listen::HostPort;
 use crate::multipath::ServerPaths;
 use crate::options::{Tuning, directory, listen, reset_key};
+use crate::serve::workers;
 use crate::server::{self, Services};
 use crate::signal::{Stop, end_of_input};
 use crate::verbose::Verbosity;
@@ -49,6 +50,9 @@ pub(crate) struct Server {
     /// Static key of stateless resets, so that a restarted server resets its earlier connections
     #[arg(long, value_name = "HEX", value_parser = reset_key)]
     reset_key: Option<[u8; 32]>,
+    /// Tasks that serve clients at the same time, each with a socket of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
+    workers: usize,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -77,7 +81,7 @@ pub(crate) async fn run(options: Server) -> Result {
         SocketAddr::V6(v6) => PreferredAddresses::new(None, Some(v6)),
     });
     config = config.with_preferred_address(preferred);
-    let endpoint = bind(&options.listen, config, options.reset_key).await?;
+    let endpoint = bind(&options, config).await?;
     if let Some(address) = options.preferred {
         let failed = |error| Failure::io(format_args!("cannot listen on {address}"), &error);
         endpoint.add_socket(address).map_err(failed)?;
@@ -99,14 +103,16 @@ pub(crate) async fn run(options: Server) -> Result {
     Report::default().print(options.form)
 }
 
-/// Binds the first of the addresses of `place` that this host has; without a host, every address of this host.
-async fn bind(place: &HostPort, config: ServerConfig, reset_key: Option<[u8; 32]>) -> Result<Endpoint> {
+/// Binds the first of the listen addresses that this host has; without a host, every address of this host.
+async fn bind(options: &Server, config: ServerConfig) -> Result<Endpoint> {
+    let place = &options.listen;
     let mut addresses = place.resolve().await?;
     if addresses.is_empty() {
         addresses =
             vec![(Ipv6Addr::UNSPECIFIED, place.port).into(), (Ipv4Addr::UNSPECIFIED, place.port).into()];
     }
-    let mut bound = addresses.iter().map(|address| listen(config.clone(), *address, reset_key));
+    let listen = |address: &SocketAddr| listen(config.clone(), *address, options.reset_key, options.workers);
+    let mut bound = addresses.iter().map(listen);
     let first = bound.next().unwrap_or_else(|| Err(Failure::new(Exit::Resolution, "no address")));
     match first {
         Err(failure) if failure.exit() != Exit::BusyPort => bound.find_map(Result::ok).ok_or(failure),

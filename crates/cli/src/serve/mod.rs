@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::Endpoint;
+use anabranch::{Endpoint, MAX_WORKERS};
 use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
@@ -77,6 +77,10 @@ pub(crate) struct Serve {
     /// Clients that have to prove their address with a Retry, which costs a round trip; tokens of earlier connections spare it
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     retry: Retry,
+    /// Tasks that serve QUIC at the same time, each with a socket of its own. On a busy server, as many as there
+    /// are processors use all of them. Sockets that systemd passes have a worker each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
+    workers: usize,
     /// Do not list directories that have no index.html
     #[arg(long)]
     no_listing: bool,
@@ -117,7 +121,7 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let kept = options.ticket_key.as_deref().map(ticket_key::load).transpose()?;
     let certified = options.identity.load(&names(&places))?;
     let certified = certified.with_tickets(kept.as_ref().map(|kept| Arc::clone(&kept.tickets)));
-    let sockets = Sockets::open(&places, !options.no_tcp).await?;
+    let sockets = Sockets::open(&places, !options.no_tcp, options.workers).await?;
     let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
     // Catches signals before anybody can know that the server runs.
     let mut stop = Stop::catch()?;
@@ -176,8 +180,8 @@ fn listen(
     let ports = sockets.udp_ports();
     let announced = announced(&options.announce, ports.first().copied().unwrap_or(listen::PORT))?;
     let mut endpoints = Vec::new();
-    for (index, socket) in sockets.udp.into_iter().enumerate() {
-        let endpoint = quic::endpoint(config.clone(), kept, socket, &announced, index == 0)?;
+    for (index, sockets) in sockets.udp.into_iter().enumerate() {
+        let endpoint = quic::endpoint(config.clone(), kept, sockets, &announced, index == 0)?;
         accepting.spawn(quic::accept(endpoint.clone(), Arc::clone(shared)));
         endpoints.push(endpoint);
     }
@@ -187,6 +191,12 @@ fn listen(
         accepting.spawn(tcp::accept(listener, Arc::clone(shared)));
     }
     Ok(endpoints)
+}
+
+/// Parses the number of workers of an endpoint.
+pub(crate) fn workers(word: &str) -> std::result::Result<usize, String> {
+    let number = word.parse().ok().filter(|number| (1..=MAX_WORKERS).contains(number));
+    number.ok_or_else(|| format!("must be 1 to {MAX_WORKERS}"))
 }
 
 /// Parses the listen addresses of the command line.

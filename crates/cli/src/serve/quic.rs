@@ -1,5 +1,6 @@
 //! QUIC connections, each with the application protocol that the client negotiated.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -20,25 +21,26 @@ pub(super) const PROTOCOLS: &[&str] = &[HTTP3, crate::hq::ALPN];
 /// Protocol name of HTTP/3 in ALPN (RFC 9114 §3.1).
 const HTTP3: &str = "h3";
 
-/// Creates an endpoint on a bound socket. An endpoint that is bound to every address of this host announces
+/// Creates an endpoint on sockets that are bound to one address, with a worker for each. An endpoint that is bound to every address of this host announces
 /// all `announced` addresses to clients, because they lead to the same endpoint. Otherwise only the `first`
 /// endpoint announces them, in addition to its own address.
 pub(super) fn endpoint(
     mut config: ServerConfig,
     kept: Option<&KeptKeys>,
-    socket: UdpSocket,
+    sockets: Vec<UdpSocket>,
     announced: &[SocketAddr],
     first: bool,
 ) -> Result<Endpoint> {
     let unusable = |error| Failure::io("cannot use a UDP socket", &error);
-    let own = socket.local_addr().map_err(unusable)?;
+    let own = sockets.first().map_or_else(|| Err(ErrorKind::InvalidInput.into()), UdpSocket::local_addr);
+    let own = own.map_err(unusable)?;
     let everywhere = own.ip().is_unspecified();
     if everywhere || first {
         config = config.with_alternative_addresses(announced.to_vec());
     }
     let made = anabranch::random_config().and_then(|secrets| {
         let secrets = kept.into_iter().fold(secrets, |secrets, kept| kept.apply(secrets, own));
-        Ok(Endpoint::new(&secrets, Some(config), socket)?)
+        Ok(Endpoint::with_workers(&secrets, Some(config), sockets)?)
     });
     let endpoint = made.map_err(unusable)?;
     for address in announced.iter().filter(|address| !everywhere && first && **address != own) {
@@ -50,11 +52,11 @@ pub(super) fn endpoint(
 /// Creates an endpoint like [`endpoint`], with secrets of its own.
 pub(crate) fn announcing(
     config: ServerConfig,
-    socket: UdpSocket,
+    sockets: Vec<UdpSocket>,
     announced: &[SocketAddr],
     first: bool,
 ) -> Result<Endpoint> {
-    endpoint(config, None, socket, announced, first)
+    endpoint(config, None, sockets, announced, first)
 }
 
 /// Accepts connections until the endpoint is closed. Refuses them once the server is stopping.

@@ -424,7 +424,7 @@ impl Connection {
         }
         for path in self.paths.list.iter_mut().filter(|path| !path.is_abandoned()) {
             for _ in 0..path.local_cids.wanted() {
-                let cid = self.random.cid(self.shared.cid_len());
+                let cid = self.shared.cid(&mut self.random);
                 path.local_cids.issue(cid, self.shared.reset_token(&cid));
                 self.output.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
             }

@@ -61,7 +61,7 @@ impl Connection {
                 parameters.stateless_reset_token = Some(self.shared.reset_token(&cid));
             }
             if let Some(addresses) = server.preferred_address.filter(|_| !cid.is_empty()) {
-                let cid = self.random.cid(self.shared.cid_len());
+                let cid = self.shared.cid(&mut self.random);
                 let token = self.shared.reset_token(&cid);
                 if let Some(cids) = self.paths.local_cids_mut(PathId::ZERO) {
                     cids.issue_preferred(cid, token);

@@ -124,7 +124,13 @@ pub struct StoredDatagram {
 }
 
 impl StoredDatagram {
-    pub(super) fn copy(datagram: &Datagram<'_>, len: usize) -> Self {
+    /// Copies a datagram.
+    pub fn copy(datagram: &Datagram<'_>) -> Self {
+        Self::copy_front(datagram, datagram.payload.len())
+    }
+
+    /// Copies the first `len` bytes of a datagram.
+    pub(super) fn copy_front(datagram: &Datagram<'_>, len: usize) -> Self {
         let bytes = datagram.payload[..len.min(datagram.payload.len())].to_vec();
         Self { tuple: datagram.tuple, ecn: datagram.ecn, bytes }
     }
@@ -163,7 +169,7 @@ impl Buffer {
         let fits = self.bytes + cost <= limit && datagram.tuple == self.tuple;
         if fits {
             self.bytes += cost;
-            self.datagrams.push(StoredDatagram::copy(datagram, datagram.payload.len()));
+            self.datagrams.push(StoredDatagram::copy(datagram));
         }
         fits
     }

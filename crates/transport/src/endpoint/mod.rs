@@ -5,6 +5,7 @@
 //! benchmarks use [`Endpoint`].
 
 mod address_token;
+mod handle;
 mod incoming;
 mod keyed;
 mod router;
@@ -12,23 +13,26 @@ mod shared;
 mod stateless;
 #[cfg(test)]
 mod testing;
+mod worker;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use anabranch_wire::Time;
 
+pub use self::handle::Handle;
 pub use self::incoming::{
     Incoming, MAX_BUFFERED_UNVALIDATED, MAX_BUFFERED_VALIDATED, MAX_FIRST_DATAGRAM, ServerStart,
     StoredDatagram,
 };
-pub use self::router::{Accepted, Handle, MIN_INITIAL_DATAGRAM, MIN_INITIAL_DCID_LEN, Router, RouterAction};
+pub use self::router::{Accepted, MIN_INITIAL_DATAGRAM, MIN_INITIAL_DCID_LEN, Router, RouterAction};
 pub(crate) use self::shared::Waiting;
 pub use self::shared::{MAX_UNVALIDATED_MEMORY, Shared};
 pub use self::stateless::{
     BURST, MAX_RESET_LEN, MIN_RESET_LEN, MIN_RESET_TRIGGER, NEGOTIATIONS_PER_SECOND, REFUSALS_PER_SECOND,
     RESETS_PER_SECOND, Response,
 };
+pub use self::worker::{MAX_WORKERS, WORKER_BITS, Worker};
 use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
 use crate::connection::ConnectTarget;
 use crate::connection::{ConnectError, Connection};
@@ -253,6 +257,8 @@ impl Endpoint {
     /// Carries out the router's decision about a datagram that is not passed to a connection.
     fn follow(&mut self, now: Time, route: RouterAction) {
         match route {
+            // This endpoint has no other worker.
+            RouterAction::Elsewhere(_) => {}
             RouterAction::Connection(_) | RouterAction::Buffered | RouterAction::Drop(_) => {}
             RouterAction::Reset(handle) => {
                 if let Some(slot) = self.slot(handle) {

@@ -4,19 +4,22 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anabranch_wire::{
     ConnectionId, HeaderError, PacketKind, Protected, Time, TransportErrorCode, parse_packet,
 };
 use slab::Slab;
 
-use super::address_token::{AddressToken, Checker, Lifetimes, Proof};
+use super::address_token::{AddressToken, Lifetimes, Proof};
+use super::handle::Handle;
 use super::incoming::{
     Buffer, Hello, Incoming, MAX_FIRST_DATAGRAM, ServerStart, StoredDatagram, is_authentic,
 };
 use super::keyed::Keyed;
-use super::shared::Shared;
+use super::shared::{Group, Shared};
 use super::stateless::{self, Budget, MIN_RESET_LEN, Response};
+use super::worker::Worker;
 use crate::config::{EndpointConfig, RetryPolicy, ServerConfig};
 use crate::datagram_io::{Datagram, FourTuple};
 use crate::event::EndpointEvent;
@@ -32,10 +35,6 @@ pub const MIN_INITIAL_DCID_LEN: usize = 8;
 /// attempt.
 const MAX_CID_ATTEMPTS: usize = 64;
 
-/// Index of a connection at its endpoint. It may be reused once the connection has been removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Handle(pub usize);
-
 /// The router's decision about a datagram.
 #[derive(Debug)]
 pub enum RouterAction {
@@ -45,6 +44,8 @@ pub enum RouterAction {
     Reset(Handle),
     /// A client starts a connection; the datagram has been copied.
     Incoming(Incoming),
+    /// The datagram belongs to a connection of the worker with this number, and must be passed to its router.
+    Elsewhere(usize),
     /// The datagram was stored with an [`Incoming`] that is not accepted yet.
     Buffered,
     /// This response must be sent.
@@ -101,12 +102,10 @@ pub struct Router {
     /// Routes by connection ID: this endpoint's own, and those that clients chose for their first packets.
     cids: HashMap<ConnectionId, Target, Keyed>,
     tuples: HashMap<TupleKey, Handle, Keyed>,
-    reset_tokens: HashMap<[u8; 16], Handle, Keyed>,
     connections: Slab<Routed>,
     incoming: Slab<Buffer>,
     /// Number of server connections in their handshake.
     handshaking: usize,
-    tokens: Checker,
     resets: Budget,
     negotiations: Budget,
     refusals: Budget,
@@ -117,20 +116,43 @@ impl Router {
     pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>) -> Self {
         let mut random = Random::new(config.seed);
         let hash = Keyed::new(random.bytes());
+        Self::of_group(config, server, Worker::ALONE, (random, hash), Arc::new(Group::new(hash)))
+    }
+
+    /// Creates the routers of an endpoint with `count` workers, one at least and [`MAX_WORKERS`](super::MAX_WORKERS) at most. Each
+    /// connection ID names the worker whose connection it is, by the rule of [`WORKER_BITS`](super::WORKER_BITS). The limits of
+    /// `server`, the memory of used tokens and the secrets of `config` are common to all workers.
+    pub fn workers(config: &EndpointConfig, server: Option<&Arc<ServerConfig>>, count: usize) -> Vec<Self> {
+        let mut seeds = Random::new(config.seed);
+        let group = Arc::new(Group::new(Keyed::new(seeds.bytes())));
+        let create = |worker: Worker| {
+            let mut random = Random::new(seeds.bytes());
+            let hash = Keyed::new(random.bytes());
+            Self::of_group(config, server.cloned(), worker, (random, hash), Arc::clone(&group))
+        };
+        Worker::all(count).map(create).collect()
+    }
+
+    fn of_group(
+        config: &EndpointConfig,
+        server: Option<Arc<ServerConfig>>,
+        worker: Worker,
+        (random, hash): (Random, Keyed),
+        group: Arc<Group>,
+    ) -> Self {
+        let budget = |answers: u32| Budget::per_second(answers / worker.count() as u32);
         Self {
-            shared: Arc::new(Shared::new(config)),
+            shared: Arc::new(Shared::new(config, worker, group)),
             server,
             random,
             cids: HashMap::with_hasher(hash),
             tuples: HashMap::with_hasher(hash),
-            reset_tokens: HashMap::with_hasher(hash),
             connections: Slab::new(),
             incoming: Slab::new(),
             handshaking: 0,
-            tokens: Checker::new(hash),
-            resets: Budget::per_second(stateless::RESETS_PER_SECOND),
-            negotiations: Budget::per_second(stateless::NEGOTIATIONS_PER_SECOND),
-            refusals: Budget::per_second(stateless::REFUSALS_PER_SECOND),
+            resets: budget(stateless::RESETS_PER_SECOND),
+            negotiations: budget(stateless::NEGOTIATIONS_PER_SECOND),
+            refusals: budget(stateless::REFUSALS_PER_SECOND),
         }
     }
 
@@ -179,7 +201,7 @@ impl Router {
             // Stateless resets are checked first, because a lookup by addresses would assign every reset to a
             // connection as an ordinary datagram.
             let by_tuple = self.tuples.get(&tuple_key(&datagram.tuple)).copied();
-            let found = self.reset_target(datagram.payload).map(RouterAction::Reset);
+            let found = self.reset_target(datagram.payload);
             if let Some(route) = found.or(by_tuple.map(RouterAction::Connection)) {
                 return route;
             }
@@ -196,8 +218,14 @@ impl Router {
 
     /// Routes a packet that belongs to no connection.
     fn route_unknown(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> RouterAction {
-        if let Some(handle) = self.reset_target(datagram.payload) {
-            return RouterAction::Reset(handle);
+        if let Some(route) = self.reset_target(datagram.payload) {
+            return route;
+        }
+        let worker = self.shared.worker();
+        if matches!(header.kind, PacketKind::OneRtt | PacketKind::Handshake)
+            && let Some(owner) = worker.other_owner(&header.dcid)
+        {
+            return RouterAction::Elsewhere(owner);
         }
         match header.kind {
             PacketKind::Initial => self.on_initial(now, datagram, header),
@@ -209,13 +237,16 @@ impl Router {
         }
     }
 
-    /// Returns the connection that a datagram resets (RFC 9000 §10.3.1). The token is looked up with a keyed
-    /// hash, so the lookup time reveals nothing about tokens.
-    fn reset_target(&self, payload: &[u8]) -> Option<Handle> {
-        if self.reset_tokens.is_empty() || payload.len() < MIN_RESET_LEN {
+    /// Returns the route to the connection that a datagram resets (RFC 9000 §10.3.1). The token is looked up with a keyed hash, so the
+    /// lookup time reveals nothing about tokens.
+    fn reset_target(&self, payload: &[u8]) -> Option<RouterAction> {
+        if payload.len() < MIN_RESET_LEN {
             return None;
         }
-        self.reset_tokens.get(payload.last_chunk::<16>()?).copied()
+        let token = payload.last_chunk::<16>()?;
+        let (owner, handle) = *self.shared.group.reset_tokens().get(token)?;
+        let is_own = owner == self.shared.worker().index();
+        Some(if is_own { RouterAction::Reset(handle) } else { RouterAction::Elsewhere(owner) })
     }
 
     /// Responds to a packet of an unknown connection with a stateless reset (RFC 9000 §10.3).
@@ -234,8 +265,8 @@ impl Router {
     /// Responds to a long header of an unsupported version, whose connection IDs are `(dcid, scid)` (RFC 9000
     /// §6.1). Packets of version 0 do not get here: a Version Negotiation packet is never answered.
     fn negotiate_version(&mut self, now: Time, datagram: &Datagram<'_>, ids: (&[u8], &[u8])) -> RouterAction {
-        if let Some(handle) = self.reset_target(datagram.payload) {
-            return RouterAction::Reset(handle);
+        if let Some(route) = self.reset_target(datagram.payload) {
+            return route;
         }
         // RFC 9000 §5.2.2: only datagrams large enough to start a connection are answered.
         let large_enough = datagram.payload.len() >= MIN_INITIAL_DATAGRAM;
@@ -275,11 +306,11 @@ impl Router {
         let token = &datagram.payload[header.token.clone()];
         let proof = self.check_token(now, &server, datagram.tuple.remote, token, &header.dcid);
         let hello = Hello::new(datagram.tuple, version, header, proof);
-        let waiting = self.waiting();
+        let waiting = self.shared.group.waiting.load(Ordering::Relaxed);
         if proof == Proof::Wrong {
             return self.respond_refusal(now, &hello, TransportErrorCode::INVALID_TOKEN);
         }
-        if self.connections.len() >= server.max_connections {
+        if self.is_full(&server) {
             return self.respond_refusal(now, &hello, TransportErrorCode::CONNECTION_REFUSED);
         }
         if !hello.validated && must_retry(server.retry, waiting, server.max_incoming) {
@@ -292,16 +323,22 @@ impl Router {
             return RouterAction::Drop(DropReason::Undecryptable);
         }
         let key = self.incoming.insert(Buffer::new(&hello));
+        self.shared.group.waiting.fetch_add(1, Ordering::Relaxed);
         self.cids.insert(hello.dcid, Target::Incoming(key));
         // Of an oversized datagram, only the first packet, the Initial, is kept.
         let len =
             if datagram.payload.len() > MAX_FIRST_DATAGRAM { header.end } else { datagram.payload.len() };
-        let first = StoredDatagram::copy(datagram, len);
+        let first = StoredDatagram::copy_front(datagram, len);
         RouterAction::Incoming(Incoming { key, hello: Box::new(hello), first })
     }
 
+    /// Returns whether the endpoint has its maximum number of connections.
+    fn is_full(&self, server: &ServerConfig) -> bool {
+        self.shared.group.connections.load(Ordering::Relaxed) >= server.max_connections
+    }
+
     fn check_token(
-        &mut self,
+        &self,
         now: Time,
         server: &ServerConfig,
         remote: SocketAddr,
@@ -312,7 +349,8 @@ impl Router {
             return Proof::Nothing;
         }
         let lifetimes = Lifetimes { retry: server.retry_token_lifetime, new: server.new_token_lifetime };
-        self.tokens.check(self.shared.token_key(), now, token, remote, dcid, lifetimes)
+        let mut tokens = self.shared.group.tokens();
+        tokens.check(self.shared.token_key(), now, token, remote, dcid, lifetimes)
     }
 
     fn respond_refusal(&mut self, now: Time, hello: &Hello, code: TransportErrorCode) -> RouterAction {
@@ -329,7 +367,10 @@ impl Router {
     /// Creates a Retry. It is much smaller than the datagram that it answers and leaves no state, so Retries
     /// are not limited by a budget.
     fn retry_response(&mut self, now: Time, hello: &Hello) -> Response {
-        let retry_scid = self.random.cid(self.shared.cid_len().max(MIN_INITIAL_DCID_LEN));
+        let retry_scid = {
+            let len = self.shared.cid_len().max(MIN_INITIAL_DCID_LEN);
+            self.shared.worker().cid(&mut self.random, len)
+        };
         let remote = hello.tuple.remote;
         let token = AddressToken::Retry { issued: now, remote, original_dcid: hello.dcid, retry_scid };
         let token = self.shared.token_key().seal(&token, self.random.bytes());
@@ -353,8 +394,7 @@ impl Router {
     /// Returns the refusal to send; `None` if the budget of refusals is exhausted.
     pub fn accept(&mut self, now: Time, incoming: Incoming) -> Result<Accepted, Option<Response>> {
         let (hello, datagrams) = self.take(incoming);
-        let full =
-            self.server.as_ref().is_some_and(|server| self.connections.len() >= server.max_connections);
+        let full = self.server.as_ref().is_some_and(|server| self.is_full(server));
         let registered = if full { None } else { self.register(hello.tuple, Some(hello.dcid)) };
         let Some((handle, local_cid)) = registered else {
             return Err(self.refusal(now, &hello, TransportErrorCode::CONNECTION_REFUSED));
@@ -401,6 +441,7 @@ impl Router {
         let Incoming { key, hello, first } = incoming;
         let mut datagrams = vec![first];
         if let Some(buffer) = self.incoming.try_remove(key) {
+            self.shared.group.waiting.fetch_sub(1, Ordering::Relaxed);
             self.cids.remove(&buffer.dcid);
             datagrams.extend(buffer.datagrams);
         }
@@ -422,7 +463,11 @@ impl Router {
         let handle = Handle(
             self.connections.insert(Routed { handshaking: initial_dcid.is_some(), ..Routed::default() }),
         );
-        self.handshaking += usize::from(initial_dcid.is_some());
+        self.shared.group.connections.fetch_add(1, Ordering::Relaxed);
+        if initial_dcid.is_some() {
+            self.handshaking += 1;
+            self.shared.group.waiting.fetch_add(1, Ordering::Relaxed);
+        }
         if local_cid.is_empty() {
             self.tuples.insert(key, handle);
             self.connections[handle.0].tuples.push(key);
@@ -442,7 +487,10 @@ impl Router {
         if len == 0 {
             return Some(ConnectionId::EMPTY);
         }
-        (0..MAX_CID_ATTEMPTS).map(|_| self.random.cid(len)).find(|cid| !self.cids.contains_key(cid))
+        let worker = self.shared.worker();
+        (0..MAX_CID_ATTEMPTS)
+            .map(|_| worker.cid(&mut self.random, len))
+            .find(|cid| !self.cids.contains_key(cid))
     }
 
     /// Updates the routing tables after an event of a connection.
@@ -475,19 +523,20 @@ impl Router {
                 }
             }
             EndpointEvent::ResetTokenAdded(token) => {
-                if let Entry::Vacant(entry) = self.reset_tokens.entry(token.0) {
-                    entry.insert(handle);
+                if let Entry::Vacant(entry) = self.shared.group.reset_tokens().entry(token.0) {
+                    entry.insert((self.shared.worker().index(), handle));
                     routed.reset_tokens.push(token.0);
                 }
             }
             EndpointEvent::ResetTokenRemoved(token) => {
                 if let Some(at) = routed.reset_tokens.iter().position(|routed| *routed == token.0) {
-                    self.reset_tokens.remove(&routed.reset_tokens.swap_remove(at));
+                    self.shared.group.reset_tokens().remove(&routed.reset_tokens.swap_remove(at));
                 }
             }
             EndpointEvent::HandshakeOver => {
                 if std::mem::take(&mut routed.handshaking) {
                     self.handshaking -= 1;
+                    self.shared.group.waiting.fetch_sub(1, Ordering::Relaxed);
                 }
             }
             EndpointEvent::Drained => self.unroute(handle),
@@ -498,15 +547,22 @@ impl Router {
     fn unroute(&mut self, handle: Handle) {
         let Some(routed) = self.connections.get_mut(handle.0).map(std::mem::take) else { return };
         routed.cids.iter().for_each(|cid| _ = self.cids.remove(cid));
-        routed.reset_tokens.iter().for_each(|token| _ = self.reset_tokens.remove(token));
+        let group = &self.shared.group;
+        if !routed.reset_tokens.is_empty() {
+            let mut tokens = group.reset_tokens();
+            routed.reset_tokens.iter().for_each(|token| _ = tokens.remove(token));
+        }
         routed.tuples.iter().for_each(|tuple| _ = self.tuples.remove(tuple));
         self.handshaking -= usize::from(routed.handshaking);
+        group.waiting.fetch_sub(usize::from(routed.handshaking), Ordering::Relaxed);
     }
 
     /// Removes a connection that has ended. Its handle may then be reused.
     pub fn remove(&mut self, handle: Handle) {
         self.unroute(handle);
-        self.connections.try_remove(handle.0);
+        if self.connections.try_remove(handle.0).is_some() {
+            self.shared.group.connections.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

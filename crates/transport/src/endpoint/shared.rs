@@ -1,37 +1,87 @@
 //! State that an endpoint's connections share with the endpoint.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch_wire::{ConnectionId, ResetToken, Time};
 use aws_lc_rs::hmac;
 
-use super::address_token::{AddressToken, TokenKey};
+use super::address_token::{AddressToken, Checker, TokenKey};
+use super::handle::Handle;
+use super::keyed::Keyed;
+use super::worker::Worker;
 use crate::config::EndpointConfig;
+use crate::random::Random;
 
 /// Maximum memory for incomplete ClientHellos of all clients whose addresses are not validated, in bytes. A
 /// client that needs more is refused.
 pub const MAX_UNVALIDATED_MEMORY: usize = 8 << 20;
 
-/// Secrets and settings of an endpoint that all its connections share.
+/// Secrets and settings of an endpoint that all connections of one of its workers share.
 #[derive(Debug)]
 pub struct Shared {
     cid_len: usize,
+    worker: Worker,
     reset_key: hmac::Key,
     token_key: TokenKey,
+    pub(super) group: Arc<Group>,
+}
+
+/// State of an endpoint that all its workers share, so that its limits hold for all of them together.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Number of connections.
+    pub(super) connections: AtomicUsize,
+    /// Number of clients whose handshake has not ended, whether their connection is accepted or not.
+    pub(super) waiting: AtomicUsize,
     /// Memory used by incomplete ClientHellos, in bytes.
     unvalidated: AtomicUsize,
+    tokens: Mutex<Checker>,
+    /// Stateless reset tokens of peers, and the workers and connections that they end.
+    reset_tokens: Mutex<HashMap<[u8; 16], (usize, Handle), Keyed>>,
+}
+
+impl Group {
+    pub(super) fn new(hash: Keyed) -> Self {
+        Self {
+            connections: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            unvalidated: AtomicUsize::new(0),
+            tokens: Mutex::new(Checker::new(hash)),
+            reset_tokens: Mutex::new(HashMap::with_hasher(hash)),
+        }
+    }
+
+    pub(super) fn tokens(&self) -> MutexGuard<'_, Checker> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn reset_tokens(&self) -> MutexGuard<'_, HashMap<[u8; 16], (usize, Handle), Keyed>> {
+        self.reset_tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Shared {
-    pub(super) fn new(config: &EndpointConfig) -> Self {
+    pub(super) fn new(config: &EndpointConfig, worker: Worker, group: Arc<Group>) -> Self {
         Self {
             cid_len: config.cid_len.min(anabranch_wire::MAX_CID_LEN),
+            worker,
             reset_key: hmac::Key::new(hmac::HMAC_SHA256, &config.reset_key),
             token_key: TokenKey::new(&config.token_key),
-            unvalidated: AtomicUsize::new(0),
+            group,
         }
+    }
+
+    /// Returns the worker to which these connections belong.
+    pub fn worker(&self) -> Worker {
+        self.worker
+    }
+
+    /// Returns a new connection ID, by which packets reach this worker.
+    pub(crate) fn cid(&self, random: &mut Random) -> ConnectionId {
+        self.worker.cid(random, self.cid_len)
     }
 
     /// Returns the length of the endpoint's connection IDs in bytes.
@@ -75,7 +125,7 @@ impl Waiting {
     /// Records that the client's handshake uses `bytes` bytes of memory. Returns whether the total of all
     /// clients stays within the limit.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
-        let total = &self.shared.unvalidated;
+        let total = &self.shared.group.unvalidated;
         total.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = bytes;
         total.fetch_add(bytes, Ordering::Relaxed) + bytes <= MAX_UNVALIDATED_MEMORY
@@ -84,6 +134,6 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.shared.unvalidated.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.shared.group.unvalidated.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn run(options: Server) -> Result {
     if options.retry {
         config = config.with_retry(RetryPolicy::Always);
     }
-    let endpoint = listen(config, options.listen, None)?;
+    let endpoint = listen(config, options.listen, None, 1)?;
     let address = endpoint.local_addr().map_err(|error| Failure::io("no local address", &error))?;
     let mut stop = Stop::catch()?;
     exit::say(format_args!("listening {address}"))?;

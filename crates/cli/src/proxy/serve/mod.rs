@@ -117,7 +117,7 @@ pub(crate) async fn run(options: Serve) -> Result {
     if let Some(file) = options.client_ca.as_deref().or(config.client_ca.as_deref()) {
         certified = certified.with_client_ca(file)?;
     }
-    let sockets = Sockets::open(&places, !options.no_tcp && config.tcp.unwrap_or(true)).await?;
+    let sockets = Sockets::open(&places, !options.no_tcp && config.tcp.unwrap_or(true), 1).await?;
     let scraped = options.metrics.or(config.metrics).map(sockets::bind_tcp).transpose()?;
     let publisher = options.publishing.clone().or(config.status_socket.clone()).bind("serve")?;
     // Signals are caught before the server prints that it listens.
@@ -226,8 +226,8 @@ impl Serve {
         let transport = quic::transport(self.tuning.served()).with_multipath(self.paths.config());
         let config = certified.quic(quic::PROTOCOLS, transport)?;
         let mut endpoints = Vec::new();
-        for (index, socket) in sockets.udp.into_iter().enumerate() {
-            let endpoint = announcing(config.clone(), socket, announced, index == 0)?;
+        for (index, sockets) in sockets.udp.into_iter().enumerate() {
+            let endpoint = announcing(config.clone(), sockets, announced, index == 0)?;
             accepting.spawn(quic::accept(endpoint.clone(), Arc::clone(shared)));
             endpoints.push(endpoint);
         }

@@ -16,7 +16,7 @@ impl Connection {
         let Some(multipath) = &mut self.paths.multipath else { return };
         if let Some(pool) = &mut multipath.pool {
             for _ in 0..pool.local.wanted() {
-                let cid = self.random.cid(self.shared.cid_len());
+                let cid = self.shared.cid(&mut self.random);
                 pool.local.issue(cid, self.shared.reset_token(&cid));
                 self.output.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
             }
@@ -25,7 +25,7 @@ impl Connection {
         let max = multipath.max();
         for unopened in multipath.unopened_mut(max) {
             for _ in 0..unopened.local.wanted() {
-                let cid = self.random.cid(self.shared.cid_len());
+                let cid = self.shared.cid(&mut self.random);
                 unopened.local.issue(cid, self.shared.reset_token(&cid));
                 self.output.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
             }

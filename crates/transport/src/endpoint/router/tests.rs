@@ -13,6 +13,8 @@ use super::super::stateless::{
 use super::super::testing::*;
 use super::*;
 
+mod workers;
+
 const NOW: Time = Time::from_millis(5_000);
 
 fn server(change: impl FnOnce(&mut ServerConfig)) -> Router {
@@ -414,7 +416,7 @@ fn without_connection_ids_the_addresses_decide() {
     router.on_event(one, &EndpointEvent::ResetTokenAdded(ResetToken([0x5a; 16])));
     assert!(matches!(route(&mut router, 1, &short(&[], 40)), RouterAction::Reset(handle) if handle == one));
     router.remove(one);
-    assert!(router.tuples.len() == 1 && router.reset_tokens.is_empty());
+    assert!(router.tuples.len() == 1 && router.shared.group.reset_tokens().is_empty());
     assert!(router.connect(tuple(1)).is_some());
 }
 
@@ -508,12 +510,12 @@ fn a_stateless_reset_is_recognised_until_its_token_is_gone() {
     assert!(!is_reset(route(&mut router, 1, &reset)));
     router.on_event(handle, &EndpointEvent::ResetTokenAdded(token));
     router.remove(handle);
-    assert!(router.reset_tokens.is_empty());
+    assert!(router.shared.group.reset_tokens().is_empty());
 }
 
 #[test]
 fn reset_tokens_depend_on_key_and_id_alone() {
-    let token = |seed, id: u64| Shared::new(&endpoint_config(seed)).reset_token(&cid(id)).0;
+    let token = |seed, id: u64| Router::new(&endpoint_config(seed), None).shared().reset_token(&cid(id)).0;
     assert_eq!(token(1, 1), token(1, 1));
     assert_ne!(token(1, 1), token(1, 2));
     assert_ne!(token(1, 1), token(2, 1));
@@ -574,7 +576,7 @@ fn row_11_chosen_connection_ids_do_not_collide() {
 #[test]
 fn a_token_has_another_hash_at_each_endpoint() {
     let routers = [1, 2].map(|seed| Router::new(&endpoint_config(seed), None));
-    let [one, other] = routers.each_ref().map(|router| router.reset_tokens.hasher());
+    let [one, other] = routers.each_ref().map(|router| *router.shared.group.reset_tokens().hasher());
     for n in 0..100 {
         let mut token = [7; 16];
         token[15] = n;

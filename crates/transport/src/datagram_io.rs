@@ -89,11 +89,70 @@ impl TransmitBuf {
         &self.bytes[..transmit.len]
     }
 
+    /// Appends another batch to the one in this buffer, if both together are one: the same addresses and the same ECN codepoint; all
+    /// datagrams of the first one are full, and those of the second one are not larger. Returns whether it did.
+    pub fn append(&mut self, transmit: &mut Transmit, next: &Transmit, bytes: &[u8]) -> bool {
+        let size = transmit.segment_size;
+        let len = transmit.len + bytes.len();
+        let continues = transmit.tuple == next.tuple
+            && transmit.ecn == next.ecn
+            && transmit.len.is_multiple_of(size)
+            && (next.segment_size == size || next.segment_size == next.len && next.len < size)
+            && len.div_ceil(size) <= self.max_datagrams
+            && len <= MAX_BATCH_BYTES;
+        if continues {
+            self.bytes.truncate(transmit.len);
+            self.bytes.extend_from_slice(bytes);
+            transmit.len = len;
+        }
+        continues
+    }
+
     /// Returns a slice of `len` bytes. The buffer grows when it is too small, and never shrinks.
     pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
         if self.bytes.len() < len {
             self.bytes.resize(len, 0);
         }
         &mut self.bytes[..len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: FourTuple = FourTuple { local: ADDRESS, remote: ADDRESS };
+    const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+    fn batch(len: usize, segment_size: usize) -> Transmit {
+        Transmit { tuple: TO, ecn: None, len, segment_size }
+    }
+
+    #[test]
+    fn batches_continue_each_other_if_they_could_have_been_one() {
+        let append = |first: Transmit, next: Transmit| {
+            let mut buffer = TransmitBuf::new(8);
+            buffer.room(first.len).fill(1);
+            let mut both = first;
+            let appended = buffer.append(&mut both, &next, &vec![2; next.len]);
+            assert_eq!(both.len, first.len + if appended { next.len } else { 0 });
+            assert!(buffer.filled(&both)[..first.len].iter().all(|byte| *byte == 1));
+            assert!(buffer.filled(&both)[first.len..].iter().all(|byte| *byte == 2));
+            appended
+        };
+        assert!(append(batch(1_200, 1_200), batch(1_200, 1_200)));
+        assert!(append(batch(1_200, 1_200), batch(3_600, 1_200)));
+        assert!(append(batch(2_400, 1_200), batch(50, 50)), "the last one may be smaller");
+        assert!(append(batch(2_400, 1_200), batch(1_250, 1_200)));
+        assert!(!append(batch(1_250, 1_200), batch(1_200, 1_200)), "only the last one may be smaller");
+        assert!(!append(batch(1_200, 1_200), batch(1_300, 1_300)));
+        assert!(!append(batch(1_200, 1_200), batch(100, 50)));
+        assert!(append(batch(7 * 1_200, 1_200), batch(1_200, 1_200)));
+        assert!(!append(batch(8 * 1_200, 1_200), batch(1_200, 1_200)), "more than the buffer is for");
+        assert!(!append(batch(20_000, 20_000), batch(60_000, 20_000)), "more than one call takes");
+        let elsewhere = Transmit { ecn: Some(Ecn::Ect0), ..batch(1_200, 1_200) };
+        assert!(!append(batch(1_200, 1_200), elsewhere));
+        let moved = FourTuple { remote: SocketAddr::new(ADDRESS.ip(), 2), ..TO };
+        assert!(!append(batch(1_200, 1_200), Transmit { tuple: moved, ..batch(1_200, 1_200) }));
     }
 }

@@ -1,17 +1,20 @@
 //! Sends the packets of the connections on the sockets.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Context;
 
-use anabranch_transport::{SocketBlock, Transmit, TransmitBuf};
+use anabranch_transport::{MAX_BATCH_BYTES, SocketBlock, Transmit, TransmitBuf};
 use anabranch_wire::Time;
 
 use crate::connection_inner::{ConnectionInner, State};
 use crate::socket::{Sent, Socket};
 
-/// Maximum number of batches that a connection sends before the next one has its turn.
-const BATCHES: usize = 8;
+/// Number of bytes after which a connection that has more to send waits for its next turn.
+const TURN_BYTES: usize = 8 * MAX_BATCH_BYTES;
+/// Maximum number of unused buffers that are kept.
+const MAX_SPARE: usize = 4;
 
 /// Outcome of a connection's turn to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,23 +29,26 @@ pub(super) enum Turn {
     Blocked,
 }
 
-/// Sender of batches. If a socket is full, the rest of its batch is kept until the socket has room. Other
-/// sockets are not delayed.
+/// Sender of batches. Consecutive batches of a connection for one path become one, although batches for other paths may come in
+/// between: a scheduler may choose another path for each packet. If a socket is full, the rest of its batches is kept until the socket
+/// has room. Other sockets are not delayed.
 #[derive(Default)]
 pub(super) struct Sender {
     outlets: Vec<Outlet>,
     /// Number of outlets that hold a batch.
     held: usize,
-    /// Unused buffer.
-    spare: Option<TransmitBuf>,
+    /// Batches of the connection whose turn it is, one for each path at most, with the indices of their outlets.
+    gathered: Vec<(usize, Batch)>,
+    /// Unused buffers.
+    spare: Vec<TransmitBuf>,
     /// Maximum number of datagrams that the most capable socket takes in one call.
     segments: usize,
 }
 
-/// A socket, and the batch that it had no room for.
+/// A socket, and the batches that it had no room for: those of one turn of a connection at most.
 struct Outlet {
     socket: Arc<Socket>,
-    held: Option<Batch>,
+    held: VecDeque<Batch>,
 }
 
 struct Batch {
@@ -64,9 +70,10 @@ impl Sender {
         let mut before = std::mem::take(&mut self.outlets);
         self.outlets.extend(sockets.iter().map(|socket| {
             let same = before.iter_mut().find(|outlet| Arc::ptr_eq(&outlet.socket, socket));
-            Outlet { socket: Arc::clone(socket), held: same.and_then(|outlet| outlet.held.take()) }
+            let held = same.map(|outlet| std::mem::take(&mut outlet.held)).unwrap_or_default();
+            Outlet { socket: Arc::clone(socket), held }
         }));
-        self.held = self.outlets.iter().filter(|outlet| outlet.held.is_some()).count();
+        self.held = self.outlets.iter().filter(|outlet| !outlet.held.is_empty()).count();
     }
 
     /// Returns whether every socket is full.
@@ -79,21 +86,28 @@ impl Sender {
         self.held == 0
     }
 
-    /// Sends batches that sockets refused before, if they have room now. Returns whether at least one has
-    /// been sent.
+    /// Sends batches that sockets refused before, if they have room now. Returns whether at least one socket
+    /// has sent all of them.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         let before = self.held;
         for at in 0..self.outlets.len() {
-            while let Some(batch) = self.outlets[at].held.take() {
+            let mut held = std::mem::take(&mut self.outlets[at].held);
+            self.held -= usize::from(!held.is_empty());
+            while let Some(batch) = held.pop_front() {
                 // An error of the socket itself is ignored here, because receiving on the socket reports it,
                 // too.
                 if self.outlets[at].socket.poll_writable(cx).is_pending() {
-                    self.outlets[at].held = Some(batch);
+                    held.push_front(batch);
                     break;
                 }
-                self.held -= 1;
                 self.send(at, batch);
+                if let Some(rest) = self.outlets[at].held.pop_front() {
+                    held.push_front(rest);
+                    self.held -= 1;
+                }
             }
+            self.held += usize::from(!held.is_empty());
+            self.outlets[at].held = held;
         }
         self.held < before
     }
@@ -104,66 +118,132 @@ impl Sender {
         // turns out not to support it.
         self.segments = self.outlets.iter().map(|outlet| outlet.socket.max_segments()).max().unwrap_or(1);
         let mut held = SocketBlock::Nothing;
-        for _ in 0..BATCHES {
+        let mut sent = 0;
+        while sent < TURN_BYTES {
             let mut buffer = self.take_buffer();
             let transmit = connection.with_state(|state| {
                 if self.held > 0 || state.paths.has_socket_blocked {
                     held = state
                         .core
-                        .set_socket_blocked(|local| self.outlets[self.outlet_for(local)].held.is_some());
+                        .set_socket_blocked(|local| !self.outlets[self.outlet_for(local)].held.is_empty());
                     state.paths.has_socket_blocked = held != SocketBlock::Nothing;
                 }
                 if held == SocketBlock::All { None } else { state.core.poll_transmit(now, &mut buffer) }
             });
             let Some(transmit) = transmit else {
-                self.spare = Some(buffer);
+                self.keep(buffer);
+                self.send_gathered(connection, now);
                 return match held {
                     SocketBlock::Nothing => Turn::Done,
                     SocketBlock::Some => Turn::PartlyBlocked,
                     SocketBlock::All => Turn::Blocked,
                 };
             };
+            sent += transmit.len;
             let at = self.outlet_for(transmit.tuple.local);
-            if self.outlets[at].held.is_some() {
+            if self.outlets[at].held.is_empty() {
+                self.gather(connection, now, at, Batch { transmit, buffer, done: 0 });
+            } else {
                 // The socket is full. Paths with full sockets have been excluded, so the batch is a probe
                 // from a local address that no path uses yet. It is dropped, as if the network had lost it.
-                self.spare = Some(buffer);
-                continue;
-            }
-            if let Some(code) = self.send(at, Batch { transmit, buffer, done: 0 }) {
-                let cannot_send =
-                    |state: &mut State| state.on_unreachable(&connection.driver, now, transmit.tuple, code);
-                connection.with_state(cannot_send).wake();
+                self.keep(buffer);
             }
         }
+        self.send_gathered(connection, now);
         if self.is_blocked() { Turn::Blocked } else { Turn::More }
     }
 
-    /// Sends the rest of a batch; the socket's outlet must be empty. Returns the system's error code if the
+    /// Adds a batch to those of its connection that are sent next. Sends those that are full, or that the new one does not
+    /// continue.
+    fn gather(&mut self, connection: &ConnectionInner, now: Time, at: usize, batch: Batch) {
+        let tuple = batch.transmit.tuple;
+        if let Some(index) = self.gathered.iter().position(|(_, other)| other.transmit.tuple == tuple) {
+            let (_, before) = &mut self.gathered[index];
+            if before.buffer.append(
+                &mut before.transmit,
+                &batch.transmit,
+                batch.buffer.filled(&batch.transmit),
+            ) {
+                self.keep(batch.buffer);
+                if self.gathered[index].1.is_full() {
+                    let (at, full) = self.gathered.swap_remove(index);
+                    self.send_for(connection, now, at, full);
+                }
+                return;
+            }
+            let (at, before) = self.gathered.swap_remove(index);
+            self.send_for(connection, now, at, before);
+        }
+        if batch.is_full() {
+            self.send_for(connection, now, at, batch);
+        } else {
+            self.gathered.push((at, batch));
+        }
+    }
+
+    fn send_gathered(&mut self, connection: &ConnectionInner, now: Time) {
+        let mut gathered = std::mem::take(&mut self.gathered);
+        for (at, batch) in gathered.drain(..) {
+            self.send_for(connection, now, at, batch);
+        }
+        self.gathered = gathered;
+    }
+
+    /// Sends a batch of `connection`, which learns if its addresses cannot be used.
+    fn send_for(&mut self, connection: &ConnectionInner, now: Time, at: usize, batch: Batch) {
+        let tuple = batch.transmit.tuple;
+        if let Some(code) = self.send(at, batch) {
+            let cannot_send = |state: &mut State| state.on_unreachable(&connection.driver, now, tuple, code);
+            connection.with_state(cannot_send).wake();
+        }
+    }
+
+    /// Sends the rest of a batch, or keeps it if the socket is full. Returns the system's error code if the
     /// address pair cannot be used.
     fn send(&mut self, at: usize, mut batch: Batch) -> Option<i32> {
         let outlet = &mut self.outlets[at];
+        if !outlet.held.is_empty() {
+            // The socket became full with another batch of the same turn.
+            outlet.held.push_back(batch);
+            return None;
+        }
         let rest = &batch.buffer.filled(&batch.transmit)[batch.done..];
         let Sent { done, unreachable } = outlet.socket.send(&batch.transmit, rest);
         if done < rest.len() {
             batch.done += done;
-            outlet.held = Some(batch);
+            outlet.held.push_back(batch);
             self.held += 1;
         } else {
-            self.spare = Some(batch.buffer);
+            self.keep(batch.buffer);
         }
         unreachable
     }
 
     /// Returns a buffer for as many datagrams as the most capable socket takes in one call.
     fn take_buffer(&mut self) -> TransmitBuf {
-        let spare = self.spare.take().filter(|buffer| buffer.max_datagrams() == self.segments);
+        let spare = self.spare.pop().filter(|buffer| buffer.max_datagrams() == self.segments);
         spare.unwrap_or_else(|| TransmitBuf::new(self.segments))
+    }
+
+    fn keep(&mut self, buffer: TransmitBuf) {
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(buffer);
+        }
     }
 
     /// Returns the index of the socket that serves a path's local address. If no socket serves it, returns
     /// the index of the endpoint's own socket, which may have replaced the path's socket.
     fn outlet_for(&self, local: SocketAddr) -> usize {
         self.outlets.iter().position(|outlet| outlet.socket.serves(local)).unwrap_or(0)
+    }
+}
+
+impl Batch {
+    /// Returns whether nothing can be appended.
+    fn is_full(&self) -> bool {
+        let Transmit { len, segment_size, .. } = self.transmit;
+        len.div_ceil(segment_size) >= self.buffer.max_datagrams()
+            || len + segment_size > MAX_BATCH_BYTES
+            || !len.is_multiple_of(segment_size)
     }
 }

@@ -5,6 +5,7 @@ mod client;
 mod error;
 mod keylog;
 mod limits;
+mod provider;
 mod server;
 mod settings;
 mod ticket_keys;
@@ -14,11 +15,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use anabranch_wire::{Side, Version};
+use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::quic::{self, Connection};
-use rustls::{CipherSuite, HandshakeKind};
 
 pub use client::{ClientConfig, ClientConfigBuilder};
 pub use error::{ConfigError, TlsError, TlsErrorKind};
@@ -28,6 +29,7 @@ pub use ticket_keys::{MAX_TICKET_KEYS, TICKET_KEY_LEN, TicketKeys, TicketKeysErr
 use crate::{EarlySecret, Secrets, Suite};
 use keylog::SecretTap;
 use limits::Limits;
+use provider::default_provider;
 use tickets::{VersionSessions, VersionTicketer, VersionTickets};
 
 /// Change of the encryption level. The bytes written after it belong to the new level.
@@ -283,16 +285,6 @@ impl fmt::Debug for Session {
             .field("suite", &self.suite())
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the rustls provider with AES-128-GCM as the preferred cipher suite. AES-128-GCM costs less for
-/// each byte than AES-256-GCM, and SHA-256 costs less for each handshake than SHA-384. The suite is as strong
-/// as the X25519 key exchange.
-fn default_provider() -> Arc<CryptoProvider> {
-    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    // The sort is stable, so the others keep their order.
-    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
-    Arc::new(provider)
 }
 
 /// Checks that packet protection supports every TLS 1.3 cipher suite of the provider.

@@ -40,7 +40,7 @@ const PACKAGES: &[(&str, &str)] = &[("x-net", "x/net")];
 /// Peers that are no servers.
 const ONLY_CLIENTS: &[&str] = &["curl-cffi"];
 /// Peers whose TLS library accepts only a root certificate as trust anchor.
-const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic", "qh3", "tquic"];
+const TRUST_ONLY_ROOTS: &[&str] = &["quiche", "quiceh", "aioquic", "qh3", "tquic", "msquic"];
 /// Peers that support QUIC VReverso.
 const REVERSES: &[&str] = &["quiceh"];
 /// Peers that support only HTTP/3.

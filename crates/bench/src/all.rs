@@ -53,24 +53,48 @@ struct Part {
     figure: (&'static str, Find, usize),
 }
 
+/// Arguments of brief runs, the same for both allocators.
+const BULK: &[&str] = &["--rounds", "1", "--bytes", "50000000", "--stacks", "anabranch", "--plain"];
+const REQUESTS: &[&str] =
+    &["--rounds", "1", "--requests", "5000", "--connections", "1", "--stacks", "anabranch"];
+const HANDSHAKES: &[&str] = &["--rounds", "1", "--handshakes", "100", "--stacks", "anabranch"];
+
 const ALL: &[Part] = &[
     Part {
-        args: &["bulk"],
-        quick: &["--rounds", "1", "--bytes", "50000000", "--stacks", "anabranch", "--plain"],
+        args: &["bulk", "--allocator", "system"],
+        quick: BULK,
         rows: true,
         figure: ("CPU seconds of both ends per GB of a download", |json| ours(json, "cpu_s_per_gb"), 2),
     },
     Part {
-        args: &["requests"],
-        quick: &["--rounds", "1", "--requests", "5000", "--connections", "1", "--stacks", "anabranch"],
+        args: &["bulk", "--allocator", "mimalloc"],
+        quick: BULK,
+        rows: true,
+        figure: ("CPU seconds of the same with mimalloc", |json| ours(json, "cpu_s_per_gb"), 2),
+    },
+    Part {
+        args: &["requests", "--allocator", "system"],
+        quick: REQUESTS,
         rows: true,
         figure: ("HTTP/3 requests per CPU second of the server", |json| ours(json, "requests_per_s_core"), 0),
     },
     Part {
-        args: &["handshakes"],
-        quick: &["--rounds", "1", "--handshakes", "100", "--stacks", "anabranch"],
+        args: &["requests", "--allocator", "mimalloc"],
+        quick: REQUESTS,
+        rows: true,
+        figure: ("HTTP/3 requests, with mimalloc", |json| ours(json, "requests_per_s_core"), 0),
+    },
+    Part {
+        args: &["handshakes", "--allocator", "system"],
+        quick: HANDSHAKES,
         rows: true,
         figure: ("Full handshakes per CPU second of the server", |json| ours(json, "server_per_s_core"), 0),
+    },
+    Part {
+        args: &["handshakes", "--allocator", "mimalloc"],
+        quick: HANDSHAKES,
+        rows: true,
+        figure: ("Full handshakes, with mimalloc", |json| ours(json, "server_per_s_core"), 0),
     },
     Part {
         args: &["receive"],
@@ -153,7 +177,8 @@ struct Measured {
 pub(crate) fn run(options: &Options) -> Result<Value, Error> {
     let unknown = options.only.iter().find(|name| !ALL.iter().any(|part| part.args[0] == **name));
     if let Some(unknown) = unknown {
-        let known: Vec<&str> = ALL.iter().map(|part| part.args[0]).collect();
+        let mut known: Vec<&str> = ALL.iter().map(|part| part.args[0]).collect();
+        known.dedup();
         return Err(
             format!("there is no benchmark `{unknown}` here: use some of {}", known.join(", ")).into()
         );

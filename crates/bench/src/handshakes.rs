@@ -77,14 +77,15 @@ fn report(options: &Options, rows: &[Row]) -> Report {
     };
     Report {
         title: format!(
-            "Full handshakes over loopback, P-256 certificate, X25519; {} at once, medians of {} rounds of {}; client: {}",
+            "Full handshakes over loopback, P-256 certificate, X25519; {} at once, medians of {} rounds of {}; client: {}; {}",
             options.concurrency,
             options.rounds,
             options.handshakes,
             options.client.as_deref().unwrap_or("each stack's own"),
+            options.choice.allocator,
         ),
         columns: vec!["stack", "per server CPU s", "per client CPU s", "per s", "ours / theirs"],
         rows: rows.iter().map(cells).collect(),
-        json: json!({ "rows": rows.iter().map(json).collect::<Vec<_>>(), "ratio": ratio }),
+        json: json!({ "allocator": options.choice.allocator.name(), "rows": rows.iter().map(json).collect::<Vec<_>>(), "ratio": ratio }),
     }
 }

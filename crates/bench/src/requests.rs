@@ -104,12 +104,13 @@ fn report(options: &Options, rows: &[Row]) -> Report {
     };
     Report {
         title: format!(
-            "HTTP/3 requests of {} bytes over loopback, {} at once on each connection, medians of {} rounds of {}; client: {}",
+            "HTTP/3 requests of {} bytes over loopback, {} at once on each connection, medians of {} rounds of {}; client: {}; {}",
             options.bytes,
             options.concurrency,
             options.rounds,
             options.requests,
             options.client.as_deref().unwrap_or("each stack's own"),
+            options.choice.allocator,
         ),
         columns: vec![
             "stack",
@@ -120,6 +121,6 @@ fn report(options: &Options, rows: &[Row]) -> Report {
             "ours / theirs",
         ],
         rows: rows.iter().map(cells).collect(),
-        json: json!({ "rows": rows.iter().map(Row::json).collect::<Vec<_>>(), "ratio": ratio }),
+        json: json!({ "allocator": options.choice.allocator.name(), "rows": rows.iter().map(Row::json).collect::<Vec<_>>(), "ratio": ratio }),
     }
 }

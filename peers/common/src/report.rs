@@ -57,9 +57,9 @@ impl Report {
             .raw("requests_per_s", format!("{:.1}", count as f64 / seconds))
     }
 
-    /// Adds `cpu_seconds`: user and system time of this process so far.
+    /// Adds `allocator`, and `cpu_seconds`: user and system time of this process so far.
     pub fn cpu(self) -> Self {
-        self.raw("cpu_seconds", format!("{:.6}", cpu_seconds()))
+        self.text("allocator", crate::allocator::name()).raw("cpu_seconds", format!("{:.6}", cpu_seconds()))
     }
 
     /// Returns the object as one line.

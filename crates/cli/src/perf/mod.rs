@@ -67,6 +67,9 @@ impl CpuOptions {
     }
 }
 
+/// Name of this program's allocator.
+const ALLOCATOR: &str = if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" };
+
 /// Returns the user and system time of this process so far.
 fn cpu_seconds() -> f64 {
     use nix::sys::resource::{UsageWho, getrusage};
@@ -111,7 +114,7 @@ impl Report {
     fn print(self, form: Form) -> Result {
         let report = self.with("cpu_seconds", cpu_seconds());
         match form.json {
-            true => exit::say(json!(report.facts)),
+            true => exit::say(json!(report.with("allocator", ALLOCATOR).facts)),
             false => exit::say(report.text()),
         }
     }

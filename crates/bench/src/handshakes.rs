@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Error;
 use crate::report::{Report, rounded};
-use crate::stacks::{Choice, Identity, OURS, Rates, client_of_all, rotate};
+use crate::stacks::{Choice, Identity, OURS, Rates, Stack, client_of_all, rotate};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -18,6 +18,10 @@ pub(crate) struct Options {
     /// Number of concurrent handshakes
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     concurrency: u64,
+    /// Number of session tickets that a server issues for each handshake; a stack that cannot is skipped. All can
+    /// issue none, anabranch and quiche 2, s2n-quic and quic-go 1, quinn any number
+    #[arg(long, default_value_t = 0)]
+    tickets: u32,
     /// Use this stack's client for every server [default: each stack's own]
     #[arg(long, value_name = "STACK")]
     client: Option<String>,
@@ -32,7 +36,9 @@ struct Row {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
-    let stacks = options.choice.built()?;
+    let tickets = options.tickets.to_string();
+    let serving = |stack: Stack| stack.serving(&["--tickets", &tickets]);
+    let stacks: Vec<Stack> = options.choice.built()?.into_iter().map(serving).collect();
     let client = client_of_all(&stacks, options.client.as_deref())?;
     let identity = Identity::new()?;
     let count = options.handshakes;
@@ -77,7 +83,8 @@ fn report(options: &Options, rows: &[Row]) -> Report {
     };
     Report {
         title: format!(
-            "Full handshakes over loopback, P-256 certificate, X25519; {} at once, medians of {} rounds of {}; client: {}; {}",
+            "Full handshakes over loopback, P-256 certificate, X25519, {} tickets; {} at once, medians of {} rounds of {}; client: {}; {}",
+            options.tickets,
             options.concurrency,
             options.rounds,
             options.handshakes,
@@ -86,6 +93,6 @@ fn report(options: &Options, rows: &[Row]) -> Report {
         ),
         columns: vec!["stack", "per server CPU s", "per client CPU s", "per s", "ours / theirs"],
         rows: rows.iter().map(cells).collect(),
-        json: json!({ "allocator": options.choice.allocator.name(), "rows": rows.iter().map(json).collect::<Vec<_>>(), "ratio": ratio }),
+        json: json!({ "allocator": options.choice.allocator.name(), "tickets": options.tickets, "rows": rows.iter().map(json).collect::<Vec<_>>(), "ratio": ratio }),
     }
 }

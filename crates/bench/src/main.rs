@@ -15,6 +15,7 @@ mod failover;
 mod fetch;
 mod handshakes;
 mod idle;
+mod load;
 mod memory;
 mod receive;
 mod report;

@@ -31,6 +31,12 @@ const PEER_ALLOCATOR: &str = "PEER_ALLOCATOR";
 const BUILD: &str = "cargo build --release -p anabranch-cli";
 const SYSTEM_FLAGS: &str = "--no-default-features --features lab,vpn --target-dir";
 
+/// Settings of the stacks that cost much, for the tables (`peers/README.md`).
+pub(crate) const SETTINGS: &str = "\
+Sockets: segmentation offload (GSO) is on for all stacks; coalesced datagrams (GRO) are on for all but quic-go; all receive several \
+datagrams with one system call. Tickets: `handshakes` chooses for all stacks (`--tickets`); in the other benchmarks, anabranch, quinn \
+and quiche issue two for each connection, s2n-quic and quic-go one, msquic none.";
+
 #[derive(Args)]
 pub(crate) struct Choice {
     /// Measure only these stacks (anabranch, quinn, s2n-quic, msquic, quiche, quic-go)
@@ -104,7 +110,7 @@ pub(crate) struct Stack {
     /// Allocator of both its programs; `None`: whichever it has.
     allocator: Option<Allocator>,
     /// Additional arguments of this stack's server.
-    serving: &'static [&'static str],
+    serving: Vec<String>,
 }
 
 /// Returns the path of the peer `name`'s program, as built by `peers/build.sh`.
@@ -134,7 +140,7 @@ impl Ours {
     /// Returns our stack, which may not be built.
     pub(crate) fn stack(&self) -> Result<Stack, Error> {
         let program = self.program()?;
-        Ok(Stack { name: OURS, program, prefix: &["perf"], allocator: None, serving: &[] })
+        Ok(Stack { name: OURS, program, prefix: &["perf"], allocator: None, serving: Vec::new() })
     }
 }
 
@@ -168,7 +174,7 @@ impl Choice {
             program: peer(name),
             prefix: &[],
             allocator,
-            serving: &[],
+            serving: Vec::new(),
         }));
         if let Some(unknown) = self.stacks.iter().find(|name| !all.iter().any(|stack| stack.name == **name)) {
             return Err(format!("unknown stack {unknown}").into());
@@ -235,8 +241,8 @@ impl Stack {
     }
 
     /// Returns this stack's program with additional arguments for its server.
-    pub(crate) fn serving(self, words: &'static [&'static str]) -> Self {
-        Self { serving: words, ..self }
+    pub(crate) fn serving(self, words: &[&str]) -> Self {
+        Self { serving: words.iter().map(|&word| word.to_owned()).collect(), ..self }
     }
 
     fn command(&self, role: &str) -> Command {
@@ -258,7 +264,7 @@ impl Stack {
         let mut command = self.command("server");
         command.args(["--listen", "127.0.0.1:0", "--one-core", SERVER_CORE]);
         command.arg("--cert").arg(identity.certificate()).arg("--key").arg(identity.key());
-        command.args(self.serving);
+        command.args(&self.serving);
         let mut server = Program::start(&mut command)?;
         let line = server.line()?;
         let address = line.strip_prefix("listening ").ok_or_else(|| format!("the server said {line:?}"))?;

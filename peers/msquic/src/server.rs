@@ -19,6 +19,8 @@ pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure>
     if options.retry || options.preferred.is_some() || !options.migration {
         return Err(Failure::Unsupported("msquic's interface has no switch for this".into()));
     }
+    // Tickets are sent by a call of the application, which this program never makes.
+    options.issues_tickets(0)?;
     let registration = open(&options.common)?;
     let configuration = Arc::new(configuration(&registration, &options.common)?);
     let (key, cert) = (options.key.display().to_string(), options.cert.display().to_string());

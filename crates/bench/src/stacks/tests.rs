@@ -1,7 +1,7 @@
 use super::*;
 
 fn stack(name: &'static str) -> Stack {
-    Stack { name, program: PathBuf::new(), prefix: &[], allocator: None, serving: &[] }
+    Stack { name, program: PathBuf::new(), prefix: &[], allocator: None, serving: Vec::new() }
 }
 
 fn stacks(names: &[&'static str]) -> Vec<Stack> {

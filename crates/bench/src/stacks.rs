@@ -324,7 +324,8 @@ impl Identity {
         self.0.join("cert.pem")
     }
 
-    fn key(&self) -> PathBuf {
+    /// Returns the file with the certificate's key.
+    pub(crate) fn key(&self) -> PathBuf {
         self.0.join("key.pem")
     }
 }

@@ -124,7 +124,7 @@ pub(crate) struct Certified {
     key: PrivateKeyDer<'static>,
     /// SubjectPublicKeyInfo of the key (RFC 5280 §4.1.2.7).
     public_key: Vec<u8>,
-    /// Whether clients get tickets.
+    /// `true` if clients get tickets.
     resumption: bool,
     /// Keys that protect session tickets; set if several servers share them.
     tickets: Option<Arc<TicketKeys>>,

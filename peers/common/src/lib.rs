@@ -11,6 +11,7 @@ pub mod args;
 mod case;
 pub mod files;
 pub mod http3;
+pub mod latency;
 pub mod life;
 pub mod progress;
 pub mod relay;

@@ -8,6 +8,7 @@
 pub(crate) mod client;
 mod ecn;
 pub(crate) mod http3;
+mod latency;
 pub(crate) mod load;
 mod pattern;
 mod progress;

@@ -105,6 +105,12 @@ const ALL: &[Part] = &[
         figure: ("Nanoseconds per received packet, batches of 50", received, 0),
     },
     Part {
+        args: &["send"],
+        quick: &["--rounds", "1", "--only", "v1"],
+        rows: true,
+        figure: ("Nanoseconds per sent packet", sent, 0),
+    },
+    Part {
         args: &["fetch"],
         quick: &["--rounds", "5"],
         rows: true,
@@ -156,6 +162,10 @@ fn ours(json: &Value, field: &str) -> Option<f64> {
 
 fn received(json: &Value) -> Option<f64> {
     row(json, |row| row["name"] == "anabranch-v1" && row["batch"] == 50)?["ns_per_packet"].as_f64()
+}
+
+fn sent(json: &Value) -> Option<f64> {
+    row(json, |row| row["name"] == "v1")?["ns_per_packet"].as_f64()
 }
 
 fn idle(json: &Value) -> Option<f64> {

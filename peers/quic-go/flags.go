@@ -80,6 +80,8 @@ type serverOptions struct {
 	key    string
 	root   string
 	retry  bool
+	// noTickets turns session tickets off.
+	noTickets bool
 	// resetKey is where stateless reset tokens come from, so that they outlive the process.
 	resetKey *quic.StatelessResetKey
 }
@@ -103,6 +105,7 @@ func parseServer(args []string) (*serverOptions, error) {
 	flags.BoolVar(&o.retry, "retry", false, "answer Initials without a token with Retry")
 	flags.Bool("migrate-ok", true, "the default")
 	noMigration := flags.Bool("no-migration", false, "send disable_active_migration")
+	tickets := flags.Uint("tickets", 1, "session tickets for each handshake, 0 or 1")
 	preferred := flags.String("preferred", "", "send preferred_address")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -110,6 +113,10 @@ func parseServer(args []string) (*serverOptions, error) {
 	if *noMigration || *preferred != "" {
 		return nil, fmt.Errorf("%w: quic-go sends neither disable_active_migration nor preferred_address", errUnsupported)
 	}
+	if *tickets > 1 {
+		return nil, fmt.Errorf("%w: quic-go issues at most one ticket", errUnsupported)
+	}
+	o.noTickets = *tickets == 0
 	if !o.listen.IsValid() || o.cert == "" || o.key == "" {
 		return nil, errors.New("a server needs --listen, --cert and --key")
 	}

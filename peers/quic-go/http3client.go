@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -83,15 +85,23 @@ func (c *caller) manyRequests() error {
 	var left atomic.Int64
 	left.Store(c.requests)
 	moved := newProgress(c.clientOptions, nil)
+	var lock sync.Mutex
+	var times []time.Duration
 	start := time.Now()
 	for _, conn := range conns {
 		for range c.concurrency {
 			group.Go(func() error {
+				var own []time.Duration
 				for left.Add(-1) >= 0 {
+					begin := time.Now()
 					if err := c.get(ctx, conn, c.paths[0], counter{moved}); err != nil {
 						return err
 					}
+					own = append(own, time.Since(begin))
 				}
+				lock.Lock()
+				defer lock.Unlock()
+				times = append(times, own...)
 				return nil
 			})
 		}
@@ -105,6 +115,17 @@ func (c *caller) manyRequests() error {
 		"bytes":          moved.moved.Load(),
 		"seconds":        seconds,
 		"requests_per_s": float64(c.requests) / max(seconds, 1e-9),
+		"latency_us":     latency(times),
 	}.print()
 	return nil
+}
+
+// latency sums up the times of requests: the microseconds within which half of them were complete, and 99 of 100.
+func latency(times []time.Duration) map[string]float64 {
+	slices.Sort(times)
+	rank := func(percent int) float64 {
+		index := (len(times)*percent+99)/100 - 1
+		return float64(times[index].Nanoseconds()) / 1e3
+	}
+	return map[string]float64{"p50": rank(50), "p99": rank(99)}
 }

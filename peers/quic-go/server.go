@@ -39,9 +39,10 @@ func serve(o *serverOptions) error {
 		config.Versions = append(config.Versions, quic.Version2)
 	}
 	listener, err := transport.ListenEarly(&tls.Config{
-		Certificates:     []tls.Certificate{cert},
-		NextProtos:       []string{"perf", "hq-interop", "h3"},
-		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
+		Certificates:           []tls.Certificate{cert},
+		NextProtos:             []string{"perf", "hq-interop", "h3"},
+		CurvePreferences:       []tls.CurveID{tls.X25519, tls.CurveP256},
+		SessionTicketsDisabled: o.noTickets,
 	}, config)
 	if err != nil {
 		return err

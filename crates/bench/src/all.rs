@@ -9,7 +9,8 @@ use clap::{Args, Parser};
 use serde_json::{Value, json};
 
 use crate::report::{Report, table};
-use crate::{Cli, Error, measure};
+use crate::stacks::SETTINGS;
+use crate::{Cli, Error, load, measure};
 
 /// Lines of a document that enclose the latest results.
 const BEGIN: &str = "<!-- measured: `cargo run --release -p anabranch-bench -- all --write` writes this -->";
@@ -26,7 +27,8 @@ pub(crate) struct Options {
     /// table states
     #[arg(long)]
     quick: bool,
-    /// Write the tables into docs/performance.md and their main figures into README.md
+    /// Write the tables into docs/performance.md and their main figures into README.md. Refuses to on a machine
+    /// that other programs load, unless the run is brief
     #[arg(long)]
     write: bool,
     /// Only these benchmarks; the table lists those that were left out
@@ -53,30 +55,60 @@ struct Part {
     figure: (&'static str, Find, usize),
 }
 
+/// Arguments of brief runs, the same for both allocators.
+const BULK: &[&str] = &["--rounds", "1", "--bytes", "50000000", "--stacks", "anabranch", "--plain"];
+const REQUESTS: &[&str] =
+    &["--rounds", "1", "--requests", "5000", "--connections", "1", "--stacks", "anabranch"];
+const HANDSHAKES: &[&str] = &["--rounds", "1", "--handshakes", "100", "--stacks", "anabranch"];
+
 const ALL: &[Part] = &[
     Part {
-        args: &["bulk"],
-        quick: &["--rounds", "1", "--bytes", "50000000", "--stacks", "anabranch", "--plain"],
+        args: &["bulk", "--allocator", "system"],
+        quick: BULK,
         rows: true,
         figure: ("CPU seconds of both ends per GB of a download", |json| ours(json, "cpu_s_per_gb"), 2),
     },
     Part {
-        args: &["requests"],
-        quick: &["--rounds", "1", "--requests", "5000", "--connections", "1", "--stacks", "anabranch"],
+        args: &["bulk", "--allocator", "mimalloc"],
+        quick: BULK,
+        rows: true,
+        figure: ("CPU seconds of the same with mimalloc", |json| ours(json, "cpu_s_per_gb"), 2),
+    },
+    Part {
+        args: &["requests", "--allocator", "system"],
+        quick: REQUESTS,
         rows: true,
         figure: ("HTTP/3 requests per CPU second of the server", |json| ours(json, "requests_per_s_core"), 0),
     },
     Part {
-        args: &["handshakes"],
-        quick: &["--rounds", "1", "--handshakes", "100", "--stacks", "anabranch"],
+        args: &["requests", "--allocator", "mimalloc"],
+        quick: REQUESTS,
+        rows: true,
+        figure: ("HTTP/3 requests, with mimalloc", |json| ours(json, "requests_per_s_core"), 0),
+    },
+    Part {
+        args: &["handshakes", "--allocator", "system"],
+        quick: HANDSHAKES,
         rows: true,
         figure: ("Full handshakes per CPU second of the server", |json| ours(json, "server_per_s_core"), 0),
+    },
+    Part {
+        args: &["handshakes", "--allocator", "mimalloc"],
+        quick: HANDSHAKES,
+        rows: true,
+        figure: ("Full handshakes, with mimalloc", |json| ours(json, "server_per_s_core"), 0),
     },
     Part {
         args: &["receive"],
         quick: &["--rounds", "1", "--batch", "50", "--alone", "--no-http3"],
         rows: true,
         figure: ("Nanoseconds per received packet, batches of 50", received, 0),
+    },
+    Part {
+        args: &["send"],
+        quick: &["--rounds", "1", "--only", "v1"],
+        rows: true,
+        figure: ("Nanoseconds per sent packet", sent, 0),
     },
     Part {
         args: &["fetch"],
@@ -132,6 +164,10 @@ fn received(json: &Value) -> Option<f64> {
     row(json, |row| row["name"] == "anabranch-v1" && row["batch"] == 50)?["ns_per_packet"].as_f64()
 }
 
+fn sent(json: &Value) -> Option<f64> {
+    row(json, |row| row["name"] == "v1")?["ns_per_packet"].as_f64()
+}
+
 fn idle(json: &Value) -> Option<f64> {
     ours(json, "beyond_tls_bytes")
 }
@@ -149,11 +185,17 @@ struct Measured {
 
 /// Runs all benchmarks, and writes the results into the documents if requested. If a benchmark fails, the
 /// others still run. The tables then state the reason in place of its result, and the command fails at the
-/// end.
+/// end. Figures that other programs may have disturbed are printed, and not written.
 pub(crate) fn run(options: &Options) -> Result<Value, Error> {
+    run_with(options, &mut load::average)
+}
+
+/// Runs all benchmarks. `average` returns the load average of the machine.
+fn run_with(options: &Options, average: &mut dyn FnMut() -> Option<f64>) -> Result<Value, Error> {
     let unknown = options.only.iter().find(|name| !ALL.iter().any(|part| part.args[0] == **name));
     if let Some(unknown) = unknown {
-        let known: Vec<&str> = ALL.iter().map(|part| part.args[0]).collect();
+        let mut known: Vec<&str> = ALL.iter().map(|part| part.args[0]).collect();
+        known.dedup();
         return Err(
             format!("there is no benchmark `{unknown}` here: use some of {}", known.join(", ")).into()
         );
@@ -161,19 +203,31 @@ pub(crate) fn run(options: &Options) -> Result<Value, Error> {
     // Both documents are read before the long measurements begin.
     let documents = options.write.then(|| [TABLES, FIGURES].map(|name| Document::read(&options.root, name)));
     let documents = documents.map(|[tables, figures]| Ok::<_, Error>([tables?, figures?])).transpose()?;
-    let head = head(options)?;
+    let must_be_quiet = options.write && !options.quick;
+    let before = average();
+    if must_be_quiet {
+        load::check(before, 0.0, "before the measurement")?;
+    }
+    let watch = load::Watch::start();
     let all: Vec<Measured> = ALL.iter().map(|part| measured(part, options)).collect();
-    let tables =
-        format!("{head}\n\n{}\n{}", figures(&all), all.iter().map(Measured::section).collect::<String>());
+    let (after, own) = (average(), watch.end());
+    let head = head(options, &Load { before, after, own })?;
+    let tables = format!(
+        "{head}\n\n{SETTINGS}\n\n{}\n{}",
+        figures(&all),
+        all.iter().map(Measured::section).collect::<String>()
+    );
+    let quiet = if must_be_quiet { load::check(after, own, "after the measurement") } else { Ok(()) };
     match documents {
-        Some([performance, readme]) => {
+        Some([performance, readme]) if quiet.is_ok() => {
             performance.write(&tables)?;
             readme.write(&format!("{head}\n\n{}", figures(&all)))?;
         }
-        None => print!("{tables}"),
+        _ => print!("{tables}"),
     }
-    let failed: Vec<&str> =
-        all.iter().filter(|one| one.result.is_err()).map(|one| one.part.args[0]).collect();
+    quiet?;
+    let failed: Vec<String> =
+        all.iter().filter(|one| one.result.is_err()).map(|one| one.part.args.join(" ")).collect();
     if options.only.is_empty() && !failed.is_empty() {
         return Err(format!("not measured: {}", failed.join(", ")).into());
     }
@@ -236,8 +290,23 @@ fn figures(all: &[Measured]) -> String {
     format!("| what | figure |\n|---|---|\n{lines}")
 }
 
-/// Returns one line with the date, the commit and the machine of the measurement.
-fn head(options: &Options) -> Result<String, Error> {
+/// Load averages before and after the measurements, and the part of the latter that they caused.
+struct Load {
+    before: Option<f64>,
+    after: Option<f64>,
+    own: f64,
+}
+
+impl std::fmt::Display for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+        let (before, after) = (words(self.before), words(self.after));
+        write!(f, "load {before} before and {after} after, {:.2} of it by the benchmarks", self.own)
+    }
+}
+
+/// Returns one line with the date, the commit, the machine and the load of the measurement.
+fn head(options: &Options, load: &Load) -> Result<String, Error> {
     let commit = said(&options.root, "git", &["rev-parse", "--short=12", "HEAD"])?;
     let changed =
         said(&options.root, "git", &["status", "--porcelain", "--untracked-files=no"])?.lines().count();
@@ -252,7 +321,7 @@ fn head(options: &Options) -> Result<String, Error> {
     } else {
         ""
     };
-    Ok(format!("Measured on {day}, commit {commit}{state}, {}.{short}", machine()))
+    Ok(format!("Measured on {day}, commit {commit}{state}, {}, {load}.{short}", machine()))
 }
 
 /// Returns the output of a program.
@@ -264,16 +333,14 @@ fn said(folder: &Path, program: &str, args: &[&str]) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Describes the processor, its cores, the system and its load.
+/// Describes the processor, its cores and the system.
 fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("an unknown processor", |(_, model)| model.trim());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (system, load) = (read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
-    let load = load.split(' ').next().unwrap_or("unknown");
-    format!("{cores} cores of {model}, Linux {}, load {load} at the start", system.trim())
+    format!("{cores} cores of {model}, Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
 
 /// Document with a place for the results.

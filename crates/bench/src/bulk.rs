@@ -246,8 +246,8 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let is_way = |name: &str| name != OURS && WAYS.iter().any(|(way, ..)| *way == name);
     let client_ratio = against(&is_way, client);
     let mut title = format!(
-        "One download of {} bytes on one stream over loopback, CPU seconds per GB, medians of {} rounds",
-        options.bytes, options.rounds
+        "One download of {} bytes on one stream over loopback, CPU seconds per GB, medians of {} rounds; {}",
+        options.bytes, options.rounds, options.choice.allocator
     );
     for (name, ratio) in &two_paths {
         title += &format!("; {name} costs {ratio} of one path (target: {TWO_PATHS_TARGET:.2})");
@@ -269,6 +269,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         ],
         rows: rows.iter().map(|row| row.cells(ours)).collect(),
         json: json!({
+            "allocator": options.choice.allocator.name(),
             "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
             "ratio": ratio,
             "two_paths": two_paths,

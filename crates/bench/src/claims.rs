@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::bulk::{self, Recv, Runs, way};
+use crate::load;
 use crate::receive::{Wire, ratios};
 use crate::report::{Report, median, rounded};
 use crate::stacks::Ours;
@@ -76,13 +77,8 @@ fn report(receive: &[Value], pages: &[Value], download: &Value) -> Report {
         title: "What is claimed of VReverso: its time by that of version 1, and downloads".to_owned(),
         columns: vec!["what", "ours", "reference"],
         rows,
-        json: json!({ "receive": receive, "pages": pages, "download": download, "load": load() }),
+        json: json!({ "receive": receive, "pages": pages, "download": download, "load": load::average() }),
     }
-}
-
-/// Returns the load average of the last minute.
-fn load() -> Option<f64> {
-    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

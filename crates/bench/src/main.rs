@@ -15,10 +15,12 @@ mod failover;
 mod fetch;
 mod handshakes;
 mod idle;
+mod load;
 mod memory;
 mod receive;
 mod report;
 mod requests;
+mod send;
 mod simulate;
 mod soak;
 mod stacks;
@@ -51,6 +53,8 @@ enum Benchmark {
     All(all::Options),
     /// Nanoseconds per packet in the receive path, without sockets
     Receive(receive::Options),
+    /// Nanoseconds per packet in the send path, without sockets
+    Send(send::Options),
     /// Our own part of the HTTP/3 measurement of `receive`
     #[command(hide = true)]
     Pages(receive::pages::Options),
@@ -121,6 +125,7 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::All(_) | Benchmark::Guest(_) => Err("this is no single benchmark".into()),
         Benchmark::Pages(options) => receive::pages::run(options),
         Benchmark::Receive(options) => receive::run(options),
+        Benchmark::Send(options) => send::run(options),
         Benchmark::Idle(options) => idle::run(options),
         Benchmark::Handshakes(options) => handshakes::run(options),
         Benchmark::Fetch(options) => fetch::run(options),

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::counting::Account;
 
 /// Virtual time between two exchanges: the one-way delay of the path.
-const STEP: Duration = Duration::from_micros(500);
+pub(crate) const STEP: Duration = Duration::from_micros(500);
 
 /// Number of exchanges within which a handshake must complete and the packets that follow it are sent.
 const HANDSHAKE_EXCHANGES: usize = 20;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 use serde_json::Value;
 
@@ -23,13 +23,73 @@ pub(crate) const OURS: &str = "anabranch";
 /// Peers, in the order of the tables.
 const PEERS: &[&str] = &["quinn", "s2n-quic", "msquic", "quiche", "quic-go"];
 
+/// Environment variable that chooses the allocator of the peers in Rust.
+const PEER_ALLOCATOR: &str = "PEER_ALLOCATOR";
+
+/// Command that builds our program with mimalloc, and the flags, a folder after them, with which it builds the
+/// program with the system's allocator. The other features are the same.
+const BUILD: &str = "cargo build --release -p anabranch-cli";
+const SYSTEM_FLAGS: &str = "--no-default-features --features lab,vpn --target-dir";
+
+/// Settings of the stacks that cost much, for the tables (`peers/README.md`).
+pub(crate) const SETTINGS: &str = "\
+Sockets: segmentation offload (GSO) is on for all stacks; coalesced datagrams (GRO) are on for all but quic-go; all receive several \
+datagrams with one system call. Tickets: `handshakes` chooses for all stacks (`--tickets`); in the other benchmarks, anabranch, quinn \
+and quiche issue two for each connection, s2n-quic and quic-go one, msquic none.";
+
 #[derive(Args)]
 pub(crate) struct Choice {
     /// Measure only these stacks (anabranch, quinn, s2n-quic, msquic, quiche, quic-go)
     #[arg(long, value_delimiter = ',')]
     stacks: Vec<String>,
+    /// Allocator of Rust code in all stacks; quic-go has Go's own
+    #[arg(long, value_enum, default_value_t = Allocator::System)]
+    pub(crate) allocator: Allocator,
+    /// Our command with the system's allocator [default: `system/release/anabranch` below the target folder]
+    #[arg(long, value_name = "PROGRAM")]
+    anabranch_system: Option<PathBuf>,
     #[command(flatten)]
     ours: Ours,
+}
+
+/// Allocator of the Rust code in both programs of a stack. C code inside a stack uses `malloc` with either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Allocator {
+    /// The system's
+    #[default]
+    System,
+    /// mimalloc
+    Mimalloc,
+}
+
+impl Allocator {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Mimalloc => "mimalloc",
+        }
+    }
+
+    /// Checks that a program which names its allocator in its `result` used this one.
+    fn check(self, result: &Value) -> Result<(), Error> {
+        match result["allocator"].as_str() {
+            Some(used) if used != self.name() => {
+                Err(format!("the program's allocator is {used}, not {}", self.name()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Formats the allocator for the title of a table.
+impl std::fmt::Display for Allocator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::System => f.write_str("the system's allocator"),
+            Self::Mimalloc => f.write_str("mimalloc (C code: malloc)"),
+        }?;
+        f.write_str(", Go's own for quic-go")
+    }
 }
 
 /// Location of our own stack.
@@ -47,8 +107,10 @@ pub(crate) struct Stack {
     program: PathBuf,
     /// Arguments before `server` or `client`.
     prefix: &'static [&'static str],
+    /// Allocator of both its programs; `None`: whichever it has.
+    allocator: Option<Allocator>,
     /// Additional arguments of this stack's server.
-    serving: &'static [&'static str],
+    serving: Vec<String>,
 }
 
 /// Returns the path of the peer `name`'s program, as built by `peers/build.sh`.
@@ -61,6 +123,13 @@ pub(crate) fn peer(name: &str) -> PathBuf {
     }
 }
 
+/// Returns the target folder of our program with the system's allocator: `system` below that of this program.
+fn system_folder() -> Result<PathBuf, Error> {
+    let program = std::env::current_exe()?;
+    let target = program.parent().and_then(Path::parent).ok_or("this program is in no target folder")?;
+    Ok(target.join("system"))
+}
+
 impl Ours {
     /// Returns the path of our command, which may not be built.
     pub(crate) fn program(&self) -> Result<PathBuf, Error> {
@@ -71,19 +140,49 @@ impl Ours {
     /// Returns our stack, which may not be built.
     pub(crate) fn stack(&self) -> Result<Stack, Error> {
         let program = self.program()?;
-        Ok(Stack { name: OURS, program, prefix: &["perf"], serving: &[] })
+        Ok(Stack { name: OURS, program, prefix: &["perf"], allocator: None, serving: Vec::new() })
     }
 }
 
 impl Choice {
-    /// Returns the chosen stacks that are built; prints the names of the others to standard error.
+    /// Returns our stack with the chosen allocator, which may not be built.
+    fn ours(&self) -> Result<Stack, Error> {
+        let mut ours = Stack { allocator: Some(self.allocator), ..self.ours.stack()? };
+        if self.allocator == Allocator::System {
+            let usual = system_folder()?.join("release/anabranch");
+            ours.program = self.anabranch_system.clone().unwrap_or(usual);
+        }
+        Ok(ours)
+    }
+
+    /// Says that our `program` is not built, and which command builds it.
+    fn missing(&self, program: &Path) -> Result<String, Error> {
+        let build = match self.allocator {
+            Allocator::Mimalloc => BUILD.to_owned(),
+            Allocator::System => format!("{BUILD} {SYSTEM_FLAGS} {}", system_folder()?.display()),
+        };
+        Ok(format!("{} is not built; this builds our command: {build}", program.display()))
+    }
+
+    /// Returns the chosen stacks that are built; prints the names of the others to standard error. Our own must
+    /// be built.
     pub(crate) fn built(&self) -> Result<Vec<Stack>, Error> {
-        let mut all = vec![self.ours.stack()?];
-        all.extend(PEERS.iter().map(|&name| Stack { name, program: peer(name), prefix: &[], serving: &[] }));
+        let mut all = vec![self.ours()?];
+        let allocator = Some(self.allocator);
+        all.extend(PEERS.iter().map(|&name| Stack {
+            name,
+            program: peer(name),
+            prefix: &[],
+            allocator,
+            serving: Vec::new(),
+        }));
         if let Some(unknown) = self.stacks.iter().find(|name| !all.iter().any(|stack| stack.name == **name)) {
             return Err(format!("unknown stack {unknown}").into());
         }
         all.retain(|stack| self.stacks.is_empty() || self.stacks.iter().any(|name| name == stack.name));
+        if let Some(ours) = all.iter().find(|stack| stack.name == OURS && !stack.program.is_file()) {
+            return Err(self.missing(&ours.program)?.into());
+        }
         let (built, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(|stack| stack.program.is_file());
         for stack in missing {
             eprintln!("skipped: {} ({} is not built)", stack.name, stack.program.display());
@@ -142,13 +241,16 @@ impl Stack {
     }
 
     /// Returns this stack's program with additional arguments for its server.
-    pub(crate) fn serving(self, words: &'static [&'static str]) -> Self {
-        Self { serving: words, ..self }
+    pub(crate) fn serving(self, words: &[&str]) -> Self {
+        Self { serving: words.iter().map(|&word| word.to_owned()).collect(), ..self }
     }
 
     fn command(&self, role: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(self.prefix).arg(role);
+        if let Some(allocator) = self.allocator {
+            command.env(PEER_ALLOCATOR, allocator.name());
+        }
         command
     }
 
@@ -162,7 +264,7 @@ impl Stack {
         let mut command = self.command("server");
         command.args(["--listen", "127.0.0.1:0", "--one-core", SERVER_CORE]);
         command.arg("--cert").arg(identity.certificate()).arg("--key").arg(identity.key());
-        command.args(self.serving);
+        command.args(&self.serving);
         let mut server = Program::start(&mut command)?;
         let line = server.line()?;
         let address = line.strip_prefix("listening ").ok_or_else(|| format!("the server said {line:?}"))?;
@@ -176,10 +278,18 @@ impl Stack {
         }
         let (output, client) =
             Program::start(command.args(work))?.doing(format!("{} {}", client.name, work.join(" "))).end()?;
-        let (_, server) = server.end()?;
-        let result = output.lines().last().ok_or("the client said nothing")?;
-        Ok(Measured { server, client, result: serde_json::from_str(result)? })
+        let (last, server) = server.end()?;
+        let result = said(&output).ok_or("the client said no result")?;
+        for result in [Some(&result), said(&last).as_ref()].into_iter().flatten() {
+            self.allocator.map_or(Ok(()), |allocator| allocator.check(result))?;
+        }
+        Ok(Measured { server, client, result })
     }
+}
+
+/// Returns the JSON in the last line of a program's output. Our server says its result in words.
+fn said(output: &str) -> Option<Value> {
+    serde_json::from_str(output.lines().last()?).ok()
 }
 
 /// Self-signed P-256 certificate in a temporary folder, which is removed when this value is dropped.
@@ -214,7 +324,8 @@ impl Identity {
         self.0.join("cert.pem")
     }
 
-    fn key(&self) -> PathBuf {
+    /// Returns the file with the certificate's key.
+    pub(crate) fn key(&self) -> PathBuf {
         self.0.join("key.pem")
     }
 }
@@ -255,34 +366,4 @@ pub(crate) fn rotate<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stacks(names: &[&'static str]) -> Vec<Stack> {
-        names.iter().map(|&name| Stack { name, program: PathBuf::new(), prefix: &[], serving: &[] }).collect()
-    }
-
-    #[test]
-    fn every_stack_begins_once() {
-        let mut order = Vec::new();
-        let results = rotate(3, stacks(&[OURS, "quinn", "quiche"]), |stack| {
-            order.push(stack.name);
-            Ok(order.len())
-        });
-        assert_eq!([order[0], order[3], order[6]], [OURS, "quinn", "quiche"]);
-        assert_eq!(results.unwrap()[1].1, [2, 4, 9]);
-    }
-
-    #[test]
-    fn a_peer_that_fails_is_left_out_and_we_are_not() {
-        let fails = |name: &'static str| {
-            move |stack: &Stack| if stack.name == name { Err("broken".into()) } else { Ok(()) }
-        };
-        let results = rotate(2, stacks(&[OURS, "quinn", "quiche"]), fails("quinn")).unwrap();
-        assert_eq!(
-            results.iter().map(|(stack, done)| (stack.name, done.len())).collect::<Vec<_>>(),
-            [(OURS, 2), ("quiche", 2)]
-        );
-        assert!(rotate(2, stacks(&[OURS, "quinn"]), fails(OURS)).is_err());
-    }
-}
+mod tests;

@@ -124,6 +124,8 @@ pub(crate) struct Certified {
     key: PrivateKeyDer<'static>,
     /// SubjectPublicKeyInfo of the key (RFC 5280 §4.1.2.7).
     public_key: Vec<u8>,
+    /// `true` if clients get tickets.
+    resumption: bool,
     /// Keys that protect session tickets; set if several servers share them.
     tickets: Option<Arc<TicketKeys>>,
     /// Verifier of the certificates that clients must show; `None` if they need none.
@@ -138,7 +140,12 @@ impl Certified {
     ) -> std::result::Result<Self, Error> {
         let pair = CertifiedKey::from_der(chain.clone(), key.clone_key(), &default_provider())?;
         let public_key = pair.key.public_key().map(|key| key.as_ref().to_vec()).unwrap_or_default();
-        Ok(Self { chain, key, public_key, tickets: None, clients: None })
+        Ok(Self { chain, key, public_key, resumption: true, tickets: None, clients: None })
+    }
+
+    /// Sets whether clients get tickets with which they resume their sessions.
+    pub(crate) fn with_resumption(self, resumption: bool) -> Self {
+        Self { resumption, ..self }
     }
 
     /// Sets the keys that protect session tickets.
@@ -167,7 +174,8 @@ impl Certified {
         let builder = certified.alpn(alpn).key_log_from_environment();
         let builder = match &self.tickets {
             Some(keys) => builder.ticketer(Arc::clone(keys) as _),
-            None => builder.early_data(true),
+            None if self.resumption => builder.early_data(true),
+            None => builder.remembered_sessions(0),
         };
         let builder = match &self.clients {
             Some(verifier) => builder.client_verifier(Arc::clone(verifier)),

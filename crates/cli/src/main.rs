@@ -57,6 +57,7 @@ use crate::verbose::Verbosity;
 
 /// Allocator of the command. Requests allocate many small blocks, and the system's allocator makes a busy
 /// server a tenth slower.
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

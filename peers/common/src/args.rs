@@ -98,6 +98,21 @@ pub struct Server {
     pub preferred: Option<SocketAddr>,
     /// `--reset-key HEX`: key of the stateless reset tokens, so that they outlive the process.
     pub reset_key: Option<ResetKey>,
+    /// `--tickets N`: number of session tickets for each full handshake; `None` for the stack's own number.
+    pub tickets: Option<u32>,
+}
+
+impl Server {
+    /// Returns whether the server issues tickets, for a stack that issues `own` of them or none.
+    pub fn issues_tickets(&self, own: u32) -> Result<bool, Failure> {
+        match self.tickets {
+            None => Ok(own > 0),
+            Some(count) if count == 0 || count == own => Ok(count > 0),
+            Some(count) => {
+                Err(Failure::Unsupported(format!("no server with {count} tickets, only with 0 or {own}")))
+            }
+        }
+    }
 }
 
 /// Key of 32 bytes, given as 64 hexadecimal digits.
@@ -269,7 +284,7 @@ pub fn parse_from(args: impl IntoIterator<Item = String>) -> Result<Command, Fai
 fn server(mut words: Words) -> Result<Server, Failure> {
     let mut common = Common::default();
     let (mut listen, mut cert, mut key, mut root, mut preferred) = (None, None, None, None, None);
-    let (mut retry, mut migration, mut reset_key) = (false, true, None);
+    let (mut retry, mut migration, mut reset_key, mut tickets) = (false, true, None, None);
     while let Some(flag) = words.0.pop_front() {
         match flag.as_str() {
             "--listen" => listen = Some(words.value(&flag)?),
@@ -278,6 +293,7 @@ fn server(mut words: Words) -> Result<Server, Failure> {
             "--root" => root = Some(words.value(&flag)?),
             "--preferred" => preferred = Some(words.value(&flag)?),
             "--reset-key" => reset_key = Some(words.value(&flag)?),
+            "--tickets" => tickets = Some(words.value(&flag)?),
             "--retry" => retry = true,
             "--migrate-ok" => migration = true,
             "--no-migration" => migration = false,
@@ -288,7 +304,7 @@ fn server(mut words: Words) -> Result<Server, Failure> {
     let (Some(listen), Some(cert), Some(key)) = (listen, cert, key) else {
         return failed("a server needs --listen, --cert and --key");
     };
-    Ok(Server { common, listen, cert, key, root, retry, migration, preferred, reset_key })
+    Ok(Server { common, listen, cert, key, root, retry, migration, preferred, reset_key, tickets })
 }
 
 /// Values of a client's flags, before they are checked for consistency.

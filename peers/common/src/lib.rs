@@ -3,13 +3,15 @@
 //!
 //! A peer is a child process of a test or a benchmark. It wraps one QUIC stack behind a common contract (see
 //! `peers/README.md`), so that a single runner can drive all of them.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod allocator;
 pub mod args;
 mod case;
 pub mod files;
 pub mod http3;
+pub mod latency;
 pub mod life;
 pub mod progress;
 pub mod relay;

@@ -5,6 +5,8 @@ use std::io::Write as _;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
+use crate::latency::Latencies;
+
 /// JSON object under construction.
 #[derive(Default)]
 pub struct Report {
@@ -48,18 +50,19 @@ impl Report {
             .raw("goodput_mbps", format!("{mbps:.3}"))
     }
 
-    /// Adds `requests`, `bytes` (content of all responses), `seconds` and `requests_per_s`.
-    pub fn requests(self, count: u64, bytes: u64, elapsed: std::time::Duration) -> Self {
+    /// Adds `requests`, `bytes` (content of all responses), `seconds`, `requests_per_s` and `latency_us`.
+    pub fn requests(self, count: u64, bytes: u64, elapsed: std::time::Duration, times: Latencies) -> Self {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         self.raw("requests", count)
             .raw("bytes", bytes)
             .raw("seconds", format!("{seconds:.6}"))
             .raw("requests_per_s", format!("{:.1}", count as f64 / seconds))
+            .raw("latency_us", times.json())
     }
 
-    /// Adds `cpu_seconds`: user and system time of this process so far.
+    /// Adds `allocator`, and `cpu_seconds`: user and system time of this process so far.
     pub fn cpu(self) -> Self {
-        self.raw("cpu_seconds", format!("{:.6}", cpu_seconds()))
+        self.text("allocator", crate::allocator::name()).raw("cpu_seconds", format!("{:.6}", cpu_seconds()))
     }
 
     /// Returns the object as one line.
@@ -96,8 +99,12 @@ mod tests {
 
     #[test]
     fn requests_are_counted_per_second() {
-        let line = Report::new().requests(10, 1000, std::time::Duration::from_secs(4)).line();
-        assert_eq!(line, r#"{"requests":10,"bytes":1000,"seconds":4.000000,"requests_per_s":2.5}"#);
+        let second = std::time::Duration::from_secs(1);
+        let mut times = Latencies::default();
+        times.add(second);
+        let line = Report::new().requests(10, 1000, 4 * second, times).line();
+        let rates = r#"{"requests":10,"bytes":1000,"seconds":4.000000,"requests_per_s":2.5,"#;
+        assert_eq!(line, format!(r#"{rates}"latency_us":{{"p50":1000000.000,"p99":1000000.000}}}}"#));
     }
 
     #[test]

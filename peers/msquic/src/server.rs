@@ -35,6 +35,7 @@ pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure>
         let versions: &[u32] = if options.common.v2 { &[V2, 1] } else { &[1] };
         param::versions(ptr::null_mut(), QUIC_PARAM_GLOBAL_VERSION_SETTINGS, versions)?;
     }
+    let tickets = options.issues_tickets(1)?;
     let registration = open(&options.common)?;
     // The library takes the key only once it has begun to work.
     if let Some(ResetKey(key)) = &options.reset_key {
@@ -52,7 +53,7 @@ pub fn run(options: &Server, ending: &mpsc::Receiver<()>) -> Result<(), Failure>
             // Streams may come in 0-RTT, before anything else is heard of the connection.
             let root = (info.negotiated_alpn == b"hq-interop").then(|| root.clone());
             connection.set_callback_handler(move |connection: ConnectionRef, event: ConnectionEvent<'_>| {
-                on_connection(&connection, event, root.as_ref())
+                on_connection(&connection, event, root.as_ref(), tickets)
             });
             connection.set_configuration(&accept)?;
         }
@@ -74,13 +75,14 @@ fn on_connection(
     connection: &ConnectionRef,
     event: ConnectionEvent<'_>,
     files: Option<&Option<PathBuf>>,
+    tickets: bool,
 ) -> Result<(), Status> {
     match event {
         ConnectionEvent::PeerStreamStarted { stream, .. } => match files {
             Some(root) => stream.set_callback_handler(answer_file(root.clone())),
             None => stream.set_callback_handler(answer()),
         },
-        ConnectionEvent::Connected { .. } => send_ticket(connection),
+        ConnectionEvent::Connected { .. } if tickets => send_ticket(connection),
         ConnectionEvent::DatagramReceived { buffer, .. } => {
             // A client that takes no datagrams gets no echo.
             let _ = owned::send_datagram(connection, buffer.as_bytes().to_vec());

@@ -15,6 +15,7 @@ pub mod client {
 
     use peer_common::Failure;
     use peer_common::args::Requests;
+    use peer_common::latency::Latencies;
     use peer_common::progress::Progress;
 
     use super::Transport;
@@ -34,7 +35,7 @@ pub mod client {
     }
 
     /// Fails, because HTTP/3 is unsupported.
-    pub async fn repeat(_: Vec<Transport>, _: &Requests) -> Result<u64, Failure> {
+    pub async fn repeat(_: Vec<Transport>, _: &Requests) -> Result<(u64, Latencies), Failure> {
         unsupported()
     }
 }

@@ -73,6 +73,9 @@ fn both(common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
 
 /// Returns the server's settings. The server accepts clients of either version, whatever its own version is.
 pub fn server(options: &Server) -> Result<Config, Failure> {
+    if options.tickets.is_some() {
+        return Err(Failure::Unsupported("quiceh's program does not choose the number of tickets".into()));
+    }
     let (Some(cert), Some(key)) = (options.cert.to_str(), options.key.to_str()) else {
         return failed("paths must be UTF-8");
     };

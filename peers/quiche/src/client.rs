@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use peer_common::args::{Case, Client, Requests, Work};
+use peer_common::latency::Latencies;
 use peer_common::progress::{Progress, share};
 use peer_common::relay::Relay;
 use peer_common::report::Report;
@@ -173,7 +174,13 @@ impl Caller<'_> {
         for &key in &keys {
             self.until(key, |link| link.state.done())?;
         }
-        Report::new().requests(requests.count, progress.moved(), start.elapsed()).cpu().print();
+        let (elapsed, mut times) = (start.elapsed(), Latencies::default());
+        for &key in &keys {
+            if let Some(link) = self.endpoint.link(key) {
+                times.append(link.state.times());
+            }
+        }
+        Report::new().requests(requests.count, progress.moved(), elapsed, times).cpu().print();
         keys.into_iter().try_for_each(|key| self.endpoint.close(key))
     }
 

@@ -1,5 +1,6 @@
 //! Settings of quiche.
 
+use boring::ssl::{SslContextBuilder, SslMethod, SslOptions};
 use bytes::Bytes;
 use peer_common::args::{Client, Common, Server};
 use peer_common::{Failure, failed};
@@ -18,6 +19,9 @@ const UNI_STREAMS: u64 = 8;
 
 /// Maximum number of datagrams queued in each direction. The oldest one is dropped when it is exceeded.
 const DATAGRAMS: usize = 1024;
+
+/// Number of tickets that BoringSSL issues for each full handshake.
+const TICKETS: u32 = 2;
 
 /// Factory of reference-counted buffers. The static pattern is copied only into packets.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +43,7 @@ impl BufFactory for Shared {
 /// Connection of a client or a server.
 pub type Connection = quiche::Connection<Shared>;
 
-fn both(common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
-    let mut config = Config::new(PROTOCOL_VERSION)?;
+fn both(mut config: Config, common: &Common, alpn: &[&[u8]]) -> Result<Config, Failure> {
     // No post-quantum group is used, because its cost would hide the differences that the handshake benchmark
     // measures.
     config.set_curves_list("X25519:P-256")?;
@@ -66,7 +69,14 @@ pub fn server(options: &Server) -> Result<Config, Failure> {
     let (Some(cert), Some(key)) = (options.cert.to_str(), options.key.to_str()) else {
         return failed("paths must be UTF-8");
     };
-    let mut config = both(&options.common, &[b"perf", b"hq-interop", b"h3"])?;
+    let fresh = if options.issues_tickets(TICKETS)? {
+        Config::new(PROTOCOL_VERSION)?
+    } else {
+        let mut tls = SslContextBuilder::new(SslMethod::tls())?;
+        tls.set_options(SslOptions::NO_TICKET);
+        Config::with_boring_ssl_ctx_builder(PROTOCOL_VERSION, tls)?
+    };
+    let mut config = both(fresh, &options.common, &[b"perf", b"hq-interop", b"h3"])?;
     config.load_cert_chain_from_pem_file(cert)?;
     config.load_priv_key_from_pem_file(key)?;
     config.set_disable_active_migration(!options.migration);
@@ -77,7 +87,8 @@ pub fn server(options: &Server) -> Result<Config, Failure> {
 /// Returns the client's settings.
 pub fn client(options: &Client) -> Result<Config, Failure> {
     let Some(ca) = options.ca.to_str() else { return failed("paths must be UTF-8") };
-    let mut config = both(&options.common, &[options.work.alpn().as_bytes()])?;
+    let mut config =
+        both(Config::new(PROTOCOL_VERSION)?, &options.common, &[options.work.alpn().as_bytes()])?;
     config.verify_peer(true);
     config.load_verify_locations_from_file(ca)?;
     config.enable_early_data();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peer_common::args::{Requests, Work};
+use peer_common::latency::Latencies;
 use peer_common::progress::{Progress, share};
 use peer_common::{Failure, failed, files};
 
@@ -68,6 +69,11 @@ impl Job {
         }
         waiting.reverse();
         Ok(Self { waiting, web, progress: Some(progress), ..Self::default() })
+    }
+
+    /// Takes the times of the requests.
+    pub fn times(&mut self) -> Latencies {
+        self.web.as_mut().map(|web| std::mem::take(&mut web.times)).unwrap_or_default()
     }
 
     /// Returns whether all streams have ended.

@@ -254,8 +254,8 @@ async fn many_requests(caller: &Caller, requests: &Requests) -> Result<(), Failu
     }
     let start = Instant::now();
     let transports = connections.iter().map(http3::transport).collect();
-    let bytes = http3::client::repeat(transports, requests).await?;
-    Report::new().requests(requests.count, bytes, start.elapsed()).cpu().print();
+    let (bytes, times) = http3::client::repeat(transports, requests).await?;
+    Report::new().requests(requests.count, bytes, start.elapsed(), times).cpu().print();
     for connection in connections {
         caller.close(connection).await;
     }

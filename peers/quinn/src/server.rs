@@ -22,7 +22,7 @@ pub async fn run(options: Server, ending: mpsc::Receiver<()>) -> Result<(), Fail
     if options.common.v2 {
         return Err(Failure::Unsupported("quinn has no QUIC version 2".into()));
     }
-    let mut config = ServerConfig::with_crypto(tls::server(&options.cert, &options.key)?);
+    let mut config = ServerConfig::with_crypto(tls::server(&options.cert, &options.key, options.tickets)?);
     config.transport_config(Arc::new(transport(&options.common)?)).migration(options.migration);
     let mut tokens = ValidationTokenConfig::default();
     tokens.sent(1);

@@ -28,8 +28,9 @@ fn provider() -> CryptoProvider {
     provider
 }
 
-/// Returns the server's TLS settings.
-pub fn server(cert: &Path, key: &Path) -> Result<Arc<QuicServerConfig>, Failure> {
+/// Returns the server's TLS settings. `tickets` is the number of tickets for each full handshake, if it is not
+/// that of rustls.
+pub fn server(cert: &Path, key: &Path, tickets: Option<u32>) -> Result<Arc<QuicServerConfig>, Failure> {
     let chain = CertificateDer::pem_file_iter(cert)?.collect::<Result<Vec<_>, _>>()?;
     let mut config = ServerConfig::builder_with_provider(provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -37,6 +38,9 @@ pub fn server(cert: &Path, key: &Path) -> Result<Arc<QuicServerConfig>, Failure>
         .with_single_cert(chain, PrivateKeyDer::from_pem_file(key)?)?;
     config.alpn_protocols = crate::ALPN.iter().map(|name| name.as_bytes().to_vec()).collect();
     config.max_early_data_size = u32::MAX;
+    if let Some(tickets) = tickets {
+        config.send_tls13_tickets = usize::try_from(tickets)?;
+    }
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     Ok(Arc::new(QuicServerConfig::try_from(config)?))
 }

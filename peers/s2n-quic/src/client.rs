@@ -179,8 +179,8 @@ async fn many_requests(mut caller: Caller, requests: &Requests) -> Result<(), Fa
         transports.push(Transport::new(connection));
     }
     let start = Instant::now();
-    let bytes = http3::client::repeat(transports, requests).await?;
-    Report::new().requests(requests.count, bytes, start.elapsed()).cpu().print();
+    let (bytes, times) = http3::client::repeat(transports, requests).await?;
+    Report::new().requests(requests.count, bytes, start.elapsed(), times).cpu().print();
     for handle in handles {
         handle.close(0u32.into());
     }

@@ -27,19 +27,21 @@ const ALPN: [&str; 3] = ["perf", "hq-interop", "h3"];
 /// Maximum length of a chain of certificates. s2n-tls would accept seven.
 const CHAIN: u16 = 16;
 
-/// Returns the server's settings. It issues tickets.
+/// Number of tickets that s2n-tls issues for each full handshake.
+const TICKETS: u32 = 1;
+
+/// Returns the server's settings.
 pub fn server(options: &Server) -> Result<s2n_tls::Server, Failure> {
     let mut tls = s2n_tls::Server::builder()
         .with_application_protocols(ALPN)?
         .with_certificate(&*options.cert, &*options.key)?;
-    let mut ticket_key = [0; 16];
-    // If the system provides no randomness, the key is a known one, which a test does not mind.
-    let _ = ::aws_lc_rs::rand::fill(&mut ticket_key);
-    tls.config_mut().set_security_policy(&security::Policy::from_version(POLICY)?)?.add_session_ticket_key(
-        b"peer",
-        &ticket_key,
-        SystemTime::now(),
-    )?;
+    tls.config_mut().set_security_policy(&security::Policy::from_version(POLICY)?)?;
+    if options.issues_tickets(TICKETS)? {
+        let mut ticket_key = [0; 16];
+        // If the system provides no randomness, the key is a known one, which a test does not mind.
+        let _ = ::aws_lc_rs::rand::fill(&mut ticket_key);
+        tls.config_mut().add_session_ticket_key(b"peer", &ticket_key, SystemTime::now())?;
+    }
     Ok(tls.build()?)
 }
 

@@ -37,6 +37,9 @@ fn shared(common: &Common) -> Result<Config, Failure> {
 
 /// Returns the settings of a server.
 pub fn server(options: &Server) -> Result<Config, Failure> {
+    if options.tickets.is_some() {
+        return Err(Failure::Unsupported("tquic's program does not choose the number of tickets".into()));
+    }
     if options.preferred.is_some() || !options.migration {
         return Err(Failure::Unsupported(
             "tquic's interface has neither preferred_address nor disable_active_migration".into(),

@@ -14,6 +14,35 @@ fn every_benchmark_is_called_as_it_can_be() {
     }
 }
 
+/// Checks that a full run writes nothing if other programs load the machine, before or after it.
+#[test]
+fn a_loaded_machine_writes_nothing() {
+    let root = std::env::temp_dir().join(format!("anabranch-bench-load-{}", std::process::id()));
+    std::fs::create_dir_all(root.join("docs")).unwrap();
+    let document = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
+    for name in [TABLES, FIGURES] {
+        std::fs::write(root.join(name), &document).unwrap();
+    }
+    let git = |args: &[&str]| said(&root, "git", args).unwrap();
+    git(&["init", "-q"]);
+    git(&["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "--allow-empty", "-m", "x"]);
+    let only = vec!["idle".to_owned()];
+    let options = Options { quick: false, write: true, only, root: root.clone() };
+    for (loads, when) in [(vec![9.0], "before"), (vec![0.0, 90.0], "after")] {
+        let mut left = loads.into_iter();
+        let fault = run_with(&options, &mut || left.next()).unwrap_err().to_string();
+        assert!(fault.contains(&format!("{when} the measurement")) && left.next().is_none(), "{fault}");
+        for name in [TABLES, FIGURES] {
+            assert_eq!(std::fs::read_to_string(root.join(name)).unwrap(), document);
+        }
+    }
+    let mut left = [0.0, 0.0].into_iter();
+    run_with(&options, &mut || left.next()).unwrap();
+    let text = std::fs::read_to_string(root.join(TABLES)).unwrap();
+    assert!(text.contains(", load 0.00 before and 0.00 after, ") && text.contains(SETTINGS), "{text}");
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
 /// Checks that benchmarks which need no other program run, and that their results are written between the
 /// marks.
 #[test]

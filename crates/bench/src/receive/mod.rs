@@ -4,7 +4,7 @@
 //! Sending, acknowledging and the harness are not timed. Just before a measurement, a batch is copied into
 //! one buffer, as a kernel does. The application reads the data without inspecting it.
 
-mod floor;
+pub(crate) mod floor;
 mod ours;
 pub(crate) mod pages;
 mod peer;
@@ -16,12 +16,13 @@ use anabranch_wire::Version;
 use clap::Args;
 use serde_json::json;
 
+pub(crate) use self::ours::transport;
 use crate::Error;
 use crate::report::{Report, median, minimum, rounded};
 use crate::stacks::Identity;
 
 /// UDP payload of every packet.
-const PACKET_LEN: u16 = 1350;
+pub(crate) const PACKET_LEN: u16 = 1350;
 
 /// Approximate number of packets in one measurement. A tenth of it is received before, as a warm-up.
 const PACKETS: usize = 60_000;

@@ -13,7 +13,7 @@ use crate::memory::{self, Memory};
 use crate::{Error, counting};
 
 /// Returns a configuration with a fixed packet size, in which neither pacing nor the window limits the sender.
-pub(super) fn transport(version: Version) -> TransportConfig {
+pub(crate) fn transport(version: Version) -> TransportConfig {
     let mtu = MtuConfig::default().with_initial(PACKET_LEN).with_maximum(PACKET_LEN).with_discovery(false);
     let recovery =
         Config::default().with_pacing(false).with_mtu(mtu).with_initial_window(InitialWindow::Packets(4_000));

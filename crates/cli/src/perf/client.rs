@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::ecn::EcnWatch;
+use super::latency::Latency;
 use super::load::{Case, Load};
 use super::recv::{self, Recv};
 use super::work::{Moved, Work};
@@ -478,11 +479,16 @@ async fn requests(options: &Client, caller: &Caller, count: u64) -> Result {
         connections.push(http3::begin(&caller.connect().await?));
     }
     let start = Instant::now();
-    let bytes = http3::requests(&connections, &caller.name, path, count, options.load.concurrency).await?;
+    let (bytes, times) =
+        http3::requests(&connections, &caller.name, path, count, options.load.concurrency).await?;
     let seconds = start.elapsed().as_secs_f64();
-    Report::default()
+    let latency = Latency::of(times);
+    let lines = latency.into_iter().map(Latency::words);
+    lines
+        .fold(Report::default(), Report::line)
         .goodput(bytes, seconds)
         .with("requests", count)
+        .with("latency_us", latency.map(Latency::json))
         .with("requests_per_s", count as f64 / seconds.max(1e-9))
         .print(caller.form)?;
     for connection in &connections {

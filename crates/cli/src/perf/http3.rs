@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 pub(super) use anabranch::http3::Connection;
 use anabranch::http3::{self, Body, Code, Config, RecvHalf, ServeOptions, Shutdown};
@@ -180,14 +181,15 @@ pub(super) fn no_error() -> VarInt {
     Code::NO_ERROR.into()
 }
 
-/// Makes `count` requests for `path`, with `concurrency` of them in parallel on each connection.
+/// Makes `count` requests for `path`, with `concurrency` of them in parallel on each connection. Returns the
+/// number of content bytes, and the time that each request took.
 pub(super) async fn requests(
     connections: &[Connection],
     authority: &str,
     path: &str,
     count: u64,
     concurrency: u64,
-) -> Result<u64> {
+) -> Result<(u64, Vec<Duration>)> {
     let left = Arc::new(AtomicU64::new(count));
     let bytes = Arc::new(AtomicU64::new(0));
     let mut lanes = JoinSet::new();
@@ -198,19 +200,23 @@ pub(super) async fn requests(
             lanes.spawn(async move {
                 let next =
                     || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+                let mut times = Vec::new();
                 while next().is_ok() {
+                    let begin = Instant::now();
                     let count = |piece: &[u8]| {
                         bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
                         Ok(())
                     };
                     get(&connection, &authority, &path, count).await?;
+                    times.push(begin.elapsed());
                 }
-                Ok::<_, Failure>(())
+                Ok::<_, Failure>(times)
             });
         }
     }
+    let mut times = Vec::new();
     while let Some(lane) = lanes.join_next().await {
-        lane.map_err(|error| Failure::new(Exit::Protocol, error))??;
+        times.extend(lane.map_err(|error| Failure::new(Exit::Protocol, error))??);
     }
-    Ok(bytes.load(Ordering::Relaxed))
+    Ok((bytes.load(Ordering::Relaxed), times))
 }

@@ -8,6 +8,7 @@
 pub(crate) mod client;
 mod ecn;
 pub(crate) mod http3;
+mod latency;
 pub(crate) mod load;
 mod pattern;
 mod progress;
@@ -67,6 +68,9 @@ impl CpuOptions {
     }
 }
 
+/// Name of this program's allocator.
+const ALLOCATOR: &str = if cfg!(feature = "mimalloc") { "mimalloc" } else { "system" };
+
 /// Returns the user and system time of this process so far.
 fn cpu_seconds() -> f64 {
     use nix::sys::resource::{UsageWho, getrusage};
@@ -111,7 +115,7 @@ impl Report {
     fn print(self, form: Form) -> Result {
         let report = self.with("cpu_seconds", cpu_seconds());
         match form.json {
-            true => exit::say(json!(report.facts)),
+            true => exit::say(json!(report.with("allocator", ALLOCATOR).facts)),
             false => exit::say(report.text()),
         }
     }

@@ -53,6 +53,9 @@ pub(crate) struct Server {
     /// Tasks that serve clients at the same time, each with a socket of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
     workers: usize,
+    /// Number of session tickets for each client: 0 or 2
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = tickets, hide = true)]
+    tickets: u8,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -72,7 +75,8 @@ pub(crate) async fn run(options: Server) -> Result {
     options.events.check(true, "what the server prints")?;
     let events = options.events.open()?;
     let transport = options.tuning.served().with_multipath(options.paths.config());
-    let mut config = options.identity.load(&[])?.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
+    let certified = options.identity.load(&[])?.with_resumption(options.tickets > 0);
+    let mut config = certified.quic(&[ALPN, hq::ALPN, http3::ALPN], transport)?;
     if options.retry {
         config = config.with_retry(RetryPolicy::Always);
     }
@@ -101,6 +105,15 @@ pub(crate) async fn run(options: Server) -> Result {
     events.tell("end", || json!({ "exit": 0 }));
     events.flush();
     Report::default().print(options.form)
+}
+
+/// Parses a number of tickets. TLS issues this many, or none.
+fn tickets(text: &str) -> std::result::Result<u8, String> {
+    match text {
+        "0" => Ok(0),
+        "2" => Ok(2),
+        _ => Err("a server issues 0 or 2 tickets".to_owned()),
+    }
 }
 
 /// Binds the first of the listen addresses that this host has; without a host, every address of this host.

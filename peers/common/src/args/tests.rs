@@ -31,6 +31,25 @@ fn the_work_follows_from_the_flags() {
 }
 
 #[test]
+fn tickets_are_issued_as_the_stack_can() {
+    let server = |line: &str| match parse_from(
+        format!("server --listen 127.0.0.1:0 --cert c --key k {line}").split_whitespace().map(str::to_owned),
+    ) {
+        Ok(Command::Server(server)) => server,
+        _ => panic!("not a server"),
+    };
+    let issued = |line: &str, own| server(line).issues_tickets(own).ok();
+    assert_eq!(
+        [issued("", 2), issued("--tickets 2", 2), issued("--tickets 0", 2)],
+        [Some(true), Some(true), Some(false)]
+    );
+    assert_eq!(
+        [issued("--tickets 1", 2), issued("", 0), issued("--tickets 1", 0)],
+        [None, Some(false), None]
+    );
+}
+
+#[test]
 fn a_reset_key_has_64_digits() {
     let key = "0f".repeat(32).parse::<ResetKey>();
     assert!(matches!(key, Ok(ResetKey(bytes)) if bytes == [0x0f; 32]));

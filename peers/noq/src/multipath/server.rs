@@ -18,7 +18,7 @@ type Went = Arc<Mutex<Option<Result<String, String>>>>;
 
 /// Serves until `ending` yields. The first connection follows the plan, beginning with its first stream.
 pub async fn run(shared: Server, options: Options, ending: mpsc::Receiver<()>) -> Result<(), Failure> {
-    let mut config = ServerConfig::with_crypto(tls::server(&shared.cert, &shared.key)?);
+    let mut config = ServerConfig::with_crypto(tls::server(&shared.cert, &shared.key, None)?);
     config.transport_config(transport(&shared.common, &options)?);
     let socket = socket::bind(shared.listen)?;
     let endpoint = Endpoint::new(endpoint_config(&options), Some(config), socket, Arc::new(TokioRuntime))?;

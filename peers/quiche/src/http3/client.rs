@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Instant;
 
+use peer_common::latency::Latencies;
 use peer_common::progress::Progress;
 use peer_common::{Failure, failed, files};
 use quiche::h3::{self, Error, Event, Header, HeaderRef, NameValue};
@@ -20,7 +22,16 @@ pub struct Web {
     wishes: Wishes,
     /// Maximum number of concurrent requests.
     concurrency: usize,
-    open: HashMap<u64, Option<(PathBuf, Vec<u8>)>>,
+    open: HashMap<u64, Open>,
+    /// Times of the complete requests.
+    pub times: Latencies,
+}
+
+/// Request whose response is not complete.
+struct Open {
+    since: Instant,
+    /// File for the response, and its content so far.
+    file: Option<(PathBuf, Vec<u8>)>,
 }
 
 /// Requests that have not been sent.
@@ -51,7 +62,7 @@ impl Web {
     }
 
     fn new(wishes: Wishes, concurrency: usize) -> Self {
-        Self { http: None, wishes, concurrency, open: HashMap::new() }
+        Self { http: None, wishes, concurrency, open: HashMap::new(), times: Latencies::default() }
     }
 
     /// Returns whether all responses are complete.
@@ -74,7 +85,7 @@ impl Web {
             match http.poll(connection) {
                 Ok((_, Event::Headers { list, .. })) => check(&list)?,
                 Ok((id, Event::Data)) => {
-                    let mut body = self.open.get_mut(&id).and_then(|file| Some(&mut file.as_mut()?.1));
+                    let mut body = self.open.get_mut(&id).and_then(|open| Some(&mut open.file.as_mut()?.1));
                     stack::read_body(http, connection, id, sink, |piece| {
                         progress.add(piece.len() as u64);
                         if let Some(body) = &mut body {
@@ -83,7 +94,9 @@ impl Web {
                     });
                 }
                 Ok((id, Event::Finished)) => {
-                    if let Some(Some((target, body))) = self.open.remove(&id) {
+                    let Some(Open { since, file }) = self.open.remove(&id) else { continue };
+                    self.times.add(since.elapsed());
+                    if let Some((target, body)) = file {
                         std::fs::write(target, body)?;
                     }
                 }
@@ -103,8 +116,9 @@ impl Web {
                 HeaderRef::new(b":authority", AUTHORITY),
                 HeaderRef::new(b":path", path.as_bytes()),
             ];
+            let since = Instant::now();
             match http.send_request(connection, &fields, true) {
-                Ok(id) => _ = self.open.insert(id, self.wishes.granted()),
+                Ok(id) => _ = self.open.insert(id, Open { since, file: self.wishes.granted() }),
                 Err(Error::StreamBlocked) => break,
                 Err(error) => return Err(error.into()),
             }

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
 use http::{Request, StatusCode, Uri};
 use peer_common::args::Requests;
+use peer_common::latency::Latencies;
 use peer_common::progress::{Progress, share};
 use peer_common::{Failure, failed, files};
 use tokio::task::JoinSet;
@@ -50,8 +52,9 @@ pub async fn fetch(
     Ok(())
 }
 
-/// Repeats the same request the requested number of times. Returns the number of content bytes received.
-pub async fn repeat(transports: Vec<Transport>, requests: &Requests) -> Result<u64, Failure> {
+/// Repeats the same request the requested number of times. Returns the number of content bytes received, and the
+/// times of the requests.
+pub async fn repeat(transports: Vec<Transport>, requests: &Requests) -> Result<(u64, Latencies), Failure> {
     let mut lanes = JoinSet::new();
     let uri = uri(&requests.path)?;
     let count = requests.concurrency * transports.len() as u64;
@@ -61,19 +64,23 @@ pub async fn repeat(transports: Vec<Transport>, requests: &Requests) -> Result<u
             let (mut opener, uri) = (opener.clone(), uri.clone());
             let rounds = share(requests.count, index * requests.concurrency + lane, count);
             lanes.spawn(async move {
-                let mut bytes = 0;
+                let (mut bytes, mut times) = (0, Latencies::default());
                 for _ in 0..rounds {
+                    let begin = Instant::now();
                     get(&mut opener, &uri, |piece| bytes += piece.remaining() as u64).await?;
+                    times.add(begin.elapsed());
                 }
-                Ok::<_, Failure>(bytes)
+                Ok::<_, Failure>((bytes, times))
             });
         }
     }
-    let mut bytes = 0;
+    let (mut bytes, mut times) = (0, Latencies::default());
     while let Some(lane) = lanes.join_next().await {
-        bytes += lane??;
+        let (more, of_lane) = lane??;
+        bytes += more;
+        times.append(of_lane);
     }
-    Ok(bytes)
+    Ok((bytes, times))
 }
 
 fn uri(path: &str) -> Result<Uri, Failure> {

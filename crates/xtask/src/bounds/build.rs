@@ -1,11 +1,12 @@
 //! Test programs of the copy, and the program of each test.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::driver;
 use super::trial::Trial;
 use super::workspace::Copy;
 
@@ -14,6 +15,8 @@ use super::workspace::Copy;
 pub(super) struct Program {
     /// Folder of its crate below `crates`.
     folder: String,
+    /// `true` for the program with the tests of [`driver`].
+    is_model: bool,
     /// Root of its sources, relative to the crate's folder: `src/lib.rs`, `tests/x.rs`, …
     source: String,
     path: PathBuf,
@@ -24,23 +27,34 @@ pub(super) struct Program {
 }
 
 /// Builds the test programs that contain the tests, crate by crate: which features its dependencies have does not
-/// depend on the other crates of a run, so that they are built once.
+/// depend on the other crates of a run, so that they are built once. The tests of [`driver`] have a program of their own.
 pub(super) fn build(copy: &Copy, tests: &BTreeSet<&str>) -> Result<Vec<Program>, String> {
-    let crates: BTreeSet<&str> = tests.iter().filter_map(|test| test.split('/').next()).collect();
+    let mut groups: BTreeMap<(&str, bool), BTreeSet<&str>> = BTreeMap::new();
+    for test in tests {
+        let folder = test.split('/').next().unwrap_or_default();
+        groups.entry((folder, driver::has(test))).or_default().insert(test);
+    }
     let mut programs = Vec::new();
-    for folder in crates {
-        programs.extend(build_crate(copy, folder, tests)?);
+    for ((folder, is_model), tests) in groups {
+        programs.extend(build_crate(copy, folder, is_model, &tests)?);
     }
     Ok(programs)
 }
 
-fn build_crate(copy: &Copy, folder: &str, tests: &BTreeSet<&str>) -> Result<Vec<Program>, String> {
+fn build_crate(
+    copy: &Copy,
+    folder: &str,
+    is_model: bool,
+    tests: &BTreeSet<&str>,
+) -> Result<Vec<Program>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let current = copy.root.join("crates").join(folder);
     let mut command = Command::new(cargo);
     command.args(["test", "--no-run", "--message-format=json"]).args(targets(folder, tests));
-    // The command has the library's tunnels, which the library's default features leave out.
-    if folder == "anabranch" {
+    if is_model {
+        command.args(["--no-default-features", "--features", driver::FEATURES]);
+    } else if folder == "anabranch" {
+        // The command has the library's tunnels, which the library's default features leave out.
         command.arg("--features=proxy");
     }
     command.current_dir(&current).env("CARGO_TARGET_DIR", &copy.target);
@@ -57,7 +71,7 @@ fn build_crate(copy: &Copy, folder: &str, tests: &BTreeSet<&str>) -> Result<Vec<
         let is_test = message["profile"]["test"] == true;
         if let Some(path) = message["executable"].as_str().filter(|_| is_test) {
             let source = Path::new(message["target"]["src_path"].as_str().unwrap_or_default());
-            programs.extend(program(copy, source, Path::new(path))?);
+            programs.extend(program(copy, source, Path::new(path), is_model)?);
         }
     }
     if output.status.success() { Ok(programs) } else { Err(format!("the copy of {folder} cannot be built")) }
@@ -76,7 +90,7 @@ fn targets(folder: &str, tests: &BTreeSet<&str>) -> BTreeSet<String> {
 }
 
 /// Asks a program for its tests. `None` for programs of other folders.
-fn program(copy: &Copy, source: &Path, path: &Path) -> Result<Option<Program>, String> {
+fn program(copy: &Copy, source: &Path, path: &Path, is_model: bool) -> Result<Option<Program>, String> {
     let Ok(relative) = source.strip_prefix(copy.root.join("crates")) else { return Ok(None) };
     let relative = relative.to_string_lossy().replace('\\', "/");
     let Some((folder, source)) = relative.split_once('/') else { return Ok(None) };
@@ -87,6 +101,7 @@ fn program(copy: &Copy, source: &Path, path: &Path) -> Result<Option<Program>, S
     let tests = names.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect();
     Ok(Some(Program {
         folder: folder.to_owned(),
+        is_model,
         source: source.to_owned(),
         path: path.to_owned(),
         current,
@@ -100,7 +115,8 @@ pub(super) fn find(programs: &[Program], test: &str) -> Result<Trial, String> {
     let (file, name) = test.split_once('#').ok_or_else(wrong)?;
     let (folder, inner) = file.split_once('/').ok_or_else(wrong)?;
     let mut found = Vec::new();
-    for program in programs.iter().filter(|program| program.folder == folder) {
+    let is_candidate = |program: &&Program| program.folder == folder && program.is_model == driver::has(test);
+    for program in programs.iter().filter(is_candidate) {
         let base = program.source.rsplit_once('/').map_or("", |(base, _)| base);
         let is_root = program.source == inner;
         let is_below = inner.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))

@@ -6,13 +6,16 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// Files of the list, one for each section of docs/threats.md.
-const FILES: [(&str, &str); 5] = [
+use super::driver;
+
+/// Files of the list, one for each section of docs/threats.md, and one for the driver.
+const FILES: [(&str, &str); 6] = [
     ("transport.toml", include_str!("transport.toml")),
     ("paths.toml", include_str!("paths.toml")),
     ("vreverso.toml", include_str!("vreverso.toml")),
     ("http3.toml", include_str!("http3.toml")),
     ("tunnels.toml", include_str!("tunnels.toml")),
+    ("driver.toml", include_str!("driver.toml")),
 ];
 
 /// Word in a replacement that is `true` while the bound is taken out.
@@ -32,7 +35,7 @@ struct File {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Bound {
-    /// Number of the row in docs/threats.md; `–` for a bound in the text between the tables.
+    /// Number of the row in docs/threats.md; `–` for a bound in the text between the tables, or [`driver::ROW`].
     pub(super) row: String,
     /// Constant, or words for a bound without one.
     pub(super) name: String,
@@ -156,17 +159,24 @@ impl List {
             for test in bound.tests.iter().filter(|test| !has_test(root, test)) {
                 faults.push(format!("`{name}`: the test `{test}` does not exist"));
             }
-            if !rows.iter().any(|row| row.number == bound.row) {
+            if bound.row != driver::ROW && !rows.iter().any(|row| row.number == bound.row) {
                 faults.push(format!("`{name}`: docs/threats.md has no such row"));
             }
         }
         for row in &rows {
             faults.extend(self.lacks(row));
         }
+        let untaken = driver::tests(root)?.into_iter().filter(|test| !self.names_test(test));
+        faults.extend(untaken.map(|test| format!("`{test}`: nothing is taken out that it needs")));
         if let Err(error) = self.patches(root) {
             faults.push(error);
         }
         Ok(faults)
+    }
+
+    /// Returns whether a bound has this test.
+    fn names_test(&self, test: &String) -> bool {
+        self.bounds.iter().any(|bound| bound.tests.contains(test))
     }
 
     /// Returns the bounds of a row that the list lacks.

@@ -2,8 +2,12 @@
 //!
 //! All bounds are taken out of one copy of the workspace, each behind a switch that an environment variable
 //! turns at run time, so that the tests are built once.
+//!
+//! The rows `driver` are lines of the library that several tasks depend on. Their tests run under the model checker, in a program
+//! of their own.
 
 mod build;
+mod driver;
 mod list;
 mod table;
 mod trial;

@@ -69,6 +69,11 @@ A test of a bound is worth something only if it fails without the bound. `cargo 
 [threats.md](threats.md): it takes each of them out of a copy of the workspace and runs the tests that demonstrate it, which must
 then fail, run out of memory, or not end. `cargo xtask bounds --write` wrote this page; the list is in `crates/xtask/src/bounds/`.
 `cargo xtask tidy` checks that the list fits the code, and that no bound of threats.md is missing from it.
+
+The rows `driver` are no bounds on a peer's input, and threats.md has no row for them. They are lines of the library on which several
+tasks depend: a lock, a waker, the order of two steps. Their tests run the tasks in many orders (\"Check orders of tasks\" in
+[CONTRIBUTING.md](../CONTRIBUTING.md)); without the line one of the orders must fail, or end in a deadlock. The last column does not say
+how rare this order is.
 ";
 
 const SILENT: &str = "

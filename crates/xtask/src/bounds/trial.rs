@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use super::driver;
 use super::workspace::VARIABLE;
 use crate::child::{Reaped, collect};
 
@@ -114,6 +115,9 @@ impl Trial {
         command.current_dir(&self.current).env("CARGO_MANIFEST_DIR", &self.current);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         command.env("RUST_BACKTRACE", "0");
+        if std::env::var_os(driver::VARIABLE).is_none() {
+            command.env(driver::VARIABLE, driver::INTERLEAVINGS);
+        }
         match switch {
             Some(switch) => command.env(VARIABLE, switch),
             None => command.env_remove(VARIABLE),

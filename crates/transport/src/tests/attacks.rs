@@ -143,6 +143,25 @@ fn row_3_churn_of_small_frames_leaves_nothing_behind() {
     }
 }
 
+/// Each packet draws an acknowledgment of its own, and every 33rd acknowledgment may carry a PING.
+#[test]
+fn row_3_pings_added_to_acknowledgments_end_at_max_nudges() {
+    /// Probes after a PTO, which the bound does not count.
+    const PROBES: u64 = 8;
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = withholding();
+        let payload = encode(&[Frame::ImmediateAck; 4]);
+        let before = pair.end(victim).held().next_number;
+        for _ in 0..4_000 {
+            flood(&mut pair, victim, 1, |_| payload.clone());
+        }
+        let held = pair.end(victim).held();
+        assert!(held.next_number - before > 3_900, "{held:?}");
+        assert!((MAX_NUDGES..=MAX_NUDGES + PROBES).contains(&held.asking), "{held:?}");
+        assert_eq!(pair.closed(victim), None);
+    }
+}
+
 /// Sends `packets` packets, of which every other is lost, to a server that reports `max_ranges` ranges. Returns the
 /// size of its longest acknowledgment in bytes.
 fn longest_ack(max_ranges: usize, packets: usize) -> u64 {

@@ -251,6 +251,22 @@ fn sections_that_expand_are_refused_and_the_connection_goes_on() {
             duel.assert_quiet(&[id]);
         }
     }
+    // Fewer lines than `max_fields`, but each of 4 KB: 16 of them are permitted, 17 are too large.
+    for lines in [16, 17] {
+        let mut duel = Duel::against(Side::Server);
+        let (instructions, _) = expansion(b"", b"\x80");
+        duel.send_uni(&instructions);
+        duel.keeps_one_more();
+        let section = [&b"\x02\0\xd4\xd7\xc1\x50\x0aserver.lab"[..], &vec![0x80; lines]].concat();
+        let id = duel.message();
+        duel.send(id, &frame(0x1, &section), true);
+        if lines == 16 {
+            assert_eq!(duel.accept(), Some(id));
+        } else {
+            assert_eq!(status(&duel.received(id).0), "431");
+            assert_eq!(duel.accept(), None);
+        }
+    }
     // The trailers of a response are also rejected if they expand.
     let mut duel = Duel::against(Side::Client);
     let (instructions, bomb) = expansion(b"", b"\x80");

@@ -313,7 +313,8 @@ fn row_m13_a_forged_delay_on_another_path_neither_shortens_the_round_trip_nor_op
     assert!(after[1].smoothed_rtt >= least, "{:?} after {:?}", after[1].smoothed_rtt, before[1].smoothed_rtt);
     assert!(after[1].min_rtt >= measured, "{:?}", after[1].min_rtt);
     assert_eq!(after[0].smoothed_rtt, before[0].smoothed_rtt, "the path it came on is not measured");
-    assert!(after[1].window <= before[1].window + 1_500 && after[0].window == before[0].window);
+    // One packet did not use the window of its path.
+    assert_eq!(after.each_ref().map(|path| path.window), before.each_ref().map(|path| path.window));
 }
 
 /// Strategy that requests an ACK after this many packets or after an hour, and ignores reordering.

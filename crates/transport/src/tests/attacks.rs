@@ -143,17 +143,35 @@ fn row_3_churn_of_small_frames_leaves_nothing_behind() {
     }
 }
 
-/// The test sends a fiftieth of the table's million packets. The bound is reached after 128.
+/// Each packet draws an acknowledgment of its own, and every 33rd acknowledgment may carry a PING.
 #[test]
-fn row_4_odd_packet_numbers_only() {
-    let mut pair = Pair::new();
+fn row_3_pings_added_to_acknowledgments_end_at_max_nudges() {
+    /// Probes after a PTO, which the bound does not count.
+    const PROBES: u64 = 8;
+    for victim in [Side::Client, Side::Server] {
+        let mut pair = withholding();
+        let payload = encode(&[Frame::ImmediateAck; 4]);
+        let before = pair.end(victim).held().next_number;
+        for _ in 0..4_000 {
+            flood(&mut pair, victim, 1, |_| payload.clone());
+        }
+        let held = pair.end(victim).held();
+        assert!(held.next_number - before > 3_900, "{held:?}");
+        assert!((MAX_NUDGES..=MAX_NUDGES + PROBES).contains(&held.asking), "{held:?}");
+        assert_eq!(pair.closed(victim), None);
+    }
+}
+
+/// Sends `packets` packets, of which every other is lost, to a server that reports `max_ranges` ranges. Returns the
+/// size of its longest acknowledgment in bytes.
+fn longest_ack(max_ranges: usize, packets: usize) -> u64 {
+    let mut pair = Pair::with_transport(|transport| transport.ack.max_ranges = max_ranges);
     pair.connect();
     pair.run_until_quiet();
     pair.network = Some(Box::new(|_, _| Vec::new()));
     let now = pair.now;
     let mut longest = 0;
-    for _ in 0..20_000 {
-        // Every other packet is lost in transit.
+    for _ in 0..packets {
         pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
         pair.inject(Side::Client, &Forged::new(PacketKind::OneRtt, &ping()));
         pair.delay = Duration::from_micros(10);
@@ -161,9 +179,19 @@ fn row_4_odd_packet_numbers_only() {
         pair.run_for(Duration::from_micros(20));
         longest = longest.max(pair.bytes_to_client - before);
     }
-    // 64 ranges of two bytes each, a header and a tag.
-    assert!((100..300).contains(&longest), "an acknowledgment of {longest} bytes");
     assert_eq!(pair.closed(Side::Server), None);
+    longest
+}
+
+/// The test sends a fiftieth of the table's million packets. The bound is reached after 128.
+#[test]
+fn row_4_odd_packet_numbers_only() {
+    // 64 ranges of two bytes each, a header and a tag.
+    let longest = longest_ack(64, 20_000);
+    assert!((100..300).contains(&longest), "an acknowledgment of {longest} bytes");
+    // Fewer ranges than are remembered.
+    let longest = longest_ack(8, 1_000);
+    assert!((40..80).contains(&longest), "an acknowledgment of {longest} bytes");
 }
 
 /// Returns an ACK frame for all packets up to `largest`.

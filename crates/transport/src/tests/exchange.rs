@@ -304,4 +304,7 @@ fn row_26_a_network_that_drops_marked_packets_is_survived() {
     assert!(pair.transfer(Side::Server, &data) == data);
     assert!(pair.transfer(Side::Client, &data) == data);
     assert_eq!(pair.closed(Side::Client), None::<&ConnectionError>);
+    assert_eq!(pair.server().ecn_state(), EcnState::Failed);
+    // The client has discarded some of its marked packets with the keys of the handshake.
+    assert_ne!(pair.client().ecn_state(), EcnState::Capable);
 }

@@ -183,6 +183,8 @@ pub(crate) struct Usage {
     pub(crate) unused_cids: usize,
     /// Number of packets that loss recovery tracks.
     pub(crate) sent_packets: usize,
+    /// Number of those that elicit an acknowledgment.
+    pub(crate) asking: u64,
     /// Packet number of the next 1-RTT packet.
     pub(crate) next_number: u64,
     /// Number of paths, abandoned ones included.
@@ -209,6 +211,7 @@ impl Connection {
             local_cids: path.local_cids.iter().count(),
             unused_cids: path.remote_cids.unused(),
             sent_packets: path.recovery.unacked(SpaceId::Data).count(),
+            asking: path.recovery.asking(SpaceId::Data),
             next_number: path.recovery.next_order(SpaceId::Data),
             paths: self.paths.list.len(),
             unopened: self.paths.multipath.as_ref().map_or(0, |multipath| multipath.held().0),

@@ -3,6 +3,7 @@
 use anabranch_wire::PathId;
 
 use super::*;
+use crate::model::sleep;
 use crate::paths::LocalAddress;
 
 #[test]
@@ -63,12 +64,9 @@ fn the_socket_is_replaced_while_data_is_sent() {
             }),
         ])
         .await;
-        // The packets above may all have left before the replacement. The peer receives this one from the new socket.
-        let mut send = ours.open_uni().await.unwrap();
-        send.finish().unwrap();
-        assert_eq!(send.stopped().await, Ok(None));
+        // All data may have left before the replacement. A packet from the new socket must follow: at once, or by a probe timeout.
+        sleep(Duration::from_secs(1)).await;
         assert_eq!(theirs.remote_address(), local(9));
-        drop(send);
         drop((ours, theirs));
         pair.close().await;
     });

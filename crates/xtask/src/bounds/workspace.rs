@@ -1,5 +1,6 @@
 //! Copy of the workspace in which each bound can be taken out at run time.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +49,7 @@ pub(super) fn write(root: &Path, list: &List) -> Result<Copy, String> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output();
     let listed = listed.map_err(|error| format!("git ls-files: {error}"))?.stdout;
     let listed = String::from_utf8_lossy(&listed).into_owned();
+    let mut written = BTreeSet::new();
     for file in listed.split('\0').filter(|file| !file.is_empty()) {
         let patch = file.strip_prefix("crates/").and_then(|file| patches.get(file));
         let content = match patch {
@@ -59,8 +61,23 @@ pub(super) fn write(root: &Path, list: &List) -> Result<Copy, String> {
             },
         };
         put(&copy.root.join(file), &content).map_err(|error| format!("{file}: {error}"))?;
+        written.insert(copy.root.join(file));
     }
+    prune(&copy.root.join("crates"), &written).map_err(|error| format!("an old copy: {error}"))?;
     Ok(copy)
+}
+
+/// Removes files of an earlier copy that this one lacks: the compiler would find modules twice that have moved.
+fn prune(folder: &Path, written: &BTreeSet<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            prune(&path, written)?;
+        } else if !written.contains(&path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file unless it has this content.

@@ -541,3 +541,33 @@ fn addresses_have_reset_tokens_of_their_own() {
     let (_server, again) = start(field, addresses.each_ref().map(String::as_str));
     assert_eq!(again.each_ref().map(|address| reset_token(address)), tokens);
 }
+
+/// Clients with one connection each, at once: their connections are at different workers.
+#[test]
+fn several_workers_serve_all_clients_of_one_address() {
+    let server = Server::start(&["--workers", "3"]);
+    std::thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    assert_eq!(server.get(Over::Http3, "/small.txt").body, b"small file");
+                }
+            });
+        }
+    });
+    for over in client::ALL {
+        assert_eq!(server.get(over, "/small.txt").body, b"small file");
+    }
+}
+
+#[test]
+fn a_wrong_number_of_workers_is_refused() {
+    for number in ["0", "33", "two"] {
+        let field = Field::new();
+        let mut command = field.serve();
+        let output = command.args(["--workers", number]).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{number}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("must be 1 to 32"), "{said}");
+    }
+}

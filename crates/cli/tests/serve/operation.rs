@@ -555,7 +555,7 @@ fn several_workers_serve_all_clients_of_one_address() {
             });
         }
     });
-    for over in client::ALL {
+    for over in ALL {
         assert_eq!(server.get(over, "/small.txt").body, b"small file");
     }
 }

@@ -101,6 +101,11 @@ impl DriverHandle {
         }
     }
 
+    /// Has no further datagrams handed over: this worker has ended.
+    pub(crate) fn close_mailbox(&self) {
+        lock(&self.handed_over).close();
+    }
+
     /// Removes the datagrams that other workers have handed over.
     pub(crate) fn take_handed_over(&self) -> Vec<StoredDatagram> {
         lock(&self.handed_over).take()

@@ -256,25 +256,24 @@ impl Endpoint {
         self.inner.driver.tokens().put(token);
     }
 
-    /// Waits for the next client that requests a connection; `None` once the endpoint is closed.
+    /// Waits for the next client that requests a connection; `None` once the endpoint is closed, or one of its
+    /// sockets has failed.
     pub async fn accept(&self) -> Option<Incoming> {
         poll_fn(|cx| {
-            let mut is_closed = true;
             // The workers take turns, so that clients of none wait for long.
             let first = self.turn.fetch_add(1, Ordering::Relaxed);
             for turn in 0..self.workers.len() {
                 let worker = &self.workers[first.wrapping_add(turn) % self.workers.len()];
                 let mut table = worker.table();
                 if table.closed {
-                    continue;
+                    return Poll::Ready(None);
                 }
-                is_closed = false;
                 match table.incoming.pop_front() {
                     Some(inner) => return Poll::Ready(Some(Incoming::new(Arc::clone(worker), inner))),
                     None => table.accepting.register(cx),
                 }
             }
-            if is_closed { Poll::Ready(None) } else { Poll::Pending }
+            Poll::Pending
         })
         .await
     }

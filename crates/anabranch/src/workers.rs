@@ -15,18 +15,25 @@ pub(crate) const MAX_HANDED_OVER: usize = 1 << 20;
 pub(crate) struct Mailbox {
     datagrams: Vec<StoredDatagram>,
     bytes: usize,
+    is_closed: bool,
 }
 
 impl Mailbox {
-    /// Stores a copy of a datagram, if there is room. Returns whether it was stored.
+    /// Stores a copy of a datagram, if there is room and the mailbox is open. Returns whether it was stored.
     pub(crate) fn push(&mut self, datagram: &Datagram<'_>) -> bool {
         let cost = datagram.payload.len() + size_of::<StoredDatagram>();
         let fits = self.bytes + cost <= MAX_HANDED_OVER;
-        if fits {
+        let is_stored = fits && !self.is_closed;
+        if is_stored {
             self.bytes += cost;
             self.datagrams.push(StoredDatagram::copy(datagram));
         }
-        fits
+        is_stored
+    }
+
+    /// Drops all datagrams, and stores none from now on.
+    pub(crate) fn close(&mut self) {
+        *self = Self { is_closed: true, ..Self::default() };
     }
 
     /// Removes all datagrams.
@@ -38,10 +45,11 @@ impl Mailbox {
 
 /// Binds a socket for each of `count` workers of an endpoint to `address`. With port 0 the system chooses one port for all. On
 /// Linux, the sockets have a filter by which a packet reaches the worker that its connection ID names, whatever address it comes
-/// from. Elsewhere, the system chooses by the addresses, and workers hand packets over.
+/// from. Of other systems, some choose a socket by the addresses, and others give all packets to one socket; workers then hand
+/// packets over. Clients are spread evenly over 2, 4, 8, 16 or 32 workers.
 ///
 /// # Errors
-/// Fails if the address cannot be bound, or if there are no workers, or more than [`MAX_WORKERS`].
+/// Fails if the address cannot be bound, or is in use; if there are no workers, or more than [`MAX_WORKERS`].
 pub fn bind_workers(address: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
     if !(1..=MAX_WORKERS).contains(&count) {
         let reason = format!("an endpoint has 1 to {MAX_WORKERS} workers");
@@ -50,24 +58,32 @@ pub fn bind_workers(address: SocketAddr, count: usize) -> io::Result<Vec<UdpSock
     if count == 1 {
         return Ok(vec![UdpSocket::bind(address)?]);
     }
-    let first = bind_shared(address)?;
-    let address = first.local_addr()?;
-    let mut sockets = vec![first];
+    // The first socket shares its address only once it has it: otherwise, the sockets of another process would become workers.
+    let first = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    first.bind(&address.into())?;
+    share(&first)?;
+    let mut sockets = vec![UdpSocket::from(first)];
+    let address = sockets[0].local_addr()?;
     for _ in 1..count {
-        sockets.push(bind_shared(address)?);
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        share(&socket)?;
+        socket.bind(&address.into())?;
+        sockets.push(socket.into());
     }
     #[cfg(any(target_os = "linux", target_os = "android"))]
     steering::attach(&sockets)?;
     Ok(sockets)
 }
 
-/// Binds a socket to an address that further sockets of this user may share.
-fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+/// Lets further sockets of this user have the address of this one.
+#[cfg_attr(
+    not(unix),
+    expect(unused_variables, clippy::unnecessary_wraps, reason = "there is no such option")
+)]
+fn share(socket: &Socket) -> io::Result<()> {
     #[cfg(unix)]
     socket.set_reuse_port(true)?;
-    socket.bind(&address.into())?;
-    Ok(socket.into())
+    Ok(())
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -115,61 +131,4 @@ mod steering {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use anabranch_transport::FourTuple;
-
-    use super::*;
-
-    const ANY: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    #[test]
-    fn packets_reach_the_worker_that_they_name() {
-        for count in [2, 3, 4, 32] {
-            let workers = bind_workers(ANY.into(), count).unwrap();
-            let address = workers[0].local_addr().unwrap();
-            for name in 0..=255_u8 {
-                let worker = usize::from(name & 0x1f) % count;
-                workers[worker].set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-                let client = UdpSocket::bind(SocketAddr::from(ANY)).unwrap();
-                for packet in [vec![0x40, name, 9, 9], vec![0xc0, 0, 0, 0, 1, 8, name, 9, 9]] {
-                    client.send_to(&packet, address).unwrap();
-                    let mut received = [0; 16];
-                    let (len, from) = workers[worker].recv_from(&mut received).unwrap();
-                    assert_eq!((&received[..len], from), (&packet[..], client.local_addr().unwrap()));
-                }
-            }
-            // Packets without a connection ID do not disturb.
-            for packet in [vec![], vec![0x40], vec![0xc0, 0, 0, 0, 1]] {
-                UdpSocket::bind(SocketAddr::from(ANY)).unwrap().send_to(&packet, address).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn the_number_of_workers_is_checked() {
-        for count in [0, MAX_WORKERS + 1] {
-            assert_eq!(bind_workers(ANY.into(), count).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        }
-        let alone = bind_workers(ANY.into(), 1).unwrap();
-        let taken = bind_workers(alone[0].local_addr().unwrap(), 2).unwrap_err();
-        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
-    }
-
-    #[test]
-    fn a_mailbox_is_bounded() {
-        let mut mailbox = Mailbox::default();
-        let tuple = FourTuple { local: ANY.into(), remote: ANY.into() };
-        let mut stored = 0;
-        let mut bytes = [7; 1_200];
-        while mailbox.push(&Datagram { tuple, ecn: None, payload: &mut bytes }) {
-            stored += 1;
-            assert!(stored * bytes.len() <= MAX_HANDED_OVER);
-        }
-        assert!(stored * (bytes.len() + 200) > MAX_HANDED_OVER);
-        assert_eq!(mailbox.take().len(), stored);
-        assert!(mailbox.push(&Datagram { tuple, ecn: None, payload: &mut bytes }));
-    }
-}
+mod tests;

@@ -90,14 +90,16 @@ impl TransmitBuf {
     }
 
     /// Appends another batch to the one in this buffer, if both together are one: the same addresses and the same ECN codepoint; all
-    /// datagrams of the first one are full, and those of the second one are not larger. Returns whether it did.
+    /// datagrams of the first one are full, and those of the second one are not larger. Nothing smaller follows a single datagram, which
+    /// may be a probe that is larger than the path allows. Returns whether it did.
     pub fn append(&mut self, transmit: &mut Transmit, next: &Transmit, bytes: &[u8]) -> bool {
         let size = transmit.segment_size;
         let len = transmit.len + bytes.len();
         let continues = transmit.tuple == next.tuple
             && transmit.ecn == next.ecn
             && transmit.len.is_multiple_of(size)
-            && (next.segment_size == size || next.segment_size == next.len && next.len < size)
+            && (next.segment_size == size
+                || transmit.len > size && next.segment_size == next.len && next.len < size)
             && len.div_ceil(size) <= self.max_datagrams
             && len <= MAX_BATCH_BYTES;
         if continues {
@@ -142,6 +144,7 @@ mod tests {
         };
         assert!(append(batch(1_200, 1_200), batch(1_200, 1_200)));
         assert!(append(batch(1_200, 1_200), batch(3_600, 1_200)));
+        assert!(!append(batch(1_400, 1_400), batch(1_200, 1_200)), "the first one may be a probe");
         assert!(append(batch(2_400, 1_200), batch(50, 50)), "the last one may be smaller");
         assert!(append(batch(2_400, 1_200), batch(1_250, 1_200)));
         assert!(!append(batch(1_250, 1_200), batch(1_200, 1_200)), "only the last one may be smaller");

@@ -292,6 +292,9 @@ impl Driver {
         let (connections, mut woken, leaving) = {
             let mut table = self.endpoint.table();
             (table.closed, table.is_driven) = (true, false);
+            for incoming in std::mem::take(&mut table.incoming) {
+                table.router.ignore(incoming);
+            }
             let mut woken = Vec::new();
             table.accepting.drain_into(&mut woken);
             table.idling.drain_into(&mut woken);
@@ -299,6 +302,7 @@ impl Driver {
             (table.connections().cloned().collect::<Vec<_>>(), woken, leaving)
         };
         drop(leaving);
+        self.endpoint.driver.close_mailbox();
         for connection in connections {
             connection.with_state(|state| state.end(error.clone(), &mut woken));
             let idling = self.endpoint.table().remove(connection.handle);

@@ -132,8 +132,10 @@ impl Sender {
             });
             let Some(transmit) = transmit else {
                 self.keep(buffer);
-                self.send_gathered(connection, now);
+                let is_unreachable = self.send_gathered(connection, now);
                 return match held {
+                    // The connection may have something to send on its other paths.
+                    _ if is_unreachable => Turn::More,
                     SocketBlock::Nothing => Turn::Done,
                     SocketBlock::Some => Turn::PartlyBlocked,
                     SocketBlock::All => Turn::Blocked,
@@ -181,21 +183,26 @@ impl Sender {
         }
     }
 
-    fn send_gathered(&mut self, connection: &ConnectionInner, now: Time) {
+    /// Sends the gathered batches. Returns whether addresses of one cannot be used.
+    fn send_gathered(&mut self, connection: &ConnectionInner, now: Time) -> bool {
         let mut gathered = std::mem::take(&mut self.gathered);
+        let mut is_unreachable = false;
         for (at, batch) in gathered.drain(..) {
-            self.send_for(connection, now, at, batch);
+            is_unreachable |= self.send_for(connection, now, at, batch);
         }
         self.gathered = gathered;
+        is_unreachable
     }
 
-    /// Sends a batch of `connection`, which learns if its addresses cannot be used.
-    fn send_for(&mut self, connection: &ConnectionInner, now: Time, at: usize, batch: Batch) {
+    /// Sends a batch of `connection`, which learns if its addresses cannot be used. Returns whether that is so.
+    fn send_for(&mut self, connection: &ConnectionInner, now: Time, at: usize, batch: Batch) -> bool {
         let tuple = batch.transmit.tuple;
-        if let Some(code) = self.send(at, batch) {
+        let unreachable = self.send(at, batch);
+        if let Some(code) = unreachable {
             let cannot_send = |state: &mut State| state.on_unreachable(&connection.driver, now, tuple, code);
             connection.with_state(cannot_send).wake();
         }
+        unreachable.is_some()
     }
 
     /// Sends the rest of a batch, or keeps it if the socket is full. Returns the system's error code if the

@@ -144,42 +144,29 @@ pub(super) enum Proof {
     Wrong,
 }
 
-/// Checker of tokens. It remembers which ones were used.
-#[derive(Debug)]
-pub(super) struct Checker {
-    used: Used,
-}
-
-impl Checker {
-    pub(super) fn new(hash: Keyed) -> Self {
-        Self { used: Used::new(hash) }
-    }
-
-    /// Returns the facts that `token`, received in an Initial to `dcid`, proves about the client at `remote`.
-    /// A valid NEW_TOKEN token is then marked as used.
-    pub(super) fn check(
-        &mut self,
-        key: &TokenKey,
-        now: Time,
-        token: &[u8],
-        remote: SocketAddr,
-        dcid: &ConnectionId,
-        lifetimes: Lifetimes,
-    ) -> Proof {
-        let ip = remote.ip().to_canonical();
-        let fresh = |issued: Time, lifetime| issued <= now && now.saturating_since(issued) <= lifetime;
-        match key.open(token) {
-            None => Proof::Nothing,
-            Some((AddressToken::Retry { issued, remote: to, original_dcid, retry_scid }, _)) => {
-                let right = fresh(issued, lifetimes.retry)
-                    && to == SocketAddr::new(ip, remote.port())
-                    && retry_scid == *dcid;
-                if right { Proof::Retried(original_dcid) } else { Proof::Wrong }
-            }
-            Some((AddressToken::New { issued, ip: to }, fingerprint)) => {
-                let right = fresh(issued, lifetimes.new) && to == ip && self.used.first(fingerprint, issued);
-                if right { Proof::Address } else { Proof::Nothing }
-            }
+/// Returns the facts that `token`, received in an Initial to `dcid`, proves about the client at `remote`. `use_up` marks a valid
+/// token of NEW_TOKEN, by its fingerprint and its time of issue, as used, and returns whether it was unused.
+pub(super) fn check(
+    key: &TokenKey,
+    now: Time,
+    token: &[u8],
+    (remote, dcid): (SocketAddr, &ConnectionId),
+    lifetimes: Lifetimes,
+    use_up: impl FnOnce(Fingerprint, Time) -> bool,
+) -> Proof {
+    let ip = remote.ip().to_canonical();
+    let fresh = |issued: Time, lifetime| issued <= now && now.saturating_since(issued) <= lifetime;
+    match key.open(token) {
+        None => Proof::Nothing,
+        Some((AddressToken::Retry { issued, remote: to, original_dcid, retry_scid }, _)) => {
+            let right = fresh(issued, lifetimes.retry)
+                && to == SocketAddr::new(ip, remote.port())
+                && retry_scid == *dcid;
+            if right { Proof::Retried(original_dcid) } else { Proof::Wrong }
+        }
+        Some((AddressToken::New { issued, ip: to }, fingerprint)) => {
+            let right = fresh(issued, lifetimes.new) && to == ip && use_up(fingerprint, issued);
+            if right { Proof::Address } else { Proof::Nothing }
         }
     }
 }
@@ -196,7 +183,7 @@ pub(super) struct Lifetimes {
 /// Memory is bounded by discarding the older of two generations. A discarded token must not be accepted
 /// again, so tokens issued no later than the newest discarded one are rejected.
 #[derive(Debug)]
-struct Used {
+pub(super) struct Used {
     young: Generation,
     old: Generation,
     forgotten: Option<Time>,
@@ -210,13 +197,13 @@ struct Generation {
 }
 
 impl Used {
-    fn new(hash: Keyed) -> Self {
+    pub(super) fn new(hash: Keyed) -> Self {
         let generation = || Generation { tokens: HashSet::with_hasher(hash), newest: None };
         Self { young: generation(), old: generation(), forgotten: None }
     }
 
     /// Marks the token as used. Returns `false` if it was used before, or may have been.
-    fn first(&mut self, token: Fingerprint, issued: Time) -> bool {
+    pub(super) fn first(&mut self, token: Fingerprint, issued: Time) -> bool {
         if Some(issued) <= self.forgotten
             || self.old.tokens.contains(&token)
             || !self.young.tokens.insert(token)

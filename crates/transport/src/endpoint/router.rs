@@ -11,7 +11,7 @@ use anabranch_wire::{
 };
 use slab::Slab;
 
-use super::address_token::{AddressToken, Lifetimes, Proof};
+use super::address_token::{self, AddressToken, Lifetimes, Proof};
 use super::handle::Handle;
 use super::incoming::{
     Buffer, Hello, Incoming, MAX_FIRST_DATAGRAM, ServerStart, StoredDatagram, is_authentic,
@@ -349,8 +349,15 @@ impl Router {
             return Proof::Nothing;
         }
         let lifetimes = Lifetimes { retry: server.retry_token_lifetime, new: server.new_token_lifetime };
-        let mut tokens = self.shared.group.tokens();
-        tokens.check(self.shared.token_key(), now, token, remote, dcid, lifetimes)
+        // The lock is held only to look a token up: strangers can send tokens without end.
+        address_token::check(
+            self.shared.token_key(),
+            now,
+            token,
+            (remote, dcid),
+            lifetimes,
+            |token, issued| self.shared.group.tokens().first(token, issued),
+        )
     }
 
     fn respond_refusal(&mut self, now: Time, hello: &Hello, code: TransportErrorCode) -> RouterAction {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anabranch_wire::{ConnectionId, ResetToken, Time};
 use aws_lc_rs::hmac;
 
-use super::address_token::{AddressToken, Checker, TokenKey};
+use super::address_token::{AddressToken, TokenKey, Used};
 use super::handle::Handle;
 use super::keyed::Keyed;
 use super::worker::Worker;
@@ -38,7 +38,8 @@ pub(super) struct Group {
     pub(super) waiting: AtomicUsize,
     /// Memory used by incomplete ClientHellos, in bytes.
     unvalidated: AtomicUsize,
-    tokens: Mutex<Checker>,
+    /// Tokens of NEW_TOKEN that were used.
+    tokens: Mutex<Used>,
     /// Stateless reset tokens of peers, and the workers and connections that they end.
     reset_tokens: Mutex<HashMap<[u8; 16], (usize, Handle), Keyed>>,
 }
@@ -49,12 +50,12 @@ impl Group {
             connections: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             unvalidated: AtomicUsize::new(0),
-            tokens: Mutex::new(Checker::new(hash)),
+            tokens: Mutex::new(Used::new(hash)),
             reset_tokens: Mutex::new(HashMap::with_hasher(hash)),
         }
     }
 
-    pub(super) fn tokens(&self) -> MutexGuard<'_, Checker> {
+    pub(super) fn tokens(&self) -> MutexGuard<'_, Used> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

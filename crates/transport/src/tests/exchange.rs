@@ -10,7 +10,7 @@ use anabranch_recovery::EcnState;
 use anabranch_wire::{Dir, Ecn, PathId, Side, VarInt};
 use bytes::Bytes;
 
-use super::pair::{Pair, pattern};
+use super::pair::{Pair, pattern, version};
 use crate::datagram::SendDatagramError;
 use crate::stream::{Priority, ReadError, StreamEvent, WriteError};
 use crate::{ConnectionError, Event, FrequencyRule};
@@ -304,7 +304,10 @@ fn row_26_a_network_that_drops_marked_packets_is_survived() {
     assert!(pair.transfer(Side::Server, &data) == data);
     assert!(pair.transfer(Side::Client, &data) == data);
     assert_eq!(pair.closed(Side::Client), None::<&ConnectionError>);
-    assert_eq!(pair.server().ecn_state(), EcnState::Failed);
-    // The client has discarded some of its marked packets with the keys of the handshake.
+    // An end may discard some of its marked packets with the keys of the handshake: the client does, and over VReverso both ends.
+    if version() == anabranch_wire::Version::V1 {
+        assert_eq!(pair.server().ecn_state(), EcnState::Failed);
+    }
+    assert_ne!(pair.server().ecn_state(), EcnState::Capable);
     assert_ne!(pair.client().ecn_state(), EcnState::Capable);
 }

@@ -8,8 +8,8 @@ fn key() -> TokenKey {
     TokenKey::new(&[7; 32])
 }
 
-fn checker() -> Checker {
-    Checker::new(Keyed::new([1; 16]))
+fn unused() -> Used {
+    Used::new(Keyed::new([1; 16]))
 }
 
 fn cid(n: u8) -> ConnectionId {
@@ -37,7 +37,9 @@ fn new_token(n: u64) -> Vec<u8> {
 }
 
 fn check(token: &[u8], now: Time, remote: SocketAddr, dcid: ConnectionId) -> Proof {
-    checker().check(&key(), now, token, remote, &dcid, LIFETIMES)
+    super::check(&key(), now, token, (remote, &dcid), LIFETIMES, |token, issued| {
+        unused().first(token, issued)
+    })
 }
 
 #[test]
@@ -140,9 +142,12 @@ fn row_19_long_tokens_are_not_read() {
 
 #[test]
 fn a_new_token_counts_once() {
-    let mut checker = checker();
+    let mut used = unused();
     for n in 0..3 {
-        let mut check = || checker.check(&key(), at(200), &new_token(n), client(), &cid(9), LIFETIMES);
+        let mut check = || {
+            let use_up = |token, issued| used.first(token, issued);
+            super::check(&key(), at(200), &new_token(n), (client(), &cid(9)), LIFETIMES, use_up)
+        };
         assert_eq!(check(), Proof::Address);
         assert_eq!(check(), Proof::Nothing);
     }

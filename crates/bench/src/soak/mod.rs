@@ -83,9 +83,16 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let wrong = place.wrong.load(Ordering::Relaxed) as usize;
     let row = |name: &str, value: String, verdict: &str| vec![name.to_owned(), value, verdict.to_owned()];
     let percent = |slope: f64| format!("{:+.4} % of {:.0} MiB an hour", 100.0 * slope, BUDGET / 1_048_576.0);
+    let medians = samples.medians(time.mul_f64(WARM_UP));
+    let over_time = |memory: usize| {
+        let mib: Vec<_> = medians.iter().map(|part| format!("{:.2}", part[memory] / 1_048_576.0)).collect();
+        mib.join(" ")
+    };
     let rows = vec![
         row("live heap", percent(live), judged(live)),
+        row("in MiB, over time", over_time(1), "shown"),
         row("resident memory", percent(resident), judged(resident)),
+        row("in MiB, over time", over_time(2), "shown"),
         row(
             "live heap after all have ended",
             format!("{:.0} KiB", (after.live - before.live) / 1024.0),

@@ -52,17 +52,25 @@ impl Samples {
     /// Returns the slopes of live and resident memory after `warm_up`, in bytes an hour: by least squares through the medians of
     /// [`PARTS`] parts.
     pub(super) fn slopes(&self, warm_up: Duration) -> [f64; 2] {
+        let medians = self.medians(warm_up);
+        [1, 2].map(|memory| slope(&medians.iter().map(|part| (part[0], part[memory])).collect::<Vec<_>>()))
+    }
+
+    /// Returns the medians of [`PARTS`] parts after `warm_up`: time in hours, live memory, and resident memory in bytes.
+    pub(super) fn medians(&self, warm_up: Duration) -> Vec<[f64; 3]> {
         let after: Vec<_> = self.0.iter().filter(|(at, _)| *at >= warm_up).collect();
-        let parts: Vec<_> = after.chunks(after.len().div_ceil(PARTS).max(1)).collect();
-        let memory: [fn(&Sample) -> f64; 2] = [|sample| sample.live, |sample| sample.resident];
-        memory.map(|memory| {
-            let points = parts.iter().map(|part| {
-                let hours: Vec<_> = part.iter().map(|(at, _)| at.as_secs_f64() / 3_600.0).collect();
-                let bytes: Vec<_> = part.iter().map(|(_, sample)| memory(sample)).collect();
-                (crate::report::median(&hours), crate::report::median(&bytes))
-            });
-            slope(&points.collect::<Vec<_>>())
-        })
+        let parts = after.chunks(after.len().div_ceil(PARTS).max(1));
+        let medians = |part: &[&(Duration, Sample)]| {
+            let median = |column: &dyn Fn(&(Duration, Sample)) -> f64| {
+                crate::report::median(&part.iter().map(|sample| column(sample)).collect::<Vec<_>>())
+            };
+            [
+                median(&|(at, _)| at.as_secs_f64() / 3_600.0),
+                median(&|(_, sample)| sample.live),
+                median(&|(_, sample)| sample.resident),
+            ]
+        };
+        parts.map(medians).collect()
     }
 
     pub(super) fn json(&self) -> Vec<Value> {

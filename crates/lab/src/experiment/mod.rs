@@ -187,7 +187,7 @@ impl Experiment {
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The experiment's name is unknown.
-    #[error("unknown experiment `{name}`: use one of {}", NAMES.join(", "))]
+    #[error("unknown experiment `{}`: use one of {}", .name.escape_debug(), NAMES.join(", "))]
     Unknown {
         /// Unknown name.
         name: String,

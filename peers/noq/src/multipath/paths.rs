@@ -22,6 +22,8 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub struct Paths {
     connection: Connection,
     gone: watch::Receiver<Vec<PathId>>,
+    /// Paths whose status the plan has set.
+    planned: Arc<Mutex<Vec<PathId>>>,
     moved: Arc<Moved>,
     started: watch::Sender<bool>,
     done: Arc<Mutex<Vec<(String, u128)>>>,
@@ -31,8 +33,9 @@ impl Paths {
     /// Creates the state for the paths of `connection`. `moved` counts the bytes of its work.
     pub fn new(connection: Connection, moved: Arc<Moved>) -> Self {
         let (tell, gone) = watch::channel(Vec::new());
-        tokio::spawn(follow(connection.clone(), tell));
-        Self { connection, gone, moved, started: watch::Sender::new(false), done: Arc::default() }
+        let planned = Arc::default();
+        tokio::spawn(follow(connection.clone(), tell, Arc::clone(&planned)));
+        Self { connection, gone, planned, moved, started: watch::Sender::new(false), done: Arc::default() }
     }
 
     /// Returns a receiver that turns `true` when the work starts.
@@ -91,6 +94,7 @@ impl Paths {
                 timeout(PATIENCE, gone.wait_for(|gone| gone.contains(&path.into()))).await??;
             }
             Step::Status { path, backup } => {
+                self.planned.lock().unwrap_or_else(PoisonError::into_inner).push(path.into());
                 self.path(path)?.set_status(if backup {
                     PathStatus::Backup
                 } else {
@@ -127,15 +131,23 @@ impl Paths {
     }
 }
 
-/// Records abandoned paths, and sets a path's status to the one that the other endpoint requests. noq leaves
-/// this to applications.
-async fn follow(connection: Connection, tell: watch::Sender<Vec<PathId>>) {
+/// Records abandoned paths, and sets a path's status to the one that the other endpoint requests, unless the
+/// plan has set one: the other endpoint announces a stalled path as a backup for a moment, and then as
+/// available again. noq leaves this to applications.
+async fn follow(
+    connection: Connection,
+    tell: watch::Sender<Vec<PathId>>,
+    planned: Arc<Mutex<Vec<PathId>>>,
+) {
     let mut events = connection.path_events();
     let connection = connection.weak_handle();
     while let Some(event) = events.next().await {
         match event {
             Ok(PathEvent::Abandoned { id, .. }) => tell.send_modify(|gone| gone.push(id)),
             Ok(PathEvent::RemoteStatus { id, status, .. }) => {
+                if planned.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
+                    continue;
+                }
                 if let Some(path) = connection.upgrade().and_then(|connection| connection.path(id)) {
                     let _ = path.set_status(status);
                 }

@@ -50,7 +50,7 @@ pub(super) enum Check {
     /// Minimum number of bytes that the link carried from the mark on.
     Carries(Direction, usize, Mark, u64),
     /// Upper limit (exclusive) of the bytes that the link carried from the mark on, while the transfer
-    /// continued.
+    /// continued. Times at which the other endpoint stalled do not count.
     Silent(Direction, usize, Mark, u64),
     /// Upper limit (exclusive) of the bytes that the link carried up to the mark.
     SilentUntil(Direction, usize, Mark, u64),

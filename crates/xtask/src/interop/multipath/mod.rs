@@ -25,7 +25,7 @@ Where noq 1.4.0 differs, and what its program does about it:
   would have PATH_STATUS_BACKUP sent beside the PATH_CHALLENGE is cleared just before it is looked at. The program sets the status
   once the path is open.
 - What the peer says of a path changes nothing by itself; the application has to set the same status (§3.3 leaves that open). The
-  program does.
+  program does, but for a path whose status its own plan has set.
 - A dead path is given up only after a path's idle timeout, which is off by default; what it had carried waits so long. The program
   sets one second in the cases of death, where RFC 10069 advises to copy what is in flight to other paths after a probe timeout.
 - It acknowledges on any path (allowed: RFC 10069 §4), so that a path which only receives may say nothing, and its peer does not learn that

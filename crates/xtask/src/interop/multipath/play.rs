@@ -10,7 +10,7 @@ use anabranch_lab::relay::{Direction, Relay};
 use serde_json::Value;
 
 use super::case::{Case, Check, Mark};
-use super::traffic::Traffic;
+use super::traffic::{Traffic, stalls};
 use crate::interop::field::Field;
 use crate::interop::judge::Outcome;
 use crate::interop::process::{Client, Ended, NoServer, Server, UNSUPPORTED, last_line, missing};
@@ -168,7 +168,10 @@ impl CaseResult {
             }
             Check::Silent(way, link, mark, most) => {
                 let from = self.at(mark, link)? + GRACE_MS;
-                let (bytes, rest) = (self.traffic[link].bytes(way, from, u64::MAX), self.total(way, from));
+                let excused = stalls(&self.traffic, way);
+                let counted = |link: &Traffic| link.bytes_outside(way, from, &excused);
+                let (bytes, rest) =
+                    (counted(&self.traffic[link]), self.traffic.iter().map(counted).sum::<u64>());
                 ensure(rest >= REST, format!("the work was over {rest} bytes after {mark:?}"))?;
                 ensure(
                     bytes < most,

@@ -1,6 +1,7 @@
 //! Traffic on a path's link: size, direction and time of its datagrams, and the visible connection IDs.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,11 @@ use anabranch_lab::relay::{Direction, Tap};
 const CID_LEN: usize = 8;
 /// Bit of the first byte that identifies long headers (RFC 9000 §17).
 const LONG_HEADER: u8 = 0x80;
+/// Silence of an endpoint in milliseconds after which the other one may use its backups: two round-trip times of
+/// the cases' links. A loaded machine stops processes for that long.
+const STALL_MS: u64 = 40;
+/// Time in milliseconds after a stall in which datagrams may still arrive on a backup.
+const RECOVERY_MS: u64 = 250;
 
 /// Returns the milliseconds of the system clock, which all programs of a case share.
 pub(super) fn now_ms() -> u64 {
@@ -64,15 +70,63 @@ impl Traffic {
         self.datagrams.iter().filter(counts).map(|datagram| datagram.bytes).sum()
     }
 
+    /// Returns the number of bytes in direction `way`, at or after `from` and outside of the periods `excused`.
+    pub(super) fn bytes_outside(&self, way: Direction, from: u64, excused: &[Range<u64>]) -> u64 {
+        let counts = |datagram: &&Datagram| {
+            let at = datagram.at_ms;
+            datagram.way == way && at >= from && !excused.iter().any(|period| period.contains(&at))
+        };
+        self.datagrams.iter().filter(counts).map(|datagram| datagram.bytes).sum()
+    }
+
+    /// Returns the times of the datagrams in direction `way`, in order.
+    pub(super) fn times(&self, way: Direction) -> impl Iterator<Item = u64> {
+        self.datagrams.iter().filter(move |datagram| datagram.way == way).map(|datagram| datagram.at_ms)
+    }
+
     /// Returns the number of different connection IDs in packets in direction `way`.
     pub(super) fn ids(&self, way: Direction) -> usize {
         self.ids[usize::from(way == Direction::ToClient)].len()
     }
 }
 
+/// Returns the periods during which an endpoint may use its backups, because nothing arrived from the other one
+/// on any link for [`STALL_MS`]: each silence, and [`RECOVERY_MS`] after its end. Data flows in direction `way`.
+pub(super) fn stalls(links: &[Traffic], way: Direction) -> Vec<Range<u64>> {
+    let back = if way == Direction::ToServer { Direction::ToClient } else { Direction::ToServer };
+    let mut times: Vec<u64> = links.iter().flat_map(|link| link.times(back)).collect();
+    times.sort_unstable();
+    let silences = times.windows(2).filter_map(|pair| <[u64; 2]>::try_from(pair).ok());
+    silences.filter(|[from, to]| to - from >= STALL_MS).map(|[from, to]| from..to + RECOVERY_MS).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backups_are_excused_during_stalls_and_shortly_after_them() {
+        let mut links = [Traffic::default(), Traffic::default()];
+        for at in (0..1_000).filter(|at| !(300..400).contains(at)) {
+            links[1].see(at, Direction::ToClient, &[0x40; 30]);
+        }
+        for at in 0..1_000 {
+            links[0].see(at, Direction::ToServer, &[0x40; 10]);
+        }
+        let excused = stalls(&links, Direction::ToServer);
+        assert_eq!(excused, [299..400 + RECOVERY_MS]);
+        let counted = 1_000 - 200 - (101 + RECOVERY_MS);
+        assert_eq!(links[0].bytes_outside(Direction::ToServer, 200, &excused), counted * 10);
+        assert_eq!(links[0].bytes_outside(Direction::ToServer, 350, &excused), (600 - RECOVERY_MS) * 10);
+        assert_eq!(links[0].bytes_outside(Direction::ToServer, 900, &excused), 1_000);
+        let twice = [excused[0].clone(), excused[0].clone()];
+        assert_eq!(links[0].bytes_outside(Direction::ToServer, 200, &twice), counted * 10);
+        // One link that still delivers is no stall.
+        for at in (0..1_000).step_by(20) {
+            links[0].see(at, Direction::ToClient, &[0x40; 30]);
+        }
+        assert!(stalls(&links, Direction::ToServer).is_empty());
+    }
 
     #[test]
     fn what_passes_is_counted_by_way_and_time() {

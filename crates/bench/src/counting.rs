@@ -1,14 +1,27 @@
-//! System allocator with counters of live bytes and of allocations.
+//! System allocator with counters of live bytes, by the blocks' sizes, and of allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// Number of classes of blocks. Class `n` has blocks of less than 2^n bytes and at least half as many; the last one has all larger ones.
+pub(crate) const CLASSES: usize = 28;
+
+static LIVE: [AtomicUsize; CLASSES] = [const { AtomicUsize::new(0) }; CLASSES];
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of bytes that are allocated now.
 pub(crate) fn live() -> usize {
-    LIVE.load(Ordering::Relaxed)
+    live_by_size().iter().fold(0, |sum, bytes| sum.wrapping_add(*bytes))
+}
+
+/// Returns the number of bytes that are allocated now in the blocks of each class.
+pub(crate) fn live_by_size() -> [usize; CLASSES] {
+    std::array::from_fn(|class| LIVE[class].load(Ordering::Relaxed))
+}
+
+/// Returns the counter for blocks of this size.
+fn class(size: usize) -> &'static AtomicUsize {
+    &LIVE[((usize::BITS - size.leading_zeros()) as usize).min(CLASSES - 1)]
 }
 
 /// Returns the number of allocations so far.
@@ -24,28 +37,28 @@ pub(crate) struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.fetch_add(1, Ordering::Relaxed);
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        class(layout.size()).fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps `alloc`'s contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         ASKED.fetch_add(1, Ordering::Relaxed);
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        class(layout.size()).fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps `alloc_zeroed`'s contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         ASKED.fetch_add(1, Ordering::Relaxed);
-        LIVE.fetch_add(new_size, Ordering::Relaxed);
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        class(new_size).fetch_add(new_size, Ordering::Relaxed);
+        class(layout.size()).fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps `realloc`'s contract.
         unsafe { System.realloc(ptr, layout, new_size) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        class(layout.size()).fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps `dealloc`'s contract.
         unsafe { System.dealloc(ptr, layout) }
     }
@@ -58,9 +71,9 @@ pub(crate) struct Account(isize);
 impl Account {
     /// Runs `work` and charges its allocations to this account. No other code may allocate meanwhile.
     pub(crate) fn charge<R>(&mut self, work: impl FnOnce() -> R) -> R {
-        let before = LIVE.load(Ordering::Relaxed);
+        let before = live();
         let result = work();
-        self.0 += LIVE.load(Ordering::Relaxed).wrapping_sub(before).cast_signed();
+        self.0 += live().wrapping_sub(before).cast_signed();
         result
     }
 

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::Error;
 
+/// Last cell of a row whose limit was not kept.
+pub(crate) const BROKEN: &str = "BROKEN";
+
 /// Result of a benchmark in both forms.
 pub(crate) struct Report {
     pub(crate) title: String,
@@ -15,6 +18,9 @@ pub(crate) struct Report {
 
 /// Writes the JSON to `target` (`-`: standard output). Prints the table unless the JSON is on standard
 /// output.
+///
+/// # Errors
+/// Fails if the file cannot be written, and if a row's limit was not kept.
 pub(crate) fn publish(report: &Report, target: Option<&str>) -> Result<(), Error> {
     match target {
         Some("-") => println!("{}", report.json),
@@ -24,7 +30,8 @@ pub(crate) fn publish(report: &Report, target: Option<&str>) -> Result<(), Error
         }
         None => print!("{}", table(report)),
     }
-    Ok(())
+    let is_broken = report.rows.iter().any(|row| row.last().is_some_and(|verdict| verdict == BROKEN));
+    if is_broken { Err("a limit is not kept".into()) } else { Ok(()) }
 }
 
 /// Formats a Markdown table with aligned columns, as in docs/performance.md.
@@ -53,6 +60,22 @@ pub(crate) fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broken_limit_is_an_error_with_all_results_written() {
+        let file = std::env::temp_dir().join(format!("anabranch-bench-report-{}", std::process::id()));
+        let mut report = Report {
+            title: String::new(),
+            columns: vec!["what", "verdict"],
+            rows: vec![vec!["memory".to_owned(), BROKEN.to_owned()]],
+            json: serde_json::json!({"samples": [1, 2]}),
+        };
+        assert!(publish(&report, file.to_str()).is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"samples\":[1,2]}\n");
+        report.rows[0][1] = "kept".to_owned();
+        assert!(publish(&report, file.to_str()).is_ok());
+        std::fs::remove_file(&file).unwrap();
+    }
 
     #[test]
     fn the_median_ignores_the_order_and_one_outlier() {

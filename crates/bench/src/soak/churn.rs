@@ -44,7 +44,7 @@ async fn visit_often(place: Arc<Place>, mut rng: Rng) {
             let Some(connection) = place.connect(&endpoint, rng.chance(0.5)).await else { continue };
             let visit = Visit::new(&place, &connection);
             if rng.chance(0.3) {
-                visit.open_path(&mut rng).await;
+                visit.open_path(&place.paths[0], &mut rng).await;
             }
             visit.streams(rng.between(1, STREAMS), &mut rng).await;
             visit::leave(connection, &mut rng).await;
@@ -64,7 +64,7 @@ async fn reside(place: Arc<Place>, mut rng: Rng) {
             visit.streams(rng.between(1, STREAMS), &mut rng).await;
             match rng.below(4) {
                 0 => connection.update_keys(),
-                1 => visit.open_path(&mut rng).await,
+                1 => visit.open_path(&place.paths[1], &mut rng).await,
                 2 => move_to_another_socket(&place, &endpoint).await,
                 _ => tokio::time::sleep(Duration::from_millis(rng.between(0, MAX_PAUSE_MS))).await,
             }

@@ -25,7 +25,8 @@ pub(super) struct Place {
     pub(super) moves: AtomicU64,
     pub(super) streams: AtomicU64,
     pub(super) cancelled: AtomicU64,
-    pub(super) paths: AtomicU64,
+    /// Number of paths that visitors and residents opened after the first one.
+    pub(super) paths: [AtomicU64; 2],
     pub(super) bytes: AtomicU64,
     /// Number of streams on which the server sent other bytes back.
     pub(super) wrong: AtomicU64,
@@ -47,7 +48,7 @@ impl Place {
             moves: AtomicU64::new(0),
             streams: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
-            paths: AtomicU64::new(0),
+            paths: Default::default(),
             bytes: AtomicU64::new(0),
             wrong: AtomicU64::new(0),
         }))
@@ -69,8 +70,9 @@ impl Place {
 
     /// Returns the number of kinds of actions that never succeeded.
     pub(super) fn missing(&self) -> usize {
-        let [direct, beyond] = &self.connections;
-        let done = [direct, beyond, &self.moves, &self.streams, &self.cancelled, &self.paths, &self.bytes];
+        let ([direct, beyond], [visitors, residents]) = (&self.connections, &self.paths);
+        let done =
+            [direct, beyond, &self.moves, &self.streams, &self.cancelled, visitors, residents, &self.bytes];
         done.iter().filter(|count| count.load(Ordering::Relaxed) == 0).count()
     }
 
@@ -83,12 +85,13 @@ impl Place {
 
     /// Describes what the clients did.
     pub(super) fn counts(&self) -> String {
-        let [direct, beyond] = &self.connections;
-        let counts = [direct, beyond, &self.moves, &self.streams, &self.cancelled, &self.paths, &self.bytes];
-        let [direct, beyond, moves, streams, cancelled, paths, bytes] =
+        let ([direct, beyond], [visitors, residents]) = (&self.connections, &self.paths);
+        let counts =
+            [direct, beyond, &self.moves, &self.streams, &self.cancelled, visitors, residents, &self.bytes];
+        let [direct, beyond, moves, streams, cancelled, visitors, residents, bytes] =
             counts.map(|count| count.load(Ordering::Relaxed));
         format!(
-            "{direct} connections and {beyond} over the lossy link, {streams} streams ({cancelled} cancelled), {paths} further paths, {moves} moves, {:.2} GB each way",
+            "{direct} connections and {beyond} over the lossy link, {streams} streams ({cancelled} cancelled), {visitors} further paths of visitors and {residents} of residents, {moves} moves, {:.2} GB each way",
             bytes as f64 * 1e-9
         )
     }

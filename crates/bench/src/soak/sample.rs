@@ -1,22 +1,27 @@
 //! Memory, tasks and descriptors of this process over time.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::Error;
-use crate::counting;
+use crate::counting::{self, CLASSES};
 
 /// Number of parts of a run of which each gives one point of the slope. The median of a part is hardly moved by a connection whose
 /// CONNECTION_CLOSE was lost, which keeps its memory for the idle timeout.
 const PARTS: usize = 12;
+/// Number of blocks' sizes that are shown.
+const SHOWN: usize = 4;
 
 /// State of the process at one time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     /// Bytes that Rust code has allocated and not freed.
     pub(super) live: f64,
+    /// The same bytes by the size of their blocks.
+    by_size: [usize; CLASSES],
     /// Resident memory, in bytes.
     resident: f64,
     pub(super) tasks: usize,
@@ -30,13 +35,24 @@ impl Sample {
         let status = std::fs::read_to_string("/proc/self/status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
         let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+        let by_size = counting::live_by_size();
         Ok(Self {
-            live: counting::live() as f64,
+            live: by_size.iter().sum::<usize>() as f64,
+            by_size,
             resident: kib * 1024.0,
             tasks: runtime.metrics().num_alive_tasks(),
             descriptors: std::fs::read_dir("/proc/self/fd")?.count(),
             connections,
         })
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [live, resident] = [self.live, self.resident].map(|bytes| bytes / 1_048_576.0);
+        write!(f, "{live:.2} MiB live, {resident:.2} resident, {} connections", self.connections)?;
+        write!(f, "; KiB in blocks below 16 bytes, 32, 64 …:")?;
+        self.by_size.iter().skip(4).try_for_each(|bytes| write!(f, " {}", bytes / 1_024))
     }
 }
 
@@ -73,11 +89,29 @@ impl Samples {
         parts.map(medians).collect()
     }
 
+    /// Describes which blocks' memory has changed most from the first sample after `warm_up` to the last one.
+    pub(super) fn changes(&self, warm_up: Duration) -> String {
+        let mut after = self.0.iter().filter(|(at, _)| *at >= warm_up);
+        let Some((_, first)) = after.next() else { return String::new() };
+        let (_, last) = after.next_back().unwrap_or(&self.0[0]);
+        let mut changes: Vec<_> = (0..CLASSES)
+            .map(|class| (last.by_size[class] as f64 - first.by_size[class] as f64, class))
+            .filter(|(change, _)| *change != 0.0)
+            .collect();
+        changes.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+        changes.truncate(SHOWN);
+        let named = changes
+            .iter()
+            .map(|(change, class)| format!("{:+.0} KiB below {}", change / 1024.0, 1_u64 << class));
+        named.collect::<Vec<_>>().join(", ")
+    }
+
     pub(super) fn json(&self) -> Vec<Value> {
         let row = |(at, sample): &(Duration, Sample)| {
             json!({
                 "seconds": at.as_secs(),
                 "live_bytes": sample.live,
+                "live_bytes_by_size": sample.by_size,
                 "resident_bytes": sample.resident,
                 "tasks": sample.tasks,
                 "descriptors": sample.descriptors,
@@ -104,7 +138,14 @@ mod tests {
 
     #[test]
     fn a_leak_is_a_slope_and_a_peak_is_none() {
-        let sample = |live: f64| Sample { live, resident: 1e6, tasks: 1, descriptors: 1, connections: 1 };
+        let sample = |live: f64| Sample {
+            live,
+            by_size: [0; CLASSES],
+            resident: 1e6,
+            tasks: 1,
+            descriptors: 1,
+            connections: 1,
+        };
         let mut samples = Samples::default();
         for minute in 0..120_u32 {
             // Growth ends with the warm-up. Afterwards, 6,000 bytes are lost each minute, and every tenth sample has a peak.

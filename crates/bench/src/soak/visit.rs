@@ -1,10 +1,11 @@
 //! Use of one connection: streams that are read to the end, reset, stopped or dropped, messages, and paths.
 
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anabranch::{Connection, VarInt};
+use anabranch::{Connection, PathInfo, PathState, VarInt};
 use anabranch_lab::random::Rng;
 use bytes::Bytes;
 
@@ -12,8 +13,10 @@ use super::place::Place;
 use super::server::MAX_MESSAGE;
 use crate::Error;
 
-/// Address of second paths. On Linux, all addresses of 127.0.0.0/8 belong to the loopback interface.
-const SECOND: [u8; 4] = [127, 0, 0, 2];
+/// Last bytes of the addresses of further paths. On Linux, all addresses of 127.0.0.0/8 belong to the loopback interface.
+const LOCALS: RangeInclusive<u8> = 1..=8;
+/// Number of paths with which the oldest is abandoned for each that opens.
+const MANY: usize = 3;
 /// Error code of abandoned paths and cancelled streams.
 const CODE: VarInt = VarInt::from_u32(0x3e);
 /// Maximum time for one action. Both ends and the link need a few milliseconds, unless a connection has just lost its path.
@@ -30,14 +33,29 @@ impl<'a> Visit<'a> {
         Self { place, connection }
     }
 
-    /// Opens a second path, and may abandon the first one.
-    pub(super) async fn open_path(&self, rng: &mut Rng) {
-        let opening = self.connection.open_path(IpAddr::from(SECOND), None);
+    /// Opens a path from an address that no other path uses, and counts it. Before that, the oldest path is abandoned if there are many;
+    /// after that, it may be.
+    pub(super) async fn open_path(&self, opened: &AtomicU64, rng: &mut Rng) {
+        let mut used = self.connection.paths();
+        used.retain(|path| path.state != PathState::Abandoned);
+        if used.len() >= MANY {
+            self.abandon(&used);
+        }
+        let first = rng.between(u64::from(*LOCALS.start()), u64::from(*LOCALS.end())) as u8;
+        let is_free = |local: &IpAddr| used.iter().all(|path| path.tuple.local.ip() != *local);
+        let mut locals = (first..=*LOCALS.end()).chain(LOCALS).map(|last| IpAddr::from([127, 0, 0, last]));
+        let Some(local) = locals.find(is_free) else { return };
+        let opening = self.connection.open_path(local, None);
         let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, opening).await else { return };
-        self.place.paths.fetch_add(1, Ordering::Relaxed);
-        if rng.chance(0.5)
-            && let Some(first) = self.connection.paths().first()
-        {
+        opened.fetch_add(1, Ordering::Relaxed);
+        if used.len() < MANY && rng.chance(0.5) {
+            self.abandon(&used);
+        }
+    }
+
+    /// Abandons the first path of a list.
+    fn abandon(&self, paths: &[PathInfo]) {
+        if let Some(first) = paths.first() {
             // The last path cannot be abandoned.
             let _ = self.connection.abandon_path(first.id, CODE);
         }

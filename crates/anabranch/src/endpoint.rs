@@ -65,7 +65,7 @@ pub struct Endpoint {
     /// First worker, to which all connections belong that this endpoint begins.
     pub(crate) inner: Arc<EndpointInner>,
     /// All workers.
-    workers: Arc<[Arc<EndpointInner>]>,
+    pub(crate) workers: Arc<[Arc<EndpointInner>]>,
     /// Worker whose clients are accepted first.
     turn: Arc<AtomicUsize>,
     pub(crate) client_config: Arc<Mutex<Option<ClientConfig>>>,
@@ -165,7 +165,8 @@ impl Endpoint {
         Self::on_all(config, server, || Ok(vec![bind()?]))
     }
 
-    fn on_all(
+    /// Creates an endpoint with a worker for each of the sockets that `bind` returns.
+    pub(crate) fn on_all(
         config: &EndpointConfig,
         server: Option<ServerConfig>,
         bind: impl FnOnce() -> io::Result<Vec<Socket>>,

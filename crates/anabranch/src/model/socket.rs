@@ -1,5 +1,5 @@
 //! Network of the model, in place of the sockets of the operating system: datagrams arrive at once and in order, and a socket may be
-//! full for a while.
+//! full for a while. Tests break sockets, or cut them off.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -18,6 +18,8 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Chance of 1 in so many that a socket is full when a batch is sent.
 const FULL: u32 = 8;
+/// Error code of sockets that are cut off: the host is unreachable.
+const UNREACHABLE: i32 = 113;
 /// First port that the network chooses.
 const PORTS: u16 = 50_000;
 
@@ -64,6 +66,7 @@ struct State {
     is_full: bool,
     writer: Option<Waker>,
     is_broken: bool,
+    is_cut_off: bool,
 }
 
 #[derive(Debug)]
@@ -127,9 +130,17 @@ impl Socket {
         reader.into_iter().for_each(Waker::wake);
     }
 
+    /// Cuts the socket off: sending fails from now on.
+    pub(crate) fn cut_off(&self) {
+        self.buffers.0.lock().unwrap().is_cut_off = true;
+    }
+
     pub(crate) fn send(&self, transmit: &Transmit, contents: &[u8]) -> Sent {
         if self.becomes_full() {
             return Sent { done: 0, unreachable: None };
+        }
+        if self.buffers.0.lock().unwrap().is_cut_off {
+            return Sent { done: contents.len(), unreachable: Some(UNREACHABLE) };
         }
         let to = NETWORK.with_borrow(|network| network.get(&transmit.tuple.remote).and_then(Weak::upgrade));
         if let Some(to) = to {

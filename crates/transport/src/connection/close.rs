@@ -106,14 +106,23 @@ impl Connection {
         self.output.events.push_back(Event::Closed(error));
     }
 
-    /// Returns the CONNECTION_CLOSE to send now, and its path if one is known.
-    pub(super) fn take_close(&mut self) -> Option<(CloseFrame, Option<PathId>)> {
+    /// Returns the path of the CONNECTION_CLOSE to send now, if one is known; `None` if none is due.
+    pub(super) fn path_of_close(&self) -> Option<Option<PathId>> {
+        match &self.state {
+            State::Closing(closing) => Some(closing.heard_on),
+            State::Draining { answer, .. } => answer.map(Some),
+            State::Active | State::Drained => None,
+        }
+    }
+
+    /// Returns the CONNECTION_CLOSE to send now, which is not due any longer.
+    pub(super) fn take_close(&mut self) -> Option<CloseFrame> {
         match &mut self.state {
             State::Closing(closing) => {
                 closing.owed = false;
-                Some((closing.close.clone(), closing.heard_on))
+                Some(closing.close.clone())
             }
-            State::Draining { answer, .. } => Some((CloseFrame::in_return(), Some(answer.take()?))),
+            State::Draining { answer, .. } => answer.take().map(|_| CloseFrame::in_return()),
             State::Active | State::Drained => None,
         }
     }

@@ -1,6 +1,7 @@
 //! A socket that fails, or a runtime that ends, ends every task that waits.
 
 use super::*;
+use crate::model::sleep;
 
 #[test]
 fn the_socket_fails() {
@@ -25,5 +26,31 @@ fn the_socket_fails() {
         drop((ours, theirs));
         promptly(pair.client.wait_close_sent()).await;
         drop(pair);
+    });
+}
+
+#[test]
+fn the_socket_of_one_of_two_workers_fails() {
+    check(LIMIT, || async {
+        let pair = Pair::with_workers(2);
+        // A client waits there for its connection to be accepted.
+        let waits =
+            pair.client.connect_with(&pair.config, ([192, 0, 2, 2], 444).into(), "localhost").unwrap();
+        let waiting = Arc::clone(&pair.server.workers[1]);
+        promptly(async {
+            while waiting.table().incoming.is_empty() {
+                sleep(Duration::from_millis(1)).await
+            }
+        })
+        .await;
+        let (accepts, breaks) = (pair.server.clone(), waiting.clone());
+        promptly(interleave(vec![
+            task(async move { while accepts.accept().await.is_some() {} }),
+            task(async move { breaks.driver.sockets().own().break_down() }),
+        ]))
+        .await;
+        drop(waits);
+        assert_eq!(waiting.table().router.waiting(), 0, "a client counts that nobody accepts any more");
+        drop((waiting, pair));
     });
 }

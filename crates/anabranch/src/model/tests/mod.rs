@@ -47,15 +47,20 @@ fn transport() -> TransportConfig {
 
 impl Pair {
     fn new() -> Self {
+        Self::with_workers(1)
+    }
+
+    /// Creates a pair whose server has several workers. The model has no addresses that sockets share, so each worker has its own.
+    fn with_workers(count: u16) -> Self {
         static IDENTITY: OnceLock<SelfSigned> = OnceLock::new();
         let identity = IDENTITY.get_or_init(|| SelfSigned::new(["localhost"]).unwrap());
         let transport = Arc::new(transport());
         let server = identity.server_config(["model"]).unwrap().with_transport(Arc::clone(&transport));
         let config = config::client(identity.roots().unwrap(), ["model"]).unwrap().with_transport(transport);
-        let bind = |address: SocketAddr| move || Socket::bind(address);
-        let client = Endpoint::on(&EndpointConfig::new([1; 32]), None, bind(local(1)));
-        let server =
-            Endpoint::on(&EndpointConfig::new([2; 32]), Some(server), bind(([192, 0, 2, 2], 443).into()));
+        let client = Endpoint::on(&EndpointConfig::new([1; 32]), None, || Socket::bind(local(1)));
+        let sockets =
+            || (0..count).map(|worker| Socket::bind(([192, 0, 2, 2], 443 + worker).into())).collect();
+        let server = Endpoint::on_all(&EndpointConfig::new([2; 32]), Some(server), sockets);
         Self { client: client.unwrap(), server: server.unwrap(), config }
     }
 

@@ -71,3 +71,28 @@ fn the_socket_is_replaced_while_data_is_sent() {
         pair.close().await;
     });
 }
+
+#[test]
+fn data_takes_another_path_at_once_if_the_system_refuses_to_send() {
+    check(2 * LIMIT, || async {
+        let pair = Pair::new();
+        let (ours, theirs) = promptly(pair.connect()).await;
+        ours.open_path(LocalAddress::from(local(2)), None).await.unwrap();
+        let (cuts, writes, reads) = (pair.client.clone(), ours.clone(), theirs.clone());
+        promptly(interleave(vec![
+            task(async move { cuts.inner.driver.sockets().own().cut_off() }),
+            task(async move {
+                let mut send = writes.open_uni().await.unwrap();
+                send.write_all(&[7; 4_000]).await.unwrap();
+                send.finish().unwrap();
+            }),
+            task(async move {
+                let mut recv = reads.accept_uni().await.unwrap();
+                assert_eq!(recv.read_to_end(4_000).await.unwrap().len(), 4_000);
+            }),
+        ]))
+        .await;
+        drop((ours, theirs));
+        pair.close().await;
+    });
+}

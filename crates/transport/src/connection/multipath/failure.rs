@@ -85,6 +85,7 @@ impl Connection {
             let due = self.paths.list.get(id).and_then(|path| self.paths.attention(path));
             match due.filter(|(time, _)| now >= *time) {
                 Some((_, Attention::Silent)) => self.begin_failing(now, id),
+                Some((_, Attention::MoveRest)) => _ = self.requeue_unacked(now, id),
                 Some((_, Attention::GiveUp)) => {
                     self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.into());
                 }

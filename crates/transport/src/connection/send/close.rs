@@ -11,12 +11,13 @@ use crate::path::{MIN_PACKET_ROOM, Path};
 
 impl Connection {
     /// Writes CONNECTION_CLOSE in every packet type that the peer may be able to decrypt (RFC 9000 §10.2.3).
+    /// It remains due while the socket of its path is full.
     pub(in crate::connection) fn transmit_close(
         &mut self,
         now: Time,
         out: &mut TransmitBuf,
     ) -> Option<Transmit> {
-        let (close, wanted) = self.take_close()?;
+        let wanted = self.path_of_close()?;
         let usable = |id: &PathId| self.paths.list.get(*id).is_some_and(Path::is_usable);
         let id =
             wanted.filter(usable).or_else(|| self.paths.shortest_path()).unwrap_or(self.paths.list.main().id);
@@ -30,9 +31,10 @@ impl Connection {
                 .is_some_and(|path| path.is_abandoned() && path.amplification_budget() >= room)
         };
         let over = wanted.filter(answers).unwrap_or(id);
-        let path = self.paths.list.get(over)?;
+        let path = self.paths.list.get(over).filter(|path| !path.is_socket_blocked)?;
         let tuple = path.tuple;
         let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
+        let close = self.take_close()?;
         let datagram = out.room(MIN_INITIAL_SIZE);
         let datagram = &mut datagram[..MIN_INITIAL_SIZE.min(budget)];
         let mut at = 0;

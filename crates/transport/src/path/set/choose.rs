@@ -1,7 +1,5 @@
 //! Choice among a path's siblings: paths with a coupled congestion controller, and paths that replace it.
 
-use std::time::Duration;
-
 use anabranch_recovery::{Controller, Sibling};
 use anabranch_wire::PathId;
 use smallvec::SmallVec;
@@ -33,14 +31,14 @@ impl PathSet {
     }
 
     /// Returns the path like [`Self::best_path`], but compares the smallest round-trip times: for small data
-    /// that is sent last, past queueing delays do not matter.
+    /// that is sent last, past queueing delays do not matter, but a full socket does.
     pub(crate) fn shortest_path(&self) -> Option<PathId> {
-        self.best_path_by(min_rtt)
+        self.best_path_by(|path| (path.is_socket_blocked, min_rtt(path)))
     }
 
-    pub(crate) fn best_path_by(&self, round_trip: impl Fn(&Path) -> Duration) -> Option<PathId> {
+    pub(crate) fn best_path_by<K: Ord>(&self, delay: impl Fn(&Path) -> K) -> Option<PathId> {
         let usable = self.list.iter().filter(|path| path.is_usable() && !path.is_amplification_blocked());
-        let rank = |path: &&Path| (path.is_failing, !path.is_available(), round_trip(path), path.id);
+        let rank = |path: &&Path| (path.is_failing, !path.is_available(), delay(path), path.id);
         usable.min_by_key(rank).map(|path| path.id)
     }
 

@@ -172,6 +172,10 @@ impl PathSet {
         let others = self.list.iter().any(|other| other.id != path.id && other.is_working());
         let give_up = config.path_idle_timeout.filter(|_| others);
         if path.is_failing {
+            // Data was sent here while no other path worked.
+            if others && path.recovery.next_order(SpaceId::Data) > health.moved {
+                return Some((health.failing_since, Attention::MoveRest));
+            }
             return Some((health.failing_since + give_up?, Attention::GiveUp));
         }
         let silent = self.silent_at(path).map(|time| (time, Attention::Silent));
@@ -195,6 +199,8 @@ impl PathSet {
 pub(crate) enum Attention {
     /// Acknowledgment overdue: the path begins to fail.
     Silent,
+    /// Failing, and used after that: its data is sent again on another path that works now.
+    MoveRest,
     /// Failing for too long: the path is abandoned.
     GiveUp,
     /// No traffic for a long time: the path is probed.

@@ -6,7 +6,7 @@ use anabranch_wire::PathId;
 
 use super::PathSet;
 use crate::path::Path;
-use crate::schedule::{Patience, rank};
+use crate::schedule::Patience;
 
 /// Margin by which the home path may be slower than the fastest path before the fastest one becomes the home path: this
 /// fraction of the fastest path's delay (1/8) and, below, at least this time. Without a margin, messages would alternate
@@ -28,9 +28,7 @@ const BURST: u64 = 16_000;
 impl PathSet {
     /// Chooses the home path among those that the scheduler may pick.
     pub(crate) fn review_home(&mut self) {
-        let best = self.usable().map(|path| rank(path.is_failing, path.is_available())).min();
-        let is_best = |path: &&Path| Some(rank(path.is_failing, path.is_available())) == best;
-        let candidates = || self.usable().filter(is_best).map(|path| (self.one_way(path), path.id));
+        let candidates = || self.best().map(|path| (self.one_way(path), path.id));
         let soonest = candidates().min();
         let home = self.multipath.as_ref().and_then(|multipath| multipath.home);
         let kept = candidates().find(|(delay, id)| {

@@ -67,17 +67,21 @@ impl PathSet {
     }
 
     /// Returns views of the candidate paths, except those in `tried`: working available paths, else working
-    /// backups, else all usable paths.
+    /// backups, else all usable paths. A path does not replace better ones whose sockets are full: data waits
+    /// for these.
     pub(crate) fn candidates(&self, tried: &[PathId]) -> Views {
-        let rank = |path: &Path| rank(path.is_failing, path.is_available());
-        let mut views = Views::new();
-        let Some(best) = self.usable().map(rank).min() else { return views };
-        for path in self.usable().filter(|path| rank(path) == best && !tried.contains(&path.id)) {
-            views.push(self.view(path));
-        }
-        views
+        self.best().filter(|path| !tried.contains(&path.id)).map(|path| self.view(path)).collect()
     }
 
+    /// Returns those of the best paths that can send now.
+    pub(super) fn best(&self) -> impl Iterator<Item = &Path> {
+        let rank = |path: &Path| rank(path.is_failing, path.is_available());
+        let carries = |path: &&Path| path.is_usable() && !path.is_amplification_blocked();
+        let best = self.list.iter().filter(carries).map(rank).min();
+        self.usable().filter(move |path| Some(rank(path)) == best)
+    }
+
+    /// Returns the paths that can send now.
     pub(crate) fn usable(&self) -> impl Iterator<Item = &Path> {
         self.list
             .iter()

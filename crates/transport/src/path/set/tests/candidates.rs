@@ -36,6 +36,18 @@ fn a_path_with_a_full_socket_carries_nothing() {
 }
 
 #[test]
+fn data_waits_for_a_full_socket_rather_than_take_a_worse_path() {
+    let mut set = two();
+    set.set_socket_blocked(|address| address == local(0));
+    change(&mut set, ONE, |path| path.is_failing = true);
+    assert!(ids(&set, &[]).is_empty(), "a failing path");
+    change(&mut set, ONE, |path| (path.is_failing, _) = (false, path.status.peer.learn(false, 0)));
+    assert!(ids(&set, &[]).is_empty(), "a backup");
+    set.set_socket_blocked(|_| false);
+    assert_eq!(ids(&set, &[]), [ZERO]);
+}
+
+#[test]
 fn an_abandoned_path_with_a_full_socket_holds_nothing_up() {
     let mut set = two();
     change(&mut set, ONE, |path| path.phase = Phase::Abandoned { until: None });

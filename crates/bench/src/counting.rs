@@ -64,21 +64,39 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// Returns the number of bytes that `malloc` has handed out, to C code as well, with what it needs itself; 0 where that is unknown.
+fn in_all() -> usize {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: the function has no preconditions.
+    return unsafe { libc::mallinfo2() }.uordblks;
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    0
+}
+
 /// Heap of one of several owners in the process: the bytes that its own calls allocate, less those they free.
 #[derive(Default)]
-pub(crate) struct Account(isize);
+pub(crate) struct Account {
+    rust: isize,
+    in_all: isize,
+}
 
 impl Account {
     /// Runs `work` and charges its allocations to this account. No other code may allocate meanwhile.
     pub(crate) fn charge<R>(&mut self, work: impl FnOnce() -> R) -> R {
-        let before = live();
+        let before = (live(), in_all());
         let result = work();
-        self.0 += live().wrapping_sub(before).cast_signed();
+        self.rust += live().wrapping_sub(before.0).cast_signed();
+        self.in_all += in_all().wrapping_sub(before.1).cast_signed();
         result
     }
 
-    /// Returns the number of bytes that are live now.
+    /// Returns the number of bytes that are live now, of those that Rust code requested.
     pub(crate) fn bytes(&self) -> isize {
-        self.0
+        self.rust
+    }
+
+    /// Returns the number of bytes that are live now, with those of C code and of the allocator; 0 where that is unknown.
+    pub(crate) fn bytes_in_all(&self) -> isize {
+        self.in_all
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let connections = options.connections;
-    let total = connection_heap(connections)?;
+    let [total, in_all] = connection_heap(connections)?;
     let tls = session_heap(connections)?;
     let beyond = total - tls;
     let row = |name: &str, bytes: f64| vec![name.to_owned(), format!("{bytes:.0}")];
@@ -31,26 +31,35 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             "Heap per idle server connection, {connections} open; target {TARGET:.0} bytes beyond TLS"
         ),
         columns: vec!["what", "bytes"],
-        rows: vec![row("anabranch", total), row("its TLS session alone", tls), row("beyond TLS", beyond)],
+        rows: vec![
+            row("anabranch", total),
+            row("its TLS session alone", tls),
+            row("beyond TLS", beyond),
+            row("in all, with C code and the allocator", in_all),
+        ],
         json: json!({
             "connections": connections,
-            "rows": [{ "name": "anabranch", "heap_bytes": total, "tls_bytes": tls, "beyond_tls_bytes": beyond }],
+            "rows": [{ "name": "anabranch", "heap_bytes": total, "tls_bytes": tls, "beyond_tls_bytes": beyond, "malloc_bytes": in_all }],
             "target_beyond_tls_bytes": TARGET,
         }),
     })
 }
 
-/// Returns the server's heap per connection once the connection is idle after its handshake. The endpoint's
-/// tables are included.
-fn connection_heap(connections: u32) -> Result<f64, Error> {
+/// Returns the server's heap per connection once the connection is idle after its handshake: that of Rust code, and all of it. The
+/// endpoint's tables are included.
+fn connection_heap(connections: u32) -> Result<[f64; 2], Error> {
     let mut memory = Memory::new(TransportConfig::default())?;
     // The first connection allocates memory that all connections share.
     memory.connect()?;
-    let before = memory.server_heap.bytes();
+    let heap = |memory: &Memory| [memory.server_heap.bytes(), memory.server_heap.bytes_in_all()];
+    let before = heap(&memory);
+    let mut open = Vec::with_capacity(connections as usize);
     for _ in 0..connections {
-        memory.connect()?;
+        open.push(memory.connect()?.1);
     }
-    Ok((memory.server_heap.bytes() - before) as f64 / f64::from(connections))
+    memory.rest(&open);
+    let after = heap(&memory);
+    Ok([0, 1].map(|kind| (after[kind] - before[kind]) as f64 / f64::from(connections)))
 }
 
 /// Returns the server's heap for each TLS session alone, after the handshake.
@@ -72,6 +81,7 @@ fn session_heap(connections: u32) -> Result<f64, Error> {
             }
             heap.charge(|| drop(answers));
         }
+        heap.charge(|| server.retire());
         kept.push(server);
     }
     Ok(heap.bytes() as f64 / f64::from(connections) + size_of::<Session>() as f64)

@@ -18,6 +18,8 @@ use crate::counting::Account;
 /// Virtual time between two exchanges: the one-way delay of the path.
 pub(crate) const STEP: Duration = Duration::from_micros(500);
 
+/// Time after which idle connections rest, and more.
+const REST: Duration = Duration::from_secs(10);
 /// Number of exchanges within which a handshake must complete and the packets that follow it are sent.
 const HANDSHAKE_EXCHANGES: usize = 20;
 
@@ -103,6 +105,15 @@ impl Memory {
         }
         let server = self.connected.take().ok_or("a handshake in memory did not succeed")?;
         Ok((client, server))
+    }
+
+    /// Lets all connections rest, as a driver does once they have had no traffic for a while. `server` are handles of the server's.
+    pub(crate) fn rest(&mut self, server: &[Handle]) {
+        self.now += REST;
+        for handle in server {
+            let (now, endpoint) = (self.now, &mut self.server);
+            self.server_heap.charge(|| endpoint.connection(*handle).map(|connection| connection.rest(now)));
+        }
     }
 
     /// Returns a connection of the client's endpoint.

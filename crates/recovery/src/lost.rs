@@ -32,6 +32,11 @@ impl<T> LostPackets<T> {
         Self { packets: VecDeque::new() }
     }
 
+    /// Frees memory beyond that of the remembered packets.
+    pub(crate) fn shrink(&mut self) {
+        self.packets.shrink_to_fit();
+    }
+
     pub(crate) fn push(&mut self, order: u64, sent: Sent<T>, epoch: u32, expires: Time) {
         if self.packets.len() == MAX_REMEMBERED {
             self.packets.pop_front();

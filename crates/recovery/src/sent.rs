@@ -96,6 +96,12 @@ impl<T> SentList<T> {
         Self { next: 0, slots: VecDeque::new(), quiet: 0, holes: VecDeque::new() }
     }
 
+    /// Frees memory beyond that of the tracked packets.
+    pub(crate) fn shrink(&mut self) {
+        self.slots.shrink_to_fit();
+        self.holes.shrink_to_fit();
+    }
+
     /// Returns the order that follows that of the newest sent packet.
     pub(crate) fn next(&self) -> u64 {
         self.next

@@ -38,6 +38,27 @@ impl Secret {
         next
     }
 
+    /// Derives the secret for an application's `label` and a hash. It is as long as this secret. Returns `None` if the label is too
+    /// long.
+    pub(crate) fn derive_for(&self, suite: Suite, label: &[u8], hash: &[u8]) -> Option<Self> {
+        let mut next = Self { bytes: [0; MAX_SECRET_LEN], len: self.len };
+        self.expand_with(suite, label, hash, &mut next.bytes[..self.len])?;
+        Some(next)
+    }
+
+    /// Computes HKDF-Expand-Label(self, label, context, out.len()) with the suite's hash. Returns `None` if a length is beyond its
+    /// limit.
+    pub(crate) fn expand_with(
+        &self,
+        suite: Suite,
+        label: &[u8],
+        context: &[u8],
+        out: &mut [u8],
+    ) -> Option<()> {
+        let prk = Prk::new_less_safe(suite.hkdf(), &self.bytes[..self.len]);
+        try_expand_label(&prk, label, context, out)
+    }
+
     /// Returns the bytes of the secret, for tests.
     #[cfg(test)]
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -63,12 +84,18 @@ impl fmt::Debug for Secret {
     reason = "labels and lengths are constants of the protocol, within HKDF's limits"
 )]
 pub(crate) fn expand_label(prk: &Prk, label: &str, out: &mut [u8]) {
+    try_expand_label(prk, label.as_bytes(), &[], out).expect("short labels and keys");
+}
+
+/// Computes HKDF-Expand-Label(prk, label, context, out.len()). Returns `None` if a length is beyond its limit.
+fn try_expand_label(prk: &Prk, label: &[u8], context: &[u8], out: &mut [u8]) -> Option<()> {
     const PREFIX: &[u8] = b"tls13 ";
-    let len = u16::try_from(out.len()).expect("a key is short").to_be_bytes();
-    let label_len = [u8::try_from(PREFIX.len() + label.len()).expect("a label is short")];
-    // HkdfLabel: length, label and an empty context.
-    let info: [&[u8]; 5] = [&len, &label_len, PREFIX, label.as_bytes(), &[0]];
-    prk.expand(&info, Length(out.len())).and_then(|okm| okm.fill(out)).expect("at most 255 hashes long");
+    let len = u16::try_from(out.len()).ok()?.to_be_bytes();
+    let label_len = [u8::try_from(PREFIX.len() + label.len()).ok()?];
+    let context_len = [u8::try_from(context.len()).ok()?];
+    // HkdfLabel: length, label and context.
+    let info: [&[u8]; 6] = [&len, &label_len, PREFIX, label, &context_len, context];
+    prk.expand(&info, Length(out.len())).and_then(|okm| okm.fill(out)).ok()
 }
 
 /// Output length in the form that aws-lc-rs requires.

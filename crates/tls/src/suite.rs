@@ -1,6 +1,6 @@
 //! AEAD algorithms of packet protection, and their usage limits.
 
-use aws_lc_rs::{aead, hkdf};
+use aws_lc_rs::{aead, digest, hkdf};
 use rustls::{CipherSuite, SupportedCipherSuite};
 
 /// Number of bytes that sealing adds to a payload. It is the same for every supported cipher suite.
@@ -63,6 +63,13 @@ impl Suite {
         match self {
             Self::Aes128Gcm | Self::ChaCha20Poly1305 => hkdf::HKDF_SHA256,
             Self::Aes256Gcm => hkdf::HKDF_SHA384,
+        }
+    }
+
+    pub(crate) fn digest(self) -> &'static digest::Algorithm {
+        match self {
+            Self::Aes128Gcm | Self::ChaCha20Poly1305 => &digest::SHA256,
+            Self::Aes256Gcm => &digest::SHA384,
         }
     }
 

@@ -356,9 +356,65 @@ fn every_suite_shakes_hands() {
         assert_eq!(client.session.early_secret().unwrap().suite(), suite);
         shake_hands(&mut client, &mut server).unwrap();
         assert_eq!(server.session.suite(), Some(suite));
+        assert_retires(&mut server.session, &client.session);
         let (ours, theirs) = (client.one_rtt.unwrap(), server.one_rtt.unwrap());
         assert_connected(&ours.keys(formats()[0]).local, &theirs.keys(formats()[0]).remote);
     }
+}
+
+/// Checks that a retired session of a server keeps all facts, exports what its client exports, and reads nothing.
+fn assert_retires(server: &mut Session, client: &Session) {
+    let facts = |session: &Session| {
+        let (alpn, name) = (session.alpn().map(Vec::from), session.server_name().map(str::to_owned));
+        let certificates = session.peer_certificates().map(<[_]>::to_vec);
+        let parameters = session.peer_parameters().map(Vec::from);
+        (
+            alpn,
+            name,
+            certificates,
+            parameters,
+            session.is_resumed(),
+            session.suite(),
+            session.is_handshaking(),
+        )
+    };
+    let (before, early) = (facts(server), server.early_data_accepted());
+    server.retire();
+    assert_eq!((facts(server), server.early_data_accepted()), (before, early));
+    for (label, context, len) in [
+        (&b"EXPERIMENTAL label"[..], None, 32),
+        (b"label", Some(&b""[..]), 1),
+        (b"label", Some(b"context"), 48),
+        (b"another label", Some(&[7; 300]), 1_000),
+    ] {
+        let mut exported = [vec![0; len], vec![0; len]];
+        client.export_keying_material(&mut exported[0], label, context).unwrap();
+        server.export_keying_material(&mut exported[1], label, context).unwrap();
+        assert_eq!(exported[0], exported[1], "{label:?}");
+    }
+    for len in [0, 255 * 48 + 1] {
+        let mut out = vec![0; len];
+        let errors = [client, &*server]
+            .map(|session| session.export_keying_material(&mut out, b"x", None).unwrap_err().kind);
+        assert_eq!(errors, [TlsErrorKind::Internal; 2]);
+    }
+    assert!(server.write(&mut Vec::new()).is_none());
+    // A KeyUpdate message (RFC 8446 §4.6.3).
+    let error = server.read(&[24, 0, 0, 1, 0]).unwrap_err();
+    assert_eq!((error.code(), error.kind), (0x10a, TlsErrorKind::Peer), "RFC 9001 §6");
+}
+
+#[test]
+fn only_a_server_retires_and_only_after_the_handshake() {
+    let (mut client, mut server) = Pair::new().sessions();
+    server.session.retire();
+    client.session.retire();
+    shake_hands(&mut client, &mut server).unwrap();
+    client.session.retire();
+    // Reading nothing is an error of a retired session alone.
+    assert!(client.session.read(&[]).is_ok() && server.session.read(&[]).is_ok());
+    server.session.retire();
+    assert!(server.session.read(&[]).is_err());
 }
 
 /// Checks that alert 120 becomes CRYPTO_ERROR 0x178 (RFC 9001 §8.1).

@@ -193,6 +193,7 @@ impl Driver {
                 if state.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
                     state.core.handle_timeout(now);
                 }
+                state.core.rest(now);
             });
             self.enqueue(connection);
         }
@@ -246,7 +247,7 @@ impl Driver {
             (
                 answered,
                 state.release_leases(news.contains(&EndpointEvent::Drained)),
-                state.core.poll_timeout(),
+                state.core.poll_timeout().into_iter().chain(state.core.rest_at()).min(),
             )
         });
         if released {

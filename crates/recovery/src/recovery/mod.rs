@@ -3,6 +3,7 @@
 mod acked;
 mod expired;
 mod losses;
+mod rest;
 mod shared;
 mod short;
 

@@ -75,6 +75,16 @@ impl TlsError {
         Self { alert: alert.into(), kind: kind_of(error), reason: error.to_string(), violates_quic }
     }
 
+    /// Returns the error for a message where none is permitted.
+    pub(super) fn unexpected_message() -> Self {
+        Self {
+            alert: AlertDescription::UnexpectedMessage.into(),
+            kind: TlsErrorKind::Peer,
+            reason: "a message after the handshake".to_owned(),
+            violates_quic: false,
+        }
+    }
+
     pub(super) fn internal(error: &rustls::Error) -> Self {
         let alert = AlertDescription::InternalError.into();
         let (kind, reason) = (TlsErrorKind::Internal, error.to_string());

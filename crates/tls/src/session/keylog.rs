@@ -27,6 +27,7 @@ struct Caught {
     server_handshake: Option<Secret>,
     client_traffic: Option<Secret>,
     server_traffic: Option<Secret>,
+    exporter: Option<Secret>,
 }
 
 impl Caught {
@@ -37,6 +38,7 @@ impl Caught {
             "SERVER_HANDSHAKE_TRAFFIC_SECRET" => Some(&mut self.server_handshake),
             "CLIENT_TRAFFIC_SECRET_0" => Some(&mut self.client_traffic),
             "SERVER_TRAFFIC_SECRET_0" => Some(&mut self.server_traffic),
+            "EXPORTER_SECRET" => Some(&mut self.exporter),
             _ => None,
         }
     }
@@ -59,6 +61,10 @@ impl SecretTap {
     pub(super) fn take_traffic(&self, side: Side, suite: Suite) -> Option<Secrets> {
         let mut caught = self.caught();
         Some(secrets(side, suite, caught.client_traffic.take()?, caught.server_traffic.take()?))
+    }
+
+    pub(super) fn take_exporter(&self) -> Option<Secret> {
+        self.caught().exporter.take()
     }
 
     /// Returns whether the handshake secrets exist and were not taken yet.

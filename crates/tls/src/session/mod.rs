@@ -5,7 +5,9 @@ mod client;
 mod error;
 mod keylog;
 mod limits;
+mod open;
 mod provider;
+mod retired;
 mod server;
 mod settings;
 mod ticket_keys;
@@ -15,7 +17,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use anabranch_wire::{Side, Version};
-use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -29,8 +30,10 @@ pub use ticket_keys::{MAX_TICKET_KEYS, TICKET_KEY_LEN, TicketKeys, TicketKeysErr
 use crate::{EarlySecret, Secrets, Suite};
 use keylog::SecretTap;
 use limits::Limits;
+use open::Open;
 use provider::default_provider;
-use tickets::{VersionSessions, VersionTicketer, VersionTickets};
+use retired::Retired;
+use tickets::{VersionSessions, VersionTicketer};
 
 /// Change of the encryption level. The bytes written after it belong to the new level.
 #[derive(Debug)]
@@ -46,14 +49,15 @@ pub enum KeyChange {
 /// Pass the peer's CRYPTO data to [`read`](Self::read), in order. After creation and after every read, call
 /// [`write`](Self::write) until it returns `None`.
 pub struct Session {
-    connection: Connection,
+    stage: Stage,
     side: Side,
-    tap: Arc<SecretTap>,
-    /// Secret of 0-RTT packets, until the caller takes it.
-    early: Option<EarlySecret>,
     early_data: EarlyData,
-    /// Ticket store of a client's connection, to which the session reports the negotiated version.
-    tickets: Option<Arc<VersionTickets>>,
+}
+
+/// State of a session.
+enum Stage {
+    Open(Box<Open>),
+    Retired(Box<Retired>),
 }
 
 /// State of 0-RTT.
@@ -83,13 +87,11 @@ impl Session {
         }
         // This version only affects the labels of keys that are never used.
         let connection = quic::ClientConnection::new(Arc::new(inner), quic::Version::V1, name, params)?;
+        let open = Open { connection: connection.into(), tap, early: None, tickets };
         let mut session = Self {
-            connection: connection.into(),
+            stage: Stage::Open(Box::new(open)),
             side: Side::Client,
-            tap,
-            early: None,
             early_data: EarlyData::NotOffered,
-            tickets,
         };
         // Until the ServerHello arrives, rustls reports the cipher suite of the resumed session as the
         // negotiated one. Early data must be protected with that suite (RFC 8446 §4.2.11), so the secret is
@@ -113,20 +115,40 @@ impl Session {
         inner.session_storage = Arc::new(VersionSessions { inner: inner.session_storage, version, limits });
         inner.ticketer = Arc::new(VersionTicketer { inner: inner.ticketer, version });
         let connection = quic::ServerConnection::new(Arc::new(inner), quic::Version::V1, params)?;
-        Ok(Self {
-            connection: connection.into(),
-            side: Side::Server,
-            tap,
-            early: None,
-            early_data: EarlyData::Unknown,
-            tickets: None,
-        })
+        let open = Open { connection: connection.into(), tap, early: None, tickets: None };
+        Ok(Self { stage: Stage::Open(Box::new(open)), side: Side::Server, early_data: EarlyData::Unknown })
+    }
+
+    fn open(&self) -> Option<&Open> {
+        match &self.stage {
+            Stage::Open(open) => Some(open),
+            Stage::Retired(_) => None,
+        }
+    }
+
+    fn open_mut(&mut self) -> Option<&mut Open> {
+        match &mut self.stage {
+            Stage::Open(open) => Some(open),
+            Stage::Retired(_) => None,
+        }
+    }
+
+    /// Frees the state of the TLS library once it is not needed any more: on a server, after the handshake is complete and
+    /// everything is written. From then on, [`read`](Self::read) fails: a client may send no further message (RFC 9001 §6, RFC
+    /// 8446 §4.6). Keying material can still be exported.
+    pub fn retire(&mut self) {
+        if let Stage::Open(open) = &self.stage
+            && self.side.is_server()
+            && !open.connection.is_handshaking()
+        {
+            self.stage = Stage::Retired(Box::new(Retired::new(open)));
+        }
     }
 
     /// Sets the version that the server has negotiated; for clients. New tickets belong to this version (RFC
     /// 9369 §5).
     pub fn set_version(&mut self, version: Version) {
-        if let Some(tickets) = &self.tickets {
+        if let Some(tickets) = self.open().and_then(|open| open.tickets.as_ref()) {
             tickets.set_version(version);
         }
     }
@@ -134,7 +156,9 @@ impl Session {
     /// Rejects 0-RTT even if the ticket permits it; for servers. This must be called before the ClientHello
     /// is read.
     pub fn reject_early_data(&mut self) {
-        if let (Connection::Server(server), EarlyData::Unknown) = (&mut self.connection, self.early_data) {
+        if self.early_data == EarlyData::Unknown
+            && let Some(Open { connection: Connection::Server(server), .. }) = self.open_mut()
+        {
             server.reject_early_data();
         }
     }
@@ -142,12 +166,13 @@ impl Session {
     /// Reads the peer's handshake bytes, which must be in order. Each call may contain bytes of one
     /// encryption level only.
     pub fn read(&mut self, data: &[u8]) -> Result<(), TlsError> {
-        if let Some(tickets) = self.tickets.as_ref().filter(|_| !self.is_handshaking()) {
-            tickets.set_chosen(self.alpn());
+        let open = self.open_mut().ok_or_else(TlsError::unexpected_message)?;
+        if let Some(tickets) = open.tickets_after_handshake() {
+            tickets.set_chosen(open.connection.alpn_protocol());
         }
-        self.connection.read_hs(data).map_err(|error| TlsError::new(&error, &self.connection))?;
-        if let Some(tickets) = self.tickets.as_ref().filter(|_| !self.is_handshaking()) {
-            tickets.forget_other(self.alpn());
+        open.connection.read_hs(data).map_err(|error| TlsError::new(&error, &open.connection))?;
+        if let Some(tickets) = open.tickets_after_handshake() {
+            tickets.forget_other(open.connection.alpn_protocol());
         }
         if self.early_data == EarlyData::Unknown {
             self.resolve_early_data();
@@ -164,14 +189,16 @@ impl Session {
         reason = "rustls logs both secrets of a level before it announces the level"
     )]
     pub fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
-        let change = self.connection.write_hs(out)?;
-        let suite = self.suite().expect("a configured suite");
+        let side = self.side;
+        let open = self.open_mut()?;
+        let change = open.connection.write_hs(out)?;
+        let suite = open.suite().expect("a configured suite");
         Some(match change {
             quic::KeyChange::Handshake { .. } => {
-                KeyChange::Handshake(self.tap.take_handshake(self.side, suite).expect("handshake secrets"))
+                KeyChange::Handshake(open.tap.take_handshake(side, suite).expect("handshake secrets"))
             }
             quic::KeyChange::OneRtt { .. } => {
-                KeyChange::OneRtt(self.tap.take_traffic(self.side, suite).expect("traffic secrets"))
+                KeyChange::OneRtt(open.tap.take_traffic(side, suite).expect("traffic secrets"))
             }
         })
     }
@@ -179,7 +206,7 @@ impl Session {
     /// Returns the secret of 0-RTT packets on the first call, and `None` afterwards. A client has it after
     /// creation if it may send 0-RTT. A server has it after it has read the ClientHello, if it accepts 0-RTT.
     pub fn early_secret(&mut self) -> Option<EarlySecret> {
-        self.early.take()
+        self.open_mut()?.early.take()
     }
 
     /// Returns whether 0-RTT was accepted; `None` if this is not decided yet, or if the client did not offer
@@ -197,7 +224,7 @@ impl Session {
     /// another protocol (RFC 9001 §4.6.2). With a wrapped rustls configuration the earlier protocol is unknown,
     /// and this is `false`.
     pub fn has_other_alpn(&self) -> bool {
-        let tickets = self.tickets.as_ref().filter(|_| !self.is_handshaking());
+        let tickets = self.open().and_then(Open::tickets_after_handshake);
         tickets.is_some_and(|tickets| tickets.has_resumed_other(self.alpn()))
     }
 
@@ -206,35 +233,47 @@ impl Session {
     /// If a client resumes a session, these are the stored parameters for 0-RTT, until the server's
     /// EncryptedExtensions are read. They are authenticated only once the handshake is complete.
     pub fn peer_parameters(&self) -> Option<&[u8]> {
-        self.connection.quic_transport_parameters()
+        match &self.stage {
+            Stage::Open(open) => open.connection.quic_transport_parameters(),
+            Stage::Retired(retired) => retired.parameters.as_deref(),
+        }
     }
 
     /// Returns whether the handshake is incomplete (RFC 9001 §4.1.1).
     pub fn is_handshaking(&self) -> bool {
-        self.connection.is_handshaking()
+        self.open().is_some_and(|open| open.connection.is_handshaking())
     }
 
     /// Returns the negotiated application protocol.
     pub fn alpn(&self) -> Option<&[u8]> {
-        self.connection.alpn_protocol()
+        match &self.stage {
+            Stage::Open(open) => open.connection.alpn_protocol(),
+            Stage::Retired(retired) => retired.alpn.as_deref(),
+        }
     }
 
     /// Returns the host name that the client requested; for servers.
     pub fn server_name(&self) -> Option<&str> {
-        match &self.connection {
-            Connection::Client(_) => None,
-            Connection::Server(server) => server.server_name(),
+        match &self.stage {
+            Stage::Open(open) => open.server_name(),
+            Stage::Retired(retired) => retired.server_name.as_deref(),
         }
     }
 
     /// Returns the peer's certificate chain, beginning with its own certificate.
     pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
-        self.connection.peer_certificates()
+        match &self.stage {
+            Stage::Open(open) => open.connection.peer_certificates(),
+            Stage::Retired(retired) => retired.certificates.as_deref(),
+        }
     }
 
     /// Returns whether this session resumes an earlier one.
     pub fn is_resumed(&self) -> bool {
-        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+        match &self.stage {
+            Stage::Open(open) => open.is_resumed(),
+            Stage::Retired(retired) => retired.is_resumed,
+        }
     }
 
     /// Fills `out` with exported keying material for the application (RFC 8446 §7.5). The handshake must be
@@ -245,25 +284,37 @@ impl Session {
         label: &[u8],
         context: Option<&[u8]>,
     ) -> Result<(), TlsError> {
-        let exported = self.connection.export_keying_material(out, label, context);
-        exported.map(drop).map_err(|error| TlsError::internal(&error))
+        match &self.stage {
+            Stage::Open(open) => {
+                let exported = open.connection.export_keying_material(out, label, context);
+                exported.map(drop).map_err(|error| TlsError::internal(&error))
+            }
+            Stage::Retired(retired) => {
+                let failed = || TlsError::internal(&rustls::Error::General("export not possible".into()));
+                retired.export(out, label, context).ok_or_else(failed)
+            }
+        }
     }
 
     /// Returns the negotiated cipher suite. If a client resumes a session, this is the suite of that session
     /// until the ServerHello is read.
     pub fn suite(&self) -> Option<Suite> {
-        self.connection.negotiated_cipher_suite().and_then(Suite::from_rustls)
+        match &self.stage {
+            Stage::Open(open) => open.suite(),
+            Stage::Retired(retired) => retired.suite,
+        }
     }
 
     fn resolve_early_data(&mut self) {
-        self.early_data = match &self.connection {
+        let Some(open) = self.open() else { return };
+        self.early_data = match &open.connection {
             Connection::Client(client) if client.is_early_data_accepted() => EarlyData::Accepted,
-            Connection::Client(_) if !self.is_handshaking() => EarlyData::Rejected,
+            Connection::Client(client) if !client.is_handshaking() => EarlyData::Rejected,
             Connection::Client(_) => EarlyData::Unknown,
             // The key log receives the secret for every resumption, but rustls has keys only if it accepts
             // early data.
             Connection::Server(server) if server.zero_rtt_keys().is_some() => EarlyData::Accepted,
-            Connection::Server(_) if self.tap.has_handshake() => EarlyData::Rejected,
+            Connection::Server(_) if open.tap.has_handshake() => EarlyData::Rejected,
             Connection::Server(_) => EarlyData::Unknown,
         };
         if self.side.is_server() && self.early_data == EarlyData::Accepted {
@@ -272,9 +323,10 @@ impl Session {
     }
 
     fn catch_early_secret(&mut self) -> bool {
-        let early = self.suite().zip(self.tap.take_early());
-        self.early = early.map(|(suite, secret)| EarlySecret { suite, secret });
-        self.early.is_some()
+        let Some(open) = self.open_mut() else { return false };
+        let early = open.suite().zip(open.tap.take_early());
+        open.early = early.map(|(suite, secret)| EarlySecret { suite, secret });
+        open.early.is_some()
     }
 }
 

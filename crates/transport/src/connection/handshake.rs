@@ -298,6 +298,9 @@ impl Connection {
         }
         if done && !self.handshake.progress.complete {
             self.on_handshake_complete(now)?;
+            if let Some(session) = &mut self.handshake.session {
+                session.retire();
+            }
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod parameters;
 mod parts;
 mod paths;
 mod receive;
+mod rest;
 mod roaming;
 mod rotate;
 mod send;

@@ -15,11 +15,11 @@ use crate::counting::live;
 use crate::ends::{client_addr, configs, server_addr};
 
 /// Endpoint, and the memory that its own calls have allocated and not freed.
-struct End {
+pub(crate) struct End {
     endpoint: Endpoint,
     handle: Option<Handle>,
-    local: SocketAddr,
-    live: isize,
+    pub(crate) local: SocketAddr,
+    pub(crate) live: isize,
     buffer: TransmitBuf,
 }
 
@@ -28,13 +28,21 @@ impl End {
         Self { endpoint, handle: None, local, live: 0, buffer: TransmitBuf::new(16) }
     }
 
-    fn connection(&mut self) -> &mut Connection {
+    pub(crate) fn connection(&mut self) -> &mut Connection {
         let handle = self.handle.expect("a connection");
         self.endpoint.connection(handle).expect("the connection")
     }
 
+    /// Runs `work` on the connection and counts its memory.
+    pub(crate) fn charge<R>(&mut self, work: impl FnOnce(&mut Connection) -> R) -> R {
+        let before = live();
+        let result = work(self.connection());
+        self.live += live() - before;
+        result
+    }
+
     /// Passes datagrams to the endpoint, then handles its timers. Returns the datagrams that it sends.
-    fn turn(&mut self, now: Time, from: SocketAddr, datagrams: &mut [Vec<u8>]) -> Vec<Vec<u8>> {
+    pub(crate) fn turn(&mut self, now: Time, from: SocketAddr, datagrams: &mut [Vec<u8>]) -> Vec<Vec<u8>> {
         let tuple = FourTuple { local: self.local, remote: from };
         let mut sent = Vec::new();
         for payload in datagrams {
@@ -54,15 +62,17 @@ impl End {
             let filled = self.buffer.filled(&transmit);
             sent.extend(filled.chunks(transmit.segment_size).map(<[u8]>::to_vec));
         }
+        let before = live();
         while let Some((handle, _)) = self.endpoint.poll_event() {
             self.handle = Some(handle);
         }
+        self.live += live() - before;
         sent
     }
 }
 
 /// Returns two connected endpoints. `attacker` may send without limit although nothing is acknowledged.
-fn connected(attacker: Side) -> (Time, [End; 2]) {
+pub(crate) fn connected(attacker: Side) -> (Time, [End; 2]) {
     let (mut client_config, mut server_config) = configs();
     // With this configuration, the attacker's peer sends as many acknowledgments as possible.
     let recovery = Config::default().with_pacing(false).with_initial_window(InitialWindow::Packets(1 << 17));

@@ -5,6 +5,7 @@ mod acknowledgments;
 mod counting;
 mod ends;
 mod handshakes;
+mod idle;
 mod receiving;
 
 #[global_allocator]

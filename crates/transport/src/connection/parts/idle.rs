@@ -31,6 +31,8 @@ pub(crate) struct Idle {
     /// Time by which the peer must respond. Set if the peer's own idle timeout may have expired while this
     /// endpoint was asleep.
     pub(crate) awake_until: Option<Time>,
+    /// `true` if the connection has freed the memory of its queues since the last packet.
+    pub(crate) is_resting: bool,
 }
 
 impl Idle {
@@ -47,6 +49,7 @@ impl Idle {
             heard: None,
             asleep: Duration::ZERO,
             awake_until: None,
+            is_resting: false,
         }
     }
 
@@ -69,6 +72,7 @@ impl Idle {
         self.since = now;
         self.last_traffic = now;
         self.sent = false;
+        self.is_resting = false;
         self.heard = Some(now);
         self.asleep = Duration::ZERO;
         self.awake_until = None;
@@ -93,6 +97,7 @@ impl Idle {
 
     /// Restarts the idle timer for the first ack-eliciting packet since the last received packet.
     pub(crate) fn on_sent(&mut self, now: Time, eliciting: bool) {
+        self.is_resting = false;
         if eliciting {
             self.last_traffic = now;
             if !self.sent {

@@ -46,6 +46,11 @@ pub(crate) struct LocalCids {
 }
 
 impl LocalCids {
+    /// Frees memory that is not in use.
+    pub(crate) fn shrink(&mut self) {
+        self.active.shrink_to_fit();
+    }
+
     /// Creates the IDs of a path. `first` was used in the handshake's packets and has sequence number 0.
     pub(crate) fn new(path: PathId, first: ConnectionId) -> Self {
         let mut cids = Self::unopened(path);

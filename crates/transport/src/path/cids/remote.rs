@@ -60,6 +60,13 @@ pub(crate) struct RemoteCids {
 }
 
 impl RemoteCids {
+    /// Frees memory that is not in use.
+    pub(crate) fn shrink(&mut self) {
+        self.cids.shrink_to_fit();
+        self.retiring.shrink_to_fit();
+        self.events.shrink_to_fit();
+    }
+
     /// Creates the IDs of a path. `first` is the destination of the handshake's packets, and `limit` is our
     /// own `active_connection_id_limit`.
     pub(crate) fn new(path: PathId, first: ConnectionId, limit: u64) -> Self {

@@ -73,7 +73,12 @@ impl Visit {
         endpoint.rebind(UdpSocket::bind("127.0.0.1:0")?)?;
         while received() <= before {
             if begin.elapsed() > PATIENCE {
-                return Err("no answer at another address in time".into());
+                let paths = connection.paths();
+                let states: Vec<_> =
+                    paths.iter().map(|path| format!("{} {}", path.id.0, path.state.name())).collect();
+                return Err(
+                    format!("no answer at another address in time; paths {}", states.join(", ")).into()
+                );
             }
             self.transfer(connection).await?;
         }

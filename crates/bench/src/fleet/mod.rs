@@ -22,6 +22,8 @@ use crate::stacks::{Identity, Ours};
 
 /// Minimum number of servers: one is drained, one killed, and clients need a third one meanwhile.
 const MIN_SERVERS: u16 = 3;
+/// Number of lost connections whose reasons are printed.
+const MAX_SHOWN: u32 = 10;
 /// Numbers of the server that is drained, and of the one that is killed.
 const DRAINED: u16 = 0;
 const KILLED: u16 = 1;
@@ -157,7 +159,9 @@ impl Counts {
             self.killed += 1;
         } else {
             self.lost += 1;
-            eprintln!("lost at server {server:?}: {failure}");
+            if self.lost <= MAX_SHOWN {
+                eprintln!("lost at server {server:?}: {failure}");
+            }
         }
     }
 

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use anabranch_transport::trace::Observer;
-use anabranch_transport::{self as core, ClientConfig, EndpointConfig, MAX_WORKERS, Router, ServerConfig};
+use anabranch_transport::{
+    self as core, ClientConfig, EndpointConfig, LoadBalancing, MAX_WORKERS, Router, ServerConfig,
+};
 use anabranch_wire::{InvalidSetting, PathId, Side, VarInt};
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -148,11 +150,7 @@ impl Endpoint {
     ) -> Result<Self, EndpointError> {
         let count = sockets.len();
         InvalidSetting::unless((1..=MAX_WORKERS).contains(&count), "workers", "must be 1 to 32")?;
-        InvalidSetting::unless(
-            count == 1 || config.cid_len() > 0,
-            "cid_len",
-            "must not be 0 with several workers",
-        )?;
+        config.validate_for(count)?;
         Self::on_all(config, server, || sockets.into_iter().map(Socket::new).collect())
     }
 
@@ -214,6 +212,31 @@ impl Endpoint {
             worker.table().router.set_server(config.clone());
         }
         Ok(())
+    }
+
+    /// Issues connection IDs with another configuration of QUIC-LB from now on (draft-ietf-quic-load-balancers-21 §3.1). Load balancers
+    /// should know it before. With `renew`, the peers of open connections are asked to use new connection IDs at once, and to retire
+    /// those of the earlier configuration, so that load balancers can give it up. Otherwise earlier ones stay in use.
+    ///
+    /// # Errors
+    /// Fails if a setting contradicts the draft, the length of the endpoint's connection IDs or the number of its workers. The
+    /// earlier configuration then stays in effect.
+    pub fn set_load_balancing(&self, config: LoadBalancing, renew: bool) -> Result<(), InvalidSetting> {
+        // All workers share the configuration.
+        self.inner.table().router.set_load_balancing(config)?;
+        if renew {
+            for worker in &*self.workers {
+                let connections: Vec<_> = worker.table().connections().cloned().collect();
+                connections.iter().for_each(|connection| connection.update(|state| state.core.renew_cids()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of connection IDs that can still be issued with the configuration of QUIC-LB; `None` without one. Further
+    /// ones name no server, and load balancers route them by addresses.
+    pub fn remaining_cids(&self) -> Option<u64> {
+        self.inner.table().router.remaining_cids()
     }
 
     /// Sets the directory for traces of future connections, one file each. Initially the environment variable

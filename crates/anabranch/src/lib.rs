@@ -86,10 +86,11 @@ pub use anabranch_transport::stream::{ClosedStream, Priority, ReceivedBytes, Str
 pub use anabranch_transport::{
     AckConfig, AckStats, AlternativeAddress, AnnounceError, CidRotation, ClientConfig, Closure,
     ConnectError as ConnectRefusal, ConnectionError, ConnectionStats, EndpointConfig, FourTuple, IdleReason,
-    LossScan, MAX_PATHS, MAX_WORKERS, MigrateError, MultipathConfig, Numbering, NumberingChoice, Obstacle,
-    OpenPathError as PathRefusal, PathError, PathInfo, PathState, PathStatus, PathTotals, PreferredAddresses,
-    REORDERING_DELAYS, REORDERING_DISTANCES, ReorderingStats, RetryPolicy, ServerConfig, Silence,
-    TransportConfig, TransportError, UnknownName, WindowRule,
+    LoadBalancing, LossScan, MAX_PATHS, MAX_WORKERS, MigrateError, MultipathConfig, Numbering,
+    NumberingChoice, Obstacle, OpenPathError as PathRefusal, PathError, PathInfo, PathState, PathStatus,
+    PathTotals, PreferredAddresses, REORDERING_DELAYS, REORDERING_DISTANCES, ReorderingStats, RetryPolicy,
+    ServerConfig, ServerId, ServerIdDecoder, Silence, TransportConfig, TransportError, UnknownName,
+    WindowRule,
 };
 pub use anabranch_wire::{
     ConnectionId, Dir, InvalidSetting, PathId, RegisterError, Side, StreamId, TransportErrorCode, VarInt,

@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use anabranch::{
-    Connection, Endpoint, EndpointConfig, MultipathConfig, PathState, RetryPolicy, TransportConfig, VarInt,
-    bind_workers, random_config,
+    Connection, Endpoint, EndpointConfig, LoadBalancing, MultipathConfig, PathState, RetryPolicy, ServerId,
+    TransportConfig, VarInt, bind_workers, random_config,
 };
 use anabranch_testkit::endpoints::{Pair, connect, echo, loopback, serve, within};
 use tokio::task::JoinSet;
@@ -174,4 +174,39 @@ async fn what_several_workers_cannot_do_is_refused() {
         echo(&connection, b"there").await;
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// Open connections of all workers get connection IDs of another configuration of QUIC-LB, and go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_renewed_for_another_load_balancer() {
+    const NONCES: u64 = 1 << 48;
+    let pair = Pair::new();
+    let balancing =
+        |config| LoadBalancing::new(config, ServerId::new(&[7]).unwrap(), 6).with_key([config; 16]);
+    let config = random_config().unwrap().with_load_balancing(balancing(0));
+    let sockets = bind_workers(loopback(), 2).unwrap();
+    let server = Endpoint::with_workers(&config, Some(pair.server.clone()), sockets).unwrap();
+    let accepting = server.clone();
+    tokio::spawn(async move {
+        while let Some(incoming) = accepting.accept().await {
+            serve(incoming.await.unwrap());
+        }
+    });
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        let (client, connection) = visit(&pair, &server).await;
+        echo(&connection, b"before").await;
+        open.push((client, connection));
+    }
+    server.set_load_balancing(balancing(1), false).unwrap();
+    assert_eq!(server.remaining_cids(), Some(NONCES));
+    server.set_load_balancing(balancing(2), true).unwrap();
+    let issued = NONCES - server.remaining_cids().unwrap();
+    assert!(issued >= 2 * 8, "{issued} connection IDs");
+    for (client, connection) in &open {
+        client.rebind(UdpSocket::bind(loopback()).unwrap()).unwrap();
+        echo(connection, b"after").await;
+    }
+    let encoded = balancing(3).with_encoded_length(true);
+    assert_eq!(server.set_load_balancing(encoded, true).unwrap_err().setting(), "encoded_length");
 }

@@ -13,6 +13,7 @@ mod compare;
 mod counting;
 mod failover;
 mod fetch;
+mod fleet;
 mod handshakes;
 mod idle;
 mod load;
@@ -89,6 +90,11 @@ enum Benchmark {
     Tunnel(tunnel::Options),
     /// Memory, tasks and descriptors over hours of connections, paths, streams, cancellations and migrations
     Soak(soak::Options),
+    /// Servers behind a load balancer that routes by QUIC-LB: connections that are lost when servers come and go
+    Fleet(fleet::Options),
+    /// A server of `fleet`
+    #[command(hide = true)]
+    FleetServer(fleet::server::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -97,6 +103,7 @@ fn main() -> std::process::ExitCode {
         return compare::guest::run(options).unwrap_or_else(failed);
     }
     let result = match &cli.benchmark {
+        Benchmark::FleetServer(options) => fleet::server::run(options),
         Benchmark::All(options) => all::run(options).and_then(|json| match cli.json.as_deref() {
             Some("-") => {
                 println!("{json}");
@@ -122,7 +129,9 @@ fn failed(error: Error) -> std::process::ExitCode {
 /// Runs a single benchmark.
 fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
     match benchmark {
-        Benchmark::All(_) | Benchmark::Guest(_) => Err("this is no single benchmark".into()),
+        Benchmark::All(_) | Benchmark::Guest(_) | Benchmark::FleetServer(_) => {
+            Err("this is no single benchmark".into())
+        }
         Benchmark::Pages(options) => receive::pages::run(options),
         Benchmark::Receive(options) => receive::run(options),
         Benchmark::Send(options) => send::run(options),
@@ -138,5 +147,6 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::Simulate(options) => simulate::run(options),
         Benchmark::Tunnel(options) => tunnel::run(options),
         Benchmark::Soak(options) => soak::run(options),
+        Benchmark::Fleet(options) => fleet::run(options),
     }
 }

@@ -4,6 +4,7 @@
 //! connections share, and the module of each protocol passes requests to the service.
 
 mod activity;
+mod balancing;
 mod drain;
 mod hq;
 mod log;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::{Endpoint, MAX_WORKERS};
+use anabranch::{Endpoint, LoadBalancing, MAX_WORKERS};
 use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
@@ -42,7 +43,7 @@ use crate::identity::{Certified, Identity};
 use crate::listen::{self, HostPort};
 use crate::multipath::ServerPaths;
 use crate::options::{Tuning, directory};
-use crate::signal::Stop;
+use crate::signal::Again;
 use crate::verbose::Verbosity;
 
 /// Serve the files of a directory over HTTP/3, HTTP/2 and HTTP/1.1
@@ -74,6 +75,11 @@ pub(crate) struct Serve {
     /// because these tickets can be used twice
     #[arg(long, value_name = "FILE")]
     ticket_key: Option<PathBuf>,
+    /// Issue connection IDs that name this server, by the configuration of QUIC-LB in FILE (TOML), so that load
+    /// balancers route all packets of a connection to it. SIGHUP reads the file again. The other servers behind
+    /// the load balancer need the same --ticket-key, and the same certificate
+    #[arg(long, value_name = "FILE")]
+    lb_config: Option<PathBuf>,
     /// Clients that have to prove their address with a Retry, which costs a round trip; tokens of earlier connections spare it
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     retry: Retry,
@@ -119,12 +125,13 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let files = Files::open(&root, !options.no_listing).map_err(cannot_read)?;
     let places = places(&options.listen)?;
     let kept = options.ticket_key.as_deref().map(ticket_key::load).transpose()?;
+    let balancing = options.lb_config.as_deref().map(balancing::read).transpose()?;
     let certified = options.identity.load(&names(&places))?;
     let certified = certified.with_tickets(kept.as_ref().map(|kept| Arc::clone(&kept.tickets)));
     let sockets = Sockets::open(&places, !options.no_tcp, options.workers).await?;
     let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
     // Catches signals before anybody can know that the server runs.
-    let mut stop = Stop::catch()?;
+    let (mut stop, mut again) = Again::catch(balancing.is_some())?;
     raise_descriptors();
 
     let log = AccessLog::start(options.log);
@@ -139,7 +146,8 @@ pub(crate) async fn run(mut options: Serve) -> Result {
         }
         None => None,
     };
-    let endpoints = listen(&options, &certified, kept.as_ref(), sockets, &shared, &mut accepting)?;
+    let secrets = (kept.as_ref(), balancing.as_ref());
+    let endpoints = listen(&options, &certified, secrets, sockets, &shared, &mut accepting)?;
     let trust = options.identity.is_made_up().then(|| trust(&certified, options.identity.kept_in()));
     let said = announcement(&addresses(&endpoints)?, &root, trust.unwrap_or_default(), metrics);
     match options.events.is_standard() {
@@ -154,9 +162,18 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     );
     accepting.spawn(progress::tell(Arc::clone(&shared)));
 
+    let changes = async {
+        loop {
+            again.wait().await;
+            let file = options.lb_config.as_deref().unwrap_or(Path::new(""));
+            // A mistake in the file changes nothing.
+            balancing::change(file, &endpoints).unwrap_or_else(|failure| failure.say());
+        }
+    };
     tokio::select! {
         _ = accepting.join_next() => return Err(Failure::new(Exit::Io, "a socket failed")),
         () = stop.wait() => {}
+        () = changes => {}
     }
     systemd::stopping();
     drain::drain(&shared, &endpoints, Duration::from_secs(options.drain.into()), &mut stop).await;
@@ -170,7 +187,7 @@ pub(crate) async fn run(mut options: Serve) -> Result {
 fn listen(
     options: &Serve,
     certified: &Certified,
-    kept: Option<&KeptKeys>,
+    secrets: (Option<&KeptKeys>, Option<&LoadBalancing>),
     sockets: Sockets,
     shared: &Arc<Shared>,
     accepting: &mut JoinSet<()>,
@@ -179,9 +196,10 @@ fn listen(
     let config = certified.quic(quic::PROTOCOLS, transport)?.with_retry(options.retry.policy());
     let ports = sockets.udp_ports();
     let announced = announced(&options.announce, ports.first().copied().unwrap_or(listen::PORT))?;
+    secrets.1.map_or(Ok(()), |balancing| balancing::check(balancing, &sockets.udp))?;
     let mut endpoints = Vec::new();
     for (index, sockets) in sockets.udp.into_iter().enumerate() {
-        let endpoint = quic::endpoint(config.clone(), kept, sockets, &announced, index == 0)?;
+        let endpoint = quic::endpoint(config.clone(), secrets, sockets, &announced, index == 0)?;
         accepting.spawn(quic::accept(endpoint.clone(), Arc::clone(shared)));
         endpoints.push(endpoint);
     }

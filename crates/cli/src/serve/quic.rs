@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use anabranch::http3;
-use anabranch::{Connection, Endpoint, Incoming, ServerConfig};
+use anabranch::{Connection, Endpoint, EndpointConfig, Incoming, LoadBalancing, ServerConfig};
 
 use super::hq;
 use super::metrics::{Handshake, Transport};
@@ -26,7 +26,7 @@ const HTTP3: &str = "h3";
 /// endpoint announces them, in addition to its own address.
 pub(super) fn endpoint(
     mut config: ServerConfig,
-    kept: Option<&KeptKeys>,
+    (kept, balancing): (Option<&KeptKeys>, Option<&LoadBalancing>),
     sockets: Vec<UdpSocket>,
     announced: &[SocketAddr],
     first: bool,
@@ -39,6 +39,7 @@ pub(super) fn endpoint(
         config = config.with_alternative_addresses(announced.to_vec());
     }
     let made = anabranch::random_config().and_then(|secrets| {
+        let secrets = balancing.cloned().into_iter().fold(secrets, EndpointConfig::with_load_balancing);
         let secrets = kept.into_iter().fold(secrets, |secrets, kept| kept.apply(secrets, own));
         Ok(Endpoint::with_workers(&secrets, Some(config), sockets)?)
     });
@@ -56,7 +57,7 @@ pub(crate) fn announcing(
     announced: &[SocketAddr],
     first: bool,
 ) -> Result<Endpoint> {
-    endpoint(config, None, sockets, announced, first)
+    endpoint(config, (None, None), sockets, announced, first)
 }
 
 /// Accepts connections until the endpoint is closed. Refuses them once the server is stopping.

@@ -25,24 +25,33 @@ const OTHERS: u32 = 0o077;
 pub(super) struct KeptKeys {
     pub(super) tickets: Arc<TicketKeys>,
     first: [u8; TICKET_KEY_LEN],
+    others: Vec<[u8; TICKET_KEY_LEN]>,
 }
 
 impl KeptKeys {
     /// Sets the keys that the endpoint on `local` needs after a restart: one to send stateless resets for its earlier
     /// connections (RFC 9000 §10.3), and one to recognize its earlier address tokens (§8.1.3). Each local address has a
     /// reset key of its own. Otherwise an endpoint that does not know a connection of another one would give its token
-    /// away, with which anybody can end it (§21.11).
+    /// away, with which anybody can end it (§21.11). Servers behind a load balancer have a common reset key, because they
+    /// recognize the connection IDs of the others. Address tokens of all keys are accepted.
     pub(super) fn apply(&self, config: EndpointConfig, local: SocketAddr) -> EndpointConfig {
-        let reset = self.derive(format!("stateless reset at {local}").as_bytes());
-        config.with_reset_key(reset).with_token_key(self.derive(b"address token"))
+        let purpose = match config.load_balancing() {
+            Some(_) => "stateless reset behind a load balancer".to_owned(),
+            None => format!("stateless reset at {local}"),
+        };
+        let token = |key| derive(key, b"address token");
+        let others: Vec<_> = self.others.iter().map(token).collect();
+        let config = config.with_reset_key(derive(&self.first, purpose.as_bytes()));
+        config.with_token_key(token(&self.first)).with_earlier_token_keys(others)
     }
+}
 
-    fn derive(&self, purpose: &[u8]) -> [u8; 32] {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.first);
-        let mut derived = [0; 32];
-        derived.copy_from_slice(hmac::sign(&key, purpose).as_ref());
-        derived
-    }
+/// Derives the key for a purpose.
+fn derive(key: &[u8; TICKET_KEY_LEN], purpose: &[u8]) -> [u8; 32] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    let mut derived = [0; 32];
+    derived.copy_from_slice(hmac::sign(&key, purpose).as_ref());
+    derived
 }
 
 /// Reads the keys in `file`. Creates the file with a new key if it does not exist.
@@ -69,8 +78,9 @@ pub(super) fn load(file: &Path) -> Result<KeptKeys> {
     let keys: std::result::Result<Vec<_>, _> = lines(&text).map(|(at, line)| key(line).ok_or(at)).collect();
     let keys = keys.map_err(|at| wrong(format!("line {at} is no key")))?;
     let first = keys.first().copied().unwrap_or_default();
+    let others = keys.get(1..).unwrap_or_default().to_vec();
     let tickets = TicketKeys::new(keys).map_err(|error| wrong(error.to_string()))?;
-    Ok(KeptKeys { tickets, first })
+    Ok(KeptKeys { tickets, first, others })
 }
 
 /// Returns the lines that are not empty, with their numbers.
@@ -117,7 +127,24 @@ mod tests {
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, MODE);
         let again = load(&file).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
-        assert_ne!(again.derive(b"stateless reset"), again.derive(b"address token"));
+        assert_ne!(derive(&again.first, b"stateless reset"), derive(&again.first, b"address token"));
+    }
+
+    /// A server that has the new key first, and one that has the old one first, accept each other's tokens.
+    #[test]
+    fn tokens_of_all_keys_are_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tickets");
+        let kept = |keys: [u8; 2]| {
+            let lines = keys.map(|key| format!("{key:02x}").repeat(TICKET_KEY_LEN) + "\n");
+            std::fs::write(&file, lines.concat()).unwrap();
+            load(&file).unwrap()
+        };
+        let (before, after) = (kept([1, 2]), kept([2, 1]));
+        assert_eq!((before.first, &*before.others), (after.others[0], &[after.first][..]));
+        let local = "127.0.0.1:4433".parse().unwrap();
+        let config = |kept: &KeptKeys| kept.apply(EndpointConfig::new([0; 32]), local);
+        assert_eq!(config(&before).validate(), Ok(()));
     }
 
     #[test]

@@ -542,6 +542,82 @@ fn addresses_have_reset_tokens_of_their_own() {
     assert_eq!(again.each_ref().map(|address| reset_token(address)), tokens);
 }
 
+/// Returns the stateless reset token with which the server at `address` answers a packet to a connection ID without a key, of this
+/// configuration and server; `None` if it does not answer.
+fn token_of_server(address: &str, config_id: u8, server_id: [u8; 2]) -> Option<[u8; 16]> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut packet = [0x07; 100];
+    packet[..4].copy_from_slice(&[0x40, config_id << 5, server_id[0], server_id[1]]);
+    let mut answer = [0; 100];
+    // The first packets may come before the server.
+    (0..3).find_map(|_| {
+        socket.send_to(&packet, address).unwrap();
+        let len = socket.recv(&mut answer).ok()?;
+        Some(*answer[..len].last_chunk().unwrap())
+    })
+}
+
+/// A server behind a load balancer answers packets to its own connection IDs, and to no others. All servers have the same secrets,
+/// so that any of them can do so after a restart elsewhere. SIGHUP changes the configuration.
+#[test]
+fn connection_ids_name_the_server_behind_a_load_balancer() {
+    const IDS: [[u8; 2]; 3] = [[0, 1], [0, 2], [0, 3]];
+    let field = Field::new();
+    let config = |config_id: u8, [high, low]: [u8; 2]| {
+        let ids = format!("config-id = {config_id}\nserver-id = \"{high:02x}{low:02x}\"\n");
+        std::fs::write(field.path("lb.toml"), ids + "nonce-length = 8\n").unwrap();
+    };
+    config(0, IDS[0]);
+    let [tickets, file] = ["tickets", "lb.toml"].map(|name| field.path(name).display().to_string());
+    let start = || Server::start(&["--no-tcp", "--ticket-key", &tickets, "--lb-config", &file]);
+    let server = start();
+    let address = server.address.to_string();
+    assert_eq!(server.get(Over::Http3, "/small.txt").body, b"small file");
+    let token = token_of_server(&address, 0, IDS[0]).unwrap();
+    assert_eq!(token_of_server(&address, 0, IDS[1]), None);
+    assert_eq!(token_of_server(&address, 1, IDS[1]), None);
+    config(1, IDS[1]);
+    server.signal("-HUP");
+    eventually("the other configuration", || token_of_server(&address, 1, IDS[1]));
+    assert_eq!(token_of_server(&address, 0, IDS[0]), Some(token), "earlier connection IDs stay");
+    // A mistake changes nothing.
+    config(7, IDS[2]);
+    server.signal("-HUP");
+    assert_eq!(token_of_server(&address, 1, IDS[2]), None);
+    assert!(token_of_server(&address, 1, IDS[1]).is_some());
+    config(0, IDS[0]);
+    let again = start();
+    assert_eq!(token_of_server(&again.address.to_string(), 0, IDS[0]), Some(token));
+}
+
+#[test]
+fn configurations_of_load_balancers_that_cannot_be_used_are_refused() {
+    let field = Field::new();
+    let good = "config-id = 0\nserver-id = \"01\"\nnonce-length = 6\n";
+    std::fs::write(field.path("good.toml"), good).unwrap();
+    std::fs::write(field.path("bad.toml"), good.replace("= 6", "= 3")).unwrap();
+    let encoding = format!("{good}first-octet-encodes-cid-length = true\n");
+    std::fs::write(field.path("encoding.toml"), encoding).unwrap();
+    let cases: [(&[&str], &str); 4] = [
+        (&["--lb-config", "missing.toml"], "missing.toml: No such file"),
+        (&["--lb-config", "bad.toml"], "bad.toml:3: nonce-length must be at least 4 bytes"),
+        (&["--lb-config", "encoding.toml", "--workers", "2"], "with several workers, first-octet"),
+        (
+            &["--lb-config", "good.toml", "--listen", "127.0.0.2:0"],
+            "the server ID 01 leads to one address, not to 2",
+        ),
+    ];
+    for (args, what) in cases {
+        let mut command = field.serve();
+        command.args(args).args(["--listen", "127.0.0.1:0"]);
+        let output = command.stderr(Stdio::piped()).output().unwrap();
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {line}");
+        assert!(line.contains(what) && line.trim().lines().count() == 1, "{args:?}: {line}");
+    }
+}
+
 /// Clients with one connection each, at once: their connections are at different workers.
 #[test]
 fn several_workers_serve_all_clients_of_one_address() {

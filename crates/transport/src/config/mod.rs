@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 pub use self::ack::{AckConfig, AckPath, AckScope, FrequencyRule, Horizon, RangeOrder};
 pub use self::numbering::{LossScan, Numbering, NumberingChoice};
+use crate::endpoint::LoadBalancing;
 use crate::stream::StreamsConfig;
 
 configuration! {
@@ -247,15 +248,20 @@ impl PreferredAddresses {
 #[derive(Clone)]
 pub struct EndpointConfig {
     pub(crate) cid_len: usize,
+    pub(crate) load_balancing: Option<LoadBalancing>,
     pub(crate) reset_key: [u8; 32],
     pub(crate) token_key: [u8; 32],
+    pub(crate) earlier_token_keys: Vec<[u8; 32]>,
     pub(crate) seed: [u8; 32],
 }
 
 /// Prints the configuration without its keys.
 impl std::fmt::Debug for EndpointConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EndpointConfig").field("cid_len", &self.cid_len).finish_non_exhaustive()
+        f.debug_struct("EndpointConfig")
+            .field("cid_len", &self.cid_len)
+            .field("load_balancing", &self.load_balancing)
+            .finish_non_exhaustive()
     }
 }
 
@@ -264,7 +270,14 @@ impl EndpointConfig {
     pub fn new(seed: [u8; 32]) -> Self {
         use rand_chacha::rand_core::{RngCore, SeedableRng};
         let mut rng = rand_chacha::ChaCha8Rng::from_seed(seed);
-        let mut config = Self { cid_len: 8, reset_key: [0; 32], token_key: [0; 32], seed };
+        let mut config = Self {
+            cid_len: 8,
+            load_balancing: None,
+            reset_key: [0; 32],
+            token_key: [0; 32],
+            earlier_token_keys: Vec::new(),
+            seed,
+        };
         rng.fill_bytes(&mut config.reset_key);
         rng.fill_bytes(&mut config.token_key);
         rng.fill_bytes(&mut config.seed);
@@ -284,6 +297,24 @@ impl EndpointConfig {
         self
     }
 
+    /// Returns the configuration of QUIC-LB by which connection IDs name this server.
+    pub fn load_balancing(&self) -> Option<&LoadBalancing> {
+        self.load_balancing.as_ref()
+    }
+
+    /// Sets the configuration of QUIC-LB by which connection IDs name this server, so that a load balancer routes all packets of a
+    /// connection to it, on every path and after every migration (draft-ietf-quic-load-balancers-21). Connection IDs get the length
+    /// that the configuration needs if theirs is shorter; bytes beyond it are random.
+    ///
+    /// A connection ID of another server is not answered by a stateless reset, unless the configuration allows it. Servers behind
+    /// one load balancer share the secrets of [`Self::with_reset_key`] and [`Self::with_token_key`], but never the seed.
+    #[must_use]
+    pub fn with_load_balancing(mut self, config: LoadBalancing) -> Self {
+        self.cid_len = self.cid_len.max(config.cid_len());
+        self.load_balancing = Some(config);
+        self
+    }
+
     /// Sets the secret from which stateless reset tokens are derived. Keep it across restarts, so that
     /// stateless resets end connections from before a restart at once.
     #[must_use]
@@ -292,10 +323,18 @@ impl EndpointConfig {
         self
     }
 
-    /// Sets the secret that seals address validation tokens.
+    /// Sets the secret that seals address validation tokens. Servers with the same secret accept each other's tokens.
     #[must_use]
     pub fn with_token_key(mut self, key: [u8; 32]) -> Self {
         self.token_key = key;
+        self
+    }
+
+    /// Sets further secrets whose tokens are accepted, at most 7: those from before a change of the secret, and the next one, while
+    /// other servers have changed it already.
+    #[must_use]
+    pub fn with_earlier_token_keys(mut self, keys: impl Into<Vec<[u8; 32]>>) -> Self {
+        self.earlier_token_keys = keys.into();
         self
     }
 

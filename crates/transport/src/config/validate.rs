@@ -11,6 +11,8 @@ use super::{
 use crate::path::MAX_ALTERNATIVES;
 use crate::stream::StreamsConfig;
 
+/// Maximum number of further secrets of tokens. Each costs work for every token that a stranger sends.
+const MAX_EARLIER_TOKEN_KEYS: usize = 7;
 /// Exclusive upper bound of `max_ack_delay` (RFC 9000 §18.2).
 const ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
@@ -113,7 +115,22 @@ impl EndpointConfig {
     /// # Errors
     /// Fails if a setting contradicts the protocol. The error names the first such setting.
     pub fn validate(&self) -> Result<(), InvalidSetting> {
-        InvalidSetting::unless(self.cid_len <= MAX_CID_LEN, "cid_len", "must be 20 bytes at most")
+        self.validate_for(1)
+    }
+
+    /// Checks that an endpoint with this number of workers can be created with these settings.
+    ///
+    /// # Errors
+    /// Fails if a setting contradicts the protocol or the number of workers. The error names the first such setting.
+    pub fn validate_for(&self, workers: usize) -> Result<(), InvalidSetting> {
+        let unless = InvalidSetting::unless;
+        if let Some(balancing) = &self.load_balancing {
+            balancing.validate_for(self.cid_len, workers)?;
+        }
+        let few = self.earlier_token_keys.len() <= MAX_EARLIER_TOKEN_KEYS;
+        unless(few, "earlier_token_keys", "must be 7 at most")?;
+        unless(self.cid_len <= MAX_CID_LEN, "cid_len", "must be 20 bytes at most")?;
+        unless(workers == 1 || self.cid_len > 0, "cid_len", "must not be 0 with several workers")
     }
 }
 
@@ -124,6 +141,7 @@ mod tests {
     use anabranch_wire::Version;
 
     use super::*;
+    use crate::endpoint::{LoadBalancing, ServerId};
 
     fn broken(config: &TransportConfig) -> &'static str {
         config.validate().unwrap_err().setting()
@@ -160,5 +178,22 @@ mod tests {
         assert_eq!(other.with_initial_version(Version::V2).validate(), Ok(()));
         let long = EndpointConfig::new([0; 32]).with_cid_len(21).validate().unwrap_err();
         assert_eq!(long.to_string(), "the setting cid_len must be 20 bytes at most");
+    }
+
+    #[test]
+    fn settings_of_an_endpoint_that_contradict_each_other_are_named() {
+        let config = || EndpointConfig::new([0; 32]);
+        let keys = |count| config().with_earlier_token_keys(vec![[1; 32]; count]).validate();
+        assert_eq!(keys(MAX_EARLIER_TOKEN_KEYS), Ok(()));
+        assert_eq!(keys(MAX_EARLIER_TOKEN_KEYS + 1).unwrap_err().setting(), "earlier_token_keys");
+        assert_eq!(config().with_cid_len(0).validate(), Ok(()));
+        assert_eq!(config().with_cid_len(0).validate_for(2).unwrap_err().setting(), "cid_len");
+        let balancing = LoadBalancing::new(0, ServerId::new(&[1, 2]).unwrap(), 10);
+        let balanced = config().with_load_balancing(balancing.clone());
+        assert_eq!((balanced.cid_len(), balanced.validate_for(32)), (13, Ok(())));
+        assert_eq!(balanced.with_cid_len(12).validate().unwrap_err().setting(), "cid_len");
+        let encoded = config().with_load_balancing(balancing.with_encoded_length(true));
+        assert_eq!(encoded.validate(), Ok(()));
+        assert_eq!(encoded.validate_for(2).unwrap_err().setting(), "encoded_length");
     }
 }

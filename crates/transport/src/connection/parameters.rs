@@ -56,7 +56,8 @@ impl Connection {
             parameters.original_destination_connection_id = Some(self.handshake.original_dcid);
             parameters.retry_source_connection_id = self.handshake.retry_scid;
             let cid = self.paths.list.main().used_local_cid;
-            parameters.disable_active_migration = !self.config.migration;
+            parameters.disable_active_migration =
+                !self.config.migration || self.shared.is_routed_by_address();
             if !cid.is_empty() {
                 parameters.stateless_reset_token = Some(self.shared.reset_token(&cid));
             }

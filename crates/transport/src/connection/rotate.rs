@@ -11,9 +11,36 @@ impl Connection {
     /// replacement.
     #[inline]
     pub(super) fn rotate_old_cids(&mut self, now: Time) {
-        if self.config.cid_rotation.is_some() && self.handshake.progress.confirmed && self.state.is_active() {
+        if !self.handshake.progress.confirmed || !self.state.is_active() {
+            return;
+        }
+        if self.handshake.outdated_cids {
+            self.renew_cids();
+        }
+        if self.config.cid_rotation.is_some() {
             self.rotate_due_cids(now);
         }
+    }
+
+    /// Asks the peer to switch to new connection IDs, on all paths and for all paths that may be opened. This is necessary when load
+    /// balancers have another configuration ([`Router::set_load_balancing`](crate::Router::set_load_balancing)), so that those of
+    /// the earlier one can be given up. A handshake is completed first.
+    pub fn renew_cids(&mut self) {
+        self.handshake.outdated_cids = !self.handshake.progress.confirmed;
+        if self.handshake.outdated_cids || !self.state.is_active() {
+            return;
+        }
+        for index in 0..self.paths.list.len() {
+            let id = self.paths.list.nth(index);
+            if let Some(local) = self.paths.local_cids_mut(id) {
+                local.rotate();
+            }
+        }
+        if let Some(multipath) = &mut self.paths.multipath {
+            let max = multipath.max();
+            multipath.unopened_mut(max).for_each(|unopened| unopened.local.rotate());
+        }
+        self.issue_cids();
     }
 
     fn rotate_due_cids(&mut self, now: Time) {

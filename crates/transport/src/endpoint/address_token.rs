@@ -39,45 +39,51 @@ pub(super) enum AddressToken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint([u8; RANDOM_LEN]);
 
-/// Secret from which the keys of tokens are derived.
+/// Secrets from which the keys of tokens are derived: the one that seals, and earlier ones, whose tokens are still accepted.
 #[derive(Debug)]
-pub(super) struct TokenKey(hmac::Key);
+pub(super) struct TokenKey {
+    sealing: hmac::Key,
+    earlier: Vec<hmac::Key>,
+}
 
 impl TokenKey {
-    pub(super) fn new(key: &[u8; 32]) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, key))
-    }
-
-    /// Derives the key and the nonce of the token with these random bytes.
-    #[expect(clippy::expect_used, reason = "key and nonce are cut to their lengths from 32 bytes")]
-    fn derive(&self, random: &[u8; RANDOM_LEN]) -> (LessSafeKey, Nonce) {
-        let derived = hmac::sign(&self.0, random);
-        let (key, rest) = derived.as_ref().split_at(16);
-        let key = UnboundKey::new(&AES_128_GCM, key).expect("16 bytes");
-        (LessSafeKey::new(key), Nonce::try_assume_unique_for_key(&rest[..12]).expect("12 bytes"))
+    pub(super) fn new(sealing: &[u8; 32], earlier: &[[u8; 32]]) -> Self {
+        let key = |key: &[u8; 32]| hmac::Key::new(hmac::HMAC_SHA256, key);
+        Self { sealing: key(sealing), earlier: earlier.iter().map(key).collect() }
     }
 
     /// Seals a token. The same `random` must not be used twice.
     #[expect(clippy::expect_used, reason = "the AEAD refuses only payloads of gigabytes")]
     pub(super) fn seal(&self, token: &AddressToken, random: [u8; RANDOM_LEN]) -> Vec<u8> {
-        let (key, nonce) = self.derive(&random);
+        let (key, nonce) = derive(&self.sealing, &random);
         let mut out = token.encode();
         key.seal_in_place_append_tag(nonce, Aad::empty(), &mut out).expect("a token is short");
         out.splice(0..0, random);
         out
     }
 
-    /// Opens `token` and returns its statement; `None` if it was not sealed with this key.
+    /// Opens `token` and returns its statement; `None` if it was not sealed with one of these keys.
     pub(super) fn open(&self, token: &[u8]) -> Option<(AddressToken, Fingerprint)> {
         if token.len() > MAX_TOKEN_LEN {
             return None;
         }
         let (random, sealed) = token.split_first_chunk()?;
-        let (key, nonce) = self.derive(random);
-        let mut sealed = sealed.to_vec();
-        let statement = key.open_in_place(nonce, Aad::empty(), &mut sealed).ok()?;
-        Some((AddressToken::decode(statement)?, Fingerprint(*random)))
+        std::iter::once(&self.sealing).chain(&self.earlier).find_map(|secret| {
+            let (key, nonce) = derive(secret, random);
+            let mut sealed = sealed.to_vec();
+            let statement = key.open_in_place(nonce, Aad::empty(), &mut sealed).ok()?;
+            Some((AddressToken::decode(statement)?, Fingerprint(*random)))
+        })
     }
+}
+
+/// Derives the key and the nonce of the token with these random bytes.
+#[expect(clippy::expect_used, reason = "key and nonce are cut to their lengths from 32 bytes")]
+fn derive(secret: &hmac::Key, random: &[u8; RANDOM_LEN]) -> (LessSafeKey, Nonce) {
+    let derived = hmac::sign(secret, random);
+    let (key, rest) = derived.as_ref().split_at(16);
+    let key = UnboundKey::new(&AES_128_GCM, key).expect("16 bytes");
+    (LessSafeKey::new(key), Nonce::try_assume_unique_for_key(&rest[..12]).expect("12 bytes"))
 }
 
 impl AddressToken {
@@ -155,7 +161,8 @@ pub(super) fn check(
     use_up: impl FnOnce(Fingerprint, Time) -> bool,
 ) -> Proof {
     let ip = remote.ip().to_canonical();
-    let fresh = |issued: Time, lifetime| issued <= now && now.saturating_since(issued) <= lifetime;
+    let fresh =
+        |issued: Time, lifetime| issued <= now + lifetimes.skew && now.saturating_since(issued) <= lifetime;
     match key.open(token) {
         None => Proof::Nothing,
         Some((AddressToken::Retry { issued, remote: to, original_dcid, retry_scid }, _)) => {
@@ -176,6 +183,8 @@ pub(super) fn check(
 pub(super) struct Lifetimes {
     pub(super) retry: Duration,
     pub(super) new: Duration,
+    /// Maximum time by which the clock of another server that issues tokens may be ahead.
+    pub(super) skew: Duration,
 }
 
 /// NEW_TOKEN tokens that were used. Each is accepted once (RFC 9000 §8.1.4).

@@ -8,6 +8,7 @@ mod address_token;
 mod handle;
 mod incoming;
 mod keyed;
+mod load_balancer;
 mod router;
 mod shared;
 mod stateless;
@@ -18,13 +19,14 @@ mod worker;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use anabranch_wire::Time;
+use anabranch_wire::{InvalidSetting, Time};
 
 pub use self::handle::Handle;
 pub use self::incoming::{
     Incoming, MAX_BUFFERED_UNVALIDATED, MAX_BUFFERED_VALIDATED, MAX_FIRST_DATAGRAM, ServerStart,
     StoredDatagram,
 };
+pub use self::load_balancer::{LoadBalancing, MAX_SERVER_ID_LEN, ServerId, ServerIdDecoder};
 pub use self::router::{Accepted, MIN_INITIAL_DATAGRAM, MIN_INITIAL_DCID_LEN, Router, RouterAction};
 pub(crate) use self::shared::Waiting;
 pub use self::shared::{MAX_UNVALIDATED_MEMORY, Shared};
@@ -94,6 +96,14 @@ impl Endpoint {
     /// Replaces the configuration for incoming connections. With `None` no more connections are accepted.
     pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
         self.router.set_server(server);
+    }
+
+    /// Issues connection IDs with another configuration of QUIC-LB from now on ([`Router::set_load_balancing`]).
+    ///
+    /// # Errors
+    /// Fails if a setting contradicts the draft or the length of the endpoint's connection IDs.
+    pub fn set_load_balancing(&mut self, config: LoadBalancing) -> Result<(), InvalidSetting> {
+        self.router.set_load_balancing(config)
     }
 
     /// Sets whether every incoming connection is accepted immediately, instead of being returned by

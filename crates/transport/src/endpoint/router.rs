@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anabranch_wire::{
-    ConnectionId, HeaderError, PacketKind, Protected, Time, TransportErrorCode, parse_packet,
+    ConnectionId, HeaderError, InvalidSetting, PacketKind, Protected, Time, TransportErrorCode, parse_packet,
 };
 use slab::Slab;
 
-use super::address_token::{self, AddressToken, Lifetimes, Proof};
+use super::address_token::{AddressToken, Proof};
 use super::handle::Handle;
 use super::incoming::{
     Buffer, Hello, Incoming, MAX_FIRST_DATAGRAM, ServerStart, StoredDatagram, is_authentic,
 };
 use super::keyed::Keyed;
+use super::load_balancer::{Issuers, LoadBalancing};
 use super::shared::{Group, Shared};
 use super::stateless::{self, Budget, MIN_RESET_LEN, Response};
 use super::worker::Worker;
@@ -116,7 +117,8 @@ impl Router {
     pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>) -> Self {
         let mut random = Random::new(config.seed);
         let hash = Keyed::new(random.bytes());
-        Self::of_group(config, server, Worker::ALONE, (random, hash), Arc::new(Group::new(hash)))
+        let group = Arc::new(Group::new(hash, Issuers::of(config, &mut random)));
+        Self::of_group(config, server, Worker::ALONE, (random, hash), group)
     }
 
     /// Creates the routers of an endpoint with `count` workers, one at least and [`MAX_WORKERS`](super::MAX_WORKERS) at most. Each
@@ -124,7 +126,8 @@ impl Router {
     /// `server`, the memory of used tokens and the secrets of `config` are common to all workers.
     pub fn workers(config: &EndpointConfig, server: Option<&Arc<ServerConfig>>, count: usize) -> Vec<Self> {
         let mut seeds = Random::new(config.seed);
-        let group = Arc::new(Group::new(Keyed::new(seeds.bytes())));
+        let hash = Keyed::new(seeds.bytes());
+        let group = Arc::new(Group::new(hash, Issuers::of(config, &mut seeds)));
         let create = |worker: Worker| {
             let mut random = Random::new(seeds.bytes());
             let hash = Keyed::new(random.bytes());
@@ -159,6 +162,23 @@ impl Router {
     /// Replaces the configuration for incoming connections. With `None` no more connections are accepted.
     pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
         self.server = server;
+    }
+
+    /// Issues connection IDs with another configuration of QUIC-LB from now on, at all workers. Earlier connection IDs stay valid
+    /// until [`Connection::renew_cids`](crate::Connection::renew_cids) asks the peer to retire them.
+    ///
+    /// # Errors
+    /// Fails if a setting contradicts the draft, the length of the endpoint's connection IDs or the number of its workers.
+    pub fn set_load_balancing(&mut self, config: LoadBalancing) -> Result<(), InvalidSetting> {
+        config.validate_for(self.shared.cid_len(), self.shared.worker().count())?;
+        self.shared.group.issuers_mut().set(config, &mut self.random);
+        Ok(())
+    }
+
+    /// Returns the number of connection IDs that can still be issued with the configuration of QUIC-LB; `None` without one. Further
+    /// ones name no server (draft-ietf-quic-load-balancers-21 §9.6), so that another configuration should be set in time.
+    pub fn remaining_cids(&self) -> Option<u64> {
+        self.shared.group.issuers().remaining()
     }
 
     /// Returns the configuration for incoming connections.
@@ -252,7 +272,10 @@ impl Router {
     /// Responds to a packet of an unknown connection with a stateless reset (RFC 9000 §10.3).
     fn reset(&mut self, now: Time, datagram: &Datagram<'_>, dcid: &ConnectionId) -> RouterAction {
         // A peer has no stateless reset token for a zero-length connection ID.
-        if !dcid.is_empty() && datagram.payload.len() >= stateless::MIN_RESET_TRIGGER && self.resets.take(now)
+        if !dcid.is_empty()
+            && datagram.payload.len() >= stateless::MIN_RESET_TRIGGER
+            && self.shared.group.issuers().may_reset(dcid)
+            && self.resets.take(now)
         {
             let token = self.shared.reset_token(dcid);
             if let Some(bytes) = stateless::reset(&mut self.random, &token, datagram.payload.len()) {
@@ -304,7 +327,7 @@ impl Router {
             return RouterAction::Drop(DropReason::Malformed);
         }
         let token = &datagram.payload[header.token.clone()];
-        let proof = self.check_token(now, &server, datagram.tuple.remote, token, &header.dcid);
+        let proof = self.shared.check_token(now, &server, datagram.tuple.remote, token, &header.dcid);
         let hello = Hello::new(datagram.tuple, version, header, proof);
         let waiting = self.shared.group.waiting.load(Ordering::Relaxed);
         if proof == Proof::Wrong {
@@ -337,29 +360,6 @@ impl Router {
         self.shared.group.connections.load(Ordering::Relaxed) >= server.max_connections
     }
 
-    fn check_token(
-        &self,
-        now: Time,
-        server: &ServerConfig,
-        remote: SocketAddr,
-        token: &[u8],
-        dcid: &ConnectionId,
-    ) -> Proof {
-        if token.is_empty() {
-            return Proof::Nothing;
-        }
-        let lifetimes = Lifetimes { retry: server.retry_token_lifetime, new: server.new_token_lifetime };
-        // The lock is held only to look a token up: strangers can send tokens without end.
-        address_token::check(
-            self.shared.token_key(),
-            now,
-            token,
-            (remote, dcid),
-            lifetimes,
-            |token, issued| self.shared.group.tokens().first(token, issued),
-        )
-    }
-
     fn respond_refusal(&mut self, now: Time, hello: &Hello, code: TransportErrorCode) -> RouterAction {
         self.refusal(now, hello, code)
             .map_or(RouterAction::Drop(DropReason::Unexpected), RouterAction::Respond)
@@ -376,7 +376,7 @@ impl Router {
     fn retry_response(&mut self, now: Time, hello: &Hello) -> Response {
         let retry_scid = {
             let len = self.shared.cid_len().max(MIN_INITIAL_DCID_LEN);
-            self.shared.worker().cid(&mut self.random, len)
+            self.shared.cid_of_len(&mut self.random, len)
         };
         let remote = hello.tuple.remote;
         let token = AddressToken::Retry { issued: now, remote, original_dcid: hello.dcid, retry_scid };
@@ -494,9 +494,8 @@ impl Router {
         if len == 0 {
             return Some(ConnectionId::EMPTY);
         }
-        let worker = self.shared.worker();
         (0..MAX_CID_ATTEMPTS)
-            .map(|_| worker.cid(&mut self.random, len))
+            .map(|_| self.shared.cid(&mut self.random))
             .find(|cid| !self.cids.contains_key(cid))
     }
 

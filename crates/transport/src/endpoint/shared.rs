@@ -3,21 +3,26 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use anabranch_wire::{ConnectionId, ResetToken, Time};
 use aws_lc_rs::hmac;
 
-use super::address_token::{AddressToken, TokenKey, Used};
+use super::address_token::{self, AddressToken, Lifetimes, Proof, TokenKey, Used};
 use super::handle::Handle;
 use super::keyed::Keyed;
+use super::load_balancer::Issuers;
 use super::worker::Worker;
-use crate::config::EndpointConfig;
+use crate::config::{EndpointConfig, ServerConfig};
 use crate::random::Random;
 
 /// Maximum memory for incomplete ClientHellos of all clients whose addresses are not validated, in bytes. A
 /// client that needs more is refused.
 pub const MAX_UNVALIDATED_MEMORY: usize = 8 << 20;
+
+/// Maximum time by which the clock of another server behind the same load balancer may be ahead, so that its tokens are accepted.
+pub(super) const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5);
 
 /// Secrets and settings of an endpoint that all connections of one of its workers share.
 #[derive(Debug)]
@@ -42,21 +47,32 @@ pub(super) struct Group {
     tokens: Mutex<Used>,
     /// Stateless reset tokens of peers, and the workers and connections that they end.
     reset_tokens: Mutex<HashMap<[u8; 16], (usize, Handle), Keyed>>,
+    /// Configurations of QUIC-LB. Packets of known connections do not take this lock.
+    issuers: RwLock<Issuers>,
 }
 
 impl Group {
-    pub(super) fn new(hash: Keyed) -> Self {
+    pub(super) fn new(hash: Keyed, issuers: Issuers) -> Self {
         Self {
             connections: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             unvalidated: AtomicUsize::new(0),
             tokens: Mutex::new(Used::new(hash)),
             reset_tokens: Mutex::new(HashMap::with_hasher(hash)),
+            issuers: RwLock::new(issuers),
         }
     }
 
     pub(super) fn tokens(&self) -> MutexGuard<'_, Used> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn issuers(&self) -> RwLockReadGuard<'_, Issuers> {
+        self.issuers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn issuers_mut(&self) -> RwLockWriteGuard<'_, Issuers> {
+        self.issuers.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn reset_tokens(&self) -> MutexGuard<'_, HashMap<[u8; 16], (usize, Handle), Keyed>> {
@@ -70,7 +86,7 @@ impl Shared {
             cid_len: config.cid_len.min(anabranch_wire::MAX_CID_LEN),
             worker,
             reset_key: hmac::Key::new(hmac::HMAC_SHA256, &config.reset_key),
-            token_key: TokenKey::new(&config.token_key),
+            token_key: TokenKey::new(&config.token_key, &config.earlier_token_keys),
             group,
         }
     }
@@ -80,9 +96,29 @@ impl Shared {
         self.worker
     }
 
-    /// Returns a new connection ID, by which packets reach this worker.
+    /// Returns a new connection ID, by which packets reach this server and this worker.
     pub(crate) fn cid(&self, random: &mut Random) -> ConnectionId {
-        self.worker.cid(random, self.cid_len)
+        self.cid_of_len(random, self.cid_len)
+    }
+
+    /// Returns a new connection ID of `len` bytes, by which packets reach this server and this worker.
+    pub(super) fn cid_of_len(&self, random: &mut Random, len: usize) -> ConnectionId {
+        match self.group.issuers().current() {
+            Some(issuer) => issuer.cid(self.worker, random, len),
+            None => self.worker.cid(random, len),
+        }
+    }
+
+    /// Returns whether load balancers route packets by addresses, because the endpoint has run out of connection IDs that name its
+    /// server (draft-ietf-quic-load-balancers-21 §9.6).
+    pub(crate) fn is_routed_by_address(&self) -> bool {
+        self.group.issuers().remaining() == Some(0)
+    }
+
+    /// Lets the endpoint run out of connection IDs that name its server.
+    #[cfg(test)]
+    pub(crate) fn use_up_cids(&self) {
+        self.group.issuers().use_up();
     }
 
     /// Returns the length of the endpoint's connection IDs in bytes.
@@ -103,6 +139,27 @@ impl Shared {
     /// repeat.
     pub fn new_token(&self, now: Time, remote: SocketAddr, random: [u8; 16]) -> Vec<u8> {
         self.token_key.seal(&AddressToken::New { issued: now, ip: remote.ip() }, random)
+    }
+
+    /// Returns what `token`, received in an Initial to `dcid`, proves about the client at `remote`.
+    pub(super) fn check_token(
+        &self,
+        now: Time,
+        server: &ServerConfig,
+        remote: SocketAddr,
+        token: &[u8],
+        dcid: &ConnectionId,
+    ) -> Proof {
+        if token.is_empty() {
+            return Proof::Nothing;
+        }
+        let is_one_of_many = self.group.issuers().current().is_some();
+        let skew = if is_one_of_many { MAX_CLOCK_SKEW } else { Duration::ZERO };
+        let lifetimes =
+            Lifetimes { retry: server.retry_token_lifetime, new: server.new_token_lifetime, skew };
+        // The lock is held only to look a token up: strangers can send tokens without end.
+        let use_up = |token, issued| self.group.tokens().first(token, issued);
+        address_token::check(&self.token_key, now, token, (remote, dcid), lifetimes, use_up)
     }
 
     pub(super) fn token_key(&self) -> &TokenKey {

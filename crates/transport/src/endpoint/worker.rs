@@ -51,12 +51,16 @@ impl Worker {
         let Some(bytes) = bytes.get_mut(..cid.len()) else { return cid };
         bytes.copy_from_slice(&cid);
         if let Some(first) = bytes.first_mut() {
-            // Every number that names this worker is as likely as the others.
-            let names = (WORKER_BITS - self.index) / self.count + 1;
-            let name = self.index + self.count * ((*first & WORKER_BITS) % names);
-            *first = *first & !WORKER_BITS | name;
+            *first = *first & !WORKER_BITS | self.name(*first);
         }
         ConnectionId::new(bytes).unwrap_or(cid)
+    }
+
+    /// Returns a value of [`WORKER_BITS`] that names this worker, chosen by the bits of a random byte.
+    pub(super) fn name(self, random: u8) -> u8 {
+        // Every number that names this worker is as likely as the others.
+        let names = (WORKER_BITS - self.index) / self.count + 1;
+        self.index + self.count * ((random & WORKER_BITS) % names)
     }
 }
 

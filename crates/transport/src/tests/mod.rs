@@ -5,6 +5,7 @@ mod ack_paths;
 mod alternatives;
 mod arbitrary;
 mod attacks;
+mod balancing;
 mod basics;
 mod coupled;
 mod crossed;

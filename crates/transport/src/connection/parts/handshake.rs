@@ -67,6 +67,8 @@ pub(crate) struct Handshake {
     /// Time until which a server still accepts 0-RTT packets after 1-RTT keys are available (RFC 9001
     /// §4.9.3).
     pub(crate) early_until: Option<Time>,
+    /// `true` if this end's connection IDs must be replaced once the handshake is confirmed.
+    pub(crate) outdated_cids: bool,
 }
 
 /// Minimum step by which the memory of a ClientHello grows, in bytes.

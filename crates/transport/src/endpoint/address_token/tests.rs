@@ -2,10 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIFETIMES: Lifetimes = Lifetimes { retry: Duration::from_secs(15), new: Duration::from_secs(1000) };
+const LIFETIMES: Lifetimes =
+    Lifetimes { retry: Duration::from_secs(15), new: Duration::from_secs(1000), skew: Duration::ZERO };
 
 fn key() -> TokenKey {
-    TokenKey::new(&[7; 32])
+    TokenKey::new(&[7; 32], &[])
 }
 
 fn unused() -> Used {
@@ -116,7 +117,7 @@ fn row_19_changed_and_foreign_tokens_are_ignored() {
         for len in 0..token.len() {
             assert_eq!(key().open(&token[..len]), None);
         }
-        assert_eq!(TokenKey::new(&[8; 32]).open(&token), None);
+        assert_eq!(TokenKey::new(&[8; 32], &[]).open(&token), None);
         let mut oversized = token;
         oversized.resize(MAX_TOKEN_LEN + 1, 0);
         assert_eq!(key().open(&oversized), None);
@@ -129,7 +130,7 @@ fn row_19_long_tokens_are_not_read() {
     let token = AddressToken::New { issued: at(100), ip: client().ip() };
     let sealed = |len: usize| {
         let random = [5; RANDOM_LEN];
-        let (sealing, nonce) = key().derive(&random);
+        let (sealing, nonce) = derive(&key().sealing, &random);
         let mut statement = token.encode();
         // Bytes after a statement are not read.
         statement.resize(len - RANDOM_LEN - 16, 0);

@@ -13,6 +13,7 @@ use super::super::stateless::{
 use super::super::testing::*;
 use super::*;
 
+mod balancing;
 mod workers;
 
 const NOW: Time = Time::from_millis(5_000);

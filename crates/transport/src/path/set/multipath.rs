@@ -200,6 +200,12 @@ impl Multipath {
         (self.unopened.len(), self.owed.abandons.len(), cids)
     }
 
+    /// Returns the connection IDs that this endpoint has issued for unopened paths, or for all paths in a single number space.
+    #[cfg(test)]
+    pub(crate) fn unopened_local(&self) -> impl Iterator<Item = &LocalCids> {
+        self.unopened.values().map(|unopened| &unopened.local).chain(self.pool.iter().map(|pool| &pool.local))
+    }
+
     /// Returns the number of acknowledgments that must be repeated.
     #[cfg(test)]
     pub(crate) fn held_ack_copies(&self) -> usize {

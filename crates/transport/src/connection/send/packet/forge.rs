@@ -228,6 +228,13 @@ impl Connection {
         self.issue_cids();
     }
 
+    /// Returns the connection IDs that this endpoint has issued for all paths, open or not.
+    pub(crate) fn all_issued_cids(&self) -> Vec<anabranch_wire::ConnectionId> {
+        let open = self.paths.list.iter().map(|path| &path.local_cids);
+        let further = self.paths.multipath.iter().flat_map(|multipath| multipath.unopened_local());
+        open.chain(further).flat_map(|local| local.iter()).map(|(_, cid)| cid).collect()
+    }
+
     /// Returns the connection IDs that this endpoint has issued for an open path.
     pub(crate) fn issued_cids(&self, path: PathId) -> Vec<anabranch_wire::ConnectionId> {
         self.paths.list.get(path).unwrap().local_cids.iter().map(|(_, cid)| cid).collect()

@@ -8,6 +8,7 @@ mod address_token;
 mod handle;
 mod incoming;
 mod keyed;
+mod routed;
 mod router;
 mod shared;
 mod stateless;

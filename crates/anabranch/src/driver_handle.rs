@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::error::OpenPathError;
+use crate::hand_over::Links;
 use crate::lock::lock;
 use crate::paths::{Lease, LocalAddress};
 use crate::socket::Socket;
@@ -29,6 +30,8 @@ pub(crate) struct DriverHandle {
     handed_over: Mutex<Mailbox>,
     /// Drivers of all workers of the endpoint, in the order of their numbers.
     workers: OnceLock<Arc<[Weak<DriverHandle>]>>,
+    /// Channels to processes with the same sockets.
+    pub(crate) links: Links,
     /// Notification for the task that lets connections follow the routing table.
     pub(crate) follower: Arc<Notify>,
 }
@@ -49,6 +52,7 @@ impl DriverHandle {
             todo: Mutex::default(),
             handed_over: Mutex::default(),
             workers: OnceLock::new(),
+            links: Links::default(),
             follower: Arc::default(),
         }
     }

@@ -68,6 +68,12 @@ pub struct Endpoint {
     pub(crate) inner: Arc<EndpointInner>,
     /// All workers.
     pub(crate) workers: Arc<[Arc<EndpointInner>]>,
+    /// Secrets, for the next process with the same sockets.
+    #[cfg_attr(
+        not(any(target_os = "linux", target_os = "android")),
+        expect(dead_code, reason = "sockets are not handed over on this system")
+    )]
+    pub(crate) config: Arc<EndpointConfig>,
     /// Worker whose clients are accepted first.
     turn: Arc<AtomicUsize>,
     pub(crate) client_config: Arc<Mutex<Option<ClientConfig>>>,
@@ -151,7 +157,8 @@ impl Endpoint {
         let count = sockets.len();
         InvalidSetting::unless((1..=MAX_WORKERS).contains(&count), "workers", "must be 1 to 32")?;
         config.validate_for(count)?;
-        Self::on_all(config, server, || sockets.into_iter().map(Socket::new).collect())
+        let bind = || sockets.into_iter().map(Socket::new).collect();
+        Self::on_all(config, server, bind, |_| Ok(()))
     }
 
     /// Creates an endpoint on the socket that `bind` returns.
@@ -160,14 +167,15 @@ impl Endpoint {
         server: Option<ServerConfig>,
         bind: impl FnOnce() -> io::Result<Socket>,
     ) -> Result<Self, EndpointError> {
-        Self::on_all(config, server, || Ok(vec![bind()?]))
+        Self::on_all(config, server, || Ok(vec![bind()?]), |_| Ok(()))
     }
 
-    /// Creates an endpoint with a worker for each of the sockets that `bind` returns.
+    /// Creates an endpoint with a worker for each of the sockets that `bind` returns. Calls `prepare` before the workers begin.
     pub(crate) fn on_all(
         config: &EndpointConfig,
         server: Option<ServerConfig>,
         bind: impl FnOnce() -> io::Result<Vec<Socket>>,
+        prepare: impl FnOnce(&[Arc<EndpointInner>]) -> io::Result<()>,
     ) -> Result<Self, EndpointError> {
         config.validate()?;
         server.as_ref().map_or(Ok(()), ServerConfig::validate)?;
@@ -180,14 +188,15 @@ impl Endpoint {
         let workers = routers.into_iter().zip(sockets);
         let workers: Arc<[_]> =
             workers.map(|(router, socket)| Arc::new(EndpointInner::new(router, socket))).collect();
+        prepare(&workers)?;
         let drivers: Arc<[_]> = workers.iter().map(|worker| Arc::downgrade(&worker.driver)).collect();
         for worker in &*workers {
             worker.driver.set_workers(Arc::clone(&drivers));
             worker.table().handles = 1;
             spawn(Driver::new(Arc::clone(worker)));
         }
-        let inner = Arc::clone(&workers[0]);
-        Ok(Self { inner, workers, turn: Arc::default(), client_config: Arc::default() })
+        let (inner, config) = (Arc::clone(&workers[0]), Arc::new(config.clone()));
+        Ok(Self { inner, workers, config, turn: Arc::default(), client_config: Arc::default() })
     }
 
     /// Returns the number of workers.
@@ -464,6 +473,7 @@ impl Clone for Endpoint {
         Self {
             inner: Arc::clone(&self.inner),
             workers: Arc::clone(&self.workers),
+            config: Arc::clone(&self.config),
             turn: Arc::clone(&self.turn),
             client_config: Arc::clone(&self.client_config),
         }

@@ -46,6 +46,8 @@ mod driver_handle;
 mod endpoint;
 mod endpoint_inner;
 mod error;
+#[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "hand_over/absent.rs")]
+mod hand_over;
 #[cfg(feature = "http3")]
 pub mod http3;
 mod incoming;
@@ -105,6 +107,8 @@ pub use crate::error::{
     AttemptError, ConnectError, EndpointError, ExportError, OpenPathError, ReadError, ReadExactError,
     ReadToEndError, SendDatagramError, WriteError,
 };
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use crate::hand_over::{HandOver, MAX_OLDER_PROCESSES};
 pub use crate::incoming::{Incoming, IncomingFuture};
 pub use crate::paths::{
     Candidate, LocalAddress, PathAttempt, PathEvent, PathEvents, RacePolicy, unspecified_for,

@@ -31,6 +31,14 @@ impl SocketSet {
         &self.all
     }
 
+    /// Returns the sockets that belong to the endpoint itself, and not to single paths.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn lasting(&self) -> Vec<Arc<Socket>> {
+        let is_leased =
+            |socket: &Arc<Socket>| self.leased.iter().any(|(other, _)| Arc::ptr_eq(socket, other));
+        self.all.iter().filter(|socket| !is_leased(socket)).cloned().collect()
+    }
+
     /// Returns a number that differs after each change.
     pub(crate) fn version(&self) -> u64 {
         self.version

@@ -114,6 +114,16 @@ impl Program {
         self.child.id()
     }
 
+    /// Returns whether the program has ended.
+    ///
+    /// # Errors
+    /// Fails if it has failed.
+    pub(crate) fn has_ended(&mut self) -> Result<bool, Error> {
+        let Some((status, _)) = reap(self.child.id())? else { return Ok(false) };
+        self.ended = true;
+        if status == 0 { Ok(true) } else { Err(format!("a program failed: {}", ending(status)).into()) }
+    }
+
     /// Asks the program to end (SIGTERM), and waits for its end. Returns its cost.
     pub(crate) fn terminate(mut self) -> Result<Cost, Error> {
         // SAFETY: the call has no pointers, and the child was not waited for, so that its ID is its own.

@@ -21,6 +21,7 @@ mod memory;
 mod receive;
 mod report;
 mod requests;
+mod restarts;
 mod send;
 mod simulate;
 mod soak;
@@ -88,6 +89,8 @@ enum Benchmark {
     Simulate(simulate::Options),
     /// Rates, gaps, losses, memory and CPU time of `anabranch proxy`'s tunnel, over links in user space
     Tunnel(tunnel::Options),
+    /// Requests that fail while a server is restarted again and again (`anabranch serve --handover`)
+    Restarts(restarts::Options),
     /// Memory, tasks and descriptors over hours of connections, paths, streams, cancellations and migrations
     Soak(soak::Options),
     /// Servers behind a load balancer that routes by QUIC-LB: connections that are lost when servers come and go
@@ -146,6 +149,7 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::Failover(options) => failover::run(options),
         Benchmark::Simulate(options) => simulate::run(options),
         Benchmark::Tunnel(options) => tunnel::run(options),
+        Benchmark::Restarts(options) => restarts::run(options),
         Benchmark::Soak(options) => soak::run(options),
         Benchmark::Fleet(options) => fleet::run(options),
     }

@@ -28,6 +28,7 @@ use self::sleeper::Sleeper;
 use self::timers::Timers;
 use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::{EndpointInner, Wanted};
+use crate::hand_over::Neighbours;
 use crate::log::ENDPOINT;
 #[cfg(feature = "interfaces")]
 use crate::paths::follow;
@@ -61,6 +62,8 @@ pub(crate) struct Driver {
     queue: VecDeque<Arc<ConnectionInner>>,
     dirty: Vec<Handle>,
     woken: Vec<Waker>,
+    /// Processes with the same sockets.
+    neighbours: Neighbours,
     /// Detector of times during which the driver did not run although it should have.
     sleeper: Sleeper,
 }
@@ -82,6 +85,7 @@ impl Driver {
             queue: VecDeque::new(),
             dirty: Vec::new(),
             woken: Vec::new(),
+            neighbours: Neighbours::default(),
             sleeper: Sleeper::default(),
         }
     }
@@ -90,6 +94,7 @@ impl Driver {
     fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let now = self.endpoint.driver.now();
         self.take_dirty(cx);
+        self.neighbours.take(&self.endpoint.driver.links);
         let asleep = self.sleeper.on_turn(now, self.endpoint.driver.clock.drift(), self.timers.next());
         let mut more = self.receive(cx, now)?;
         if let Some(asleep) = asleep {
@@ -329,7 +334,7 @@ impl Future for Driver {
                     return Poll::Ready(());
                 }
             };
-            if this.endpoint.table().is_done() {
+            if this.endpoint.table().is_done() && !this.neighbours.are_between() {
                 return Poll::Ready(());
             }
             if !more && this.poll_sleep(cx).is_pending() {

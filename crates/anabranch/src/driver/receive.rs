@@ -11,6 +11,7 @@ use tracing::{debug, trace};
 use super::Driver;
 use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::Table;
+use crate::hand_over::{Course, Origin};
 use crate::log::ENDPOINT;
 use crate::wakers::WakerSet;
 
@@ -25,6 +26,8 @@ enum Step {
     Respond(Response),
     /// The worker with this number needs the datagram.
     HandOver(usize),
+    /// Another process with the same sockets may know the datagram.
+    Pass,
     Nothing,
 }
 
@@ -35,10 +38,21 @@ impl Driver {
         let mut handed_over = self.endpoint.driver.take_handed_over();
         if !handed_over.is_empty() {
             let mut datagrams: Vec<_> = handed_over.iter_mut().map(StoredDatagram::as_datagram).collect();
-            self.deliver(now, &mut datagrams);
+            self.deliver(now, &mut datagrams, Origin::Network);
+        }
+        for origin in [Origin::Successor, Origin::Predecessor] {
+            let (mut passed, left) = self.neighbours.receive(cx, origin);
+            more |= left;
+            if !passed.is_empty() {
+                let mut datagrams: Vec<_> = passed.iter_mut().map(StoredDatagram::as_datagram).collect();
+                self.deliver(now, &mut datagrams, origin);
+            }
         }
         for i in 0..self.sockets.len() {
             let socket = Arc::clone(&self.sockets[i]);
+            if !self.neighbours.receives(&socket) {
+                continue;
+            }
             for round in 1..=RECEIVES {
                 match socket.poll_receive(cx, &mut self.received) {
                     Poll::Ready(Ok(())) => {}
@@ -50,7 +64,7 @@ impl Driver {
                 // The batch is moved out of `self`, because the datagrams borrow it while other parts of the driver
                 // are in use.
                 let mut received = std::mem::take(&mut self.received);
-                self.deliver(now, &mut received.datagrams().collect::<Vec<_>>());
+                self.deliver(now, &mut received.datagrams().collect::<Vec<_>>(), Origin::Network);
                 self.received = received;
                 more |= round == RECEIVES;
             }
@@ -60,11 +74,12 @@ impl Driver {
 
     /// Passes datagrams to the connections. Consecutive datagrams of one connection are handled together,
     /// under one lock.
-    fn deliver(&mut self, now: Time, datagrams: &mut [Datagram<'_>]) {
+    fn deliver(&mut self, now: Time, datagrams: &mut [Datagram<'_>], origin: Origin) {
         let endpoint = Arc::clone(&self.endpoint);
+        let course = self.neighbours.course(origin);
         let (steps, accepting): (Vec<Step>, _) = {
             let mut table = endpoint.table();
-            let steps = datagrams.iter().map(|datagram| table.step(now, datagram)).collect();
+            let steps = datagrams.iter().map(|datagram| table.step(now, datagram, course)).collect();
             let comes = !table.incoming.is_empty();
             (steps, if comes { table.accepting.take() } else { WakerSet::default() })
         };
@@ -85,6 +100,7 @@ impl Driver {
                 }
                 Step::Respond(response) => endpoint.respond(Some(response.clone())),
                 Step::HandOver(owner) => endpoint.driver.hand_over(*owner, &datagrams[at]),
+                Step::Pass => self.neighbours.pass(course, &datagrams[at]),
                 Step::Nothing => {}
             }
             at += len;
@@ -99,8 +115,15 @@ impl Step {
 }
 
 impl Table {
-    fn step(&mut self, now: Time, datagram: &Datagram<'_>) -> Step {
-        match self.router.route(now, datagram) {
+    fn step(&mut self, now: Time, datagram: &Datagram<'_>, course: Course) -> Step {
+        let route = match course {
+            Course::Here => self.router.route(now, datagram),
+            Course::Back | Course::Forth => match self.router.route_known(datagram) {
+                Some(route) => route,
+                None => return Step::Pass,
+            },
+        };
+        match route {
             RouterAction::Connection(handle) => {
                 self.connection(handle).cloned().map_or(Step::Nothing, Step::Deliver)
             }

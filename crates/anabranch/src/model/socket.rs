@@ -104,6 +104,10 @@ impl Socket {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    pub(crate) fn duplicate(&self) -> io::Result<std::os::fd::OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local
     }

@@ -83,6 +83,12 @@ impl Socket {
         })
     }
 
+    /// Returns a duplicate of the socket, for another process.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn duplicate(&self) -> io::Result<std::os::fd::OwnedFd> {
+        std::os::fd::AsFd::as_fd(&self.io).try_clone_to_owned()
+    }
+
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local
     }

@@ -78,6 +78,8 @@ pub(crate) enum Passing {
     Never,
     /// An existing connection or stream was lost.
     Lost,
+    /// The server has not processed the request, so that it can be sent again at once, on another connection (RFC 9114 §4.1.1).
+    Unprocessed,
     /// The peer did not respond, or could not be reached.
     Unanswered,
 }
@@ -304,9 +306,8 @@ impl From<http3::Error> for Failure {
             error @ (http3::Error::Url { .. } | http3::Error::Invalid(_)) => Self::new(Exit::Usage, error),
             error @ http3::Error::Resolve { .. } => Self::new(Exit::Resolution, error),
             error @ http3::Error::TooSlow => Self::new(Exit::Timeout, error),
-            error @ (http3::Error::Reset(_) | http3::Error::Rejected) => {
-                Self::new(Exit::Protocol, error).passing(Passing::Lost)
-            }
+            error @ http3::Error::Rejected => Self::new(Exit::Protocol, error).passing(Passing::Unprocessed),
+            error @ http3::Error::Reset(_) => Self::new(Exit::Protocol, error).passing(Passing::Lost),
             error => Self::new(Exit::Protocol, error),
         }
     }

@@ -25,6 +25,8 @@ use crate::target::Target;
 
 /// Maximum number of redirections for one URL.
 const MAX_REDIRECTS: usize = 10;
+/// Maximum number of times that a request is sent again because the server did not process it.
+const MAX_REJECTIONS: u32 = 3;
 
 /// Settings and connections that all jobs of a round share.
 #[derive(Debug)]
@@ -78,7 +80,7 @@ impl Transfer {
     fn may_go_on(&self, failure: &Failure) -> bool {
         let passes = match failure.may_pass() {
             Passing::Never => false,
-            Passing::Lost => self.connected,
+            Passing::Lost | Passing::Unprocessed => self.connected,
             // A server that has never responded may not exist.
             Passing::Unanswered => self.arrived.is_some(),
         };
@@ -260,10 +262,7 @@ impl Round {
     ) -> Result<(Arc<Origin>, Answer, bool)> {
         let mut target = target.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let origin = self.origins.reach(&target, transfer.connected).await?;
-            transfer.connected = true;
-            let answer =
-                origin.ask(&target, &errand).await.inspect_err(|_| self.origins.leave(&target, &origin))?;
+            let (origin, answer) = self.asked(&target, &errand, transfer).await?;
             let Some(status) = moved(&answer).filter(|_| self.ask.follow) else {
                 if checked {
                     check(&target, &answer, errand.partial, transfer.from)?;
@@ -280,6 +279,29 @@ impl Round {
             Exit::Http,
             format!("more than {MAX_REDIRECTS} redirections, the last one to {target}"),
         ))
+    }
+
+    /// Sends a request and waits for the beginning of the response. A request that the server has not processed, for instance because it
+    /// restarts, is sent again at once, on another connection.
+    async fn asked(
+        &self,
+        target: &Target,
+        errand: &Errand,
+        transfer: &mut Transfer,
+    ) -> Result<(Arc<Origin>, Answer)> {
+        let mut rejections = 0;
+        loop {
+            let origin = self.origins.reach(target, transfer.connected).await?;
+            transfer.connected = true;
+            let answer = origin.ask(target, errand).await;
+            match answer.inspect_err(|_| self.origins.leave(target, &origin)) {
+                Ok(answer) => return Ok((origin, answer)),
+                Err(failure) if failure.may_pass() == Passing::Unprocessed && rejections < MAX_REJECTIONS => {
+                    rejections += 1;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
     }
 
     /// Prints a message for people unless `--quiet` is set.

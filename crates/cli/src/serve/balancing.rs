@@ -1,6 +1,5 @@
 //! The file with a server's configuration of QUIC-LB (`--lb-config`), whose keys are those of the draft's YANG model.
 
-use std::net::UdpSocket;
 use std::path::Path;
 
 use anabranch::{Endpoint, LoadBalancing, ServerId};
@@ -34,18 +33,18 @@ pub(super) fn read(path: &Path) -> Result<LoadBalancing> {
     parsed.map_err(|problem| document.failure(&[problem]))
 }
 
-/// Checks that a server with these sockets, those of each address, can issue connection IDs with the configuration.
+/// Checks that a server with these numbers of workers, one for each address, can issue connection IDs with the configuration.
 ///
 /// # Errors
 /// Fails if there are several addresses, or several workers that need the bits of the length.
-pub(super) fn check(config: &LoadBalancing, sockets: &[Vec<UdpSocket>]) -> Result {
+pub(super) fn check(config: &LoadBalancing, workers: &[usize]) -> Result {
     let wrong = |what: String| Failure::new(Exit::Usage, format!("--lb-config: {what}"));
-    if sockets.len() > 1 {
+    if workers.len() > 1 {
         let what =
-            format!("the server ID {} leads to one address, not to {}", config.server_id(), sockets.len());
+            format!("the server ID {} leads to one address, not to {}", config.server_id(), workers.len());
         return Err(wrong(what).or("give one --listen address, in numbers"));
     }
-    if config.encodes_length() && sockets.iter().any(|workers| workers.len() > 1) {
+    if config.encodes_length() && workers.iter().any(|count| *count > 1) {
         let what = "with several workers, first-octet-encodes-cid-length must be false";
         return Err(wrong(what.to_owned()).or("the first byte of connection IDs names the worker"));
     }

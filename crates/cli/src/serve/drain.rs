@@ -5,6 +5,7 @@ use std::time::Duration;
 use anabranch::Endpoint;
 use anabranch::http3::Code;
 
+use super::hand_over;
 use super::shared::Shared;
 use crate::signal::Stop;
 
@@ -17,18 +18,34 @@ fn close(endpoint: &Endpoint) {
     endpoint.close(Code::NO_ERROR.into(), b"the server is shutting down");
 }
 
-/// Refuses new work, and returns when all connections have ended, after `patience`, or at the next signal.
-pub(super) async fn drain(shared: &Shared, endpoints: &[Endpoint], patience: Duration, stop: &mut Stop) {
+/// Refuses new work, and returns when all connections have ended, after `patience`, or at the next signal. If the sockets are
+/// `handed_over`, clients that have arrived here before are served, and packets for older processes forwarded until these end.
+pub(super) async fn drain(
+    shared: &Shared,
+    endpoints: &[Endpoint],
+    patience: Duration,
+    stop: &mut Stop,
+    handed_over: bool,
+) {
+    if !handed_over {
+        shared.refusing.cancel();
+        for endpoint in endpoints {
+            // Without a configuration the call cannot fail.
+            let _ = endpoint.set_server_config(None);
+        }
+    }
     shared.stopping.cancel();
     shared.http3.begin(patience);
-    for endpoint in endpoints {
-        // Without a configuration the call cannot fail.
-        let _ = endpoint.set_server_config(None);
-    }
     shared.connections.close();
+    let ended = async {
+        shared.connections.wait().await;
+        if handed_over {
+            hand_over::older_ended(endpoints).await;
+        }
+    };
     let orderly = async {
         // Responses that are unfinished after `patience` are aborted.
-        let _ = tokio::time::timeout(patience, shared.connections.wait()).await;
+        let _ = tokio::time::timeout(patience, ended).await;
         endpoints.iter().for_each(close);
         let sent = async {
             for endpoint in endpoints {

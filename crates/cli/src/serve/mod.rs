@@ -6,6 +6,8 @@
 mod activity;
 mod balancing;
 mod drain;
+#[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "hand_over/absent.rs")]
+mod hand_over;
 mod hq;
 mod log;
 pub(crate) mod metrics;
@@ -20,7 +22,7 @@ pub(crate) mod systemd;
 mod tcp;
 mod ticket_key;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +33,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use self::hand_over::{Goods, Heirs, Inheritance};
 use self::log::{AccessLog, Format};
+use self::quic::Bound;
 use self::retry::Retry;
 use self::shared::Shared;
 use self::sockets::Sockets;
@@ -99,7 +103,12 @@ pub(crate) struct Serve {
     /// Serve metrics for Prometheus at http://IP:PORT/metrics
     #[arg(long, value_name = "IP:PORT")]
     metrics: Option<SocketAddr>,
-    /// Seconds that running responses get after SIGTERM; a second signal aborts them at once
+    /// Take the sockets over from the process that runs with the same PATH, if there is one, and hand them over to the
+    /// next one, without a failed request: clients of the old process stay there until it ends (--drain). PATH
+    /// is a Unix socket, which is created; only processes of the same user are trusted
+    #[arg(long, value_name = "PATH")]
+    handover: Option<PathBuf>,
+    /// Seconds that running responses get after SIGTERM, and after a hand-over; a second signal aborts them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u32,
     /// Seconds after which a response is aborted if its client reads nothing at all of it meanwhile; earlier
@@ -128,8 +137,12 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let balancing = options.lb_config.as_deref().map(balancing::read).transpose()?;
     let certified = options.identity.load(&names(&places))?;
     let certified = certified.with_tickets(kept.as_ref().map(|kept| Arc::clone(&kept.tickets)));
-    let sockets = Sockets::open(&places, !options.no_tcp, options.workers).await?;
-    let scraped = options.metrics.map(sockets::bind_tcp).transpose()?;
+    let mut heirs = options.handover.as_deref().map(Heirs::bind).transpose()?;
+    let mut inherited = match options.handover.as_deref() {
+        Some(path) => Inheritance::receive(path).await?,
+        None => None,
+    };
+    let (sockets, scraped) = open(&options, &places, inherited.as_mut()).await?;
     // Catches signals before anybody can know that the server runs.
     let (mut stop, mut again) = Again::catch(balancing.is_some())?;
     raise_descriptors();
@@ -138,16 +151,21 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let stall = (options.stall_timeout > 0).then(|| Duration::from_secs(options.stall_timeout.into()));
     let events = options.events.open()?;
     let shared = Arc::new(Shared::new(files, log.clone(), stall, events.clone()));
-    let mut accepting = JoinSet::new();
+    let (mut accepting, mut scraping) = (JoinSet::new(), JoinSet::new());
+    let mut goods = Goods::of_tcp(heirs.is_some(), &sockets.tcp, scraped.as_ref())?;
     let metrics = match scraped {
         Some(listener) => {
             let metrics = Arc::clone(&shared.metrics);
-            Some(metrics::serve(listener, move || metrics.text(), &mut accepting)?)
+            Some(metrics::serve(listener, move || metrics.text(), &mut scraping)?)
         }
         None => None,
     };
+    let legacies = inherited.as_mut().map(Inheritance::take_legacies).unwrap_or_default();
+    let bound = legacies.into_iter().map(Bound::Inherited).chain(sockets.udp.into_iter().map(Bound::New));
+    let sockets = (bound.collect(), sockets.tcp);
     let secrets = (kept.as_ref(), balancing.as_ref());
     let endpoints = listen(&options, &certified, secrets, sockets, &shared, &mut accepting)?;
+    goods.endpoints.clone_from(&endpoints);
     let trust = options.identity.is_made_up().then(|| trust(&certified, options.identity.kept_in()));
     let said = announcement(&addresses(&endpoints)?, &root, trust.unwrap_or_default(), metrics);
     match options.events.is_standard() {
@@ -155,6 +173,7 @@ pub(crate) async fn run(mut options: Serve) -> Result {
         false => exit::say(said)?,
     }
     systemd::ready();
+    hand_over::begin(inherited, heirs.as_mut());
     let told = addresses(&endpoints)?;
     events.tell(
         "listening",
@@ -170,17 +189,40 @@ pub(crate) async fn run(mut options: Serve) -> Result {
             balancing::change(file, &endpoints).unwrap_or_else(|failure| failure.say());
         }
     };
-    tokio::select! {
+    let handed_over = tokio::select! {
         _ = accepting.join_next() => return Err(Failure::new(Exit::Io, "a socket failed")),
-        () = stop.wait() => {}
-        () = changes => {}
+        () = stop.wait() => false,
+        () = hand_over::succeeded(heirs.as_ref(), &goods) => true,
+        () = changes => false,
+    };
+    drop((heirs, goods));
+    if handed_over {
+        scraping.abort_all();
     }
     systemd::stopping();
-    drain::drain(&shared, &endpoints, Duration::from_secs(options.drain.into()), &mut stop).await;
+    let patience = Duration::from_secs(options.drain.into());
+    drain::drain(&shared, &endpoints, patience, &mut stop, handed_over).await;
     log.flush();
     progress::tell_end(&shared);
     events.flush();
     Ok(())
+}
+
+/// Opens the sockets, or takes those that are inherited: for clients, and for metrics.
+async fn open(
+    options: &Serve,
+    places: &[HostPort],
+    inherited: Option<&mut Inheritance>,
+) -> Result<(Sockets, Option<TcpListener>)> {
+    let bind = || options.metrics.map(sockets::bind_tcp).transpose();
+    let Some(inherited) = inherited else {
+        return Ok((Sockets::open(places, !options.no_tcp, options.workers).await?, bind()?));
+    };
+    let scraped = match inherited.scraped(options.metrics) {
+        Some(listener) => Some(listener),
+        None => bind()?,
+    };
+    Ok((inherited.sockets(!options.no_tcp), scraped))
 }
 
 /// Starts to accept connections on every socket.
@@ -188,23 +230,26 @@ fn listen(
     options: &Serve,
     certified: &Certified,
     secrets: (Option<&KeptKeys>, Option<&LoadBalancing>),
-    sockets: Sockets,
+    (bound, tcp): (Vec<Bound>, Vec<TcpListener>),
     shared: &Arc<Shared>,
     accepting: &mut JoinSet<()>,
 ) -> Result<Vec<Endpoint>> {
     let transport = options.tuning.served().with_multipath(options.paths.config());
     let config = certified.quic(quic::PROTOCOLS, transport)?.with_retry(options.retry.policy());
-    let ports = sockets.udp_ports();
+    let own = bound.iter().map(|bound| Ok(bound.addresses()?.into_iter().next()));
+    let ports: Vec<_> =
+        own.collect::<Result<Vec<_>>>()?.into_iter().flatten().map(|own| own.port()).collect();
     let announced = announced(&options.announce, ports.first().copied().unwrap_or(listen::PORT))?;
-    secrets.1.map_or(Ok(()), |balancing| balancing::check(balancing, &sockets.udp))?;
+    let workers: Vec<_> = bound.iter().map(Bound::workers).collect();
+    secrets.1.map_or(Ok(()), |balancing| balancing::check(balancing, &workers))?;
     let mut endpoints = Vec::new();
-    for (index, sockets) in sockets.udp.into_iter().enumerate() {
-        let endpoint = quic::endpoint(config.clone(), secrets, sockets, &announced, index == 0)?;
+    for (index, bound) in bound.into_iter().enumerate() {
+        let endpoint = quic::endpoint(config.clone(), secrets, bound, &announced, index == 0)?;
         accepting.spawn(quic::accept(endpoint.clone(), Arc::clone(shared)));
         endpoints.push(endpoint);
     }
     let tls = certified.tcp(tcp::PROTOCOLS)?;
-    for listener in sockets.tcp {
+    for listener in tcp {
         let listener = tcp::Listener::new(listener, Arc::clone(&tls), &ports)?;
         accepting.spawn(tcp::accept(listener, Arc::clone(shared)));
     }

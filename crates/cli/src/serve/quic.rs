@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anabranch::http3;
 use anabranch::{Connection, Endpoint, EndpointConfig, Incoming, LoadBalancing, ServerConfig};
 
+use super::hand_over::Legacy;
 use super::hq;
 use super::metrics::{Handshake, Transport};
 use super::protocol::Protocol;
@@ -21,19 +22,49 @@ pub(super) const PROTOCOLS: &[&str] = &[HTTP3, crate::hq::ALPN];
 /// Protocol name of HTTP/3 in ALPN (RFC 9114 §3.1).
 const HTTP3: &str = "h3";
 
-/// Creates an endpoint on sockets that are bound to one address, with a worker for each. An endpoint that is bound to every address of this host announces
+/// Sockets of one endpoint.
+pub(super) enum Bound {
+    /// Sockets that are bound to one address: one for each worker.
+    New(Vec<UdpSocket>),
+    /// Those of another process.
+    Inherited(Legacy),
+}
+
+impl Bound {
+    /// Returns the addresses of the sockets, first the endpoint's own.
+    pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>> {
+        let addresses = match self {
+            Self::New(sockets) => sockets.iter().take(1).map(UdpSocket::local_addr).collect(),
+            Self::Inherited(legacy) => legacy.local_addrs(),
+        };
+        addresses.map_err(|error| unusable(&error))
+    }
+
+    /// Returns the number of workers.
+    pub(super) fn workers(&self) -> usize {
+        match self {
+            Self::New(sockets) => sockets.len(),
+            Self::Inherited(legacy) => legacy.workers(),
+        }
+    }
+}
+
+fn unusable(error: &std::io::Error) -> Failure {
+    Failure::io("cannot use a UDP socket", error)
+}
+
+/// Creates an endpoint with a worker for each of its sockets. An endpoint that is bound to every address of this host announces
 /// all `announced` addresses to clients, because they lead to the same endpoint. Otherwise only the `first`
 /// endpoint announces them, in addition to its own address.
 pub(super) fn endpoint(
     mut config: ServerConfig,
     (kept, balancing): (Option<&KeptKeys>, Option<&LoadBalancing>),
-    sockets: Vec<UdpSocket>,
+    bound: Bound,
     announced: &[SocketAddr],
     first: bool,
 ) -> Result<Endpoint> {
-    let unusable = |error| Failure::io("cannot use a UDP socket", &error);
-    let own = sockets.first().map_or_else(|| Err(ErrorKind::InvalidInput.into()), UdpSocket::local_addr);
-    let own = own.map_err(unusable)?;
+    let existing = bound.addresses()?;
+    let own = *existing.first().ok_or_else(|| unusable(&ErrorKind::InvalidInput.into()))?;
     let everywhere = own.ip().is_unspecified();
     if everywhere || first {
         config = config.with_alternative_addresses(announced.to_vec());
@@ -41,10 +72,14 @@ pub(super) fn endpoint(
     let made = anabranch::random_config().and_then(|secrets| {
         let secrets = balancing.cloned().into_iter().fold(secrets, EndpointConfig::with_load_balancing);
         let secrets = kept.into_iter().fold(secrets, |secrets, kept| kept.apply(secrets, own));
-        Ok(Endpoint::with_workers(&secrets, Some(config), sockets)?)
+        Ok(match bound {
+            Bound::New(sockets) => Endpoint::with_workers(&secrets, Some(config), sockets)?,
+            // Of the secrets, those that the other process has handed over are kept.
+            Bound::Inherited(legacy) => legacy.take_over(&secrets, config)?,
+        })
     });
-    let endpoint = made.map_err(unusable)?;
-    for address in announced.iter().filter(|address| !everywhere && first && **address != own) {
+    let endpoint = made.map_err(|error| unusable(&error))?;
+    for address in announced.iter().filter(|address| !everywhere && first && !existing.contains(address)) {
         endpoint.add_socket(*address).map_err(|error| cannot_listen(*address, &error))?;
     }
     Ok(endpoint)
@@ -57,13 +92,13 @@ pub(crate) fn announcing(
     announced: &[SocketAddr],
     first: bool,
 ) -> Result<Endpoint> {
-    endpoint(config, (None, None), sockets, announced, first)
+    endpoint(config, (None, None), Bound::New(sockets), announced, first)
 }
 
-/// Accepts connections until the endpoint is closed. Refuses them once the server is stopping.
+/// Accepts connections until the endpoint is closed. Refuses them once the server wants no more.
 pub(super) async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
     while let Some(incoming) = endpoint.accept().await {
-        if shared.stopping.is_cancelled() {
+        if shared.refusing.is_cancelled() {
             incoming.refuse();
         } else {
             shared.connections.spawn(serve(incoming, Arc::clone(&shared)));

@@ -22,6 +22,9 @@ pub(super) struct Shared {
     pub(super) events: Events,
     /// Cancelled when the server stops: no new requests are accepted, and running ones are completed.
     pub(super) stopping: CancellationToken,
+    /// Cancelled when no clients are wanted any more, and those whose handshake is not complete are refused. A server that has
+    /// handed its sockets over completes these handshakes.
+    pub(super) refusing: CancellationToken,
     /// Shutdown of HTTP/3, which sends GOAWAY to clients.
     pub(super) http3: Shutdown,
     /// Options of HTTP/3.
@@ -42,6 +45,7 @@ impl Shared {
             metrics,
             events,
             stopping: CancellationToken::new(),
+            refusing: CancellationToken::new(),
             http3: Shutdown::new(),
             options: ServeOptions::default().with_limits(limits),
             stall,

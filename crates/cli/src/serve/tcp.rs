@@ -122,7 +122,7 @@ async fn serve(
     stream.set_write_timeout(shared.stall);
     let greeted = tokio::time::timeout(MAX_HELLO, listener.tls.accept(Box::pin(stream)));
     let greeted = tokio::select! {
-        () = shared.stopping.cancelled() => return,
+        () = shared.refusing.cancelled() => return,
         greeted = greeted => greeted,
     };
     let Ok(Ok(stream)) = greeted else {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod client;
+#[cfg(target_os = "linux")]
+mod hand_over;
 mod limits;
 mod operation;
 

@@ -323,6 +323,11 @@ impl EndpointConfig {
         self
     }
 
+    /// Returns the secrets that may outlive the process: those of stateless reset tokens and of address validation tokens.
+    pub fn lasting_keys(&self) -> [[u8; 32]; 2] {
+        [self.reset_key, self.token_key]
+    }
+
     /// Sets the secret that seals address validation tokens. Servers with the same secret accept each other's tokens.
     #[must_use]
     pub fn with_token_key(mut self, key: [u8; 32]) -> Self {

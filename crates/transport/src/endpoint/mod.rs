@@ -9,6 +9,7 @@ mod handle;
 mod incoming;
 mod keyed;
 mod load_balancer;
+mod routed;
 mod router;
 mod shared;
 mod stateless;

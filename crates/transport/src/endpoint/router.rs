@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,6 +18,7 @@ use super::incoming::{
 };
 use super::keyed::Keyed;
 use super::load_balancer::{Issuers, LoadBalancing};
+use super::routed::{Routed, TupleKey, tuple_key};
 use super::shared::{Group, Shared};
 use super::stateless::{self, Budget, MIN_RESET_LEN, Response};
 use super::worker::Worker;
@@ -75,23 +76,8 @@ enum Target {
     Incoming(usize),
 }
 
-/// Table key of a connection that uses zero-length connection IDs. It omits the local IP address, which may
-/// become known only later.
-type TupleKey = (SocketAddr, u16);
-
-fn tuple_key(tuple: &FourTuple) -> TupleKey {
-    (tuple.remote, tuple.local.port())
-}
-
-/// Routing entries of one connection, removed when it ends.
-#[derive(Debug, Default)]
-struct Routed {
-    cids: Vec<ConnectionId>,
-    reset_tokens: Vec<[u8; 16]>,
-    tuples: Vec<TupleKey>,
-    /// `true` for a server connection during its handshake.
-    handshaking: bool,
-}
+/// Datagram of no connection: its header, or the places of its connection IDs if the version is unknown.
+type Stranger = Result<Box<Protected>, (Range<usize>, Range<usize>)>;
 
 /// Router of received datagrams. The simulator's driver uses it through [`super::Endpoint`], the network
 /// driver directly.
@@ -209,13 +195,30 @@ impl Router {
 
     /// Decides on a datagram received at `now`.
     pub fn route(&mut self, now: Time, datagram: &Datagram<'_>) -> RouterAction {
+        match self.known(datagram) {
+            Ok(route) => route,
+            Err(Ok(header)) => self.route_unknown(now, datagram, &header),
+            Err(Err((dcid, scid))) => {
+                let ids = (&datagram.payload[dcid], &datagram.payload[scid]);
+                self.negotiate_version(now, datagram, ids)
+            }
+        }
+    }
+
+    /// Decides on a datagram as far as it belongs to the connections and clients of this endpoint, or can belong to no connection at
+    /// all. Returns `None` for every other one, which a process may own that had the endpoint's socket before: it is neither answered,
+    /// nor does a connection begin.
+    pub fn route_known(&mut self, datagram: &Datagram<'_>) -> Option<RouterAction> {
+        self.known(datagram).ok()
+    }
+
+    fn known(&mut self, datagram: &Datagram<'_>) -> Result<RouterAction, Stranger> {
         let header = match parse_packet(datagram.payload, self.shared.cid_len()) {
             Ok(header) => header,
             Err(HeaderError::UnknownVersion { dcid, scid, .. }) => {
-                let ids = (&datagram.payload[dcid], &datagram.payload[scid]);
-                return self.negotiate_version(now, datagram, ids);
+                return self.reset_target(datagram.payload).ok_or(Err((dcid, scid)));
             }
-            Err(_) => return RouterAction::Drop(DropReason::Malformed),
+            Err(_) => return Ok(RouterAction::Drop(DropReason::Malformed)),
         };
         if header.dcid.is_empty() {
             // Stateless resets are checked first, because a lookup by addresses would assign every reset to a
@@ -223,30 +226,35 @@ impl Router {
             let by_tuple = self.tuples.get(&tuple_key(&datagram.tuple)).copied();
             let found = self.reset_target(datagram.payload);
             if let Some(route) = found.or(by_tuple.map(RouterAction::Connection)) {
-                return route;
+                return Ok(route);
             }
         }
         match self.cids.get(&header.dcid) {
-            Some(&Target::Connection(handle)) => RouterAction::Connection(handle),
+            Some(&Target::Connection(handle)) => Ok(RouterAction::Connection(handle)),
             Some(&Target::Incoming(key)) => {
                 let kept = self.incoming.get_mut(key).is_some_and(|buffer| buffer.push(datagram));
-                if kept { RouterAction::Buffered } else { RouterAction::Drop(DropReason::Unexpected) }
+                Ok(if kept { RouterAction::Buffered } else { RouterAction::Drop(DropReason::Unexpected) })
             }
-            None => self.route_unknown(now, datagram, &header),
+            None => self.known_otherwise(datagram, header),
         }
     }
 
-    /// Routes a packet that belongs to no connection.
-    fn route_unknown(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> RouterAction {
+    /// Routes a packet with an unknown connection ID, if it resets a connection or names another worker.
+    fn known_otherwise(&self, datagram: &Datagram<'_>, header: Protected) -> Result<RouterAction, Stranger> {
         if let Some(route) = self.reset_target(datagram.payload) {
-            return route;
+            return Ok(route);
         }
         let worker = self.shared.worker();
         if matches!(header.kind, PacketKind::OneRtt | PacketKind::Handshake)
             && let Some(owner) = worker.other_owner(&header.dcid)
         {
-            return RouterAction::Elsewhere(owner);
+            return Ok(RouterAction::Elsewhere(owner));
         }
+        Err(Ok(Box::new(header)))
+    }
+
+    /// Routes a packet that belongs to no connection.
+    fn route_unknown(&mut self, now: Time, datagram: &Datagram<'_>, header: &Protected) -> RouterAction {
         match header.kind {
             PacketKind::Initial => self.on_initial(now, datagram, header),
             PacketKind::OneRtt => self.reset(now, datagram, &header.dcid),
@@ -288,9 +296,6 @@ impl Router {
     /// Responds to a long header of an unsupported version, whose connection IDs are `(dcid, scid)` (RFC 9000
     /// §6.1). Packets of version 0 do not get here: a Version Negotiation packet is never answered.
     fn negotiate_version(&mut self, now: Time, datagram: &Datagram<'_>, ids: (&[u8], &[u8])) -> RouterAction {
-        if let Some(route) = self.reset_target(datagram.payload) {
-            return route;
-        }
         // RFC 9000 §5.2.2: only datagrams large enough to start a connection are answered.
         let large_enough = datagram.payload.len() >= MIN_INITIAL_DATAGRAM;
         match &self.server {

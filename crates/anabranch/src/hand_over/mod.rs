@@ -1,0 +1,191 @@
+//! Hand-over of an endpoint's sockets to another process, which continues with new clients while this one finishes its connections.
+
+mod channel;
+mod endpoint;
+mod message;
+mod neighbours;
+mod passing;
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use anabranch_transport::MAX_WORKERS;
+
+pub(crate) use self::neighbours::{Course, Links, Neighbours, Origin};
+
+/// Maximum number of processes that finish their connections while a younger one has their sockets. Each forwards packets to the one before
+/// it.
+pub const MAX_OLDER_PROCESSES: usize = 4;
+/// Maximum number of sockets of one worker.
+const MAX_ADDRESSES: usize = 64;
+/// Maximum number of descriptors of the application.
+const MAX_FURTHER: usize = 128;
+
+/// First bytes of a hand-over, with the version of its form.
+const MAGIC: [u8; 8] = *b"anabrHO1";
+/// Length of the part with a fixed length: magic, two keys, and six numbers.
+const FIXED: usize = 8 + 64 + 6;
+
+/// An endpoint's sockets and secrets on their way to another process: [`Endpoint::hand_over`] makes one, and [`Endpoint::take_over`]
+/// creates an endpoint from it. In between, it passes through a Unix socket ([`HandOver::send`], [`HandOver::receive`]). Until
+/// an endpoint is created from it, nothing changes for the old endpoint.
+///
+/// [`Endpoint::hand_over`]: crate::Endpoint::hand_over
+/// [`Endpoint::take_over`]: crate::Endpoint::take_over
+pub struct HandOver {
+    keys: [[u8; 32]; 2],
+    cid_len: usize,
+    /// Number of processes before the receiving one.
+    older: u8,
+    /// Sockets of each worker: first its own, then those of further addresses.
+    workers: Vec<Vec<OwnedFd>>,
+    /// Channel of each worker to the one of the old process.
+    channels: Vec<OwnedFd>,
+    further: Vec<(u8, OwnedFd)>,
+}
+
+/// Prints the hand-over without its keys.
+impl std::fmt::Debug for HandOver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HandOver").field("workers", &self.workers.len()).finish_non_exhaustive()
+    }
+}
+
+impl HandOver {
+    /// Adds descriptors of the application, each with a number by which it knows them again, such as listeners for TCP; 128 at most.
+    #[must_use]
+    pub fn with_further(mut self, further: Vec<(u8, OwnedFd)>) -> Self {
+        self.further = further;
+        self
+    }
+
+    /// Removes the application's descriptors.
+    pub fn take_further(&mut self) -> Vec<(u8, OwnedFd)> {
+        std::mem::take(&mut self.further)
+    }
+
+    /// Returns the number of workers whose sockets are handed over.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Returns the addresses of the sockets; the first one is the endpoint's own.
+    ///
+    /// # Errors
+    /// Fails if a descriptor is no UDP socket.
+    pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
+        let first = self.workers.first().into_iter().flatten();
+        first.map(|socket| UdpSocket::from(socket.try_clone()?).local_addr()).collect()
+    }
+
+    /// Sends the hand-over, with its secrets, to the process at the other end of `stream`. Make sure who that is.
+    ///
+    /// # Errors
+    /// Fails if the stream does, or if there are too many descriptors.
+    pub fn send(self, stream: &UnixStream) -> io::Result<()> {
+        let addresses = self.workers.first().map_or(0, Vec::len);
+        if addresses > MAX_ADDRESSES || self.further.len() > MAX_FURTHER {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors to hand over"));
+        }
+        let mut head = MAGIC.to_vec();
+        head.extend(self.keys.as_flattened());
+        let numbers = [self.cid_len, self.workers.len(), addresses, self.further.len()];
+        head.extend(numbers.map(|number| number as u8));
+        head.extend([self.older, 0]);
+        head.extend(self.further.iter().map(|(number, _)| *number));
+        let further = self.further.iter().map(|(_, descriptor)| descriptor);
+        let all: Vec<_> = self.workers.iter().flatten().chain(&self.channels).chain(further).collect();
+        passing::send(stream, &head, &all)
+    }
+
+    /// Receives a hand-over.
+    ///
+    /// # Errors
+    /// Fails if the stream does or ends, or if the other process sends something else.
+    pub fn receive(stream: &UnixStream) -> io::Result<Self> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "this is no hand-over of the same version");
+        let head: [u8; FIXED] = passing::receive_bytes(stream, FIXED)?.try_into().map_err(|_| wrong())?;
+        let (magic, rest) = head.split_first_chunk::<8>().ok_or_else(wrong)?;
+        let (keys, numbers) = rest.split_first_chunk::<64>().ok_or_else(wrong)?;
+        let (keys, _) = keys.as_chunks::<32>();
+        let (&keys, &[cid_len, workers, addresses, further, older, _]) = (
+            <&[_; 2]>::try_from(keys).map_err(|_| wrong())?,
+            <&[_; 6]>::try_from(numbers).map_err(|_| wrong())?,
+        );
+        let [cid_len, workers, addresses, further] = [cid_len, workers, addresses, further].map(usize::from);
+        let is_possible = (1..=MAX_WORKERS).contains(&workers)
+            && (1..=MAX_ADDRESSES).contains(&addresses)
+            && further <= MAX_FURTHER;
+        if *magic != MAGIC || !is_possible {
+            return Err(wrong());
+        }
+        let names = passing::receive_bytes(stream, further)?;
+        let count = workers * addresses + workers + further;
+        let mut descriptors = passing::receive_descriptors(stream, count)?.into_iter();
+        let mut next = |count: usize| descriptors.by_ref().take(count).collect::<Vec<_>>();
+        let sockets = (0..workers).map(|_| next(addresses)).collect();
+        let channels = next(workers);
+        let further = names.into_iter().zip(next(further)).collect();
+        Ok(Self { keys, cid_len, older, workers: sockets, channels, further })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::thread;
+
+    use super::*;
+
+    fn descriptor() -> OwnedFd {
+        UdpSocket::bind("127.0.0.1:0").unwrap().into()
+    }
+
+    fn hand_over(workers: usize, addresses: usize, further: usize) -> HandOver {
+        let sockets = (0..workers).map(|_| (0..addresses).map(|_| descriptor()).collect()).collect();
+        let channels = (0..workers).map(|_| channel::pair().unwrap().0).collect();
+        let further = (0..further).map(|number| (number as u8, descriptor())).collect();
+        HandOver { keys: [[1; 32], [2; 32]], cid_len: 9, older: 3, workers: sockets, channels, further }
+    }
+
+    #[test]
+    fn a_hand_over_arrives_whole() {
+        for (workers, addresses, count) in [(1, 1, 0), (3, 2, 5), (MAX_WORKERS, 2, 70)] {
+            let sent = hand_over(workers, addresses, count);
+            let expected = sent.local_addrs().unwrap();
+            let (one, other) = UnixStream::pair().unwrap();
+            let sending = thread::spawn(move || sent.send(&one));
+            let mut received = HandOver::receive(&other).unwrap();
+            sending.join().unwrap().unwrap();
+            assert_eq!(received.local_addrs().unwrap(), expected);
+            assert_eq!((received.keys, received.cid_len, received.older), ([[1; 32], [2; 32]], 9, 3));
+            assert_eq!((received.workers.len(), received.channels.len()), (workers, workers));
+            let further: Vec<_> = received.take_further().iter().map(|(number, _)| *number).collect();
+            assert_eq!(further, (0..count as u8).collect::<Vec<_>>());
+        }
+    }
+
+    /// `MAX_ADDRESSES` and `MAX_FURTHER` hold at both ends.
+    #[test]
+    fn too_many_descriptors_are_refused() {
+        let (one, other) = UnixStream::pair().unwrap();
+        assert!(hand_over(1, MAX_ADDRESSES + 1, 0).send(&one).is_err());
+        assert!(hand_over(1, 1, MAX_FURTHER + 1).send(&one).is_err());
+        let mut head = [&MAGIC[..], &[0; 64]].concat();
+        head.extend([8, 1, 1, MAX_FURTHER as u8 + 1, 1, 0]);
+        (&one).write_all(&head).unwrap();
+        assert_eq!(HandOver::receive(&other).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn other_content_is_refused() {
+        let (one, other) = UnixStream::pair().unwrap();
+        (&one).write_all(&[b'x'; FIXED]).unwrap();
+        assert_eq!(HandOver::receive(&other).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        (&one).write_all(&MAGIC).unwrap();
+        drop(one);
+        assert_eq!(HandOver::receive(&other).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

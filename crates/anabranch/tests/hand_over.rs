@@ -262,3 +262,91 @@ async fn what_nobody_knows_is_reset() {
     stranger.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(stranger.recv(&mut [0; 100]).is_err(), "one process answers");
 }
+
+/// Closes an endpoint, which then is gone like a process that has ended.
+async fn end(endpoint: Endpoint) {
+    endpoint.close(VarInt::ZERO, b"over");
+    within(endpoint.wait_idle()).await;
+}
+
+/// Waits until no other process receives on the sockets.
+async fn falls_back(endpoint: &Endpoint) {
+    within(async {
+        while endpoint.is_relieved() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sockets_fall_back_from_the_youngest_to_the_oldest() {
+    for workers in [1, 3] {
+        let pair = pair();
+        let oldest = first(&pair, workers);
+        accept_all(&oldest);
+        let (client, connection) = visit(&pair, &oldest).await;
+        let middle = next(&pair, &oldest).await;
+        accept_all(&middle);
+        let youngest = next(&pair, &middle).await;
+        accept_all(&youngest);
+        let (_other, later) = visit(&pair, &youngest).await;
+        echo(&later, b"accepted by the youngest one").await;
+        end(youngest).await;
+        falls_back(&middle).await;
+        echo(&connection, &[1; 100_000]).await;
+        let (_other, later) = visit(&pair, &middle).await;
+        echo(&later, b"accepted by the middle one").await;
+        end(middle).await;
+        falls_back(&oldest).await;
+        client.rebind(UdpSocket::bind(loopback()).unwrap()).unwrap();
+        echo(&connection, &[2; 100_000]).await;
+        let (_other, later) = visit(&pair, &oldest).await;
+        echo(&later, b"accepted by the oldest one").await;
+    }
+}
+
+/// A process that takes no packets from its channel (`HUNG`).
+#[tokio::test(flavor = "multi_thread")]
+async fn new_clients_do_not_wait_for_an_old_process_that_hangs() {
+    let pair = pair();
+    let server = pair.server.clone();
+    let (give, handed) = tokio::sync::oneshot::channel();
+    let (stay, until) = std::sync::mpsc::channel::<()>();
+    let hung = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let old = runtime.block_on(async {
+            let sockets = bind_workers(loopback(), 1).unwrap();
+            let old = Endpoint::with_workers(&random_config().unwrap(), Some(server), sockets).unwrap();
+            let _received = give.send(old.hand_over().unwrap());
+            within(old.relieved()).await;
+            old
+        });
+        // From now on, nothing runs the old endpoint.
+        let _end = until.recv();
+        drop(old);
+    });
+    let handed = through_a_socket(handed.await.unwrap());
+    let new = Endpoint::take_over(&random_config().unwrap(), Some(pair.another_server()), handed).unwrap();
+    accept_all(&new);
+    let address = new.local_addr().unwrap();
+    let flood = tokio::spawn(async move {
+        let stranger = tokio::net::UdpSocket::bind(loopback()).await.unwrap();
+        // A Handshake packet of a connection that nobody knows.
+        let mut packet = [0x55; 1_200];
+        packet[..6].copy_from_slice(&[0xe0, 0, 0, 0, 1, 8]);
+        // No source connection ID, and a length.
+        packet[14..17].copy_from_slice(&[0, 0x44, 0]);
+        loop {
+            for _ in 0..50 {
+                let _full = stranger.send_to(&packet, address).await;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    let (_client, connection) = visit(&pair, &new).await;
+    flood.abort();
+    echo(&connection, b"accepted without the old one").await;
+    drop(stay);
+    hung.join().unwrap();
+}

@@ -27,7 +27,7 @@ enum Step {
     /// The worker with this number needs the datagram.
     HandOver(usize),
     /// Another process with the same sockets may know the datagram.
-    Pass,
+    Pass(Course),
     Nothing,
 }
 
@@ -76,10 +76,11 @@ impl Driver {
     /// under one lock.
     fn deliver(&mut self, now: Time, datagrams: &mut [Datagram<'_>], origin: Origin) {
         let endpoint = Arc::clone(&self.endpoint);
-        let course = self.neighbours.course(origin);
         let (steps, accepting): (Vec<Step>, _) = {
             let mut table = endpoint.table();
-            let steps = datagrams.iter().map(|datagram| table.step(now, datagram, course)).collect();
+            let course = |datagram: &Datagram<'_>| self.neighbours.course(origin, datagram);
+            let steps =
+                datagrams.iter().map(|datagram| table.step(now, datagram, course(datagram))).collect();
             let comes = !table.incoming.is_empty();
             (steps, if comes { table.accepting.take() } else { WakerSet::default() })
         };
@@ -100,7 +101,7 @@ impl Driver {
                 }
                 Step::Respond(response) => endpoint.respond(Some(response.clone())),
                 Step::HandOver(owner) => endpoint.driver.hand_over(*owner, &datagrams[at]),
-                Step::Pass => self.neighbours.pass(course, &datagrams[at]),
+                Step::Pass(course) => self.neighbours.pass(*course, &datagrams[at]),
                 Step::Nothing => {}
             }
             at += len;
@@ -120,7 +121,7 @@ impl Table {
             Course::Here => self.router.route(now, datagram),
             Course::Back | Course::Forth => match self.router.route_known(datagram) {
                 Some(route) => route,
-                None => return Step::Pass,
+                None => return Step::Pass(course),
             },
         };
         match route {

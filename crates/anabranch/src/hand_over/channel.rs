@@ -1,7 +1,7 @@
 //! Channel between the drivers of two processes.
 
 use std::io;
-use std::io::ErrorKind::{Interrupted, WouldBlock};
+use std::io::ErrorKind::{ConnectionReset, Interrupted, WouldBlock};
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 
@@ -56,7 +56,8 @@ impl Channel {
             match received {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                 Ok(len) => return Poll::Ready(Ok(decode(&self.buffer[..len]))),
-                Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
+                // The other end was closed with messages unread: those that it has sent come first, then the end.
+                Err(error) if matches!(error.kind(), WouldBlock | Interrupted | ConnectionReset) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }

@@ -67,12 +67,14 @@ impl Endpoint {
             worker.driver.wake();
         }
         let (keys, cid_len) = (self.config.lasting_keys(), self.config.cid_len());
-        Ok(HandOver { keys, cid_len, older, workers, channels, further: Vec::new() })
+        let is_balanced = self.config.load_balancing().is_some();
+        Ok(HandOver { keys, cid_len, is_balanced, older, workers, channels, further: Vec::new() })
     }
 
     /// Creates an endpoint on the sockets of another process, which keeps its connections ([`Endpoint::hand_over`]). The sockets, the number
-    /// of workers, the length of connection IDs and the keys of stateless resets and address tokens are those of the other
-    /// process; the rest of `config` is this one's, whose seed must be new. Memory of used address tokens, sessions and limits is not
+    /// of workers, the length of connection IDs and, unless only one of the two has QUIC-LB, the key of stateless resets are those of
+    /// the other process. Its address tokens are accepted; new ones are sealed with the key of `config`, from which the rest comes,
+    /// too. Its seed must be new. Memory of used address tokens, sessions and limits is not
     /// common to both.
     ///
     /// # Errors
@@ -85,8 +87,13 @@ impl Endpoint {
         server: Option<ServerConfig>,
         handed: HandOver,
     ) -> Result<Self, EndpointError> {
-        let HandOver { keys: [reset, token], cid_len, older, workers, channels, .. } = handed;
-        let config = config.clone().with_cid_len(cid_len).with_reset_key(reset).with_token_key(token);
+        let HandOver { keys: [reset, token], cid_len, is_balanced, older, workers, channels, .. } = handed;
+        let mut config = config.clone().with_cid_len(cid_len).with_accepted_token_key(token);
+        // The key of all servers behind a load balancer must not answer for connections of others, and that of one server is
+        // unknown to them.
+        if is_balanced == config.load_balancing().is_some() {
+            config = config.with_reset_key(reset);
+        }
         let is_whole = !workers.is_empty() && workers.iter().all(|sockets| !sockets.is_empty());
         InvalidSetting::unless(is_whole, "handed", "must have sockets")?;
         config.validate_for(workers.len())?;

@@ -20,8 +20,8 @@ const DATAGRAM: u8 = 3;
 pub(super) enum Message {
     /// The sender receives on the sockets from now on.
     Serving,
-    /// The sender has handed the sockets on: they do not fall back to the receiver if it ends.
-    HandedOn,
+    /// Whether another process receives on the sockets after the sender: then they do not fall back to the receiver if the sender ends.
+    HandedOn(bool),
     /// Number of processes before the receiver that live.
     Older(u8),
     /// Datagram that belongs to none of the sender's connections.
@@ -32,7 +32,7 @@ pub(super) enum Message {
 pub(super) fn notice(message: &Message) -> Vec<u8> {
     match message {
         Message::Serving | Message::Datagram(_) => vec![SERVING],
-        Message::HandedOn => vec![HANDED_ON],
+        Message::HandedOn(is_so) => vec![HANDED_ON, u8::from(*is_so)],
         Message::Older(count) => vec![OLDER, *count],
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Message> {
     let (&kind, mut rest) = bytes.split_first()?;
     match (kind, rest) {
         (SERVING, []) => Some(Message::Serving),
-        (HANDED_ON, []) => Some(Message::HandedOn),
+        (HANDED_ON, [is_so]) => Some(Message::HandedOn(*is_so != 0)),
         (OLDER, [count]) => Some(Message::Older(*count)),
         (DATAGRAM, _) => {
             let [ecn] = *take(&mut rest)?;
@@ -100,7 +100,9 @@ mod tests {
 
     #[test]
     fn messages_arrive_as_they_were() {
-        for message in [Message::Serving, Message::HandedOn, Message::Older(3)] {
+        for message in
+            [Message::Serving, Message::HandedOn(true), Message::HandedOn(false), Message::Older(3)]
+        {
             assert_eq!(decode(&notice(&message)), Some(message));
         }
         let scoped = SocketAddrV6::new("fe80::1".parse().unwrap(), 9, 5, 7).into();

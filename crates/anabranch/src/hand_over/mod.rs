@@ -37,6 +37,8 @@ const FIXED: usize = 8 + 64 + 6;
 pub struct HandOver {
     keys: [[u8; 32]; 2],
     cid_len: usize,
+    /// `true` if the key of stateless resets is that of all servers behind a load balancer.
+    is_balanced: bool,
     /// Number of processes before the receiving one.
     older: u8,
     /// Sockets of each worker: first its own, then those of further addresses.
@@ -93,7 +95,7 @@ impl HandOver {
         head.extend(self.keys.as_flattened());
         let numbers = [self.cid_len, self.workers.len(), addresses, self.further.len()];
         head.extend(numbers.map(|number| number as u8));
-        head.extend([self.older, 0]);
+        head.extend([self.older, u8::from(self.is_balanced)]);
         head.extend(self.further.iter().map(|(number, _)| *number));
         let further = self.further.iter().map(|(_, descriptor)| descriptor);
         let all: Vec<_> = self.workers.iter().flatten().chain(&self.channels).chain(further).collect();
@@ -110,7 +112,7 @@ impl HandOver {
         let (magic, rest) = head.split_first_chunk::<8>().ok_or_else(wrong)?;
         let (keys, numbers) = rest.split_first_chunk::<64>().ok_or_else(wrong)?;
         let (keys, _) = keys.as_chunks::<32>();
-        let (&keys, &[cid_len, workers, addresses, further, older, _]) = (
+        let (&keys, &[cid_len, workers, addresses, further, older, balanced]) = (
             <&[_; 2]>::try_from(keys).map_err(|_| wrong())?,
             <&[_; 6]>::try_from(numbers).map_err(|_| wrong())?,
         );
@@ -128,7 +130,8 @@ impl HandOver {
         let sockets = (0..workers).map(|_| next(addresses)).collect();
         let channels = next(workers);
         let further = names.into_iter().zip(next(further)).collect();
-        Ok(Self { keys, cid_len, older, workers: sockets, channels, further })
+        let is_balanced = balanced != 0;
+        Ok(Self { keys, cid_len, is_balanced, older, workers: sockets, channels, further })
     }
 }
 
@@ -147,7 +150,15 @@ mod tests {
         let sockets = (0..workers).map(|_| (0..addresses).map(|_| descriptor()).collect()).collect();
         let channels = (0..workers).map(|_| channel::pair().unwrap().0).collect();
         let further = (0..further).map(|number| (number as u8, descriptor())).collect();
-        HandOver { keys: [[1; 32], [2; 32]], cid_len: 9, older: 3, workers: sockets, channels, further }
+        HandOver {
+            keys: [[1; 32], [2; 32]],
+            cid_len: 9,
+            is_balanced: true,
+            older: 3,
+            workers: sockets,
+            channels,
+            further,
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use anabranch_transport::{Datagram, StoredDatagram};
 use tokio::sync::watch;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::channel::Channel;
 use super::message::{Message, encode, notice};
@@ -21,6 +21,9 @@ use crate::sync::Mutex;
 
 /// Maximum number of messages of one channel that a turn takes.
 const MESSAGES: usize = 64;
+/// Number of datagrams in a row that find the channel to the process before this one full, after which that process counts as hung. A
+/// busy one takes some between them.
+const HUNG: u32 = 1_000;
 
 /// Origin of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +100,12 @@ struct Predecessor {
     channel: Channel,
     /// `true` once it was told that this process receives.
     is_told: bool,
-    /// `true` once it was told that this process has handed the sockets on.
-    is_told_of_successor: bool,
+    /// Whether another process receives after this one, as it was told.
+    told_relieved: bool,
     /// Number of processes before it.
     older: u8,
+    /// Number of datagrams since the last one that found room in the channel.
+    refused: u32,
 }
 
 #[derive(Debug)]
@@ -111,7 +116,7 @@ struct Successor {
     sockets: Vec<Arc<Socket>>,
     /// `true` once it receives on them.
     is_serving: bool,
-    /// `true` once it has handed them on itself.
+    /// `true` while another process receives on them after it.
     is_relieved: bool,
     /// Number of processes before it that it was told of.
     told: Option<u8>,
@@ -124,7 +129,7 @@ impl Neighbours {
         if let Some(channel) = predecessor.and_then(|end| Channel::new(end).ok()) {
             let older = links.standing.borrow().older.saturating_sub(1);
             self.predecessor =
-                Some(Predecessor { channel, is_told: false, is_told_of_successor: false, older });
+                Some(Predecessor { channel, is_told: false, told_relieved: false, older, refused: 0 });
         }
         if let Some((end, sockets)) = successor
             && let Ok(channel) = Channel::new(end)
@@ -143,8 +148,10 @@ impl Neighbours {
         let (older, is_relieved) = (self.older(), self.is_relieved());
         if let Some(before) = &mut self.predecessor {
             before.is_told = before.is_told || before.channel.send(&notice(&Message::Serving));
-            if is_relieved && !before.is_told_of_successor {
-                before.is_told_of_successor = before.channel.send(&notice(&Message::HandedOn));
+            if is_relieved != before.told_relieved
+                && before.channel.send(&notice(&Message::HandedOn(is_relieved)))
+            {
+                before.told_relieved = is_relieved;
             }
         }
         if let Some(after) = &mut self.successor
@@ -177,10 +184,16 @@ impl Neighbours {
         self.predecessor.is_some() && self.is_relieved()
     }
 
-    /// Returns what becomes of datagrams of this origin that belong to no connection.
-    pub(crate) fn course(&self, origin: Origin) -> Course {
+    /// Returns what becomes of a datagram of this origin that belongs to no connection. If the process before this one takes nothing,
+    /// the handshakes of new clients go on without it.
+    pub(crate) fn course(&self, origin: Origin, datagram: &Datagram<'_>) -> Course {
+        let is_hung = |before: &Predecessor| before.refused >= HUNG;
+        let has_long_header = datagram.payload.first().is_some_and(|first| first & 0x80 != 0);
+        let asks = |before: &Predecessor| !(has_long_header && is_hung(before));
         match origin {
-            Origin::Network | Origin::Successor if self.predecessor.is_some() => Course::Back,
+            Origin::Network | Origin::Successor if self.predecessor.as_ref().is_some_and(asks) => {
+                Course::Back
+            }
             _ if self.is_relieved() => Course::Forth,
             _ => Course::Here,
         }
@@ -188,14 +201,19 @@ impl Neighbours {
 
     /// Passes a datagram to another process. It is dropped if the channel is full, as if the network had lost it.
     pub(crate) fn pass(&mut self, course: Course, datagram: &Datagram<'_>) {
-        let channel = match course {
-            Course::Here => None,
-            Course::Back => self.predecessor.as_ref().map(|before| &before.channel),
-            Course::Forth => self.successor.as_ref().and_then(|after| after.channel.as_ref()),
-        };
-        if let Some(channel) = channel {
-            encode(datagram, &mut self.encoded);
-            channel.send(&self.encoded);
+        encode(datagram, &mut self.encoded);
+        match (course, &mut self.predecessor, &self.successor) {
+            (Course::Back, Some(before), _) => {
+                let is_sent = before.channel.send(&self.encoded);
+                before.refused = if is_sent { 0 } else { before.refused.saturating_add(1) };
+                if before.refused == HUNG {
+                    warn!(target: ENDPOINT, "an older process with the same sockets hangs: its connections wait");
+                }
+            }
+            (Course::Forth, _, Some(Successor { channel: Some(channel), .. })) => {
+                channel.send(&self.encoded);
+            }
+            _ => {}
         }
     }
 
@@ -229,7 +247,7 @@ impl Neighbours {
     fn on_notice(&mut self, message: Option<Message>) {
         match (message, &mut self.successor, &mut self.predecessor) {
             (Some(Message::Serving), Some(after), _) => after.is_serving = true,
-            (Some(Message::HandedOn), Some(after), _) => after.is_relieved = true,
+            (Some(Message::HandedOn(is_so)), Some(after), _) => after.is_relieved = is_so,
             (Some(Message::Older(count)), _, Some(before)) => before.older = count.saturating_sub(1),
             _ => {}
         }

@@ -37,15 +37,13 @@ pub(super) async fn drain(
     shared.stopping.cancel();
     shared.http3.begin(patience);
     shared.connections.close();
-    let ended = async {
-        shared.connections.wait().await;
-        if handed_over {
-            hand_over::older_ended(endpoints).await;
-        }
-    };
     let orderly = async {
         // Responses that are unfinished after `patience` are aborted.
-        let _ = tokio::time::timeout(patience, ended).await;
+        let _ = tokio::time::timeout(patience, shared.connections.wait()).await;
+        if handed_over {
+            // Their packets come through this process, whose own time says nothing of theirs.
+            hand_over::older_ended(endpoints).await;
+        }
         endpoints.iter().for_each(close);
         let sent = async {
             for endpoint in endpoints {

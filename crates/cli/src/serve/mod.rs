@@ -137,6 +137,8 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let balancing = options.lb_config.as_deref().map(balancing::read).transpose()?;
     let certified = options.identity.load(&names(&places))?;
     let certified = certified.with_tickets(kept.as_ref().map(|kept| Arc::clone(&kept.tickets)));
+    // Before descriptors of another process arrive.
+    raise_descriptors();
     let mut heirs = options.handover.as_deref().map(Heirs::bind).transpose()?;
     let mut inherited = match options.handover.as_deref() {
         Some(path) => Inheritance::receive(path).await?,
@@ -145,7 +147,6 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let (sockets, scraped) = open(&options, &places, inherited.as_mut()).await?;
     // Catches signals before anybody can know that the server runs.
     let (mut stop, mut again) = Again::catch(balancing.is_some())?;
-    raise_descriptors();
 
     let log = AccessLog::start(options.log);
     let stall = (options.stall_timeout > 0).then(|| Duration::from_secs(options.stall_timeout.into()));
@@ -166,6 +167,8 @@ pub(crate) async fn run(mut options: Serve) -> Result {
     let secrets = (kept.as_ref(), balancing.as_ref());
     let endpoints = listen(&options, &certified, secrets, sockets, &shared, &mut accepting)?;
     goods.endpoints.clone_from(&endpoints);
+    // Whoever starts a further process after the announcement reaches this one.
+    hand_over::begin(inherited, heirs.as_mut());
     let trust = options.identity.is_made_up().then(|| trust(&certified, options.identity.kept_in()));
     let said = announcement(&addresses(&endpoints)?, &root, trust.unwrap_or_default(), metrics);
     match options.events.is_standard() {
@@ -173,7 +176,6 @@ pub(crate) async fn run(mut options: Serve) -> Result {
         false => exit::say(said)?,
     }
     systemd::ready();
-    hand_over::begin(inherited, heirs.as_mut());
     let told = addresses(&endpoints)?;
     events.tell(
         "listening",

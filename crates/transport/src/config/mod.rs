@@ -343,6 +343,16 @@ impl EndpointConfig {
         self
     }
 
+    /// Accepts the tokens of a further secret, unless there are 7 further ones already.
+    #[must_use]
+    pub fn with_accepted_token_key(mut self, key: [u8; 32]) -> Self {
+        let is_known = self.token_key == key || self.earlier_token_keys.contains(&key);
+        if !is_known && self.earlier_token_keys.len() < validate::MAX_EARLIER_TOKEN_KEYS {
+            self.earlier_token_keys.push(key);
+        }
+        self
+    }
+
     /// Sets the seed of all random values of the core: connection IDs, challenges, greasing, skipped packet
     /// numbers.
     #[must_use]

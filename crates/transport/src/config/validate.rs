@@ -12,7 +12,7 @@ use crate::path::MAX_ALTERNATIVES;
 use crate::stream::StreamsConfig;
 
 /// Maximum number of further secrets of tokens. Each costs work for every token that a stranger sends.
-const MAX_EARLIER_TOKEN_KEYS: usize = 7;
+pub(super) const MAX_EARLIER_TOKEN_KEYS: usize = 7;
 /// Exclusive upper bound of `max_ack_delay` (RFC 9000 §18.2).
 const ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 

@@ -61,7 +61,9 @@ impl Connection {
             if !cid.is_empty() {
                 parameters.stateless_reset_token = Some(self.shared.reset_token(&cid));
             }
-            if let Some(addresses) = server.preferred_address.filter(|_| !cid.is_empty()) {
+            if let Some(addresses) =
+                server.preferred_address.filter(|_| !cid.is_empty() && !self.shared.is_routed_by_address())
+            {
                 let cid = self.shared.cid(&mut self.random);
                 let token = self.shared.reset_token(&cid);
                 if let Some(cids) = self.paths.local_cids_mut(PathId::ZERO) {

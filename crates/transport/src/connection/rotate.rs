@@ -44,7 +44,9 @@ impl Connection {
     }
 
     fn rotate_due_cids(&mut self, now: Time) {
-        let Some(rule) = self.config.cid_rotation else { return };
+        // Connection IDs that a load balancer routes to this server are not given up for others that it does not.
+        let rule = self.config.cid_rotation.filter(|_| !self.shared.is_routed_by_address());
+        let Some(rule) = rule else { return };
         let mut rotated = false;
         for index in 0..self.paths.list.len() {
             let id = self.paths.list.nth(index);

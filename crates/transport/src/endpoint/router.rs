@@ -381,7 +381,7 @@ impl Router {
     fn retry_response(&mut self, now: Time, hello: &Hello) -> Response {
         let retry_scid = {
             let len = self.shared.cid_len().max(MIN_INITIAL_DCID_LEN);
-            self.shared.cid_of_len(&mut self.random, len)
+            self.shared.retry_cid(&mut self.random, len)
         };
         let remote = hello.tuple.remote;
         let token = AddressToken::Retry { issued: now, remote, original_dcid: hello.dcid, retry_scid };

@@ -98,13 +98,16 @@ impl Shared {
 
     /// Returns a new connection ID, by which packets reach this server and this worker.
     pub(crate) fn cid(&self, random: &mut Random) -> ConnectionId {
-        self.cid_of_len(random, self.cid_len)
+        match self.group.issuers().current() {
+            Some(issuer) => issuer.cid(self.worker, random, self.cid_len),
+            None => self.worker.cid(random, self.cid_len),
+        }
     }
 
-    /// Returns a new connection ID of `len` bytes, by which packets reach this server and this worker.
-    pub(super) fn cid_of_len(&self, random: &mut Random, len: usize) -> ConnectionId {
+    /// Returns a connection ID of `len` bytes for a Retry, by which the client's next packets reach this server and this worker.
+    pub(super) fn retry_cid(&self, random: &mut Random, len: usize) -> ConnectionId {
         match self.group.issuers().current() {
-            Some(issuer) => issuer.cid(self.worker, random, len),
+            Some(issuer) => issuer.retry_cid(self.worker, random, len),
             None => self.worker.cid(random, len),
         }
     }

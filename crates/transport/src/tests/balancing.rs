@@ -9,8 +9,8 @@ use super::multipath::second_addr;
 use super::pair::{Pair, pattern};
 use super::paths::open_and_wait;
 use crate::{
-    Endpoint, EndpointConfig, LoadBalancing, MigrateError, MultipathConfig, Numbering, PathState, ServerId,
-    ServerIdDecoder,
+    CidRotation, Endpoint, EndpointConfig, LoadBalancing, MigrateError, MultipathConfig, Numbering,
+    PathState, ServerId, ServerIdDecoder, TransportConfig,
 };
 
 fn balancing(config_id: u8) -> LoadBalancing {
@@ -20,7 +20,11 @@ fn balancing(config_id: u8) -> LoadBalancing {
 /// Returns a pair whose server issues connection IDs with the first configuration.
 fn pair(numbering: Numbering) -> Pair {
     let paths = MultipathConfig::default().with_numbering(numbering);
-    let mut pair = Pair::with_transport(|transport| transport.multipath = Some(paths.clone()));
+    pair_with(|transport| transport.multipath = Some(paths.clone()))
+}
+
+fn pair_with(change: impl Fn(&mut TransportConfig)) -> Pair {
+    let mut pair = Pair::with_transport(change);
     let config = EndpointConfig::new([2; 32]).with_load_balancing(balancing(0));
     let server = pair.server_config().clone();
     pair.server = Endpoint::new(&config, Some(Arc::new(server)));
@@ -87,5 +91,24 @@ fn without_nonces_clients_stay_where_they_are() {
         let now = pair.now;
         let forbidden = pair.client().migrate(now, second_addr()) == Err(MigrateError::Forbidden);
         assert_eq!(forbidden, !may_migrate);
+    }
+}
+
+/// Connection IDs that lead to the server are not given up for others that do not (§3.2).
+#[test]
+fn without_nonces_connection_ids_stay() {
+    for is_exhausted in [false, true] {
+        let mut pair =
+            pair_with(|transport| transport.cid_rotation = Some(CidRotation::new(Duration::MAX, 100)));
+        pair.connect();
+        pair.run_until_quiet();
+        if is_exhausted {
+            pair.server.router().shared().use_up_cids();
+        }
+        let before = pair.client().remote_cid();
+        let data = pattern(1_000_000);
+        assert!(pair.transfer(Side::Client, &data) == data);
+        pair.run_until_quiet();
+        assert_eq!(pair.client().remote_cid() == before, is_exhausted);
     }
 }

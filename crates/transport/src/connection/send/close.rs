@@ -7,7 +7,7 @@ use super::draft::Target;
 use crate::connection::connection::Connection;
 use crate::datagram_io::MIN_INITIAL_SIZE;
 use crate::datagram_io::{Transmit, TransmitBuf};
-use crate::path::{MIN_PACKET_ROOM, Path};
+use crate::path::MIN_PACKET_ROOM;
 
 impl Connection {
     /// Writes CONNECTION_CLOSE in every packet type that the peer may be able to decrypt (RFC 9000 §10.2.3).
@@ -18,7 +18,10 @@ impl Connection {
         out: &mut TransmitBuf,
     ) -> Option<Transmit> {
         let wanted = self.path_of_close()?;
-        let usable = |id: &PathId| self.paths.list.get(*id).is_some_and(Path::is_usable);
+        let usable = |id: &PathId| {
+            let path = self.paths.list.get(*id);
+            path.is_some_and(|path| path.is_usable() && !path.is_socket_blocked)
+        };
         let id =
             wanted.filter(usable).or_else(|| self.paths.shortest_path()).unwrap_or(self.paths.list.main().id);
         // A peer whose last packet arrived on an abandoned path may receive on no other path. The datagram is

@@ -28,12 +28,35 @@ impl Issuer {
     /// Returns a new connection ID of `len` bytes, by which packets reach this server, and the worker there. Bytes behind the nonce
     /// are random (§5.4). Once the nonces are used up, the connection ID names no server, and packets are routed by addresses (§9.6).
     pub(in crate::endpoint) fn cid(&self, worker: Worker, random: &mut Random, len: usize) -> ConnectionId {
+        let nonce = self.nonces.next();
+        self.cid_with(nonce, worker, random, len)
+    }
+
+    /// Returns a connection ID for a Retry, by which the client's next Initial reaches this server. Its nonce is random and not
+    /// counted: anybody can ask for Retries without end.
+    pub(in crate::endpoint) fn retry_cid(
+        &self,
+        worker: Worker,
+        random: &mut Random,
+        len: usize,
+    ) -> ConnectionId {
+        let nonce = random.bytes();
+        self.cid_with(Some(nonce), worker, random, len)
+    }
+
+    fn cid_with(
+        &self,
+        nonce: Option<[u8; MAX_BLOCK_LEN]>,
+        worker: Worker,
+        random: &mut Random,
+        len: usize,
+    ) -> ConnectionId {
         let mut cid: [u8; MAX_CID_LEN] = random.bytes();
         let len = len.min(cid.len());
         let [first, rest @ ..] = &mut cid;
         let server_id_len = self.config.server_id.len();
         let block = rest.get_mut(..self.config.block_len());
-        let (config_id, is_routable) = match block.zip(self.nonces.next()) {
+        let (config_id, is_routable) = match block.zip(nonce) {
             Some((block, nonce)) => {
                 let (server_id, place) = block.split_at_mut(server_id_len);
                 server_id.copy_from_slice(&self.config.server_id);
@@ -112,8 +135,10 @@ impl Nonces {
 #[derive(Debug, Default)]
 pub(in crate::endpoint) struct Issuers {
     current: Option<Arc<Issuer>>,
-    /// Earlier configurations, one for each number at most.
+    /// Earlier configurations, one for each number at most, and none with the number of the current one.
     earlier: Vec<Arc<Issuer>>,
+    /// All configurations since the start whose nonces must differ. Only the operator adds to them.
+    used: Vec<Arc<Issuer>>,
 }
 
 impl Issuers {
@@ -133,15 +158,24 @@ impl Issuers {
 
     /// Issues connection IDs with another configuration from now on. Nonces that were used with the same key are not used again.
     pub(in crate::endpoint) fn set(&mut self, config: LoadBalancing, random: &mut Random) {
-        let known = || self.earlier.iter().chain(&self.current);
-        let nonces =
-            known().find(|known| known.shares_nonces_with(&config)).map(|known| Arc::clone(&known.nonces));
+        let known = self.used.iter().find(|known| known.shares_nonces_with(&config));
+        let nonces = known.map(|known| Arc::clone(&known.nonces));
+        let is_new = nonces.is_none();
         let nonces = nonces.unwrap_or_else(|| Arc::new(Nonces::new(&config, config.key.is_some(), random)));
-        let earlier = self.current.replace(Arc::new(Issuer::new(config, nonces)));
-        let Some(earlier) = earlier else { return };
-        // A configuration whose number another one has can no longer be decoded.
-        self.earlier.retain(|known| known.codec.config_id() != earlier.codec.config_id());
-        self.earlier.push(earlier);
+        let current = Arc::new(Issuer::new(config, nonces));
+        if is_new {
+            self.used.push(Arc::clone(&current));
+        }
+        self.earlier.extend(self.current.replace(Arc::clone(&current)));
+        // A configuration whose number the current one has can no longer be decoded: it would take connection IDs of other servers
+        // for its own. Of two earlier ones with a number, the newer one counts.
+        let ids: Vec<_> = self.earlier.iter().map(|known| known.codec.config_id()).collect();
+        let mut at = 0;
+        self.earlier.retain(|known| {
+            at += 1;
+            let id = known.codec.config_id();
+            id != current.codec.config_id() && !ids[at..].contains(&id)
+        });
     }
 
     /// Returns the number of connection IDs that can still be issued; `None` without a configuration.

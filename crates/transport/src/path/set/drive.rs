@@ -30,8 +30,8 @@ impl PathSet {
         self.list.get(id).is_some()
     }
 
-    /// Marks the paths whose local address has a full socket. They send nothing until the next call, and
-    /// other paths carry the frames that any path may carry.
+    /// Marks the paths whose local address has a full socket. They send nothing until the next call. Other paths
+    /// that are as good carry the frames that any path may carry.
     pub(crate) fn set_socket_blocked(
         &mut self,
         is_socket_blocked: impl Fn(SocketAddr) -> bool,

@@ -173,7 +173,9 @@ impl PathSet {
         let give_up = config.path_idle_timeout.filter(|_| others);
         if path.is_failing {
             // Data was sent here while no other path worked.
-            if others && path.recovery.next_order(SpaceId::Data) > health.moved {
+            let is_free =
+                |other: &Path| other.id != path.id && other.is_working() && !other.is_socket_blocked;
+            if self.list.iter().any(is_free) && path.recovery.next_order(SpaceId::Data) > health.moved {
                 return Some((health.failing_since, Attention::MoveRest));
             }
             return Some((health.failing_since + give_up?, Attention::GiveUp));

@@ -67,8 +67,8 @@ impl PathSet {
     }
 
     /// Returns views of the candidate paths, except those in `tried`: working available paths, else working
-    /// backups, else all usable paths. A path does not replace better ones whose sockets are full: data waits
-    /// for these.
+    /// backups, else all usable paths. A path does not replace better ones whose sockets are full while these
+    /// have packets in flight: data waits for them, and they begin to fail if they are stuck.
     pub(crate) fn candidates(&self, tried: &[PathId]) -> Views {
         self.best().filter(|path| !tried.contains(&path.id)).map(|path| self.view(path)).collect()
     }
@@ -76,7 +76,8 @@ impl PathSet {
     /// Returns those of the best paths that can send now.
     pub(super) fn best(&self) -> impl Iterator<Item = &Path> {
         let rank = |path: &Path| rank(path.is_failing, path.is_available());
-        let carries = |path: &&Path| path.is_usable() && !path.is_amplification_blocked();
+        let waits = |path: &Path| !path.is_socket_blocked || path.recovery.bytes_in_flight() > 0;
+        let carries = |path: &&Path| path.is_usable() && !path.is_amplification_blocked() && waits(path);
         let best = self.list.iter().filter(carries).map(rank).min();
         self.usable().filter(move |path| Some(rank(path)) == best)
     }

@@ -132,6 +132,42 @@ fn nonces_go_on_as_long_as_the_key_is_the_same() {
         assert_eq!(used(&issuers), expected);
     }
     assert!(issuers.earlier.len() <= 7);
+    // Neither do they after others have had the number several times.
+    for key in [[7; 16], [6; 16]] {
+        issuers.set(config(0, 4).with_key(key), &mut random);
+        assert_eq!(used(&issuers), 0);
+    }
+    issuers.set(config(0, 4).with_key([9; 16]), &mut random);
+    assert_eq!(used(&issuers), 1);
+}
+
+/// Anybody can ask for Retries, which must not use nonces up.
+#[test]
+fn retries_take_no_nonces() {
+    let (issuers, mut random) = (issuers(config(0, 4).with_key([9; 16])), Random::new([1; 32]));
+    let mut seen = HashSet::new();
+    for _ in 0..100 {
+        let cid = current(&issuers).retry_cid(Worker::ALONE, &mut random, LEN);
+        assert_eq!(current(&issuers).codec.server_id(&cid).as_deref(), Some(&[0x17][..]));
+        assert!(seen.insert(cid));
+    }
+    assert_eq!(issuers.remaining(), Some(1 << 32));
+}
+
+/// A number that a new configuration has is decoded with that one alone, or connection IDs of other servers would look like own ones.
+#[test]
+fn a_number_that_is_used_again_is_decoded_with_its_new_key() {
+    let mut issuers = issuers(config(0, 4).with_key([9; 16]));
+    let mut random = Random::new([8; 32]);
+    let old = current(&issuers).cid(Worker::ALONE, &mut random, LEN);
+    issuers.set(config(1, 4).with_key([9; 16]), &mut random);
+    assert!(issuers.may_reset(&old));
+    issuers.set(config(0, 4).with_key([7; 16]), &mut random);
+    assert!(issuers.earlier.iter().all(|issuer| issuer.codec.config_id() == 1));
+    // So it is if the number stays and the key changes.
+    issuers.set(config(0, 4).with_key([6; 16]), &mut random);
+    let ids: Vec<_> = issuers.earlier.iter().map(|issuer| issuer.codec.config_id()).collect();
+    assert_eq!(ids, [1]);
 }
 
 #[test]

@@ -40,6 +40,8 @@ fn data_waits_for_a_full_socket_rather_than_take_a_worse_path() {
     let mut set = two();
     set.set_socket_blocked(|address| address == local(0));
     change(&mut set, ONE, |path| path.is_failing = true);
+    assert_eq!(ids(&set, &[]), [ONE], "nothing would show that the other path is stuck");
+    send(&mut set, Time::ZERO, ZERO);
     assert!(ids(&set, &[]).is_empty(), "a failing path");
     change(&mut set, ONE, |path| (path.is_failing, _) = (false, path.status.peer.learn(false, 0)));
     assert!(ids(&set, &[]).is_empty(), "a backup");

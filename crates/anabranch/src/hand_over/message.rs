@@ -20,7 +20,8 @@ const DATAGRAM: u8 = 3;
 pub(super) enum Message {
     /// The sender receives on the sockets from now on.
     Serving,
-    /// Whether another process receives on the sockets after the sender: then they do not fall back to the receiver if the sender ends.
+    /// `true` if another process receives on the sockets after the sender: then they do not fall back to the receiver if the sender
+    /// ends.
     HandedOn(bool),
     /// Number of processes before the receiver that live.
     Older(u8),

@@ -100,7 +100,7 @@ struct Predecessor {
     channel: Channel,
     /// `true` once it was told that this process receives.
     is_told: bool,
-    /// Whether another process receives after this one, as it was told.
+    /// `true` if it was told last that another process receives after this one.
     told_relieved: bool,
     /// Number of processes before it.
     older: u8,

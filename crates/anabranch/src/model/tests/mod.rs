@@ -60,7 +60,7 @@ impl Pair {
         let client = Endpoint::on(&EndpointConfig::new([1; 32]), None, || Socket::bind(local(1)));
         let sockets =
             || (0..count).map(|worker| Socket::bind(([192, 0, 2, 2], 443 + worker).into())).collect();
-        let server = Endpoint::on_all(&EndpointConfig::new([2; 32]), Some(server), sockets);
+        let server = Endpoint::on_all(&EndpointConfig::new([2; 32]), Some(server), sockets, |_| Ok(()));
         Self { client: client.unwrap(), server: server.unwrap(), config }
     }
 

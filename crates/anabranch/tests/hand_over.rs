@@ -83,8 +83,14 @@ async fn a_connection_stays_with_the_old_process_on_all_paths_and_wherever_its_c
             echo(connection, &[3; 300_000]).await;
             within(connection.open_path(IpAddr::from([127, 0, 0, 3]), None)).await.unwrap();
             echo(connection, &[4; 100_000]).await;
-            let open = connection.paths().iter().filter(|path| path.state == PathState::Open).count();
-            assert_eq!(open, 3);
+            // On a busy machine, one may seem to fail for a moment.
+            within(async {
+                let is_open = |path: &anabranch::PathInfo| path.state == PathState::Open;
+                while connection.paths().iter().filter(|path| is_open(path)).count() != 3 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
         }
         let (_client, after) = visit(&pair, &new).await;
         echo(&after, &[5; 100_000]).await;
@@ -155,9 +161,11 @@ async fn a_handshake_ends_where_it_began() {
         for connecting in waiting {
             serve(within(connecting).await.unwrap());
         }
-        for (connecting, _client) in connecting {
+        let mut connected = Vec::new();
+        for (connecting, client) in connecting {
             let connection = within(connecting).await.unwrap();
             echo(&connection, &[7; 50_000]).await;
+            connected.push((connection, client));
         }
         assert_eq!(old.open_connections(), 2 * workers);
     }

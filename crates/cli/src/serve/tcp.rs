@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -42,6 +42,8 @@ const MAX_HEADER: u32 = 32 * 1024;
 /// Maximum number of bytes that wait to be sent on an HTTP/2 stream, or were read ahead on an HTTP/1.1
 /// connection.
 const MAX_BUFFER: usize = 256 * 1024;
+/// Maximum time in which a client sends its first request after a hand-over. Then its connection is closed without one.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// Maximum duration of the TLS handshake, and of reading the header of a request.
 const MAX_HELLO: Duration = Duration::from_secs(10);
 /// Time without activity after which a graceful shutdown of a connection begins. Activity is checked at
@@ -142,7 +144,10 @@ async fn speak(stream: Stream, client: SocketAddr, listener: &Listener, shared: 
     let activity = Arc::new(Activity::default());
     let service = shared.service(protocol, client, Arc::clone(&activity));
     let alternative = listener.alternative.clone();
+    let begun = Arc::new(Notify::new());
+    let begins = Arc::clone(&begun);
     let service = service_fn(move |request: Request<Incoming>| {
+        begins.notify_one();
         let answer = service.clone().call(request);
         let alternative = alternative.clone();
         async move {
@@ -153,7 +158,7 @@ async fn speak(stream: Stream, client: SocketAddr, listener: &Listener, shared: 
     });
     let builder = builder(is_http2);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
-    run(connection, shared, &activity).await;
+    run(connection, shared, &activity, &begun).await;
 }
 
 /// Runs a connection. Errors are not reported: the client is gone, or violated HTTP.
@@ -161,13 +166,21 @@ async fn run(
     connection: impl Graceful + Future<Output = std::result::Result<(), anabranch::Error>>,
     shared: &Shared,
     activity: &Activity,
+    begun: &Notify,
 ) {
     let mut connection = pin!(connection);
     let mut ending = false;
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,
-            () = shared.stopping.cancelled(), if !ending => {}
+            // After a hand-over, the first request of a client that connected before may be on its way.
+            () = shared.stopping.cancelled(), if !ending => if !shared.refusing.is_cancelled() {
+                tokio::select! {
+                    _ = connection.as_mut() => return,
+                    () = begun.notified() => {}
+                    () = tokio::time::sleep(FIRST_REQUEST) => {}
+                }
+            },
             () = activity.idle_for(MAX_IDLE, shared.stall) => {
                 // The graceful shutdown has already lasted for a whole idle period.
                 if ending {

@@ -231,16 +231,9 @@ async fn a_successor_that_ends_gives_the_sockets_back() {
     let new = next(&pair, &old).await;
     accept_all(&new);
     let (_other, short) = visit(&pair, &new).await;
-    new.close(VarInt::ZERO, b"a fault");
+    end(new).await;
     within(short.closed()).await;
-    within(new.wait_idle()).await;
-    drop(new);
-    within(async {
-        while old.is_relieved() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    falls_back(&old).await;
     client.rebind(UdpSocket::bind(loopback()).unwrap()).unwrap();
     echo(&connection, &[9; 200_000]).await;
     let (_client, later) = visit(&pair, &old).await;

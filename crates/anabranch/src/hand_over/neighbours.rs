@@ -220,7 +220,7 @@ impl Neighbours {
     /// Returns datagrams that another process has passed here, as many as a turn takes, and whether more may be waiting.
     pub(crate) fn receive(&mut self, cx: &mut Context<'_>, origin: Origin) -> (Vec<StoredDatagram>, bool) {
         let mut datagrams = Vec::new();
-        // What a notice changes is told in the next turn.
+        // Changes by a notice are told in the next turn.
         let mut more = false;
         for _ in 0..MESSAGES {
             let channel = match origin {

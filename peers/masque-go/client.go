@@ -72,7 +72,8 @@ func flow(args []string) error {
 	if *untilEnd {
 		report.Ended = ended(conn)
 	}
-	if err := conn.Close(); err != nil {
+	// A proxy that ended the flow may have cancelled the client's direction of the stream, too: then there is nothing to close.
+	if err := conn.Close(); err != nil && !report.Ended {
 		return err
 	}
 	return tell(report)

@@ -65,7 +65,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// Returns the number of bytes that `malloc` has handed out, to C code as well, with what it needs itself; 0 where that is unknown.
-fn in_all() -> usize {
+pub(crate) fn in_all() -> usize {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: the function has no preconditions.
     return unsafe { libc::mallinfo2() }.uordblks;

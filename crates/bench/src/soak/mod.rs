@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     }
     let left =
         [after.tasks.saturating_sub(before.tasks), after.descriptors.saturating_sub(before.descriptors)];
-    let [live, resident] = samples.slopes(time.mul_f64(WARM_UP)).map(|slope| slope / BUDGET);
+    let [live, in_all, resident] = samples.slopes(time.mul_f64(WARM_UP)).map(|slope| slope / BUDGET);
     let is_judged = time >= JUDGED;
     let judged = |slope: f64| match is_judged {
         true if slope <= MAX_SLOPE => "kept",
@@ -92,8 +92,10 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         row("live heap", percent(live), judged(live)),
         row("in MiB, over time", over_time(1), "shown"),
         row("changes, by size of blocks in bytes", samples.changes(time.mul_f64(WARM_UP)), "shown"),
-        row("resident memory", percent(resident), judged(resident)),
+        row("with C code's, as the allocator counts", percent(in_all), "shown"),
         row("in MiB, over time", over_time(2), "shown"),
+        row("resident memory", percent(resident), judged(resident)),
+        row("in MiB, over time", over_time(3), "shown"),
         row(
             "live heap after all have ended",
             format!("{:.0} KiB", (after.live - before.live) / 1024.0),
@@ -116,6 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         json: json!({
             "minutes": options.minutes,
             "live_percent_per_hour": rounded(100.0 * live),
+            "allocated_percent_per_hour": rounded(100.0 * in_all),
             "resident_percent_per_hour": rounded(100.0 * resident),
             "live_bytes_left": after.live - before.live,
             "tasks_left": left[0],

@@ -22,6 +22,8 @@ pub(super) struct Sample {
     pub(super) live: f64,
     /// The same bytes by the size of their blocks.
     by_size: [usize; CLASSES],
+    /// Bytes that the allocator has handed out, to C code as well. What it keeps beyond these is free, but resident.
+    in_all: f64,
     /// Resident memory, in bytes.
     resident: f64,
     pub(super) tasks: usize,
@@ -39,6 +41,7 @@ impl Sample {
         Ok(Self {
             live: by_size.iter().sum::<usize>() as f64,
             by_size,
+            in_all: counting::in_all() as f64,
             resident: kib * 1024.0,
             tasks: runtime.metrics().num_alive_tasks(),
             descriptors: std::fs::read_dir("/proc/self/fd")?.count(),
@@ -49,8 +52,10 @@ impl Sample {
 
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [live, resident] = [self.live, self.resident].map(|bytes| bytes / 1_048_576.0);
-        write!(f, "{live:.2} MiB live, {resident:.2} resident, {} connections", self.connections)?;
+        let [live, in_all, resident] =
+            [self.live, self.in_all, self.resident].map(|bytes| bytes / 1_048_576.0);
+        write!(f, "{live:.2} MiB live, {in_all:.2} with C code's, {resident:.2} resident")?;
+        write!(f, ", {} connections", self.connections)?;
         write!(f, "; KiB in blocks below 16 bytes, 32, 64 …:")?;
         self.by_size.iter().skip(4).try_for_each(|bytes| write!(f, " {}", bytes / 1_024))
     }
@@ -65,15 +70,16 @@ impl Samples {
         self.0.push((at, sample));
     }
 
-    /// Returns the slopes of live and resident memory after `warm_up`, in bytes an hour: by least squares through the medians of
-    /// [`PARTS`] parts.
-    pub(super) fn slopes(&self, warm_up: Duration) -> [f64; 2] {
+    /// Returns the slopes after `warm_up` of live memory, of that with C code's, and of resident memory, in bytes an hour: by least
+    /// squares through the medians of [`PARTS`] parts.
+    pub(super) fn slopes(&self, warm_up: Duration) -> [f64; 3] {
         let medians = self.medians(warm_up);
-        [1, 2].map(|memory| slope(&medians.iter().map(|part| (part[0], part[memory])).collect::<Vec<_>>()))
+        [1, 2, 3].map(|memory| slope(&medians.iter().map(|part| (part[0], part[memory])).collect::<Vec<_>>()))
     }
 
-    /// Returns the medians of [`PARTS`] parts after `warm_up`: time in hours, live memory, and resident memory in bytes.
-    pub(super) fn medians(&self, warm_up: Duration) -> Vec<[f64; 3]> {
+    /// Returns the medians of [`PARTS`] parts after `warm_up`: time in hours, and in bytes live memory, that with C code's, and resident
+    /// memory.
+    pub(super) fn medians(&self, warm_up: Duration) -> Vec<[f64; 4]> {
         let after: Vec<_> = self.0.iter().filter(|(at, _)| *at >= warm_up).collect();
         let parts = after.chunks(after.len().div_ceil(PARTS).max(1));
         let medians = |part: &[&(Duration, Sample)]| {
@@ -83,6 +89,7 @@ impl Samples {
             [
                 median(&|(at, _)| at.as_secs_f64() / 3_600.0),
                 median(&|(_, sample)| sample.live),
+                median(&|(_, sample)| sample.in_all),
                 median(&|(_, sample)| sample.resident),
             ]
         };
@@ -112,6 +119,7 @@ impl Samples {
                 "seconds": at.as_secs(),
                 "live_bytes": sample.live,
                 "live_bytes_by_size": sample.by_size,
+                "allocated_bytes": sample.in_all,
                 "resident_bytes": sample.resident,
                 "tasks": sample.tasks,
                 "descriptors": sample.descriptors,
@@ -141,6 +149,7 @@ mod tests {
         let sample = |live: f64| Sample {
             live,
             by_size: [0; CLASSES],
+            in_all: live,
             resident: 1e6,
             tasks: 1,
             descriptors: 1,
@@ -153,8 +162,9 @@ mod tests {
             let peak = if minute % 10 == 0 { 5e6 } else { 0.0 };
             samples.add(Duration::from_secs(60 * u64::from(minute)), sample(lost + peak));
         }
-        let [live, resident] = samples.slopes(Duration::from_secs(1_800));
+        let [live, in_all, resident] = samples.slopes(Duration::from_secs(1_800));
         assert!((live - 360_000.0).abs() < 10_000.0, "{live}");
+        assert_eq!(in_all, live);
         assert_eq!(resident, 0.0);
     }
 }

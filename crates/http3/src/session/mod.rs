@@ -8,6 +8,7 @@
 mod control;
 mod datagram;
 mod expiry;
+mod heads;
 mod incoming;
 mod outgoing;
 mod qpack;

@@ -16,9 +16,6 @@ use crate::error::{Code, Error};
 use crate::message::{FieldGatherer, Malformed, Protocol, content_length};
 use crate::priority::Priority;
 
-/// Maximum number of interim responses that wait for the application.
-const MAX_INTERIM: usize = 16;
-
 impl Session {
     /// Returns the header section of the next request, with the request's ID; for servers. The ID is needed
     /// to read the content and to respond. The application must [`release`](Self::release) the request in the
@@ -36,7 +33,7 @@ impl Session {
     /// Returns the next header section of the response: interim responses (1xx) first, then the final
     /// response; for clients.
     pub fn response(&mut self, id: StreamId) -> Option<http::response::Parts> {
-        self.requests.get_mut(&id)?.heads.pop_front()
+        self.requests.get_mut(&id)?.heads.pop()
     }
 
     /// Returns the trailers. They are available once reading the content has returned
@@ -261,7 +258,7 @@ impl Session {
             let parts = fields.into_request()?;
             self.on_request(streams, id, parts)
         } else {
-            on_response(request, fields.into_response()?)?;
+            on_response(request, fields.into_response()?, self.qpack.max_section())?;
             self.events.push_back(Event::Response(id));
             Ok(())
         }
@@ -314,29 +311,27 @@ impl Session {
     }
 }
 
-/// Handles the header section of a response (RFC 9114 §4.1).
-fn on_response(request: &mut Request, parts: http::response::Parts) -> Result<(), Fault> {
+/// Handles the header section of a response (RFC 9114 §4.1). Interim responses that wait may have `max_size` bytes in all.
+fn on_response(request: &mut Request, parts: http::response::Parts, max_size: u64) -> Result<(), Fault> {
     if parts.status.is_informational() {
-        if request.heads.len() >= MAX_INTERIM {
-            return Err(Fault::Stream(Code::EXCESSIVE_LOAD));
-        }
-    } else {
-        let incoming = &mut request.incoming;
-        incoming.phase = Phase::Body;
-        if request.method == Method::CONNECT && parts.status.is_success() {
-            incoming.phase = Phase::Tunnel;
-        }
-        let length = content_length(&parts.headers)?;
-        incoming.expected = match incoming.phase {
-            // Without content, content-length declares the length that the content would have (RFC 9110
-            // §8.6).
-            _ if !may_have_content(&request.method, parts.status) => Some(0),
-            Phase::Tunnel => None,
-            _ => length,
-        };
-        request.is_delivered = true;
+        let is_kept = request.heads.push_interim(parts, max_size);
+        return if is_kept { Ok(()) } else { Err(Fault::Stream(Code::EXCESSIVE_LOAD)) };
     }
-    request.heads.push_back(parts);
+    let incoming = &mut request.incoming;
+    incoming.phase = Phase::Body;
+    if request.method == Method::CONNECT && parts.status.is_success() {
+        incoming.phase = Phase::Tunnel;
+    }
+    let length = content_length(&parts.headers)?;
+    incoming.expected = match incoming.phase {
+        // Without content, content-length declares the length that the content would have (RFC 9110
+        // §8.6).
+        _ if !may_have_content(&request.method, parts.status) => Some(0),
+        Phase::Tunnel => None,
+        _ => length,
+    };
+    request.is_delivered = true;
+    request.heads.push(parts);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use anabranch_wire::PathId;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
+use super::heads::Heads;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use crate::message::{InvalidMessage, Malformed, content_length};
@@ -19,7 +20,7 @@ pub(super) struct Request {
     /// Method of the request. On a server it is valid once the header section has arrived.
     pub(super) method: Method,
     /// Client: header sections of the response that the application has not taken yet.
-    pub(super) heads: VecDeque<http::response::Parts>,
+    pub(super) heads: Heads,
     pub(super) trailers: Option<HeaderMap>,
     pub(super) datagrams: VecDeque<(PathId, Bytes)>,
     /// Server: priority from the client's PRIORITY_UPDATE, which overrides the header (RFC 9218 §7).
@@ -44,7 +45,7 @@ impl Request {
             incoming: Incoming::new(),
             outgoing: Outgoing::new(),
             method,
-            heads: VecDeque::new(),
+            heads: Heads::default(),
             trailers: None,
             datagrams: VecDeque::new(),
             priority: None,

@@ -328,6 +328,25 @@ fn interim_responses_end_at_max_interim() {
     duel.assert_quiet(&[id]);
 }
 
+/// Checks that interim responses which wait have together at most the size that one may have.
+#[test]
+fn interim_responses_end_at_the_limit_of_a_field_section() {
+    let value = "v".repeat(30_000);
+    let interim = headers(&[(":status", "103"), ("link", &value)]);
+    let mut duel = Duel::against(Side::Client);
+    let id = duel.message();
+    duel.send(id, &interim.repeat(2), false);
+    assert!(!duel.victim().events.contains(&Event::Failed(id)));
+    // What the application has taken does not count.
+    assert!(duel.victim().session.as_mut().unwrap().response(id).is_some());
+    duel.send(id, &interim, false);
+    assert!(!duel.victim().events.contains(&Event::Failed(id)));
+    duel.send(id, &interim, false);
+    assert!(duel.victim().events.contains(&Event::Failed(id)));
+    assert_eq!(duel.read(id).1, ReadError::Malformed(Code::EXCESSIVE_LOAD));
+    duel.assert_quiet(&[id]);
+}
+
 pub(crate) fn priority_update(id: u64, urgency: u8) -> Vec<u8> {
     let mut payload = Vec::new();
     push_varint(&mut payload, id);

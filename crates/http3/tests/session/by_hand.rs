@@ -78,14 +78,19 @@ impl Duel {
         id
     }
 
-    /// Makes a request without content; the victim must be a client.
+    /// Makes a request without content, and delivers all packets; the victim must be a client.
     pub(crate) fn request(&mut self, method: &str) -> StreamId {
+        let id = self.begin_request(method);
+        self.pair.pump();
+        id
+    }
+
+    /// Makes a request without content; the victim must be a client.
+    pub(crate) fn begin_request(&mut self, method: &str) -> StreamId {
         let uri = if method == "CONNECT" { "server.lab:443" } else { "https://server.lab/" };
         let request = Request::builder().method(method).uri(uri).body(()).unwrap();
         let parts = request.into_parts().0;
-        let id = self.victim().http(|session, streams| session.request(streams, &parts, true)).unwrap();
-        self.pair.pump();
-        id
+        self.victim().http(|session, streams| session.request(streams, &parts, true)).unwrap()
     }
 
     /// Reads the content at the victim until no more has arrived. Returns nothing if the victim has closed

@@ -248,6 +248,9 @@ impl Connection {
         let mut opened = false;
         match validation.purpose {
             Purpose::Confirm if validation.tuple == path.tuple => {
+                // The server may have gone back to the addresses that the client has left, because this validation's counterpart
+                // failed. A packet with a non-probing frame moves it once more (RFC 9000 §9.3).
+                path.ping |= path.address.chose_local && path.phase != Phase::Opening;
                 path.set_validated();
                 path.forget_previous();
                 path.address.validations.retain(|other| other.purpose != Purpose::Previous);

@@ -36,5 +36,5 @@ pub use self::state::{IdleReason, PathState};
 pub use self::status::PathStatus;
 pub(crate) use self::status::Status;
 #[cfg(test)]
-pub(crate) use self::validation::MAX_PATH_RESPONSES;
+pub(crate) use self::validation::{MAX_PATH_RESPONSES, MAX_PROBE_INTERVAL};
 pub(crate) use self::validation::{Purpose, Response, Validation};

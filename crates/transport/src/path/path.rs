@@ -1,7 +1,7 @@
 //! One path: addresses, recovery, received packets and connection IDs.
 
 use anabranch_recovery::{Recovery, State};
-use anabranch_wire::{ConnectionId, PathId, Time};
+use anabranch_wire::{ConnectionId, PathId, SpaceId, Time};
 
 use super::address::{AddressState, SideCid};
 use super::cids::{LocalCids, RemoteCids};
@@ -9,7 +9,7 @@ use super::closure::Closure;
 use super::counters::{PathCounters, PathNumbers};
 use super::state::IdleReason;
 use super::status::Statuses;
-use super::validation::Validation;
+use super::validation::{MAX_PROBE_INTERVAL, Purpose, Validation};
 use crate::config::AckConfig;
 use crate::datagram_io::FourTuple;
 use crate::space::Received;
@@ -251,6 +251,21 @@ impl Path {
         if let Some(sequence) = displaced.and_then(|displaced| displaced.taken()) {
             self.remote_cids.retire(sequence);
         }
+    }
+
+    /// Returns whether the path's own addresses are being validated.
+    pub(crate) fn is_probed(&self) -> bool {
+        let probes = |one: &Validation| {
+            one.tuple == self.tuple && matches!(one.purpose, Purpose::Confirm | Purpose::Life)
+        };
+        self.address.validations.iter().any(probes)
+    }
+
+    /// Begins to validate the path's own addresses, because it is failing. A response shows that it works again.
+    pub(crate) fn probe(&mut self, now: Time) {
+        let pto = self.recovery.pto(SpaceId::Data);
+        let dcid = self.remote_cids.active();
+        self.begin_validation(Validation::of_life(now, self.tuple, dcid, pto, MAX_PROBE_INTERVAL));
     }
 
     /// Cancels the validations for which `is_over` returns `true`, and retires the connection IDs that they

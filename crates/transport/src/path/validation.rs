@@ -15,6 +15,10 @@ pub(crate) const MAX_PATH_RESPONSES: usize = 4;
 /// deadline then sends no more; one without a deadline drops the oldest.
 const MAX_CHALLENGES: usize = 8;
 
+/// Maximum time between two challenges on a failing path, unless its probe timeout is longer. A path that
+/// works again is used again at most this much later. Until then the challenges cost 24 kbit/s.
+pub(crate) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(400);
+
 /// Deadline that is never reached.
 const END_OF_TIME: Time = Time::from_nanos(u64::MAX);
 

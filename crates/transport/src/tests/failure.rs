@@ -1,6 +1,7 @@
 //! Silent paths and the connection's reaction, over links of 10 Mbit/s with delays of 15 ms and 25 ms.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -80,7 +81,7 @@ fn acknowledging(path: AckPath, change: impl Fn(&mut MultipathConfig)) -> (Pair,
     pair.delay = Duration::ZERO;
     pair.network = Some(Box::new(move |side, mut flying| {
         let client = if side == Side::Client { flying.tuple.remote } else { flying.tuple.local };
-        let wire = &mut inner.0.borrow_mut()[usize::from(client != client_addr())];
+        let wire = &mut inner.0.borrow_mut()[usize::from(client == second_addr())];
         let way = usize::from(side == Side::Server);
         let busy = wire.busy[way].max(flying.at);
         if wire.dead[way] || busy - flying.at > QUEUE {
@@ -557,4 +558,43 @@ fn a_path_that_fails_is_announced_unless_that_is_turned_off() {
     };
     assert_eq!(announced(true), PathState::Backup);
     assert_eq!(announced(false), PathState::Open);
+}
+
+/// Checks that a path works again although its server went back to the client's old address, where nobody is, when the new one did
+/// not answer in time.
+#[test]
+fn a_path_whose_server_went_back_to_an_address_that_was_left_works_again() {
+    let (mut pair, wires) = two_paths(|_| {});
+    let mut network = pair.network.take().unwrap();
+    pair.network = Some(Box::new(move |side, flying| {
+        let is_left = side == Side::Server && flying.tuple.local == client_addr();
+        if is_left { Vec::new() } else { network(side, flying) }
+    }));
+    let (now, local) = (pair.now, SocketAddr::from(([127, 0, 0, 1], 50_009)));
+    wires.cut(0, [false, true]);
+    pair.client().relocate(now, local).unwrap();
+    pair.run_until(10_000 * MS, |pair| path(pair, Side::Server, 0).tuple.remote == local);
+    pair.run_until(10_000 * MS, |pair| path(pair, Side::Server, 0).tuple.remote == client_addr());
+    wires.cut(0, [false; 2]);
+    pair.run_for(10_000 * MS);
+    for side in SIDES {
+        assert_eq!(state(&mut pair, side, 0), PathState::Open, "{side:?}");
+    }
+    assert_eq!(path(&mut pair, Side::Server, 0).tuple.remote, local);
+}
+
+/// Checks that a failing path is probed although the validation that did so was cancelled, as it is when the peer moves.
+#[test]
+fn a_failing_path_is_probed_whatever_has_cancelled_its_validation() {
+    let (mut pair, wires) = two_paths(|_| {});
+    wires.cut(0, [false, true]);
+    let mut transfer = Transfer::new(&mut pair, Side::Server, &pattern(300_000));
+    pair.run_until(10_000 * MS, |pair| transfer.go_on(pair));
+    assert_eq!(state(&mut pair, Side::Server, 0), PathState::Failing);
+    pair.server().cancel_validations(PathId(0));
+    wires.cut(0, [false; 2]);
+    pair.run_for(10_000 * MS);
+    for side in SIDES {
+        assert_eq!(state(&mut pair, side, 0), PathState::Open, "{side:?}");
+    }
 }

@@ -5,8 +5,7 @@ use anabranch_wire::{PathId, SpaceId, Time, TransportErrorCode};
 
 use crate::connection::acked::Fate;
 use crate::connection::connection::Connection;
-use crate::path::{Attention, MAX_PROBE_INTERVAL};
-use crate::path::{Purpose, Validation};
+use crate::path::Attention;
 use crate::token::Token;
 
 impl Connection {
@@ -47,11 +46,8 @@ impl Connection {
     pub(super) fn begin_failing(&mut self, now: Time, id: PathId) {
         let Some(path) = self.paths.list.get_mut(id) else { return };
         path.is_failing = true;
-        let (tuple, dcid) = (path.tuple, path.remote_cids.active());
-        let confirms = |one: &Validation| one.tuple == tuple && one.purpose == Purpose::Confirm;
-        if !path.address.validations.iter().any(confirms) {
-            let pto = path.recovery.pto(SpaceId::Data);
-            path.begin_validation(Validation::of_life(now, tuple, dcid, pto, MAX_PROBE_INTERVAL));
+        if !path.is_probed() {
+            path.probe(now);
         }
         if let Some(multipath) = &mut self.paths.multipath {
             multipath.health_mut(id, now).on_failing(now);
@@ -74,6 +70,12 @@ impl Connection {
         self.paths.review_status(id);
     }
 
+    /// Cancels what the path's addresses are validated for.
+    #[cfg(test)]
+    pub(crate) fn cancel_validations(&mut self, id: PathId) {
+        self.paths.list.get_mut(id).unwrap().cancel_validations(|_| true);
+    }
+
     /// Checks the paths whose health timers have expired.
     pub(in crate::connection) fn expire_health(&mut self, now: Time) {
         if self.paths.multipath.is_none() {
@@ -85,6 +87,11 @@ impl Connection {
             let due = self.paths.list.get(id).and_then(|path| self.paths.attention(path));
             match due.filter(|(time, _)| now >= *time) {
                 Some((_, Attention::Silent)) => self.begin_failing(now, id),
+                Some((_, Attention::Probe)) => {
+                    if let Some(path) = self.paths.list.get_mut(id) {
+                        path.probe(now);
+                    }
+                }
                 Some((_, Attention::MoveRest)) => _ = self.requeue_unacked(now, id),
                 Some((_, Attention::GiveUp)) => {
                     self.give_up_path(now, id, TransportErrorCode::PATH_UNSTABLE_OR_POOR.into());

@@ -6,18 +6,12 @@
 //! ACK of a PING, a response must arrive on the path itself (RFC 9000 §8.2.2), so it proves that both
 //! directions work.
 
-use std::time::Duration;
-
 use anabranch_wire::{PathId, SpaceId, Time};
 
 use super::Multipath;
 use super::PathSet;
 use crate::path::{Health, Path, Purpose};
 use crate::token::Token;
-
-/// Maximum time between two challenges on a failing path, unless its probe timeout is longer. A path that
-/// works again is used again at most this much later. Until then the challenges cost 24 kbit/s.
-pub(crate) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Maximum number of packets in flight that are searched for the oldest ack-eliciting one. ACK-only packets
 /// may precede it, but only a limited number, because after some of them a PING is added.
@@ -172,6 +166,10 @@ impl PathSet {
         let others = self.list.iter().any(|other| other.id != path.id && other.is_working());
         let give_up = config.path_idle_timeout.filter(|_| others);
         if path.is_failing {
+            // The path may have moved, or moved back, since it began to fail.
+            if !path.is_probed() {
+                return Some((health.failing_since, Attention::Probe));
+            }
             // Data was sent here while no other path worked.
             let is_free =
                 |other: &Path| other.id != path.id && other.is_working() && !other.is_socket_blocked;
@@ -201,6 +199,8 @@ impl PathSet {
 pub(crate) enum Attention {
     /// Acknowledgment overdue: the path begins to fail.
     Silent,
+    /// Failing, and not probed at its addresses of now.
+    Probe,
     /// Failing, and used after that: its data is sent again on another path that works now.
     MoveRest,
     /// Failing for too long: the path is abandoned.

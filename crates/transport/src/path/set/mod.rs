@@ -41,7 +41,7 @@ pub use self::alternatives::AlternativeAddress;
 pub(crate) use self::alternatives::{MAX_ALTERNATIVES, Word};
 pub(crate) use self::copies::stream_of;
 pub use self::drive::SocketBlock;
-pub(crate) use self::failure::{Attention, MAX_PROBE_INTERVAL};
+pub(crate) use self::failure::Attention;
 pub(crate) use self::frames::not_negotiated;
 pub(crate) use self::lookup::Addressee;
 pub(crate) use self::multipath::{Abandon, Multipath, opens_paths};

@@ -28,5 +28,5 @@ pub(crate) use self::{
     parts::{MAX_PROMPT_ACKS, MAX_UNDECRYPTED_UNVALIDATED},
     receive::{IN_TRAINS, MAX_NEW_TOKENS},
     roaming::MAX_RESCUES,
-    send::{Forged, MAX_NUDGES},
+    send::{Forged, IN_RUNS, MAX_NUDGES},
 };

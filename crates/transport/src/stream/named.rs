@@ -153,7 +153,7 @@ impl Streams {
 /// Returns the header's description of data at `offset`. Its `distance` is the distance to the acknowledged
 /// or to the sent offset, whichever is larger: the peer has in-order data up to some offset between these
 /// two.
-fn announce(stream: StreamId, offset: u64, send: &super::send::SendHalf) -> Announced {
+pub(super) fn announce(stream: StreamId, offset: u64, send: &super::send::SendHalf) -> Announced {
     let buffer = &send.buffer;
     let distance = offset.abs_diff(buffer.base()).max(buffer.unsent().saturating_sub(offset));
     Announced { stream, offset, distance }

@@ -60,6 +60,11 @@ impl ReadyQueue {
         }
     }
 
+    /// Returns the stream in the queue if it is the only one.
+    pub(crate) fn only(&self) -> Option<StreamId> {
+        self.places.first().filter(|_| self.places.len() == 1).map(Rank::id)
+    }
+
     /// Returns the stream that a new packet must begin with, if the packet is reserved for the streams behind
     /// a non-incremental one of their level; otherwise `None`.
     pub(crate) fn spare(&mut self) -> Option<Rank> {

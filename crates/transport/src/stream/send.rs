@@ -116,6 +116,12 @@ impl SendHalf {
         }
     }
 
+    /// Returns the number of new bytes that the peer's limit for the stream allows to be sent.
+    #[inline]
+    pub(crate) fn unsent_below_limit(&self) -> u64 {
+        self.buffer.end().min(self.credit.limit()).saturating_sub(self.buffer.unsent())
+    }
+
     /// Marks `segment` as sent. Returns the number of its bytes that were sent for the first time.
     #[inline]
     pub(crate) fn on_sent(&mut self, segment: &Segment) -> u64 {

@@ -16,7 +16,8 @@ use super::multipath::second_addr;
 use super::pair::{Flying, Pair, over, pattern};
 use super::paths::{SIDES, far_apart};
 use super::place::hostile;
-use crate::connection::{Forged, IN_TRAINS};
+use crate::connection::{Forged, IN_RUNS, IN_TRAINS};
+use crate::recovery::MtuConfig;
 use crate::stream::{FAULT, Fault};
 use crate::trace::{Observer, TraceEvent};
 use crate::{ConnectionError, Numbering, TransportConfig};
@@ -173,6 +174,121 @@ fn a_batch_does_what_its_packets_do() {
 #[test]
 fn a_batch_of_packets_in_their_places_does_what_they_do() {
     over(Version::REVERSO, check);
+}
+
+fn check_runs() {
+    for way in WAYS {
+        IN_RUNS.set(Some(0));
+        let (together, says_together) = story(way, false);
+        let in_runs = IN_RUNS.replace(None).unwrap();
+        let (alone, says_alone) = story(way, false);
+        IN_RUNS.set(Some(0));
+        let first = together.iter().zip(&alone).position(|(a, b)| format!("{a:?}") != format!("{b:?}"));
+        assert_eq!((first, together.len()), (None, alone.len()), "{way:?}");
+        assert_eq!(says_together, says_alone, "{way:?}");
+        assert!(in_runs > 50, "{way:?}: {in_runs}");
+    }
+}
+
+#[test]
+fn packets_that_are_written_in_runs_are_those_that_are_written_alone() {
+    check_runs();
+}
+
+#[test]
+fn packets_with_named_streams_that_are_written_in_runs_are_those_that_are_written_alone() {
+    over(Version::REVERSO, check_runs);
+}
+
+/// Returns all datagrams of a transfer from the server, and how the server's connection is afterwards.
+fn download(change: impl Fn(&mut TransportConfig), prepare: impl Fn(&mut Pair)) -> (Vec<Flying>, String) {
+    let mut pair = Pair::with_transport(change);
+    let carried = Rc::new(RefCell::new(Vec::new()));
+    let log = Rc::clone(&carried);
+    pair.network = Some(Box::new(move |_, flying| {
+        log.borrow_mut().push(flying.clone());
+        vec![flying]
+    }));
+    pair.connect();
+    pair.run_until_quiet();
+    prepare(&mut pair);
+    let id = pair.server().streams().open(Dir::Uni).unwrap();
+    let mut data = bytes::Bytes::from(pattern(300_000));
+    let mut received = Vec::new();
+    let (stream, begin) = (id, pair.now);
+    while pair.now < begin + Duration::from_secs(5) && pair.closed(Side::Server).is_none() {
+        let _ = pair.server().streams().write_bytes(stream, &mut data);
+        if pair.closed(Side::Client).is_none() {
+            pair.read(Side::Client, stream, &mut received);
+        }
+        if !pair.step() {
+            break;
+        }
+    }
+    let says = format!("{:?} {}", pair.closed(Side::Server), received.len());
+    (carried.take(), says)
+}
+
+/// Checks that a download is the same with runs and without. Returns the number of packets in runs, all datagrams, and how the
+/// connection is afterwards.
+fn same_download(
+    change: impl Fn(&mut TransportConfig),
+    prepare: impl Fn(&mut Pair),
+) -> (u64, Vec<Flying>, String) {
+    IN_RUNS.set(Some(0));
+    let (together, says) = download(&change, &prepare);
+    let in_runs = IN_RUNS.replace(None).unwrap();
+    let (alone, says_alone) = download(&change, &prepare);
+    IN_RUNS.set(Some(0));
+    let first = together.iter().zip(&alone).position(|(a, b)| format!("{a:?}") != format!("{b:?}"));
+    assert_eq!((first, together.len()), (None, alone.len()));
+    assert_eq!(says, says_alone);
+    (in_runs, together, says)
+}
+
+/// Checks that a packet of a run which cannot be filled to the last byte, because of the length of its frame's length, ends the batch.
+#[test]
+fn a_run_ends_with_a_packet_that_is_not_full() {
+    for version in [Version::V1, Version::REVERSO] {
+        over(version, || {
+            let (mut short, mut runs) = (0, 0);
+            // Room for 16,384 and 16,385 bytes of data is somewhere in between.
+            for mtu in 16_384..16_450 {
+                let (in_runs, datagrams, says) = same_download(
+                    |transport| {
+                        let mtu =
+                            MtuConfig::default().with_initial(mtu).with_maximum(mtu).with_discovery(false);
+                        transport.recovery = transport.recovery.clone().with_mtu(mtu);
+                    },
+                    |_| {},
+                );
+                assert_eq!(says, "None 300000", "{mtu}");
+                runs += in_runs;
+                short += datagrams
+                    .iter()
+                    .filter(|one| (1..3).contains(&(usize::from(mtu) - one.bytes.len())))
+                    .count();
+            }
+            assert!(short > 10 && runs > 100, "{short} packets are not full, {runs} are in runs");
+        });
+    }
+}
+
+#[test]
+fn a_connection_that_fails_in_a_run_has_sent_the_packets_before() {
+    let (in_runs, _, says) = same_download(
+        |_| {},
+        |pair| {
+            pair.server().limit_keys(20, u64::MAX, 1);
+            pair.server().update_keys();
+            let mut network = pair.network.take().unwrap();
+            pair.network = Some(Box::new(move |from, flying| {
+                let arriving = network(from, flying);
+                if from.is_client() { Vec::new() } else { arriving }
+            }));
+        },
+    );
+    assert!(in_runs > 3 && says.contains("too many packets"), "{in_runs} {says}");
 }
 
 /// Bytes of stream data in each packet of a test with [`Amid`].

@@ -6,6 +6,7 @@ mod frames;
 mod named;
 mod owed;
 mod packet;
+mod run;
 mod validation;
 
 use anabranch_recovery::{Permit, QueueLimit};
@@ -14,7 +15,7 @@ use anabranch_wire::{Ecn, PacketKind, PathId, SpaceId, Time};
 
 use self::draft::{Draft, Target};
 #[cfg(test)]
-pub(crate) use self::{owed::MAX_NUDGES, packet::forge::Forged};
+pub(crate) use self::{owed::MAX_NUDGES, packet::forge::Forged, run::IN_RUNS};
 use crate::connection::connection::Connection;
 use crate::connection::parts::State;
 use crate::datagram_io::MIN_INITIAL_SIZE;
@@ -120,12 +121,22 @@ impl Connection {
             most = most.min(pick.packets);
         }
         let buffer = out.room(most * mtu);
-        let mut len = 0;
-        for _ in 0..most {
+        let (mut len, mut runs) = (0, true);
+        // Sealing a packet may end the connection.
+        while buffer.len() - len >= mtu && matches!(self.state, State::Active) {
             let written = self.write_datagram(now, id, turn, &mut buffer[len..len + mtu], ect);
             len += written;
             if written < mtu {
                 break;
+            }
+            if runs {
+                let written = self.write_run(now, id, turn, &mut buffer[len..], mtu, ect);
+                len += written;
+                // Only the last datagram of a batch may be shorter.
+                if !written.is_multiple_of(mtu) {
+                    break;
+                }
+                runs = false;
             }
         }
         (len > 0).then(|| Transmit { tuple, ecn, len, segment_size: mtu.min(len) })
@@ -226,11 +237,8 @@ impl Connection {
 
     /// Queues copies of the packet's data for other paths, as the scheduler decided.
     fn copy_as_picked(&mut self, id: PathId, turn: &Turn, draft: &Draft) {
-        for pick in turn.data_picks().chain([&turn.control]) {
-            if pick.path == Some(id) && !pick.also.is_empty() {
-                self.paths.copy_to(&pick.also, draft.tokens());
-                return;
-            }
+        if let Some(others) = turn.copied_to(id) {
+            self.paths.copy_to(others, draft.tokens());
         }
     }
 

@@ -38,6 +38,12 @@ impl Turn {
         std::iter::once(&self.data).chain(&self.repeated)
     }
 
+    /// Returns the paths that carry copies of what is sent on `path`.
+    pub(crate) fn copied_to(&self, path: PathId) -> Option<&[PathId]> {
+        let mut picks = self.data_picks().chain([&self.control]).filter(|pick| pick.path == Some(path));
+        picks.find(|pick| !pick.also.is_empty()).map(|pick| pick.also.as_slice())
+    }
+
     /// Returns the kinds of stream data that `path` carries. A `lone` path, which must probe, also carries
     /// data that waits for a better path, except lost data for which the scheduler made a separate decision.
     pub(crate) fn kinds(&self, path: PathId, lone: bool) -> Kinds {
@@ -59,6 +65,12 @@ impl PathSet {
             self.list.iter().filter(|path| path.is_working()).map(|path| self.view(path)).collect();
         let chosen = multipath.scheduler.pick_ack(of, &views)?;
         views.iter().any(|view| view.id == chosen).then_some(chosen)
+    }
+
+    /// Returns whether the scheduler, which may ask what was sent on each path, chooses the path of an ACK that waits.
+    pub(crate) fn schedules_waiting_acks(&self) -> bool {
+        let routes = self.multipath.as_ref().is_some_and(|multipath| multipath.scheduler.routes_acks());
+        routes && self.list.iter().any(|path| path.received.ack.can_ack())
     }
 
     /// Returns views of the usable paths.

@@ -132,6 +132,26 @@ impl Connection {
         now: Time,
         path: PathId,
         datagram: &mut [u8],
+        draft: Draft,
+        end: usize,
+        ect: bool,
+    ) -> Result<(), TransportError> {
+        let (start, outgoing) = (draft.start, draft.outgoing);
+        self.encrypt(now, path, datagram, draft, end, ect)?;
+        let packet = &mut datagram[start..end];
+        let Some(keys) = self.keys.seal(outgoing.kind) else { return Ok(()) };
+        if let Some(sample) = self.format.sample(packet, outgoing.kind, outgoing.pn_offset) {
+            self.format.mask(packet, &outgoing, &keys.header.mask(&sample));
+        }
+        Ok(())
+    }
+
+    /// Pads, encrypts and records a drafted packet like [`Self::seal`], but does not mask its header.
+    pub(super) fn encrypt(
+        &mut self,
+        now: Time,
+        path: PathId,
+        datagram: &mut [u8],
         mut draft: Draft,
         end: usize,
         ect: bool,
@@ -153,9 +173,6 @@ impl Connection {
         };
         let Some(keys) = self.keys.seal(draft.kind) else { return Ok(()) };
         keys.packet.seal(nonce_path, draft.numbered.number, draft.outgoing.header_len, packet);
-        if let Some(sample) = self.format.sample(packet, draft.kind, draft.outgoing.pn_offset) {
-            self.format.mask(packet, &draft.outgoing, &keys.header.mask(&sample));
-        }
         let size = u16::try_from(packet.len()).unwrap_or(u16::MAX);
         self.account(now, path, draft, size, padded, ect);
         Ok(())

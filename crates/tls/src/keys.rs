@@ -79,13 +79,18 @@ impl Secrets {
         }
     }
 
-    /// Advances to the next key phase and returns its packet keys, `(local, remote)` (RFC 9001 §6.1).
-    ///
-    /// Header keys do not change.
-    pub fn update(&mut self, format: &Format) -> (PacketKey, PacketKey) {
+    /// Advances the secret of this endpoint's packets to the next key phase and returns their key (RFC 9001 §6.1). The header key does
+    /// not change.
+    pub fn next_local(&mut self, format: &Format) -> PacketKey {
         self.local = self.local.derive(self.suite, format.labels.ku);
+        packet_key(self.suite, &self.local, format)
+    }
+
+    /// Advances the secret of the peer's packets to the next key phase and returns their key (RFC 9001 §6.1). The header key does not
+    /// change.
+    pub fn next_remote(&mut self, format: &Format) -> PacketKey {
         self.remote = self.remote.derive(self.suite, format.labels.ku);
-        (packet_key(self.suite, &self.local, format), packet_key(self.suite, &self.remote, format))
+        packet_key(self.suite, &self.remote, format)
     }
 }
 

@@ -82,7 +82,9 @@ impl Connection {
     /// Adopts the keys and connection IDs of the client's Initial, before the server processes the first
     /// datagram.
     pub(super) fn start_server(&mut self, start: &ServerStart) {
-        self.keys.initial = Some(Box::new(initial_keys(self.format, &start.initial_dcid, self.side)));
+        let kept = self.shared.take_initial_keys(self.format.version, &start.initial_dcid);
+        let derive = || Box::new(initial_keys(self.format, &start.initial_dcid, self.side));
+        self.keys.initial = Some(kept.unwrap_or_else(derive));
         self.handshake.original_dcid = start.original_dcid;
         self.handshake.retry_scid = start.retry_scid;
         self.handshake.peer_scid = Some(start.peer_cid);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch_tls::initial_keys;
+use anabranch_tls::{Keys, initial_keys};
 use anabranch_wire::{
     ConnectionId, Ecn, Format, PacketKind, PathId, Protected, Side, Version, decode_packet_number,
 };
@@ -175,14 +175,16 @@ impl Buffer {
     }
 }
 
-/// Returns whether the Initial at the front of `datagram` decrypts with the keys derived from its Destination
-/// Connection ID. The check keeps corrupted packets from creating state. `datagram` is left unchanged.
-pub(super) fn is_authentic(format: &Format, datagram: &[u8], header: &Protected) -> bool {
+/// Returns the keys derived from the Destination Connection ID of the Initial at the front of `datagram`, if they decrypt it. The
+/// check keeps corrupted packets from creating state. `datagram` is left unchanged.
+pub(super) fn authentic_keys(format: &Format, datagram: &[u8], header: &Protected) -> Option<Box<Keys>> {
     let mut packet = datagram[..header.end].to_vec();
-    let keys = initial_keys(format, &header.dcid, Side::Server).remote;
-    let Some(sample) = format.sample(&packet, PacketKind::Initial, header.pn_offset) else { return false };
-    let unmasked =
-        format.unmask(&mut packet, PacketKind::Initial, header.pn_offset, &keys.header.mask(&sample));
+    let keys = Box::new(initial_keys(format, &header.dcid, Side::Server));
+    let remote = &keys.remote;
+    let sample = format.sample(&packet, PacketKind::Initial, header.pn_offset)?;
+    let mask = remote.header.mask(&sample);
+    let unmasked = format.unmask(&mut packet, PacketKind::Initial, header.pn_offset, &mask);
     let pn = decode_packet_number(None, unmasked.truncated_pn, unmasked.pn_bits);
-    keys.packet.open(PathId::ZERO, pn, unmasked.header_len, &mut packet).is_ok()
+    let is_authentic = remote.packet.open(PathId::ZERO, pn, unmasked.header_len, &mut packet).is_ok();
+    is_authentic.then_some(keys)
 }

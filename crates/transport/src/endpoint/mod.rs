@@ -7,6 +7,7 @@
 mod address_token;
 mod handle;
 mod incoming;
+mod initial_keys;
 mod keyed;
 mod load_balancer;
 mod routed;

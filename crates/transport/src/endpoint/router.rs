@@ -14,7 +14,7 @@ use slab::Slab;
 use super::address_token::{AddressToken, Proof};
 use super::handle::Handle;
 use super::incoming::{
-    Buffer, Hello, Incoming, MAX_FIRST_DATAGRAM, ServerStart, StoredDatagram, is_authentic,
+    Buffer, Hello, Incoming, MAX_FIRST_DATAGRAM, ServerStart, StoredDatagram, authentic_keys,
 };
 use super::keyed::Keyed;
 use super::load_balancer::{Issuers, LoadBalancing};
@@ -347,9 +347,10 @@ impl Router {
         if waiting >= server.max_incoming {
             return self.respond_refusal(now, &hello, TransportErrorCode::CONNECTION_REFUSED);
         }
-        if !is_authentic(format, datagram.payload, header) {
+        let Some(keys) = authentic_keys(format, datagram.payload, header) else {
             return RouterAction::Drop(DropReason::Undecryptable);
-        }
+        };
+        self.shared.group.initial_keys.keep(version, hello.dcid, keys);
         let key = self.incoming.insert(Buffer::new(&hello));
         self.shared.group.waiting.fetch_add(1, Ordering::Relaxed);
         self.cids.insert(hello.dcid, Target::Incoming(key));

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use anabranch_wire::{ConnectionId, ResetToken, Time};
+use anabranch_tls::Keys;
+use anabranch_wire::{ConnectionId, ResetToken, Time, Version};
 use aws_lc_rs::hmac;
 
 use super::address_token::{self, AddressToken, Lifetimes, Proof, TokenKey, Used};
 use super::handle::Handle;
+use super::initial_keys::InitialKeys;
 use super::keyed::Keyed;
 use super::load_balancer::Issuers;
 use super::worker::Worker;
@@ -43,6 +45,7 @@ pub(super) struct Group {
     pub(super) waiting: AtomicUsize,
     /// Memory used by incomplete ClientHellos, in bytes.
     unvalidated: AtomicUsize,
+    pub(super) initial_keys: InitialKeys,
     /// Tokens of NEW_TOKEN that were used.
     tokens: Mutex<Used>,
     /// Stateless reset tokens of peers, and the workers and connections that they end.
@@ -57,6 +60,7 @@ impl Group {
             connections: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             unvalidated: AtomicUsize::new(0),
+            initial_keys: InitialKeys::default(),
             tokens: Mutex::new(Used::new(hash)),
             reset_tokens: Mutex::new(HashMap::with_hasher(hash)),
             issuers: RwLock::new(issuers),
@@ -94,6 +98,11 @@ impl Shared {
     /// Returns the worker to which these connections belong.
     pub fn worker(&self) -> Worker {
         self.worker
+    }
+
+    /// Returns the keys of a client's first Initial from its check, unless many other clients came since.
+    pub(crate) fn take_initial_keys(&self, version: Version, dcid: &ConnectionId) -> Option<Box<Keys>> {
+        self.group.initial_keys.take(version, dcid)
     }
 
     /// Returns a new connection ID, by which packets reach this server and this worker.

@@ -82,12 +82,13 @@ impl AeadLimits {
     }
 }
 
-/// 1-RTT keys of the current key phase, the next one and, for a while, the previous one.
+/// 1-RTT keys of the current key phase and, of the peer's packets, of the next one and, for a while, the previous one.
 pub(crate) struct OneRtt {
+    /// Secret of this phase for this endpoint's packets, and of the next phase for the peer's.
     secrets: Secrets,
     pub(crate) local: DirectionKeys,
     pub(crate) remote: DirectionKeys,
-    next_local: PacketKey,
+    /// Key of the next phase, so that a packet of that phase takes no longer than any other (RFC 9001 §6.3).
     next_remote: PacketKey,
     /// Key of the previous key phase, for late packets. It is kept until the peer's first packet of the
     /// current phase arrives, and then for `retain_for` (RFC 9001 §6.1, §6.5). That packet may arrive late,
@@ -129,13 +130,12 @@ impl OneRtt {
     pub(crate) fn new(mut secrets: Secrets, format: &Format, update_after: Option<u64>) -> Self {
         let keys = secrets.keys(format);
         let limits = AeadLimits::of(secrets.suite());
-        let (next_local, next_remote) = secrets.update(format);
+        let next_remote = secrets.next_remote(format);
         let forced = limits.confidentiality.saturating_sub(CONFIDENTIALITY_MARGIN);
         Self {
             secrets,
             local: keys.local,
             remote: keys.remote,
-            next_local,
             next_remote,
             previous_remote: None,
             retain_for: Duration::ZERO,
@@ -189,8 +189,8 @@ impl OneRtt {
     /// accepted after the first packet of the peer in this phase (RFC 9001 §6.5: three PTOs, the largest of
     /// all paths).
     pub(crate) fn update(&mut self, now: Time, format: &Format, by_peer: bool, retain_for: Duration) {
-        let (next_local, next_remote) = self.secrets.update(format);
-        self.local.packet = std::mem::replace(&mut self.next_local, next_local);
+        let next_remote = self.secrets.next_remote(format);
+        self.local.packet = self.secrets.next_local(format);
         let previous =
             std::mem::replace(&mut self.remote.packet, std::mem::replace(&mut self.next_remote, next_remote));
         self.previous_remote = Some((previous, by_peer.then(|| now + retain_for)));

@@ -18,6 +18,10 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Minimum time between two checks of a connection that is being served.
 const MIN_TICK: Duration = Duration::from_millis(10);
 
+/// Minimum time that a client is given to learn of the shutdown. Over a short link, a round trip is less than it takes to wake a
+/// program on a busy host.
+const MIN_NOTICE: Duration = Duration::from_millis(50);
+
 /// State that decides when a connection ends.
 pub(super) struct Lifetime {
     idle_timeout: Duration,
@@ -110,12 +114,13 @@ impl Lifetime {
         Poll::Pending
     }
 
-    /// Announces the shutdown to the client, and allows one round trip for GOAWAY to arrive (RFC 9114 §5.2).
+    /// Announces the shutdown to the client, and allows one round trip for GOAWAY to arrive (RFC 9114 §5.2), or [`MIN_NOTICE`] if that
+    /// is longer.
     fn announce(&mut self, connection: &Connection, drain: Duration) {
         connection.announce_shutdown();
-        let now = Instant::now();
+        let (now, notice) = (Instant::now(), connection.quic().rtt().unwrap_or(ASSUMED_RTT).max(MIN_NOTICE));
         self.phase = Phase::Announced { deadline: now + drain };
-        self.timer.as_mut().reset(now + connection.quic().rtt().unwrap_or(ASSUMED_RTT).min(drain));
+        self.timer.as_mut().reset(now + notice.min(drain));
     }
 
     /// Returns whether the connection has been idle for too long: no request was processed, and the client

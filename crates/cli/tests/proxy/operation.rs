@@ -45,6 +45,40 @@ async fn metrics_are_by_user_and_path() {
     assert_eq!(text.matches("# EOF").count(), 1);
 }
 
+/// Checks that clients of all workers count as one user's.
+#[tokio::test]
+async fn workers_share_one_address_and_its_users() {
+    const CLIENTS: usize = 8;
+    let mut site = Site::open(&["--workers", "2", "--metrics", "127.0.0.1:0"]);
+    let url = site.said("metrics ");
+    #[cfg(target_os = "linux")]
+    {
+        let sockets = std::fs::read_to_string("/proc/net/udp").unwrap();
+        let address = format!(" 0100007F:{:04X} ", site.address.port());
+        assert_eq!(sockets.lines().filter(|line| line.contains(&address)).count(), 2);
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let mut open = Vec::new();
+    for _ in 0..CLIENTS {
+        let connection = site.http3(TransportConfig::default()).await;
+        let (mut send, receive, status) = connect(&connection, &target, TOKEN).await;
+        assert_eq!(status, 200);
+        send.write(Bytes::from_static(&[7; 1_000])).await.unwrap();
+        let (mut accepted, _) = within(listener.accept()).await.unwrap();
+        within(accepted.read_exact(&mut [0; 1_000])).await.unwrap();
+        open.push((connection, send, receive, accepted));
+    }
+    let text = scrape(&url);
+    for line in [
+        "anabranch_proxy_user_tunnels_active{user=\"alice\"} 8",
+        "anabranch_proxy_user_sent_bytes_total{user=\"alice\"} 8000",
+        "anabranch_connections_active{transport=\"quic\"} 8",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
 #[tokio::test]
 async fn users_are_read_again_without_a_dropped_tunnel() {
     let site = Site::open(&[]);

@@ -27,7 +27,7 @@ use super::serve::LogFormat;
 use crate::exit::Result;
 use crate::listen::{HostPort, PORT};
 use crate::options::network;
-use crate::serve::announced;
+use crate::serve::{announced, workers};
 
 /// Configuration of `anabranch proxy serve`. Options of the command line take precedence.
 #[derive(Debug, Default)]
@@ -42,6 +42,7 @@ pub(crate) struct Config {
     pub(crate) log: Option<LogFormat>,
     pub(crate) status_socket: Option<PathBuf>,
     pub(crate) drain: Option<u32>,
+    pub(crate) workers: Option<usize>,
     pub(crate) tcp: Option<bool>,
     pub(crate) vpn: VpnNetworks,
     pub(crate) access: Access,
@@ -71,6 +72,7 @@ struct Written {
     log: Option<Spanned<String>>,
     status_socket: Option<PathBuf>,
     drain: Option<u32>,
+    workers: Option<Spanned<usize>>,
     tcp: Option<bool>,
     vpn_pool: Vec<Spanned<String>>,
     vpn_route: Vec<Spanned<String>>,
@@ -112,6 +114,10 @@ impl Config {
         let _ = parsed(&written.listen, &mut problems, str::parse::<HostPort>);
         let announce = parsed(&written.announce, &mut problems, announce);
         let log = parsed(&written.log, &mut problems, log).pop();
+        let workers = written.workers.as_ref().and_then(|written| {
+            let at = |what| Problem::at(written.span(), format!("workers {what}"));
+            workers(&written.get_ref().to_string()).map_err(|what| problems.push(at(what))).ok()
+        });
         let vpn = VpnNetworks {
             pools: parsed(&written.vpn_pool, &mut problems, pool),
             routes: parsed(&written.vpn_route, &mut problems, network),
@@ -142,6 +148,7 @@ impl Config {
             log,
             status_socket,
             drain,
+            workers,
             tcp,
             vpn,
             access,
@@ -205,6 +212,7 @@ impl Config {
             ("log", self.log != other.log),
             ("status_socket", self.status_socket != other.status_socket),
             ("drain", self.drain != other.drain),
+            ("workers", self.workers != other.workers),
             ("tcp", self.tcp != other.tcp),
             ("vpn_pool", self.vpn.pools != other.vpn.pools),
             ("vpn_route", self.vpn.routes != other.vpn.routes),

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use super::Document;
 
 /// Keys of a server's configuration.
-const SERVER: [&str; 15] = [
+const SERVER: [&str; 16] = [
     "listen",
     "announce",
     "cert",
@@ -16,6 +16,7 @@ const SERVER: [&str; 15] = [
     "log",
     "status_socket",
     "drain",
+    "workers",
     "tcp",
     "vpn_pool",
     "vpn_route",

@@ -25,6 +25,7 @@ fn whole_files_are_read() {
         announce = ["192.0.2.1", "[2001:db8::1]:8443"]
         log = "json"
         drain = 30
+        workers = 2
         tcp = false
         vpn_pool = ["10.9.0.0/16", "fd09::/64"]
         vpn_route = ["10.0.0.0/8", "2001:db8::1"]
@@ -43,7 +44,7 @@ fn whole_files_are_read() {
     assert_eq!(config.listen, ["[::]:443", ":8443"]);
     assert_eq!(config.cert, Some(dir.path().join("c.pem")));
     assert_eq!(config.key, Some("/k.pem".into()));
-    assert_eq!((config.drain, config.tcp), (Some(30), Some(false)));
+    assert_eq!((config.drain, config.workers, config.tcp), (Some(30), Some(2), Some(false)));
     assert_eq!(
         config.announce.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["192.0.2.1:4433", "[2001:db8::1]:8443"]
@@ -59,7 +60,19 @@ fn whole_files_are_read() {
     );
     assert_eq!(
         config.fixed_differences(&Config { options: config.options.clone(), ..Config::default() }),
-        ["listen", "announce", "cert", "key", "metrics", "log", "drain", "tcp", "vpn_pool", "vpn_route"]
+        [
+            "listen",
+            "announce",
+            "cert",
+            "key",
+            "metrics",
+            "log",
+            "drain",
+            "workers",
+            "tcp",
+            "vpn_pool",
+            "vpn_route"
+        ]
     );
     assert_eq!(config.access.deny()[0].to_string(), "*:25");
     assert_eq!(config.options.max_flows(), 10);
@@ -82,6 +95,7 @@ fn problems_have_lines() {
     );
     let time = problems("[limits]\nudp_idle = -1.0\n", false);
     assert_eq!(time, ["2: a time is a number of seconds above 0"]);
+    assert_eq!(problems("workers = 33\n", false), ["1: workers must be 1 to 32"]);
     assert_eq!(problems("cert = \"c\"\n", false).len(), 1);
     let network = problems(
         "announce = [\"proxy.example\"]\nlog = \"xml\"\nvpn_pool = [\"10.9.0.0/31\",\n\"10.9.0.1/16\", \"x\"]\n",

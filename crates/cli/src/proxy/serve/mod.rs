@@ -42,7 +42,7 @@ use crate::options::Tuning;
 use crate::serve::metrics as scrape;
 use crate::serve::quic::announcing;
 use crate::serve::sockets::{self, Sockets};
-use crate::serve::{announced, names, places, raise_descriptors, systemd, trust};
+use crate::serve::{announced, names, places, raise_descriptors, systemd, trust, workers};
 use crate::signal::{Stop, hangup};
 use crate::status::publish::{Publishing, reporting};
 use crate::verbose::Verbosity;
@@ -83,6 +83,9 @@ pub(crate) struct Serve {
     /// Deny all targets but these; may be repeated
     #[arg(long, value_name = "RULE")]
     only: Vec<Rule>,
+    /// Tasks that serve QUIC at the same time, each with a socket of its own, as for `anabranch serve` [default: 1]
+    #[arg(long, value_name = "N", value_parser = workers)]
+    workers: Option<usize>,
     /// Do not serve HTTP/2 and HTTP/1.1 over TCP
     #[arg(long)]
     no_tcp: bool,
@@ -117,7 +120,8 @@ pub(crate) async fn run(options: Serve) -> Result {
     if let Some(file) = options.client_ca.as_deref().or(config.client_ca.as_deref()) {
         certified = certified.with_client_ca(file)?;
     }
-    let sockets = Sockets::open(&places, !options.no_tcp && config.tcp.unwrap_or(true), 1).await?;
+    let workers = options.workers.or(config.workers).unwrap_or(1);
+    let sockets = Sockets::open(&places, !options.no_tcp && config.tcp.unwrap_or(true), workers).await?;
     let scraped = options.metrics.or(config.metrics).map(sockets::bind_tcp).transpose()?;
     let publisher = options.publishing.clone().or(config.status_socket.clone()).bind("serve")?;
     // Signals are caught before the server prints that it listens.

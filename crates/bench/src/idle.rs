@@ -2,12 +2,12 @@
 
 use anabranch_tls::Session;
 use anabranch_transport::TransportConfig;
+use anabranch_workloads::counting::Account;
+use anabranch_workloads::memory::{Memory, MemoryTls};
 use clap::Args;
 use serde_json::json;
 
 use crate::Error;
-use crate::counting::Account;
-use crate::memory::{Memory, MemoryTls};
 use crate::report::Report;
 
 /// Maximum heap of an idle connection beyond its TLS session, in bytes.
@@ -64,7 +64,7 @@ fn connection_heap(connections: u32) -> Result<[f64; 2], Error> {
 
 /// Returns the server's heap for each TLS session alone, after the handshake.
 fn session_heap(connections: u32) -> Result<f64, Error> {
-    let tls = MemoryTls::new()?;
+    let tls = MemoryTls::new(0)?;
     let mut kept = Vec::with_capacity(connections as usize);
     let mut heap = Account::default();
     for _ in 0..connections {

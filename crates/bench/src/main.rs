@@ -10,14 +10,14 @@ mod bulk;
 mod child;
 mod claims;
 mod compare;
-mod counting;
 mod failover;
 mod fetch;
+mod first_byte;
 mod fleet;
 mod handshakes;
 mod idle;
 mod load;
-mod memory;
+mod lossy;
 mod receive;
 mod report;
 mod requests;
@@ -28,10 +28,11 @@ mod soak;
 mod stacks;
 mod tunnel;
 
+use anabranch_workloads::counting::Counting;
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
-static ALLOCATOR: counting::Counting = counting::Counting;
+static ALLOCATOR: Counting = Counting;
 
 /// Error message for the user of the benchmark.
 type Error = Box<dyn std::error::Error>;
@@ -87,6 +88,10 @@ enum Benchmark {
     Failover(failover::Options),
     /// CPU seconds of a download over two paths in virtual time
     Simulate(simulate::Options),
+    /// Time from a request to the first byte of its response, over two paths and over each alone, in virtual time
+    FirstByte(first_byte::Options),
+    /// CPU seconds per GB over a fast, long link with little loss, and without, in virtual time
+    Lossy(lossy::Options),
     /// Rates, gaps, losses, memory and CPU time of `anabranch proxy`'s tunnel, over links in user space
     Tunnel(tunnel::Options),
     /// Requests that fail while a server is restarted again and again (`anabranch serve --handover`)
@@ -147,6 +152,8 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::Aggregation(options) => aggregation::run(options),
         Benchmark::Compare(options) => compare::run(options),
         Benchmark::Failover(options) => failover::run(options),
+        Benchmark::FirstByte(options) => first_byte::run(options),
+        Benchmark::Lossy(options) => lossy::run(options),
         Benchmark::Simulate(options) => simulate::run(options),
         Benchmark::Tunnel(options) => tunnel::run(options),
         Benchmark::Restarts(options) => restarts::run(options),

@@ -1,23 +1,15 @@
 //! Cost of the simulator: one download over two paths in virtual time, repeated in one process.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anabranch_lab::link::LinkSpec;
-use anabranch_lab::transfer::{Measured, Transfer};
-use anabranch_transport::{MultipathConfig, TransportConfig};
+use anabranch_lab::transfer::Measured;
+use anabranch_workloads::transfer::{LINKS, two_paths};
 use clap::Args;
 use serde_json::json;
 
 use crate::Error;
 use crate::child::Cost;
 use crate::report::{Report, median, rounded};
-
-/// Rate in bits per second and round-trip time in milliseconds of each path. Queues hold one bandwidth-delay
-/// product.
-const LINKS: [(u64, u64); 2] = [(50_000_000, 30), (40_000_000, 60)];
-
-/// Largest UDP payload on links with an MTU of 1500 bytes.
-const MAX_UDP_PAYLOAD: usize = 1472;
 
 /// Number of bytes to which results are scaled.
 const BYTES: f64 = 50e6;
@@ -42,7 +34,7 @@ struct Round {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
-    let transfer = transfer(options);
+    let transfer = two_paths(options.seed, options.bytes);
     let mut measured: Option<Measured> = None;
     let mut rounds = Vec::new();
     for _ in 0..options.rounds {
@@ -54,19 +46,6 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     }
     let outcome = measured.ok_or("nothing was run")?;
     Ok(report(options, &outcome, &rounds, Cost::so_far()?.rss))
-}
-
-/// Returns the download with default settings on all paths.
-fn transfer(options: &Options) -> Transfer {
-    let transport = TransportConfig::default().with_multipath(MultipathConfig::default());
-    let link = |(rate, rtt)| LinkSpec::new(rate, Duration::from_millis(rtt)).mtu(MAX_UDP_PAYLOAD);
-    Transfer {
-        seed: options.seed,
-        links: LINKS.map(link).into(),
-        bytes: options.bytes,
-        client: transport.clone(),
-        server: transport,
-    }
 }
 
 /// Fails if a run did not open all paths, or differs from the previous run.

@@ -4,18 +4,18 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Number of classes of blocks. Class `n` has blocks of less than 2^n bytes and at least half as many; the last one has all larger ones.
-pub(crate) const CLASSES: usize = 28;
+pub const CLASSES: usize = 28;
 
 static LIVE: [AtomicUsize; CLASSES] = [const { AtomicUsize::new(0) }; CLASSES];
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of bytes that are allocated now.
-pub(crate) fn live() -> usize {
+pub fn live() -> usize {
     live_by_size().iter().fold(0, |sum, bytes| sum.wrapping_add(*bytes))
 }
 
 /// Returns the number of bytes that are allocated now in the blocks of each class.
-pub(crate) fn live_by_size() -> [usize; CLASSES] {
+pub fn live_by_size() -> [usize; CLASSES] {
     std::array::from_fn(|class| LIVE[class].load(Ordering::Relaxed))
 }
 
@@ -25,13 +25,14 @@ fn class(size: usize) -> &'static AtomicUsize {
 }
 
 /// Returns the number of allocations so far.
-pub(crate) fn allocations() -> usize {
+pub fn allocations() -> usize {
     ASKED.load(Ordering::Relaxed)
 }
 
 /// Allocator that counts the memory requested by Rust code. The allocator's own overhead and direct `malloc`
 /// calls of C code are not counted.
-pub(crate) struct Counting;
+#[derive(Clone, Copy, Debug)]
+pub struct Counting;
 
 // SAFETY: every call is forwarded to `System` unchanged, and the counters do not affect the memory.
 unsafe impl GlobalAlloc for Counting {
@@ -65,24 +66,28 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// Returns the number of bytes that `malloc` has handed out, to C code as well, with what it needs itself; 0 where that is unknown.
-pub(crate) fn in_all() -> usize {
+pub fn in_all() -> usize {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: the function has no preconditions.
-    return unsafe { libc::mallinfo2() }.uordblks;
+    {
+        // SAFETY: the function has no preconditions.
+        let info = unsafe { libc::mallinfo2() };
+        // Large blocks have mappings of their own.
+        info.uordblks + info.hblkhd
+    }
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
     0
 }
 
 /// Heap of one of several owners in the process: the bytes that its own calls allocate, less those they free.
-#[derive(Default)]
-pub(crate) struct Account {
+#[derive(Debug, Default)]
+pub struct Account {
     rust: isize,
     in_all: isize,
 }
 
 impl Account {
     /// Runs `work` and charges its allocations to this account. No other code may allocate meanwhile.
-    pub(crate) fn charge<R>(&mut self, work: impl FnOnce() -> R) -> R {
+    pub fn charge<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let before = (live(), in_all());
         let result = work();
         self.rust += live().wrapping_sub(before.0).cast_signed();
@@ -91,12 +96,12 @@ impl Account {
     }
 
     /// Returns the number of bytes that are live now, of those that Rust code requested.
-    pub(crate) fn bytes(&self) -> isize {
+    pub fn bytes(&self) -> isize {
         self.rust
     }
 
     /// Returns the number of bytes that are live now, with those of C code and of the allocator; 0 where that is unknown.
-    pub(crate) fn bytes_in_all(&self) -> isize {
+    pub fn bytes_in_all(&self) -> isize {
         self.in_all
     }
 }

@@ -1,17 +1,16 @@
-//! Client of our own stack.
+//! HTTP/3 responses of 2.5 MB in all, and the client that receives them.
 
-use std::hint::black_box;
 use std::time::Instant;
 
-use anabranch_http3::{Config, Event, ReadError, Session};
-use anabranch_transport::{Connection, FourTuple, Handle, TransmitBuf, TransportConfig};
-use anabranch_wire::{Side, StreamId, Time, Version};
+use anabranch_transport::TransportConfig;
+use anabranch_wire::{Side, Version};
 use bytes::Bytes;
 use http::{Request, Response};
 
-use super::super::ours::transport;
 use crate::Error;
-use crate::memory::{Memory, Wire, borrow};
+use crate::end::End;
+use crate::memory::{Memory, Wire};
+use crate::receive::transport;
 
 /// Number of responses in one sample, and bytes of content in each.
 const ANSWERS: usize = 80;
@@ -26,19 +25,16 @@ const WARM_UP: u32 = 5;
 /// Number of round trips for settings, requests and their acknowledgments.
 const EXCHANGES: usize = 5;
 
-/// Takes the samples and returns their milliseconds.
-pub(super) fn measure(version: Version, samples: u32) -> Result<Vec<f64>, Error> {
+/// Receives the responses on `samples` connections, one after another. Returns the client's time for each, in milliseconds.
+///
+/// # Errors
+///
+/// Responses did not arrive as they were sent.
+pub fn measure(version: Version, samples: u32) -> Result<Vec<f64>, Error> {
     for _ in 0..WARM_UP {
         Pages::new(version)?.sample()?;
     }
     (0..samples).map(|_| Pages::new(version)?.sample()).collect()
-}
-
-/// HTTP/3 session of one endpoint, and its unread events.
-struct End {
-    session: Session,
-    handle: Handle,
-    events: Vec<Event>,
 }
 
 /// Client that has sent its requests, and the packets of the responses.
@@ -62,11 +58,7 @@ impl Pages {
     fn new(version: Version) -> Result<Self, Error> {
         let mut memory = Memory::new(generous(version))?;
         let (client, server) = memory.connect()?;
-        let end = |side, handle| {
-            let config = Config::default().with_grease(false);
-            End { session: Session::new(side, config), handle, events: Vec::new() }
-        };
-        let (client, server) = (end(Side::Client, client), end(Side::Server, server));
+        let (client, server) = (End::new(Side::Client, client), End::new(Side::Server, server));
         let mut pages = Self { memory, client, server, packets: Vec::new() };
         pages.client.session.start(pages.memory.client(pages.client.handle)?.streams());
         pages.server.session.start(pages.memory.server(pages.server.handle)?.streams());
@@ -79,7 +71,7 @@ impl Pages {
         pages.exchange()?;
         pages.answer()?;
         let now = pages.memory.now;
-        pages.packets = drain(pages.memory.server(pages.server.handle)?, now);
+        pages.packets = pages.server.drain(pages.memory.server(pages.server.handle)?, now);
         pages.client.events.clear();
         Ok(pages)
     }
@@ -88,9 +80,9 @@ impl Pages {
     fn exchange(&mut self) -> Result<(), Error> {
         let now = self.memory.now;
         for _ in 0..EXCHANGES {
-            let to_server = drain(self.memory.client(self.client.handle)?, now);
+            let to_server = self.client.drain(self.memory.client(self.client.handle)?, now);
             self.server.receive(self.memory.server(self.server.handle)?, now, &mut { to_server });
-            let to_client = drain(self.memory.server(self.server.handle)?, now);
+            let to_client = self.server.drain(self.memory.server(self.server.handle)?, now);
             self.client.receive(self.memory.client(self.client.handle)?, now, &mut { to_client });
         }
         Ok(())
@@ -132,73 +124,4 @@ impl Pages {
         }
         Ok(elapsed.as_secs_f64() * 1e3)
     }
-}
-
-impl End {
-    /// Delivers datagrams to the connection, and its events to the session.
-    fn receive(&mut self, connection: &mut Connection, now: Time, wires: &mut [Wire]) {
-        let mut datagrams = borrow(wires);
-        connection.handle_batch(now, &mut datagrams);
-        while let Some(event) = connection.poll_event() {
-            if let anabranch_transport::Event::Stream(event) = event {
-                self.session.on_event(connection.streams(), event);
-            }
-        }
-        self.events.extend(std::iter::from_fn(|| self.session.poll_event()));
-    }
-
-    /// Reads the response headers and the content that have arrived.
-    fn take(
-        &mut self,
-        connection: &mut Connection,
-        read: &mut usize,
-        finished: &mut usize,
-    ) -> Result<(), Error> {
-        for event in std::mem::take(&mut self.events) {
-            if let Event::Response(id) | Event::Readable(id) = event {
-                while let Some(head) = self.session.response(id) {
-                    black_box(head);
-                }
-                *finished += usize::from(self.content(connection, id, read)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the available content of a response. Returns whether it was complete.
-    fn content(
-        &mut self,
-        connection: &mut Connection,
-        id: StreamId,
-        read: &mut usize,
-    ) -> Result<bool, Error> {
-        let streams = connection.streams();
-        loop {
-            match self.session.peek(streams, id) {
-                Ok(bytes) => {
-                    let len = black_box(bytes).len();
-                    self.session.consume(streams, id, len);
-                    *read += len;
-                }
-                Err(ReadError::Blocked) => return Ok(false),
-                Err(ReadError::Finished) => {
-                    self.session.release(streams, id);
-                    return Ok(true);
-                }
-                Err(ReadError::Closed) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-}
-
-/// Returns the packets that an endpoint has to send, one per datagram, as they arrive at the other endpoint.
-fn drain(connection: &mut Connection, now: Time) -> Vec<Wire> {
-    let mut buffer = TransmitBuf::new(1);
-    let mut sent = Vec::new();
-    while let Some(transmit) = connection.poll_transmit(now, &mut buffer) {
-        let tuple = FourTuple { local: transmit.tuple.remote, remote: transmit.tuple.local };
-        sent.push(Wire { tuple, bytes: buffer.filled(&transmit).to_vec() });
-    }
-    sent
 }

@@ -1,19 +1,18 @@
-//! Receive path of our own stack.
+//! Receive path: one bulk stream to the client.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use anabranch_transport::recovery::{Config, InitialWindow, MtuConfig};
 use anabranch_transport::stream::{ReceivedBytes, WriteError};
-use anabranch_transport::{AckConfig, Datagram, Handle, TransmitBuf, TransportConfig};
-use anabranch_wire::{Dir, StreamId, Version};
+use anabranch_transport::{AckConfig, Connection, Datagram, FourTuple, Handle, TransmitBuf, TransportConfig};
+use anabranch_wire::{Dir, StreamId, Time, Version};
 
-use super::{Bytes, PACKET_LEN, PACKETS, Sample};
 use crate::memory::{self, Memory};
-use crate::{Error, counting};
+use crate::{Error, PACKET_LEN, counting};
 
 /// Returns a configuration with a fixed packet size, in which neither pacing nor the window limits the sender.
-pub(crate) fn transport(version: Version) -> TransportConfig {
+pub fn transport(version: Version) -> TransportConfig {
     let mtu = MtuConfig::default().with_initial(PACKET_LEN).with_maximum(PACKET_LEN).with_discovery(false);
     let recovery =
         Config::default().with_pacing(false).with_mtu(mtu).with_initial_window(InitialWindow::Packets(4_000));
@@ -24,41 +23,22 @@ pub(crate) fn transport(version: Version) -> TransportConfig {
 }
 
 /// Total times, packets and allocations of the received batches.
-#[derive(Default)]
-struct Spent {
-    receiving: Duration,
-    acknowledging: Duration,
-    packets: usize,
-    allocations: usize,
-}
-
-/// Measures batches of `batch` datagrams.
-pub(super) fn measure(version: Version, batch: usize) -> Result<Sample, Error> {
-    let mut flow = Flow::new(version)?;
-    let mut spent = Spent::default();
-    for _ in 0..PACKETS / 10 / batch {
-        flow.receive(batch, &mut spent)?;
-    }
-    spent = Spent::default();
-    let before = flow.received()?;
-    for _ in 0..PACKETS / batch {
-        flow.receive(batch, &mut spent)?;
-    }
-    let after = flow.received()?;
-    let per_packet = |time: Duration| time.as_nanos() as f64 / spent.packets as f64;
-    Ok(Sample {
-        ns_per_packet: per_packet(spent.receiving),
-        ack_ns_per_packet: Some(per_packet(spent.acknowledging)),
-        bytes: Some(Bytes {
-            copied: after.copied - before.copied,
-            restored: after.restored - before.restored,
-            allocations_per_packet: spent.allocations as f64 / spent.packets as f64,
-        }),
-    })
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Time from datagrams to bytes that the application has read.
+    pub receiving: Duration,
+    /// Time in which ACKs for them are made.
+    pub acknowledging: Duration,
+    /// Number of packets.
+    pub packets: usize,
+    /// Number of allocations while receiving; zero if the program's allocator does not count.
+    pub allocations: usize,
 }
 
 /// One stream from the server to the client.
-struct Flow {
+pub struct Flow {
+    /// What the batches so far have taken.
+    pub spent: Spent,
     memory: Memory,
     client: Handle,
     server: Handle,
@@ -72,11 +52,17 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(version: Version) -> Result<Self, Error> {
+    /// Connects a client and a server.
+    ///
+    /// # Errors
+    ///
+    /// The handshake did not succeed.
+    pub fn new(version: Version) -> Result<Self, Error> {
         let mut memory = Memory::new(transport(version))?;
         let (client, server) = memory.connect()?;
         let stream = memory.server(server)?.streams().open(Dir::Uni).ok_or("no stream may be opened")?;
         Ok(Self {
+            spent: Spent::default(),
             memory,
             client,
             server,
@@ -89,12 +75,20 @@ impl Flow {
     }
 
     /// Returns statistics about the bytes that the client received.
-    fn received(&mut self) -> Result<ReceivedBytes, Error> {
+    ///
+    /// # Errors
+    ///
+    /// The connection has ended.
+    pub fn received(&mut self) -> Result<ReceivedBytes, Error> {
         Ok(self.memory.client(self.client)?.stats().received)
     }
 
-    /// Delivers the next batch to the client, whose application reads it.
-    fn receive(&mut self, batch: usize, spent: &mut Spent) -> Result<(), Error> {
+    /// Delivers the next batch of `batch` datagrams to the client, whose application reads it.
+    ///
+    /// # Errors
+    ///
+    /// The connection has ended.
+    pub fn receive(&mut self, batch: usize) -> Result<(), Error> {
         while self.backlog.len() < batch {
             self.send()?;
         }
@@ -112,30 +106,24 @@ impl Flow {
         let client = self.memory.client(self.client)?;
         let allocations = counting::allocations();
         let begin = Instant::now();
-        client.handle_batch(now, &mut datagrams);
-        while client.poll_event().is_some() {}
-        while let Ok(bytes) = client.streams().peek(self.stream) {
-            let len = std::hint::black_box(bytes).len();
-            client.streams().consume(self.stream, len)?;
-        }
-        spent.receiving += begin.elapsed();
-        spent.allocations += counting::allocations() - allocations;
-        spent.packets += batch;
-        self.acknowledge(spent)
+        deliver(client, self.stream, now, &mut datagrams)?;
+        self.spent.receiving += begin.elapsed();
+        self.spent.allocations += counting::allocations() - allocations;
+        self.spent.packets += batch;
+        self.acknowledge()
     }
 
     /// Delivers the ACKs for the batch to the server.
-    fn acknowledge(&mut self, spent: &mut Spent) -> Result<(), Error> {
+    fn acknowledge(&mut self) -> Result<(), Error> {
         let now = self.memory.now;
         let mut sent = Vec::new();
         loop {
             let client = self.memory.client(self.client)?;
             let begin = Instant::now();
             let transmit = client.poll_transmit(now, &mut self.acks);
-            spent.acknowledging += begin.elapsed();
+            self.spent.acknowledging += begin.elapsed();
             let Some(transmit) = transmit else { break };
-            let tuple =
-                anabranch_transport::FourTuple { local: transmit.tuple.remote, remote: transmit.tuple.local };
+            let tuple = FourTuple { local: transmit.tuple.remote, remote: transmit.tuple.local };
             sent.push(memory::Wire { tuple, bytes: self.acks.filled(&transmit).to_vec() });
         }
         self.memory.deliver_to_server(sent);
@@ -155,4 +143,21 @@ impl Flow {
         self.backlog.extend(sent);
         Ok(())
     }
+}
+
+/// Delivers datagrams to the client, whose application reads the stream.
+#[inline(never)]
+fn deliver(
+    client: &mut Connection,
+    stream: StreamId,
+    now: Time,
+    datagrams: &mut [Datagram<'_>],
+) -> Result<(), Error> {
+    client.handle_batch(now, datagrams);
+    while client.poll_event().is_some() {}
+    while let Ok(bytes) = client.streams().peek(stream) {
+        let len = std::hint::black_box(bytes).len();
+        client.streams().consume(stream, len)?;
+    }
+    Ok(())
 }

@@ -1,19 +1,15 @@
-//! Send path of our own stack: one bulk stream of the server.
+//! Send path: one bulk stream of the server.
 
 use std::collections::BTreeMap;
-use std::hint::black_box;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anabranch_transport::schedule::Algorithm;
 use anabranch_transport::stream::WriteError;
-use anabranch_transport::{FourTuple, Handle, MultipathConfig, Numbering, TransmitBuf, TransportConfig};
-use anabranch_wire::{Dir, StreamId, Version};
+use anabranch_transport::{Connection, FourTuple, Handle, Transmit, TransmitBuf, TransportConfig};
+use anabranch_wire::{Dir, StreamId, Time};
 
-use super::{PACKETS, Sample, Subject};
 use crate::Error;
 use crate::memory::{self, Memory, STEP};
-use crate::receive::transport;
 
 /// Number of datagrams that one batch can have, as in the library's driver.
 const BATCH: usize = 64;
@@ -33,66 +29,40 @@ const PATH_EXCHANGES: usize = 40;
 /// Maximum number of turns in a row in which the server sends nothing.
 const PATIENCE: usize = 100;
 
-/// Returns the configuration of both endpoints.
-fn config(subject: &Subject) -> Result<TransportConfig, Error> {
-    let config = transport(if *subject == Subject::Reverso { Version::REVERSO } else { Version::V1 });
-    let (numbering, scheduler) = match subject {
-        Subject::Floor | Subject::V1 | Subject::Reverso => return Ok(config),
-        Subject::TwoPaths(numbering) => (*numbering, super::EVEN),
-        Subject::Scheduler(name) => (Numbering::Multiple, *name),
-    };
-    let scheduler: Algorithm = scheduler.parse().map_err(|error| format!("{scheduler}: {error}"))?;
-    Ok(config.with_multipath(MultipathConfig::default().with_numbering(numbering).with_scheduler(scheduler)))
-}
-
-/// Measures the time of `poll_transmit` for the packets of a bulk stream.
-pub(super) fn measure(subject: &Subject) -> Result<Sample, Error> {
-    let mut flow = Flow::new(config(subject)?)?;
-    flow.send(PACKETS / 10)?;
-    flow.spent = Spent::default();
-    flow.send(PACKETS)?;
-    let Spent { time, calls, packets, bytes, paths } = flow.spent;
-    let time = time.saturating_sub(clock() * u32::try_from(calls)?);
-    Ok(Sample {
-        ns_per_packet: time.as_nanos() as f64 / packets as f64,
-        mean_len: bytes as f64 / packets as f64,
-        least_share: paths.values().min().map_or(0.0, |least| *least as f64 / packets as f64),
-        paths: paths.len(),
-    })
-}
-
-/// Returns the time that a clock shows for nothing.
-fn clock() -> Duration {
-    let mut times: Vec<Duration> = (0..1_001).map(|_| black_box(Instant::now()).elapsed()).collect();
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
 /// Total of the measured calls.
-#[derive(Default)]
-struct Spent {
-    time: Duration,
-    calls: usize,
-    packets: usize,
-    bytes: usize,
+#[derive(Clone, Debug, Default)]
+pub struct Spent {
+    /// Time of the calls, with two readings of the clock for each.
+    pub time: Duration,
+    /// Number of calls of `poll_transmit`.
+    pub calls: usize,
+    /// Number of packets.
+    pub packets: usize,
+    /// Number of bytes in the packets.
+    pub bytes: usize,
     /// Packets on each path, by the client's port.
-    paths: BTreeMap<u16, usize>,
+    pub paths: BTreeMap<u16, usize>,
 }
 
 /// One stream from the server to the client.
-struct Flow {
+pub struct Flow {
+    /// What the calls so far have taken.
+    pub spent: Spent,
     memory: Memory,
     client: Handle,
     server: Handle,
     stream: StreamId,
     block: bytes::Bytes,
     buffer: TransmitBuf,
-    spent: Spent,
 }
 
 impl Flow {
     /// Connects the endpoints, over two paths if the configuration has several.
-    fn new(config: TransportConfig) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    ///
+    /// The handshake or the opening of the second path did not succeed.
+    pub fn new(config: TransportConfig) -> Result<Self, Error> {
         let two_paths = config.multipath().is_some();
         let mut memory = Memory::new(config)?;
         let (client, server) = memory.connect()?;
@@ -110,7 +80,11 @@ impl Flow {
     }
 
     /// Sends at least `packets` packets, which the client receives and acknowledges.
-    fn send(&mut self, packets: usize) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// The connection has ended, or the sender sends nothing any more.
+    pub fn send(&mut self, packets: usize) -> Result<(), Error> {
         let (goal, mut idle) = (self.spent.packets + packets, 0);
         while self.spent.packets < goal {
             self.write()?;
@@ -140,7 +114,7 @@ impl Flow {
             let now = self.memory.now;
             let server = self.memory.server(self.server)?;
             let begin = Instant::now();
-            let transmit = server.poll_transmit(now, &mut self.buffer);
+            let transmit = poll(server, now, &mut self.buffer);
             self.spent.time += begin.elapsed();
             self.spent.calls += 1;
             let Some(transmit) = transmit else { break };
@@ -178,4 +152,10 @@ impl Flow {
         self.memory.deliver_to_server(sent);
         Ok(())
     }
+}
+
+/// Lets the server write its next batch.
+#[inline(never)]
+fn poll(server: &mut Connection, now: Time, buffer: &mut TransmitBuf) -> Option<Transmit> {
+    server.poll_transmit(now, buffer)
 }

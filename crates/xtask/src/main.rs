@@ -5,6 +5,7 @@ mod attacks;
 mod bounds;
 mod browser;
 mod child;
+mod counts;
 mod fuzz;
 mod interface;
 mod interop;
@@ -61,6 +62,8 @@ enum Task {
     Attacks(attacks::Arguments),
     /// Fuzz the targets of fuzz/ with coverage, or minimize their corpora
     Fuzz(fuzz::Arguments),
+    /// Count the instructions of the stack's work, and compare them with those in the repository
+    Counts(counts::Arguments),
     /// Watch memory, tasks and descriptors over hours of churn
     Soak(soak::Arguments),
     #[command(hide = true)]
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Task::Paths(arguments) => paths::run(&root, &arguments),
         Task::Attacks(arguments) => attacks::run(&root, &arguments),
         Task::Fuzz(arguments) => fuzz::run(&root, &arguments),
+        Task::Counts(arguments) => counts::run(&root, &arguments),
         Task::Soak(arguments) => soak::run(&root, &arguments),
         Task::Forward(options) => interop::netns::forward::run(&options),
         Task::Load(options) => interop::netns::load::run(&options),

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anabranch_tls::{Keys, TAG_LEN, initial_keys};
 use anabranch_wire::{ConnectionId, PathId, Side, Version};
+use anabranch_workloads::PACKET_LEN;
 
-use super::{PACKET_LEN, PACKETS, Sample};
+use super::{PACKETS, Sample};
 use crate::Error;
 
 /// Number of packets decrypted per batch, from one buffer that was filled just before.

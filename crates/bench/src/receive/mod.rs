@@ -13,16 +13,13 @@ pub(crate) mod ratios;
 use std::path::{Path, PathBuf};
 
 use anabranch_wire::Version;
+use anabranch_workloads::PACKET_LEN;
 use clap::Args;
 use serde_json::json;
 
-pub(crate) use self::ours::transport;
 use crate::Error;
 use crate::report::{Report, median, minimum, rounded};
 use crate::stacks::Identity;
-
-/// UDP payload of every packet.
-pub(crate) const PACKET_LEN: u16 = 1350;
 
 /// Approximate number of packets in one measurement. A tenth of it is received before, as a warm-up.
 const PACKETS: usize = 60_000;

@@ -7,11 +7,12 @@
 mod ours;
 
 use anabranch_transport::Numbering;
+use anabranch_workloads::PACKET_LEN;
 use clap::Args;
 use serde_json::json;
 
 use crate::Error;
-use crate::receive::{PACKET_LEN, floor};
+use crate::receive::floor;
 use crate::report::{Report, median, minimum, rounded};
 
 /// Approximate number of packets in one measurement. A tenth of it is sent before, as a warm-up.

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use anabranch_workloads::counting::{self, CLASSES};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::Error;
-use crate::counting::{self, CLASSES};
 
 /// Number of parts of a run of which each gives one point of the slope. The median of a part is hardly moved by a connection whose
 /// CONNECTION_CLOSE was lost, which keeps its memory for the idle timeout.

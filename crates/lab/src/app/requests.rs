@@ -13,6 +13,8 @@ use super::{Application, Dial};
 pub struct RequestTimes {
     /// Time at which the client wrote the request to the transport.
     pub made: Time,
+    /// Time at which the first byte of the response could be read.
+    pub begun: Option<Time>,
     /// Time at which the last byte of the response arrived.
     pub answered: Option<Time>,
     id: StreamId,
@@ -71,14 +73,14 @@ impl RequestClient {
         if written != Ok(request.len()) || streams.finish(id).is_err() {
             self.failure = Some(format!("the request on stream {id} was not taken: {written:?}"));
         }
-        self.requests.push(RequestTimes { made: now, answered: None, id });
+        self.requests.push(RequestTimes { made: now, begun: None, answered: None, id });
     }
 
     fn read(&mut self, now: Time, connection: &mut Connection, id: StreamId) {
         let Some(request) = self.requests.iter_mut().find(|request| request.id == id) else { return };
         let end = loop {
             match connection.streams().take(id, usize::MAX) {
-                Ok(_) => {}
+                Ok(_) => request.begun = request.begun.or(Some(now)),
                 Err(ReadError::Blocked) => return,
                 Err(end) => break end,
             }

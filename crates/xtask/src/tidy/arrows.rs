@@ -17,7 +17,7 @@ const HEAD: [&str; 2] = ["Floor", "Crate (`crates/…`)"];
 /// must not use them.
 const SEEDED: &str = "seeded";
 /// Crates that may use the seeded crate.
-const SEEDED_USERS: [&str; 4] = ["lab", "linux", "bench", KIT];
+const SEEDED_USERS: [&str; 4] = ["lab", "linux", "workloads", KIT];
 /// Crate with test helpers. It has no floor, so only tests can use it.
 const KIT: &str = "testkit";
 /// Crates that the tests of any crate may use besides those of the table.

@@ -5,8 +5,6 @@
 //! connection. Every stack runs in a separate process: once with glibc's default malloc settings, and once
 //! with settings that retain freed memory.
 
-mod ours;
-
 use std::path::Path;
 use std::process::Command;
 
@@ -141,7 +139,7 @@ pub(crate) struct Options {
 
 /// Measures our own stack in this process. The programs of the other stacks print the same report.
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
-    let samples = ours::measure(options.wire.version(), options.samples)?;
+    let samples = anabranch_workloads::pages::measure(options.wire.version(), options.samples)?;
     let name = format!("anabranch-{}", options.wire.name());
     let (middle, least) = (median(&samples), minimum(&samples));
     Ok(Report {

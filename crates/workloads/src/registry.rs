@@ -1,5 +1,6 @@
 //! The workloads whose instructions are counted.
 
+use anabranch_transport::schedule::Algorithm;
 use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 use anabranch_wire::Version;
 
@@ -62,6 +63,12 @@ pub const WORKLOADS: &[Workload] = &[
         run: || two_paths(Numbering::Single),
     },
     Workload {
+        name: "send-round-robin",
+        operation: "packet",
+        counted: SEND,
+        run: || scheduled(MultipathConfig::default().with_scheduler(Algorithm::RoundRobin)),
+    },
+    Workload {
         name: "handshake",
         operation: "full handshake of the server",
         counted: HANDSHAKE,
@@ -113,6 +120,9 @@ fn send(config: TransportConfig) -> Result<u64, Error> {
 }
 
 fn two_paths(numbering: Numbering) -> Result<u64, Error> {
-    let multipath = MultipathConfig::default().with_numbering(numbering);
+    scheduled(MultipathConfig::default().with_numbering(numbering))
+}
+
+fn scheduled(multipath: MultipathConfig) -> Result<u64, Error> {
     send(receive::transport(Version::V1).with_multipath(multipath))
 }

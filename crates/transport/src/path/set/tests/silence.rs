@@ -103,6 +103,10 @@ fn a_failing_path_is_abandoned_after_the_idle_timeout_of_paths() {
     change(&mut set, ZERO, |path| path.is_failing = true);
     set.multipath.as_mut().unwrap().health_mut(ZERO, at(0)).on_failing(at(500));
     let (time, what) = set.attention(set.list.get(ZERO).unwrap()).unwrap();
+    assert_eq!(time, at(500));
+    assert!(matches!(what, Attention::Probe));
+    change(&mut set, ZERO, |path| path.probe(at(500)));
+    let (time, what) = set.attention(set.list.get(ZERO).unwrap()).unwrap();
     assert_eq!(time, at(3_500));
     assert!(matches!(what, Attention::GiveUp));
     change(&mut set, ONE, |path| path.is_failing = true);

@@ -121,22 +121,17 @@ impl Connection {
             most = most.min(pick.packets);
         }
         let buffer = out.room(most * mtu);
-        let (mut len, mut runs) = (0, true);
-        // Sealing a packet may end the connection.
-        while buffer.len() - len >= mtu && matches!(self.state, State::Active) {
+        let mut len = self.write_run(now, id, turn, buffer, mtu, ect);
+        let mut runs = len == 0;
+        // Only the last datagram may be shorter. Sealing a packet may end the connection.
+        while buffer.len() - len >= mtu && len.is_multiple_of(mtu) && self.state.is_active() {
             let written = self.write_datagram(now, id, turn, &mut buffer[len..len + mtu], ect);
             len += written;
             if written < mtu {
                 break;
             }
-            if runs {
-                let written = self.write_run(now, id, turn, &mut buffer[len..], mtu, ect);
-                len += written;
-                // Only the last datagram of a batch may be shorter.
-                if !written.is_multiple_of(mtu) {
-                    break;
-                }
-                runs = false;
+            if std::mem::take(&mut runs) {
+                len += self.write_run(now, id, turn, &mut buffer[len..], mtu, ect);
             }
         }
         (len > 0).then(|| Transmit { tuple, ecn, len, segment_size: mtu.min(len) })

@@ -20,8 +20,7 @@ thread_local! {
 }
 
 impl Connection {
-    /// Writes datagrams of `mtu` bytes into `buffer` as long as they carry nothing but new data of one stream, after at least one
-    /// datagram of the batch. They are the same as [`Self::write_datagram`] would write. Returns their length.
+    /// Writes datagrams of `mtu` bytes into `buffer` as long as they carry nothing but new data of one stream. They are the same as [`Self::write_datagram`] would write. Returns their length.
     pub(super) fn write_run(
         &mut self,
         now: Time,
@@ -35,10 +34,13 @@ impl Connection {
         if IN_RUNS.get().is_none() {
             return 0;
         }
-        if buffer.len() < mtu || !self.carries_streams_alone(now, id, turn) {
+        if buffer.len() < mtu {
             return 0;
         }
         let Some(run) = self.streams.run() else { return 0 };
+        if self.streams.left_of(&run) < mtu as u64 || !self.carries_streams_alone(now, id, turn) {
+            return 0;
+        }
         let mut len = 0;
         for part in buffer.chunks_mut(MASKED_AT_ONCE * mtu) {
             let written = self.write_part(now, id, &run, part, mtu, ect);

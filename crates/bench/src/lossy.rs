@@ -38,6 +38,8 @@ struct Sample {
     /// Rate of the download in virtual time, in bits per second.
     rate: f64,
     retransmitted: f64,
+    /// Number of packets that the link's full queue dropped.
+    overflowed: f64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
@@ -57,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             format!("{:.3}", cpu[index]),
             format!("{:.0}", middle(of, |sample| sample.rate) / 1e6),
             format!("{:.3}", middle(of, |sample| sample.retransmitted)),
+            format!("{:.0}", middle(of, |sample| sample.overflowed)),
             format!("{:.2}", cpu[index] / cpu[0]),
             verdict.to_owned(),
         ]
@@ -71,7 +74,15 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
             RTT.as_millis(),
             options.rounds
         ),
-        columns: vec!["link", "CPU s/GB", "Mbit/s", "% sent again", "CPU, no loss = 1", "verdict"],
+        columns: vec![
+            "link",
+            "CPU s/GB",
+            "Mbit/s",
+            "% sent again",
+            "dropped by the queue",
+            "CPU, no loss = 1",
+            "verdict",
+        ],
         rows: vec![row(0, "no loss", "shown"), row(1, &lossy, verdict)],
         json: json!({
             "bytes": options.bytes,
@@ -96,6 +107,7 @@ fn download(seed: u64, loss: f64, bytes: u64) -> Result<Sample, Error> {
         cpu: spent * 1e9 / bytes as f64,
         rate: 8.0 * bytes as f64 / measured.finished.as_secs_f64(),
         retransmitted: measured.retransmitted_percent,
+        overflowed: measured.overflowed as f64,
     })
 }
 

@@ -37,7 +37,7 @@ pub struct Spent {
 
 /// One stream from the server to the client.
 pub struct Flow {
-    /// What the batches so far have taken.
+    /// Time, packets and allocations of the batches so far.
     pub spent: Spent,
     memory: Memory,
     client: Handle,

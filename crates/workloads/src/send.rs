@@ -46,7 +46,7 @@ pub struct Spent {
 
 /// One stream from the server to the client.
 pub struct Flow {
-    /// What the calls so far have taken.
+    /// Time, packets and bytes of the calls so far.
     pub spent: Spent,
     memory: Memory,
     client: Handle,

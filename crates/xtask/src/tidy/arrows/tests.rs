@@ -52,8 +52,9 @@ fn arrows_are_those_of_the_table() {
     assert_eq!(with(2, &["wire"], &["testkit"]), [""; 0]);
     assert_eq!(with(2, &["wire", "testkit"], &[]).len(), 2, "helpers of tests are for tests");
     assert!(
-        with(2, &["wire", "seeded"], &[])
-            .contains(&"crate transport: uses seeded, which only lab, linux, workloads, testkit may".to_owned())
+        with(2, &["wire", "seeded"], &[]).contains(
+            &"crate transport: uses seeded, which only lab, linux, workloads, testkit may".to_owned()
+        )
     );
 }
 

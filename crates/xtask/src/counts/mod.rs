@@ -4,6 +4,7 @@ mod callgrind;
 mod values;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -120,7 +121,20 @@ fn makers(root: &Path) -> Result<Vec<String>, String> {
         // Other systems than Linux with glibc have no such name.
         said("getconf", "GNU_LIBC_VERSION").map_or_else(|_| "another C library".to_owned(), first),
         first(said("valgrind", "--version")?),
+        processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
     ])
+}
+
+/// Returns what decides which of their implementations the libraries of C choose: the processor's vendor, and some of its features.
+fn processor(description: &str) -> String {
+    let of = |key: &str| {
+        let line =
+            description.lines().find(|line| line.split(':').next().is_some_and(|name| name.trim() == key));
+        line.and_then(|line| line.split_once(':')).map_or("", |(_, value)| value.trim())
+    };
+    let features =
+        of("flags").split_whitespace().filter(|flag| ["avx", "avx2", "bmi2", "adx", "erms"].contains(flag));
+    std::iter::once(of("vendor_id")).chain(features).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the workloads of the program.
@@ -170,4 +184,16 @@ fn compare(workload: &Workload, now: &Counted, before: Option<&Counted>, writes:
         }
     }
     growth <= MAX_GROWTH
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_has_a_vendor_and_features() {
+        let one = "processor\t: 0\nvendor_id\t: Acme\nflags\t\t: fpu avx sse avx2\n";
+        assert_eq!(processor(&format!("{one}\n{one}")), "Acme avx avx2");
+        assert_eq!(processor(""), "");
+    }
 }

@@ -337,7 +337,7 @@ fn interim_responses_end_at_the_limit_of_a_field_section() {
     let id = duel.message();
     duel.send(id, &interim.repeat(2), false);
     assert!(!duel.victim().events.contains(&Event::Failed(id)));
-    // What the application has taken does not count.
+    // Sections that the application has taken do not count.
     assert!(duel.victim().session.as_mut().unwrap().response(id).is_some());
     duel.send(id, &interim, false);
     assert!(!duel.victim().events.contains(&Event::Failed(id)));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use anabranch_tls::Keys;
 use anabranch_wire::{ConnectionId, Version};
 
-/// Maximum number of keys that are kept. They take 3 KB each, and connections usually begin just after the check.
+/// Maximum number of keys that are kept. Connections usually begin just after the check.
 pub(crate) const MAX_INITIAL_KEYS: usize = 16;
 
 /// Keys of Initials whose connections have not begun, oldest first.

@@ -89,7 +89,7 @@ mod tests {
         let before = counted(&[("a", 10.0), ("b", 100.0), ("gone", 5.0)]);
         let now = counted(&[("a", 30.0), ("b", 101.0), ("new", 7.0)]);
         assert_eq!(now.grown(&before).collect::<Vec<_>>(), [("a", 20.0), ("new", 7.0), ("b", 1.0)]);
-        // What was below the last function that is kept has grown by less than all of it.
+        // A function that was below the last one that is kept has grown by less than its whole value.
         let names: Vec<String> = (0..KEPT).map(|number| format!("f{number}")).collect();
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), 6.0)).collect();
         assert_eq!(now.grown(&counted(&many)).last(), Some(("new", 1.0)));

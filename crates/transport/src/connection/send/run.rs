@@ -20,7 +20,8 @@ thread_local! {
 }
 
 impl Connection {
-    /// Writes datagrams of `mtu` bytes into `buffer` as long as they carry nothing but new data of one stream. They are the same as [`Self::write_datagram`] would write. Returns their length.
+    /// Writes datagrams of `mtu` bytes into `buffer` as long as they carry nothing but new data of one stream. They are the
+    /// same as [`Self::write_datagram`] would write. Returns their length.
     pub(super) fn write_run(
         &mut self,
         now: Time,

@@ -4,7 +4,7 @@ use anabranch_wire::{ConnectionId, Format, Side};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 
 use crate::hkdf::{Secret, expand_label};
-use crate::{HeaderKey, PacketKey, Suite};
+use crate::{HeaderKey, PacketKey, PacketMaterial, Suite};
 
 /// Keys that protect the packets of one direction at one encryption level.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl DirectionKeys {
     fn derive(suite: Suite, secret: &Secret, format: &Format) -> Self {
         Self {
             header: HeaderKey::derive(suite, secret, format.labels.hp),
-            packet: packet_key(suite, secret, format),
+            packet: packet_material(suite, secret, format).key(),
         }
     }
 }
@@ -79,18 +79,34 @@ impl Secrets {
         }
     }
 
-    /// Advances the secret of this endpoint's packets to the next key phase and returns their key (RFC 9001 §6.1). The header key does
-    /// not change.
-    pub fn next_local(&mut self, format: &Format) -> PacketKey {
-        self.local = self.local.derive(self.suite, format.labels.ku);
-        packet_key(self.suite, &self.local, format)
+    /// Derives the header keys for this endpoint's packets and for the peer's. Call this in the first key phase, whose header keys all phases
+    /// use (RFC 9001 §6).
+    pub fn headers(&self, format: &Format) -> [HeaderKey; 2] {
+        [&self.local, &self.remote].map(|secret| HeaderKey::derive(self.suite, secret, format.labels.hp))
     }
 
-    /// Advances the secret of the peer's packets to the next key phase and returns their key (RFC 9001 §6.1). The header key does not
-    /// change.
-    pub fn next_remote(&mut self, format: &Format) -> PacketKey {
+    /// Derives the material of the packet key for this endpoint's packets in the current key phase.
+    pub fn local(&self, format: &Format) -> PacketMaterial {
+        packet_material(self.suite, &self.local, format)
+    }
+
+    /// Derives the material of the packet key for the peer's packets in the current key phase.
+    pub fn remote(&self, format: &Format) -> PacketMaterial {
+        packet_material(self.suite, &self.remote, format)
+    }
+
+    /// Advances the secret of this endpoint's packets to the next key phase and returns the material of their key (RFC 9001 §6.1). The
+    /// header key does not change.
+    pub fn next_local(&mut self, format: &Format) -> PacketMaterial {
+        self.local = self.local.derive(self.suite, format.labels.ku);
+        packet_material(self.suite, &self.local, format)
+    }
+
+    /// Advances the secret of the peer's packets to the next key phase and returns the material of their key (RFC 9001 §6.1). The header
+    /// key does not change.
+    pub fn next_remote(&mut self, format: &Format) -> PacketMaterial {
         self.remote = self.remote.derive(self.suite, format.labels.ku);
-        packet_key(self.suite, &self.remote, format)
+        packet_material(self.suite, &self.remote, format)
     }
 }
 
@@ -113,8 +129,8 @@ impl EarlySecret {
     }
 }
 
-fn packet_key(suite: Suite, secret: &Secret, format: &Format) -> PacketKey {
-    PacketKey::derive(suite, secret, format.labels.key, format.labels.iv)
+fn packet_material(suite: Suite, secret: &Secret, format: &Format) -> PacketMaterial {
+    PacketMaterial::derive(suite, secret, format.labels.key, format.labels.iv)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ mod suite;
 pub use client_hello::{ClientHello, HelloOffer, MAX_CLIENT_HELLO_LEN, client_hello_parameters};
 pub use header_key::HeaderKey;
 pub use keys::{DirectionKeys, EarlySecret, Keys, Secrets, initial_keys};
-pub use packet_key::{OpenError, PacketKey, nonce};
+pub use packet_key::{OpenError, PacketKey, PacketMaterial, nonce};
 pub use retry::retry_tag;
 pub use session::{
     ClientConfig, ClientConfigBuilder, ConfigError, KeyChange, MAX_TICKET_KEYS, ServerConfig,

@@ -4,6 +4,7 @@ use core::fmt;
 
 use anabranch_wire::PathId;
 use aws_lc_rs::aead::{Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use zeroize::Zeroizing;
 
 use crate::hkdf::Secret;
 use crate::{Suite, TAG_LEN};
@@ -22,21 +23,42 @@ pub struct PacketKey {
 #[error("packet failed authentication")]
 pub struct OpenError;
 
+/// Key bytes and IV from which a [`PacketKey`] is made (RFC 9001 §5.1), without the AEAD's tables, which are ten times as large. The
+/// key bytes are erased when they are dropped.
+pub struct PacketMaterial {
+    suite: Suite,
+    key: Zeroizing<[u8; 32]>,
+    iv: [u8; NONCE_LEN],
+}
+
+impl PacketMaterial {
+    /// Derives key and IV from a traffic secret (RFC 9001 §5.1).
+    pub(crate) fn derive(suite: Suite, secret: &Secret, key_label: &str, iv_label: &str) -> Self {
+        let mut key = Zeroizing::new([0; 32]);
+        let mut iv = [0; NONCE_LEN];
+        secret.expand_label(suite, key_label, &mut key[..suite.key_len()]);
+        secret.expand_label(suite, iv_label, &mut iv);
+        Self { suite, key, iv }
+    }
+
+    /// Makes the key.
+    pub fn key(&self) -> PacketKey {
+        PacketKey::new(self.suite, &self.key[..self.suite.key_len()], self.iv)
+    }
+}
+
+/// Formats the cipher suite, never the key.
+impl fmt::Debug for PacketMaterial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PacketMaterial").field(&self.suite).finish()
+    }
+}
+
 impl PacketKey {
     #[expect(clippy::expect_used, reason = "the key has the length that the suite asks for")]
     pub(crate) fn new(suite: Suite, key: &[u8], iv: [u8; NONCE_LEN]) -> Self {
         let key = UnboundKey::new(suite.aead(), key).expect("a key of the suite's length");
         Self { key: LessSafeKey::new(key), iv, suite }
-    }
-
-    /// Derives key and IV from a traffic secret (RFC 9001 §5.1).
-    pub(crate) fn derive(suite: Suite, secret: &Secret, key_label: &str, iv_label: &str) -> Self {
-        let mut key = zeroize::Zeroizing::new([0; 32]);
-        let key = &mut key[..suite.key_len()];
-        let mut iv = [0; NONCE_LEN];
-        secret.expand_label(suite, key_label, key);
-        secret.expand_label(suite, iv_label, &mut iv);
-        Self::new(suite, key, iv)
     }
 
     /// Returns the cipher suite, which determines the usage limits.

@@ -182,8 +182,10 @@ fn key_updates_stay_in_step_in_both_versions() {
         let (mut client, mut server) = (client.one_rtt.unwrap(), server.one_rtt.unwrap());
         let mut previous = client.keys(format).local.packet;
         for _ in 0..3 {
-            let (client_local, client_remote) = (client.next_local(format), client.next_remote(format));
-            let (server_local, server_remote) = (server.next_local(format), server.next_remote(format));
+            let (client_local, client_remote) =
+                (client.next_local(format).key(), client.next_remote(format).key());
+            let (server_local, server_remote) =
+                (server.next_local(format).key(), server.next_remote(format).key());
             assert!(opens(&client_local, &server_remote) && opens(&server_local, &client_remote));
             assert!(!opens(&previous, &server_remote));
             previous = client_local;

@@ -4,29 +4,36 @@ use anabranch_wire::ConnectionId;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// Seeded random generator. The same seed makes a connection behave identically.
-#[derive(Debug)]
-pub(crate) struct Random(ChaCha8Rng);
+/// Seeded random generator. The same seed makes a connection behave identically. It stores the seed and the position in the generator's
+/// output, not the generator, which is nine times as large: every connection has one, and uses it rarely.
+pub(crate) struct Random {
+    seed: [u8; 32],
+    /// Number of 32-bit words that were used.
+    used: u64,
+}
 
 impl Random {
     pub(crate) fn new(seed: [u8; 32]) -> Self {
-        Self(ChaCha8Rng::from_seed(seed))
+        Self { seed, used: 0 }
     }
 
     pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
-        self.0.fill_bytes(&mut bytes);
+        let mut generator = ChaCha8Rng::from_seed(self.seed);
+        generator.set_word_pos(self.used.into());
+        generator.fill_bytes(&mut bytes);
+        self.used += N.div_ceil(4) as u64;
         bytes
     }
 
     pub(crate) fn u64(&mut self) -> u64 {
-        self.0.next_u64()
+        u64::from_le_bytes(self.bytes())
     }
 
     /// Returns a random number below `bound`, or 0 if `bound` is 0. The slight bias is irrelevant for bounds
     /// far below 2^64.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0.next_u64().checked_rem(bound).unwrap_or(0)
+        self.u64().checked_rem(bound).unwrap_or(0)
     }
 
     /// Returns a connection ID of `len` random bytes.
@@ -36,9 +43,30 @@ impl Random {
     }
 }
 
+impl std::fmt::Debug for Random {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_those_of_the_generator_one_after_the_other() {
+        let mut random = Random::new([7; 32]);
+        let mut generator = ChaCha8Rng::from_seed([7; 32]);
+        for _ in 0..100 {
+            let mut bytes = [0; 5];
+            generator.fill_bytes(&mut bytes);
+            assert_eq!(random.bytes(), bytes);
+            assert_eq!(random.u64(), generator.next_u64());
+            let mut bytes = [0; 20];
+            generator.fill_bytes(&mut bytes);
+            assert_eq!(random.bytes(), bytes);
+        }
+    }
 
     /// Connection IDs of ten connections: neither those of one connection nor those of all have anything in
     /// common (RFC 9000 §5.1).

@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use anabranch_wire::{SpaceId, Time};
 
-use super::{Recovery, Space};
+use super::Recovery;
+use super::spaces::Space;
 use crate::config::LossDelay;
 use crate::congestion::{Acked, Controller, Sibling, State};
 use crate::ecn::Verdict;
@@ -32,14 +33,15 @@ impl<T: Clone> Recovery<T> {
         let mut tally = Tally::default();
         for range in ranges {
             let (low, high) = range.into_inner();
-            if let Some(order) = self.spaces[space as usize].sent.unsent(low, high) {
+            if let Some(order) = self.spaces.get_mut(space).sent.unsent(low, high) {
                 return Err(AckError::Unsent(order));
             }
             largest = largest.max(Some(high));
             self.take_acked(now, space, low, high, &mut tally, out);
         }
-        let previous = self.spaces[space as usize].largest_acked;
-        self.spaces[space as usize].largest_acked = previous.max(largest);
+        let largest_acked = &mut self.spaces.get_mut(space).largest_acked;
+        let previous = *largest_acked;
+        *largest_acked = previous.max(largest);
         if let Some(scan) = &mut self.scan
             && largest > previous
             && tally.newest == largest
@@ -87,7 +89,7 @@ impl<T: Clone> Recovery<T> {
             self.timer.pto_count = 0;
         }
         if tally.eliciting > 0 {
-            self.spaces[space as usize].probes = 0;
+            self.spaces.get_mut(space).probes = 0;
         }
         Ok(())
     }
@@ -115,7 +117,7 @@ impl<T: Clone> Recovery<T> {
     ) {
         let learns = self.config.loss_delay == LossDelay::Rfc9002;
         let Self { spaces, times, mtu, epoch, stats, reordering, rtt, bytes_in_flight, .. } = self;
-        let Space { sent, lost, largest_acked, run, .. } = &mut spaces[id as usize];
+        let Space { sent, lost, largest_acked, run, .. } = spaces.get_mut(id);
         let eliciting = &mut times[id as usize].eliciting;
         sent.take(low, high, |order, packet| {
             let sent = packet.sent;

@@ -4,7 +4,6 @@ use anabranch_wire::{SpaceId, Time};
 
 use super::Recovery;
 use crate::congestion::Sibling;
-use crate::lost::LostPackets;
 use crate::outcome::{Expired, Outcome};
 use crate::sent::{Packet, Sent};
 use crate::timer::{SpaceTimes, Timer};
@@ -44,13 +43,15 @@ impl<T: Clone> Recovery<T> {
             let eliciting = self.times[id as usize].eliciting;
             let probes =
                 if id != space { 1.min(eliciting) } else { u64::from(PTO_PROBES).min(eliciting.max(1)) };
-            self.spaces[id as usize].probes = u32::try_from(probes).unwrap_or(PTO_PROBES);
+            if probes > 0 || self.spaces.get(id).is_some() {
+                self.spaces.get_mut(id).probes = u32::try_from(probes).unwrap_or(PTO_PROBES);
+            }
         }
         if self.mtu.on_pto(self.timer.pto_count) {
             self.stats.mtu = self.mtu.current();
             out.mtu_changed = Some(self.mtu.current());
         }
-        if !self.spaces[space as usize].evicted.is_empty() {
+        if self.spaces.get(space).is_some_and(|space| !space.evicted.is_empty()) {
             self.detect_losses(now, space, siblings, out);
         }
         Some(Expired::Pto { space })
@@ -59,7 +60,7 @@ impl<T: Clone> Recovery<T> {
     /// Permits this path to send the probes that another path's PTO asks for, regardless of its congestion
     /// window.
     pub fn probe_instead(&mut self, space: SpaceId) {
-        let probes = &mut self.spaces[space as usize].probes;
+        let probes = &mut self.spaces.get_mut(space).probes;
         *probes = PTO_PROBES.max(*probes);
     }
 
@@ -73,8 +74,7 @@ impl<T: Clone> Recovery<T> {
     pub fn discard_space(&mut self, space: SpaceId) {
         self.clear(space, |_, _, _| ());
         self.times[space as usize] = SpaceTimes::default();
-        self.spaces[space as usize].probes = 0;
-        self.spaces[space as usize].lost = LostPackets::new();
+        self.spaces.discard(space);
         self.timer.pto_count = 0;
     }
 
@@ -87,18 +87,21 @@ impl<T: Clone> Recovery<T> {
             out.lost.push((order, sent));
         });
         self.times[space as usize] = SpaceTimes::default();
-        self.spaces[space as usize].probes = 0;
+        self.spaces.get_mut(space).probes = 0;
         self.timer.pto_count = 0;
     }
 
     /// Removes all packets of a space, oldest first, and subtracts them from bytes in flight.
     fn clear(&mut self, id: SpaceId, mut each: impl FnMut(&mut Self, u64, Sent<T>)) {
-        for (order, packet) in core::mem::take(&mut self.spaces[id as usize].evicted) {
+        if self.spaces.get(id).is_none() {
+            return;
+        }
+        for (order, packet) in core::mem::take(&mut self.spaces.get_mut(id).evicted) {
             self.uncount(&packet);
             each(self, order, packet.sent);
         }
         loop {
-            let sent = &mut self.spaces[id as usize].sent;
+            let sent = &mut self.spaces.get_mut(id).sent;
             sent.compact();
             let Some((order, packet)) = sent.pop() else { return };
             self.uncount(&packet);

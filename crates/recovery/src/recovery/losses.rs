@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use anabranch_wire::{SpaceId, Time};
 
-use super::{Epoch, Recovery, Space};
+use super::spaces::Space;
+use super::{Epoch, Recovery};
 use crate::config::LossDelay;
 use crate::congestion::{Congested, Controller, LostPacket, Sibling};
 use crate::outcome::Outcome;
@@ -26,17 +27,19 @@ impl<T: Clone> Recovery<T> {
         out: &mut Outcome<T>,
     ) {
         let index = id as usize;
-        self.spaces[index].lost.expire(now);
+        let space = self.spaces.get_mut(id);
+        space.lost.expire(now);
+        let evicted = core::mem::take(&mut space.evicted);
         self.times[index].loss_time = None;
         let delay = self.loss_delay();
         let threshold = self.reordering.packets();
         let limit = self.scan_limit(id);
         let mut burst = Burst::default();
-        for (order, packet) in core::mem::take(&mut self.spaces[index].evicted) {
+        for (order, packet) in evicted {
             self.lose(now, id, (order, packet), siblings, &mut burst, out);
         }
         loop {
-            let Space { sent, run, largest_acked, .. } = &mut self.spaces[index];
+            let Space { sent, run, largest_acked, .. } = self.spaces.get_mut(id);
             if sent.compact() > 0 {
                 run.broken();
             }
@@ -72,7 +75,7 @@ impl<T: Clone> Recovery<T> {
     /// Returns the order of the oldest unacknowledged, ack-eliciting 1-RTT packet that loss detection without
     /// a limit would not declare lost; `None` if there is no such packet.
     pub fn first_kept(&self, now: Time) -> Option<u64> {
-        let space = &self.spaces[SpaceId::Data as usize];
+        let space = self.spaces.data();
         let mut under_way = space.sent.range(0..u64::MAX);
         let largest = space.largest_acked.unwrap_or(0);
         let (delay, threshold) = (self.loss_delay(), self.reordering.packets());
@@ -146,7 +149,7 @@ impl<T: Clone> Recovery<T> {
                     mtu: u64::from(self.mtu.current()),
                 });
                 burst.smallest = Some(burst.smallest.map_or(sent.size, |size| size.min(sent.size)));
-                let run = &mut self.spaces[id as usize].run;
+                let run = &mut self.spaces.get_mut(id).run;
                 burst.persistent |=
                     sent.ack_eliciting && run.lost(sent.time, &self.rtt, self.timer.peer_max_ack_delay);
             }
@@ -158,7 +161,7 @@ impl<T: Clone> Recovery<T> {
 
     pub(super) fn remember(&mut self, now: Time, id: SpaceId, order: u64, sent: &Sent<T>, epoch: u32) {
         let expires = now + self.timer.pto(&self.rtt, id);
-        self.spaces[id as usize].lost.push(order, sent.clone(), epoch, expires);
+        self.spaces.get_mut(id).lost.push(order, sent.clone(), epoch, expires);
     }
 
     /// Applies the effects of losses that concern the whole burst and not a single packet.

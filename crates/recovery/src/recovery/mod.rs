@@ -6,20 +6,20 @@ mod losses;
 mod rest;
 mod shared;
 mod short;
+mod spaces;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::VecDeque;
 
 use anabranch_wire::{SpaceId, Time};
 
 use self::losses::Scan;
 use self::short::Delivery;
 pub use self::short::QueueLimit;
+use self::spaces::Spaces;
 use crate::config::Config;
 use crate::congestion::{Congestion, Controller, Departure, Sibling, Start, State};
 use crate::ecn::{Ecn, EcnState};
-use crate::lost::LostPackets;
 use crate::mtu::Discovery;
 use crate::outcome::{Permit, Progress, Stats};
 use crate::pacer::{Pacer, rate_of};
@@ -27,7 +27,7 @@ use crate::persistent::LossRun;
 use crate::rate::{Sampler, Snapshot};
 use crate::reordering::Reordering;
 use crate::rtt::Rtt;
-use crate::sent::{Packet, Sent, SentList};
+use crate::sent::{Packet, Sent};
 use crate::timer::{SpaceTimes, Timer};
 
 /// Maximum number of restarts of congestion control, by migrations most of all, for which the packets sent before are tracked. Those of
@@ -40,7 +40,7 @@ pub struct Recovery<T> {
     config: Config,
     rtt: Rtt,
     timer: Timer,
-    spaces: [Space<T>; 3],
+    spaces: Spaces<T>,
     times: [SpaceTimes; 3],
     bytes_in_flight: u64,
     congestion: Congestion,
@@ -61,43 +61,6 @@ pub struct Recovery<T> {
     /// State for rules of loss detection other than RFC 9002's.
     scan: Option<Box<Scan>>,
     stats: Stats,
-}
-
-/// One packet number space of the path.
-#[derive(Debug)]
-struct Space<T> {
-    sent: SentList<T>,
-    lost: LostPackets<T>,
-    largest_acked: Option<u64>,
-    /// Number of PTO probes that are still to be sent.
-    probes: u32,
-    run: LossRun,
-    /// Packets removed from the list because it was full, or because the path has moved since too often. They are declared lost at the next
-    /// opportunity.
-    evicted: Vec<(u64, Packet<T>)>,
-    /// Orders that were next at the last [`MAX_MOVES`] restarts of congestion control.
-    moves: VecDeque<u64>,
-}
-
-impl<T> Space<T> {
-    /// Removes the packets that were sent before the last [`MAX_MOVES`] restarts of congestion control. Each begins with a window of its own,
-    /// so a peer that acknowledges nothing could otherwise move again and again to have more packets tracked.
-    fn on_restart(&mut self) {
-        self.moves.push_back(self.sent.next());
-        if self.moves.len() <= MAX_MOVES {
-            return;
-        }
-        let oldest = self.moves.pop_front().unwrap_or_default();
-        self.sent.compact();
-        while self.sent.front().is_some_and(|(order, _)| order < oldest)
-            && let Some((order, packet)) = self.sent.pop()
-        {
-            self.sent.compact();
-            if packet.sent.in_flight {
-                self.evicted.push((order, packet));
-            }
-        }
-    }
 }
 
 /// Period from one congestion event to the next (RFC 9002 §7.3.2).
@@ -126,7 +89,7 @@ impl<T: Clone> Recovery<T> {
                 pto_count: 0,
                 touched: now,
             },
-            spaces: core::array::from_fn(|_| Space::new()),
+            spaces: Spaces::new(),
             times: [SpaceTimes::default(); 3],
             bytes_in_flight: 0,
             congestion: start_congestion(config, mtu.current(), now),
@@ -283,7 +246,7 @@ impl<T: Clone> Recovery<T> {
     /// Returns the number of PTO probes still to be sent in `space`. They may be sent regardless of the
     /// window. Each ack-eliciting packet sent in `space` counts as one.
     pub fn probes(&self, space: SpaceId) -> u32 {
-        self.spaces[space as usize].probes
+        self.spaces.get(space).map_or(0, |space| space.probes)
     }
 
     /// Records that the sender has no more data to send on this path although [`Self::permit`] allows it.
@@ -308,7 +271,7 @@ impl<T: Clone> Recovery<T> {
 
     /// Returns the order that follows that of the newest packet sent in `space`.
     pub fn next_order(&self, space: SpaceId) -> u64 {
-        self.spaces[space as usize].sent.next()
+        self.spaces.get(space).map_or(0, |space| space.sent.next())
     }
 
     /// Records a sent packet. Its order is at least [`Self::next_order`]; the orders in between are skipped
@@ -331,7 +294,7 @@ impl<T: Clone> Recovery<T> {
             let times = &mut self.times[space as usize];
             times.last_eliciting = times.last_eliciting.max(now);
             times.eliciting += 1;
-            let probes = &mut self.spaces[space as usize].probes;
+            let probes = &mut self.spaces.get_mut(space).probes;
             *probes = probes.saturating_sub(1);
         }
         let counted = sent.in_flight;
@@ -353,12 +316,12 @@ impl<T: Clone> Recovery<T> {
             }
         }
         self.make_room(space);
-        self.spaces[space as usize].sent.push(order, Packet { sent, snapshot, counted });
+        self.spaces.get_mut(space).sent.push(order, Packet { sent, snapshot, counted });
     }
 
     /// Keeps the list of sent packets within its limit by removing the oldest packet.
     fn make_room(&mut self, space: SpaceId) {
-        let space = &mut self.spaces[space as usize];
+        let space = self.spaces.get_mut(space);
         if space.sent.is_full()
             && let Some((order, packet)) = space.sent.pop()
         {
@@ -377,7 +340,7 @@ impl<T: Clone> Recovery<T> {
     /// Returns the packets of `space` that are neither acknowledged nor lost, oldest first. A PTO probe
     /// should carry their frames.
     pub fn unacked(&self, space: SpaceId) -> impl Iterator<Item = &Sent<T>> {
-        self.spaces[space as usize].sent.iter().map(|packet| &packet.sent)
+        self.spaces.get(space).into_iter().flat_map(|space| space.sent.iter()).map(|packet| &packet.sent)
     }
 
     /// Returns the packets of `space` within `orders` that are neither acknowledged nor lost, with their
@@ -387,7 +350,8 @@ impl<T: Clone> Recovery<T> {
         space: SpaceId,
         orders: Range<u64>,
     ) -> impl DoubleEndedIterator<Item = (u64, &Sent<T>)> {
-        self.spaces[space as usize].sent.range(orders).map(|(order, packet)| (order, &packet.sent))
+        let sent = self.spaces.get(space).map(|space| space.sent.range(orders));
+        sent.into_iter().flatten().map(|(order, packet)| (order, &packet.sent))
     }
 
     /// Restarts all measurements after a migration (RFC 9000 §9.4). Packets sent before are still reported as
@@ -417,16 +381,14 @@ impl<T: Clone> Recovery<T> {
     /// Restarts congestion control. Packets sent before no longer count towards bytes in flight and do not
     /// affect the controller.
     fn start_over(&mut self, now: Time) {
-        for space in &mut self.spaces {
+        for (id, space) in self.spaces.iter_mut() {
             let evicted = space.evicted.iter_mut().map(|(_, packet)| packet);
             space.sent.iter_mut().chain(evicted).for_each(|packet| packet.counted = false);
             space.run = LossRun::default();
             space.lost.disown();
-        }
-        for (space, times) in self.spaces.iter_mut().zip(&mut self.times) {
             space.on_restart();
             if !space.evicted.is_empty() {
-                times.loss_time = Some(now);
+                self.times[id as usize].loss_time = Some(now);
             }
         }
         self.bytes_in_flight = 0;
@@ -477,20 +439,6 @@ impl<T: Clone> Recovery<T> {
     /// Returns the running totals.
     pub fn stats(&self) -> &Stats {
         &self.stats
-    }
-}
-
-impl<T> Space<T> {
-    fn new() -> Self {
-        Self {
-            sent: SentList::new(),
-            lost: LostPackets::new(),
-            largest_acked: None,
-            probes: 0,
-            run: LossRun::default(),
-            evicted: Vec::new(),
-            moves: VecDeque::new(),
-        }
     }
 }
 

@@ -12,7 +12,7 @@ impl<T: Clone> Recovery<T> {
     /// Returns the order below which every packet is acknowledged or permanently lost. An ACK frame that
     /// acknowledges these packets again has no effect.
     pub fn done_below(&self, now: Time, space: SpaceId) -> u64 {
-        let space = &self.spaces[space as usize];
+        let Some(space) = self.spaces.get(space) else { return 0 };
         let under_way = space.sent.base();
         space.lost.oldest(now).map_or(under_way, |lost| lost.min(under_way))
     }

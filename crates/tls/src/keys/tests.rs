@@ -217,9 +217,9 @@ fn key_update_moves_both_secrets_and_keeps_header_keys() {
         remote: Secret::new(&[7; 32]).unwrap(),
     };
     let before = secrets.keys(format);
-    let local = secrets.next_local(format);
+    let local = secrets.next_local(format).key();
     assert_eq!(secrets.remote.as_bytes(), [7; 32], "the other secret");
-    let remote = secrets.next_remote(format);
+    let remote = secrets.next_remote(format).key();
     assert_eq!(secrets.local.as_bytes(), hex(V1.chacha[3]), "quic ku");
 
     // The updated keys equal those derived from the updated secrets, and differ from the old keys.

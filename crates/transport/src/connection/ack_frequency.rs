@@ -87,9 +87,7 @@ impl Connection {
         reordering_threshold: u64,
     ) -> Result<(), TransportError> {
         let delay = Duration::from_micros(max_ack_delay_us);
-        let min = self.handshake.local_parameters.as_ref().and_then(|parameters| parameters.min_ack_delay);
-        let Some(min) = min else { return Err(violation("ACK_FREQUENCY without negotiation")) };
-        if max_ack_delay_us < min || delay >= MAX_ACK_DELAY_LIMIT {
+        if max_ack_delay_us < self.min_ack_delay() || delay >= MAX_ACK_DELAY_LIMIT {
             return Err(violation("requested acknowledgment delay is out of bounds"));
         }
         if self.pending.ack_frequency_received.is_some_and(|newest| sequence <= newest) {

@@ -33,6 +33,9 @@ impl Connection {
         context: &Context<'_>,
         ack: &Ack<'_>,
     ) -> Result<(), TransportError> {
+        if self.is_discarded(context.space) {
+            return Ok(());
+        }
         let mut outcome = std::mem::take(&mut self.outcome);
         let result = match Self::level_index(context.space) {
             Some(index) => {
@@ -40,7 +43,7 @@ impl Connection {
                 let info = AckInfo { ecn: ack.ecn, measures: Measures::Largest, ..AckInfo::default() };
                 let result = path.recovery.on_ack(now, context.space, ack.ranges(), info, &[], &mut outcome);
                 if result.is_ok() {
-                    let level = &mut self.levels[index];
+                    let level = self.levels.get_mut(index);
                     level.largest_acked = level.largest_acked.max(Some(ack.largest));
                 }
                 result.map(|()| PathId::ZERO)
@@ -230,7 +233,7 @@ impl Connection {
 
     fn on_ack_acked(&mut self, space: SpaceId, path: PathId, receipt: Receipt) {
         match Self::level_index(space) {
-            Some(index) => self.levels[index].received.numbers.on_ack_acked(receipt),
+            Some(index) => self.levels.get_mut(index).received.numbers.on_ack_acked(receipt),
             None => {
                 let received = self.paths.list.get_mut(path).map(|path| &mut path.received);
                 self.paths.numbering.on_ack_acked(received, receipt);

@@ -8,7 +8,7 @@ use anabranch_wire::{ConnectionId, Format, InvalidSetting, PathId, Side, SpaceId
 
 use crate::config::{ClientConfig, ServerConfig, TransportConfig};
 use crate::connection::parts::{
-    Acks, Handshake, Idle, KeyRing, Level, Origin, Output, Pending, Roaming, State,
+    Acks, Handshake, Idle, KeyRing, Levels, Origin, Output, Pending, Roaming, State,
 };
 use crate::datagram::Datagrams;
 use crate::datagram_io::FourTuple;
@@ -82,7 +82,7 @@ pub struct Connection {
     pub(super) handshake: Handshake,
     pub(super) keys: KeyRing,
     /// State of the Initial and Handshake packet number spaces.
-    pub(super) levels: [Level; 2],
+    pub(super) levels: Levels,
     pub(super) paths: PathSet,
     pub(super) streams: Streams,
     pub(super) datagrams: Datagrams,
@@ -179,7 +179,7 @@ impl Connection {
             state: State::Active,
             handshake: Handshake::default(),
             keys: KeyRing::default(),
-            levels: Default::default(),
+            levels: Levels::default(),
             paths: PathSet::new(side, Arc::clone(&config), path),
             streams: Streams::new(side, &config.streams, random.u64()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
@@ -222,7 +222,7 @@ impl Connection {
         (&mut self.streams, &mut self.datagrams)
     }
 
-    /// Passes every event from now on to `observer`.
+    /// Passes every event from now on to `observer`. After the handshake, it no longer receives this end's transport parameters.
     pub fn set_observer(&mut self, now: Time, observer: Box<dyn Observer>) {
         self.output.observer = Some(observer);
         let path = self.paths.list.main();

@@ -16,7 +16,7 @@ use crate::config::ClientConfig;
 use crate::connection::connection::{ConnectError, Connection};
 use crate::connection::negotiation::MAX_TOKEN;
 use crate::connection::parts::{
-    ClientStart, CryptoStream, HELLO_STEP, Level, MAX_UNVALIDATED_CRYPTO, OneRtt, Remembered,
+    ClientStart, CryptoStream, HELLO_STEP, MAX_UNVALIDATED_CRYPTO, OneRtt, Remembered,
 };
 use crate::endpoint::{ServerStart, Waiting};
 use crate::error::{TransportError, violation};
@@ -56,7 +56,7 @@ impl Connection {
         }
         self.streams.set_named(self.format.names_stream);
         let mut session = Session::client(&tls, &start.server_name, encoded)?;
-        self.handshake.local_parameters = Some(parameters);
+        self.handshake.local_parameters = Some(Box::new(parameters));
         self.handshake.client = Some(start);
         self.handshake.read_level = Some(SpaceId::Initial);
         self.handshake.write_level = Some(SpaceId::Initial);
@@ -102,11 +102,15 @@ impl Connection {
         offset: u64,
         data: &[u8],
     ) -> Result<(), TransportError> {
+        if self.is_discarded(space) {
+            return Ok(());
+        }
         let is_over = self.handshake.read_level.is_some_and(|level| space < level);
         if is_over {
             // RFC 9001 §4.1.3: data of a level that TLS has finished can only be a retransmission.
             let end = offset.saturating_add(data.len() as u64);
-            let is_new = end > self.crypto_mut(space).received_end();
+            let received = Self::level_index(space).and_then(|index| self.levels.get(index));
+            let is_new = end > received.map_or(0, |level| level.crypto.received_end());
             return if is_new {
                 Err(violation("handshake bytes behind the end of their level"))
             } else {
@@ -127,19 +131,20 @@ impl Connection {
             self.handshake.waiting = None;
             return Ok(());
         }
-        let bytes = self.levels[0].crypto.allocated() + self.handshake.hello.capacity();
+        let crypto = self.levels.get(0).map_or(0, |level| level.crypto.allocated());
+        let bytes = crypto + self.handshake.hello.capacity();
         let waiting = self.handshake.waiting.get_or_insert_with(|| Waiting::new(Arc::clone(&self.shared)));
         if waiting.set(bytes) {
             return Ok(());
         }
-        self.levels[0].crypto = CryptoStream::default();
+        self.levels.get_mut(0).crypto = CryptoStream::default();
         (self.handshake.hello, self.handshake.waiting) = (Vec::new(), None);
         Err(TransportError::new(TransportErrorCode::CONNECTION_REFUSED, "too many handshakes are unfinished"))
     }
 
     pub(super) fn crypto_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
         match Self::level_index(space) {
-            Some(index) => &mut self.levels[index].crypto,
+            Some(index) => &mut self.levels.get_mut(index).crypto,
             None => &mut self.handshake.data_crypto,
         }
     }
@@ -152,7 +157,7 @@ impl Connection {
             }
             let Some(session) = &mut self.handshake.session else { return Ok(()) };
             let crypto = match Self::level_index(level) {
-                Some(index) => &mut self.levels[index].crypto,
+                Some(index) => &mut self.levels.get_mut(index).crypto,
                 None => &mut self.handshake.data_crypto,
             };
             let bytes = crypto.peek();
@@ -171,7 +176,7 @@ impl Connection {
     /// Collects the ClientHello. Once it is complete, chooses the version and the parameters, creates the
     /// session and passes the ClientHello to it. Returns `false` while data is missing.
     fn read_client_hello(&mut self, now: Time) -> Result<bool, TransportError> {
-        let crypto = &mut self.levels[0].crypto;
+        let crypto = &mut self.levels.get_mut(0).crypto;
         loop {
             let bytes = crypto.peek();
             if bytes.is_empty() {
@@ -212,7 +217,7 @@ impl Connection {
         let parameters = self.local_parameters();
         let encoded = self.encode(&parameters);
         self.trace(now, &TraceEvent::Parameters { local: true, parameters: &parameters });
-        self.handshake.local_parameters = Some(parameters);
+        self.handshake.local_parameters = Some(Box::new(parameters));
         let tls = server.tls.for_version(self.format.version);
         let mut session = Session::server(&tls, encoded)
             .map_err(|error| TransportError::new(TransportErrorCode::INTERNAL_ERROR, error.to_string()))?;
@@ -294,7 +299,7 @@ impl Connection {
         // RFC 9001 §4.1.3: no unread data of an earlier level may remain when the next level begins.
         let level = self.handshake.read_level.unwrap_or(SpaceId::Initial);
         for (index, space) in [SpaceId::Initial, SpaceId::Handshake].into_iter().enumerate() {
-            if space < level && self.levels[index].crypto.has_unread() {
+            if space < level && self.levels.get(index).is_some_and(|level| level.crypto.has_unread()) {
                 return Err(violation("handshake bytes left over at the end of their level"));
             }
         }
@@ -335,6 +340,7 @@ impl Connection {
         self.idle.on_handshake_complete();
         self.handshake.read_level = Some(SpaceId::Data);
         self.handshake.client = None;
+        self.handshake.local_parameters = None;
         self.output.events.push_back(Event::Connected { early_data_accepted: accepted == Some(true) });
         if self.side.is_server() {
             // RFC 9001 §4.1.2: at a server the handshake is confirmed as soon as it is complete.
@@ -394,9 +400,19 @@ impl Connection {
             _ => self.keys.handshake.take().is_some(),
         };
         if had {
-            self.levels[index] = Level::default();
+            self.levels.discard(index);
             self.paths.list.iter_mut().for_each(|path| path.recovery.discard_space(space));
             self.trace(now, &TraceEvent::KeysDiscarded { space });
+        }
+    }
+
+    /// Returns whether the keys of `space` are gone. This is so for the later frames of a packet of which an earlier one completed the
+    /// handshake; they have no effect.
+    pub(super) fn is_discarded(&self, space: SpaceId) -> bool {
+        match space {
+            SpaceId::Initial => self.keys.initial.is_none(),
+            SpaceId::Handshake => self.keys.handshake.is_none(),
+            SpaceId::Data => false,
         }
     }
 
@@ -417,7 +433,7 @@ impl Connection {
             peer_validated_address: !is_main
                 || self.side.is_server()
                 || self.handshake.progress.confirmed
-                || self.levels[1].largest_acked.is_some(),
+                || self.levels.get(1).is_some_and(|level| level.largest_acked.is_some()),
             handshake_confirmed: self.handshake.progress.confirmed,
         }
     }

@@ -190,7 +190,7 @@ impl Connection {
             self.apply_outcome(now, space, id, &mut outcome);
             self.outcome = outcome;
         }
-        self.levels[0].crypto.resend_all();
+        self.levels.get_mut(0).crypto.resend_all();
     }
 
     /// Reports to the observer that a packet without number and frames was processed.
@@ -228,7 +228,7 @@ impl Connection {
         if self.keys.early.take().is_some() {
             self.streams.reject_zero_rtt();
         }
-        self.levels[0].crypto = Default::default();
+        self.levels.get_mut(0).crypto = Default::default();
     }
 }
 

@@ -8,6 +8,7 @@ use anabranch_wire::{
 };
 
 use crate::connection::connection::Connection;
+use crate::connection::parts::ACK_DELAY_EXPONENT;
 use crate::error::TransportError;
 use crate::event::EndpointEvent;
 use crate::trace::TraceEvent;
@@ -21,6 +22,12 @@ fn parameter_error(reason: &'static str) -> TransportError {
 }
 
 impl Connection {
+    /// Returns the minimum acknowledgment delay that the peer may request, in microseconds (draft-ietf-quic-ack-frequency §3).
+    pub(super) fn min_ack_delay(&self) -> u64 {
+        let max = u64::try_from(self.config.ack.max_delay.as_millis()).unwrap_or(MAX_VARINT);
+        MIN_ACK_DELAY_US.min(max.saturating_mul(1000))
+    }
+
     /// Returns this endpoint's transport parameters (RFC 9000 §18.2).
     pub(super) fn local_parameters(&mut self) -> TransportParameters {
         let (initial_max_path_id, single_number_space) = self.paths.multipath_parameters();
@@ -42,6 +49,7 @@ impl Connection {
         parameters.initial_max_stream_data_uni = streams.stream_window;
         parameters.initial_max_streams_bidi = streams.max_bidi;
         parameters.initial_max_streams_uni = streams.max_uni;
+        parameters.ack_delay_exponent = ACK_DELAY_EXPONENT;
         parameters.max_ack_delay = millis(config.ack.max_delay);
         parameters.active_connection_id_limit = config.active_connection_id_limit.clamp(2, 8);
         parameters.initial_source_connection_id = Some(self.paths.list.main().used_local_cid);
@@ -51,7 +59,7 @@ impl Connection {
         parameters.initial_max_path_id = initial_max_path_id;
         parameters.single_number_space = single_number_space;
         parameters.alternative_address = self.paths.wants_alternatives();
-        parameters.min_ack_delay = Some(MIN_ACK_DELAY_US.min(millis(config.ack.max_delay) * 1000));
+        parameters.min_ack_delay = Some(self.min_ack_delay());
         if let Some(server) = &self.server {
             parameters.original_destination_connection_id = Some(self.handshake.original_dcid);
             parameters.retry_source_connection_id = self.handshake.retry_scid;

@@ -1,9 +1,10 @@
 //! Behavior of every connection: handshake, transfer, close.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_testkit::seeded::Trust;
-use anabranch_wire::{Side, TransportErrorCode, VarInt};
+use anabranch_wire::{Dir, Side, TransportErrorCode, VarInt};
 use bytes::Bytes;
 
 use super::pair::{ALPN, Pair, pattern, version};
@@ -69,7 +70,7 @@ fn silence_ends_the_connection_after_the_idle_timeout() {
 #[test]
 fn keep_alive_keeps_a_connection_alive() {
     let mut pair = Pair::with(|client, _| {
-        let transport = std::sync::Arc::make_mut(&mut client.transport);
+        let transport = Arc::make_mut(&mut client.transport);
         transport.max_idle_timeout = Some(Duration::from_secs(3));
         transport.keep_alive = Some(Duration::from_secs(1));
     });
@@ -77,6 +78,32 @@ fn keep_alive_keeps_a_connection_alive() {
     pair.run_for(Duration::from_secs(20));
     assert_eq!(pair.closed(Side::Client), None);
     assert_eq!(pair.closed(Side::Server), None);
+}
+
+#[test]
+fn a_keep_alive_is_acknowledged_at_once_and_then_the_end_rests_again() {
+    let mut pair = Pair::with(|client, _| {
+        Arc::make_mut(&mut client.transport).keep_alive = Some(Duration::from_secs(5));
+    });
+    pair.connect();
+    pair.run_for(Duration::from_secs(2));
+    for _ in 0..3 {
+        let now = pair.now;
+        pair.server().rest(now);
+        assert!(!pair.server().has_ready_keys());
+        let (acks, received) = (pair.server().stats().acks.frames, pair.server().stats().bytes_received());
+        pair.run_until(Duration::from_secs(6), |pair| pair.server().stats().bytes_received() > received);
+        assert_eq!(pair.server().stats().acks.frames, acks + 1, "the acknowledgment waits");
+        assert_eq!(pair.server().rest_at(), Some(pair.now));
+    }
+    // An end that has rested delays the acknowledgment of data, for which a response may come, and rests later.
+    let now = pair.now;
+    pair.server().rest(now);
+    let id = pair.client().streams().open(Dir::Uni).unwrap();
+    pair.client().streams().write(id, b"data").unwrap();
+    let received = pair.server().stats().bytes_received();
+    pair.run_until(Duration::from_secs(1), |pair| pair.server().stats().bytes_received() > received);
+    assert_eq!(pair.server().rest_at(), Some(pair.now + Duration::from_secs(1)));
 }
 
 #[test]

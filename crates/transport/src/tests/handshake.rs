@@ -10,7 +10,7 @@ use anabranch_wire::{Dir, Frame, Frames, PacketKind, Side, Time, TransportErrorC
 use bytes::Bytes;
 
 use super::injector::encode;
-use super::log::Entry;
+use super::log::{Entry, Packet};
 use super::pair::{ALPN, Flying, Network, Pair, client_addr, pattern, server_addr};
 use super::sent::watch_sent;
 use crate::connection::Forged;
@@ -671,4 +671,29 @@ fn the_client_hello_is_the_same_after_a_retry() {
     };
     let (before, after) = (hello(&log.entries()[..retry]), hello(&log.entries()[retry..]));
     assert!(before.len() > 2_000 && before == after);
+}
+
+/// The frames of a packet that follow the one that completes the handshake have no effect, although its keys are gone.
+#[test]
+fn a_packet_may_repeat_the_frames_that_complete_the_handshake() {
+    let mut pair = Pair::new();
+    let log = pair.log(Side::Client);
+    let mut flights = 0;
+    pair.network = Some(Box::new(move |from, flying| {
+        flights += u32::from(from == Side::Client);
+        if from == Side::Client && flights > 1 { Vec::new() } else { vec![flying] }
+    }));
+    let crypto = |packet: &Packet| {
+        packet.kind == PacketKind::Handshake && packet.has(|frame| matches!(frame, Frame::Crypto { .. }))
+    };
+    pair.run_until(Duration::from_secs(1), |_| log.sent().iter().any(crypto));
+    let finished = log.sent().into_iter().find(crypto).unwrap();
+    let frames: Vec<_> = finished.frames().chain(finished.frames()).collect();
+    let now = pair.now;
+    let packet = pair.client().forge(now, &Forged::new(PacketKind::Handshake, &encode(&frames)));
+    pair.send_raw(Side::Client, packet);
+    pair.network = None;
+    pair.connect();
+    pair.run_until_quiet();
+    assert_eq!((pair.closed(Side::Client), pair.closed(Side::Server)), (None, None));
 }

@@ -81,6 +81,74 @@ fn updates_wait_for_the_last_one_to_be_confirmed() {
     assert!(pair.transfer(Side::Server, &data) == data);
 }
 
+/// Lets an end rest, which frees its keys.
+fn rest(pair: &mut Pair, side: Side) {
+    pair.run_for(Duration::from_secs(2));
+    let now = pair.now;
+    pair.end(side).rest(now);
+    assert!(!pair.end(side).has_ready_keys(), "{side:?} has had traffic");
+}
+
+#[test]
+fn an_end_that_rests_makes_its_keys_again() {
+    let data = pattern(20_000);
+    for side in [Side::Client, Side::Server] {
+        let mut pair = Pair::new();
+        pair.connect();
+        for updates in 0..6u64 {
+            // The resting end receives first, then it sends first.
+            rest(&mut pair, side);
+            assert!(pair.transfer(side.peer(), &data) == data);
+            rest(&mut pair, side);
+            assert!(pair.transfer(side, &data) == data);
+            assert_eq!(generations(&mut pair), (updates, updates), "{side:?}");
+            // The update begins at an end that rests, or reaches one.
+            rest(&mut pair, side);
+            let first = if updates % 2 == 0 { side } else { side.peer() };
+            pair.end(first).update_keys();
+            assert!(pair.transfer(first, &data) == data);
+        }
+        assert_eq!(pair.client().stats().undecryptable + pair.server().stats().undecryptable, 0);
+    }
+}
+
+#[test]
+fn a_packet_of_the_last_key_phase_reaches_an_end_that_has_rested() {
+    let mut pair = Pair::new();
+    pair.connect();
+    pair.run_until_quiet();
+    let now = pair.now;
+    let early = pair.client().forge(now, &Forged::new(PacketKind::OneRtt, &ping()));
+    pair.client().update_keys();
+    let data = pattern(1_000);
+    assert!(pair.transfer(Side::Client, &data) == data);
+    let log = pair.log(Side::Server);
+    let now = pair.now;
+    pair.server().rest_keys(now);
+    pair.send_raw(Side::Client, early);
+    pair.run_for(pair.delay * 2);
+    assert!(log.received().iter().any(|packet| packet.has(|frame| *frame == Frame::Ping)));
+    assert_eq!(pair.server().stats().undecryptable, 0);
+}
+
+#[test]
+fn an_end_that_rests_says_that_it_closes() {
+    for side in [Side::Client, Side::Server] {
+        let mut pair = Pair::new();
+        pair.connect();
+        rest(&mut pair, side);
+        let now = pair.now;
+        pair.end(side).close(now, VarInt::from_u32(7), Bytes::new());
+        pair.run_for(Duration::from_secs(1));
+        let closed = pair.closed(side.peer());
+        let code = match closed {
+            Some(ConnectionError::PeerApplication { code, .. }) => *code,
+            other => panic!("{side:?}: {other:?}"),
+        };
+        assert_eq!(code, VarInt::from_u32(7));
+    }
+}
+
 #[test]
 fn updates_under_load_with_reordering_and_loss() {
     let mut pair = Pair::with_transport(|config| config.key_update_after = Some(100));

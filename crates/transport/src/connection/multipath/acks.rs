@@ -4,6 +4,7 @@ use anabranch_wire::{PathId, Time, Writer};
 
 use crate::config::{AckPath, AckScope};
 use crate::connection::connection::Connection;
+use crate::connection::parts::ACK_DELAY_EXPONENT;
 use crate::path::Path;
 use crate::space::MAX_RANGES;
 use crate::token::Tokens;
@@ -90,12 +91,17 @@ impl Connection {
 
     /// Writes an acknowledgment of packets on `of`. Returns whether it fits.
     fn write_ack(&mut self, now: Time, of: PathId, writer: &mut Writer<'_>, tokens: &mut Tokens) -> bool {
-        let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
         let multipath = self.paths.multipath.is_some();
         let Some(path) = self.paths.list.get_mut(of) else { return false };
         let before = writer.len();
-        let ranges =
-            self.paths.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
+        let ranges = self.paths.numbering.write_ack(
+            &mut path.received,
+            now,
+            writer,
+            multipath,
+            ACK_DELAY_EXPONENT,
+            tokens,
+        );
         let stats = &mut self.acks.stats;
         stats.frames += u64::from(ranges > 0);
         stats.ranges += ranges as u64;

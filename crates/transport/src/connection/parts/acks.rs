@@ -6,6 +6,9 @@ use crate::acknowledge::{AckArrival, AckRule, AckStrategy};
 use crate::config::AckConfig;
 use crate::path::{AckStats, Path};
 
+/// Exponent of the delays in this end's ACK frames (RFC 9000 §18.2, `ack_delay_exponent`): the default.
+pub(crate) const ACK_DELAY_EXPONENT: u64 = 3;
+
 /// Acknowledgment rule, strategy and counters.
 #[derive(Debug)]
 pub(crate) struct Acks {

@@ -19,6 +19,40 @@ pub(crate) struct Level {
     pub(crate) largest_acked: Option<u64>,
 }
 
+/// Initial and Handshake packet number spaces. They take memory from the first use until both are discarded.
+#[derive(Debug, Default)]
+pub(crate) struct Levels(Option<Box<[Level; 2]>>);
+
+impl Levels {
+    /// Returns the Initial or the Handshake space; `None` if they are not in use.
+    pub(crate) fn get(&self, index: usize) -> Option<&Level> {
+        self.0.as_ref().map(|levels| &levels[index])
+    }
+
+    /// Returns the Initial or the Handshake space, and creates both if they are not in use.
+    pub(crate) fn get_mut(&mut self, index: usize) -> &mut Level {
+        &mut self.0.get_or_insert_default()[index]
+    }
+
+    /// Returns the spaces in use.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Level> {
+        self.0.iter().flat_map(|levels| levels.iter())
+    }
+
+    /// Returns the spaces in use.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Level> {
+        self.0.iter_mut().flat_map(|levels| levels.iter_mut())
+    }
+
+    /// Discards one space, whose keys are gone. The Handshake space is the last one (RFC 9001 §4.9).
+    pub(crate) fn discard(&mut self, index: usize) {
+        match (&mut self.0, index) {
+            (Some(levels), 0) => levels[0] = Level::default(),
+            (levels, _) => *levels = None,
+        }
+    }
+}
+
 impl Level {
     /// Returns whether an ACK is due.
     pub(crate) fn owes_ack(&self, now: Time) -> bool {
@@ -48,7 +82,8 @@ pub(crate) struct Handshake {
     /// Level from which TLS reads, and level at which it writes.
     pub(crate) read_level: Option<SpaceId>,
     pub(crate) write_level: Option<SpaceId>,
-    pub(crate) local_parameters: Option<TransportParameters>,
+    /// This end's transport parameters, until the handshake is complete.
+    pub(crate) local_parameters: Option<Box<TransportParameters>>,
     pub(crate) peer_parameters: Option<TransportParameters>,
     /// Destination Connection ID of the client's first Initial.
     pub(crate) original_dcid: ConnectionId,

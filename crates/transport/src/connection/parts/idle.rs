@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anabranch_wire::Time;
 
+use super::Rest;
 use crate::config::TransportConfig;
 use crate::error::{ConnectionError, Silence};
 
@@ -31,8 +32,7 @@ pub(crate) struct Idle {
     /// Time by which the peer must respond. Set if the peer's own idle timeout may have expired while this
     /// endpoint was asleep.
     pub(crate) awake_until: Option<Time>,
-    /// `true` if the connection has freed the memory of its queues since the last packet.
-    pub(crate) is_resting: bool,
+    pub(crate) rest: Rest,
 }
 
 impl Idle {
@@ -49,7 +49,7 @@ impl Idle {
             heard: None,
             asleep: Duration::ZERO,
             awake_until: None,
-            is_resting: false,
+            rest: Rest::default(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Idle {
         self.since = now;
         self.last_traffic = now;
         self.sent = false;
-        self.is_resting = false;
+        self.rest.on_received();
         self.heard = Some(now);
         self.asleep = Duration::ZERO;
         self.awake_until = None;
@@ -97,7 +97,7 @@ impl Idle {
 
     /// Restarts the idle timer for the first ack-eliciting packet since the last received packet.
     pub(crate) fn on_sent(&mut self, now: Time, eliciting: bool) {
-        self.is_resting = false;
+        self.rest.on_sent(eliciting);
         if eliciting {
             self.last_traffic = now;
             if !self.sent {

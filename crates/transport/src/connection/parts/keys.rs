@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_tls::{DirectionKeys, Keys, PacketKey, Secrets, Suite};
+use anabranch_tls::{DirectionKeys, HeaderKey, Keys, PacketKey, PacketMaterial, Secrets, Suite};
 use anabranch_wire::{Format, PacketKind, Time, TransportErrorCode};
 
 use super::Undecrypted;
@@ -30,26 +30,52 @@ pub(crate) struct KeyRing {
 }
 
 impl KeyRing {
-    /// Returns this endpoint's keys for packets of `kind`.
-    pub(crate) fn seal(&self, kind: PacketKind) -> Option<&DirectionKeys> {
+    /// Frees the memory of the 1-RTT packet keys until [`Self::wake`].
+    pub(crate) fn rest(&mut self, now: Time) {
+        if let Some(keys) = &mut self.one_rtt {
+            keys.ready = None;
+            keys.drop_previous(now);
+        }
+    }
+
+    /// Makes the 1-RTT packet keys after a rest, before a packet is sent or processed: all of them, so that the time does not depend on a
+    /// packet's key phase (RFC 9001 §9.5).
+    #[inline]
+    pub(crate) fn wake(&mut self) {
+        if let Some(keys) = &mut self.one_rtt
+            && keys.ready.is_none()
+        {
+            keys.wake();
+        }
+    }
+
+    /// Returns this endpoint's keys for packets of `kind`. Those of 1-RTT must be [awake](Self::wake).
+    pub(crate) fn seal(&self, kind: PacketKind) -> Option<KeyRefs<'_>> {
         match kind {
-            PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.local),
-            PacketKind::ZeroRtt => self.early.as_deref(),
-            PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.local),
-            PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.local),
+            PacketKind::Initial => self.initial.as_ref().map(|keys| KeyRefs::from(&keys.local)),
+            PacketKind::ZeroRtt => self.early.as_deref().map(KeyRefs::from),
+            PacketKind::Handshake => self.handshake.as_ref().map(|keys| KeyRefs::from(&keys.local)),
+            PacketKind::OneRtt => self.one_rtt.as_ref()?.local(),
             _ => None,
         }
     }
 
-    /// Returns the peer's keys for packets of `kind`.
+    /// Returns the peer's keys for packets of `kind`, which is not 1-RTT.
     pub(crate) fn open(&self, kind: PacketKind) -> Option<&DirectionKeys> {
         match kind {
             PacketKind::Initial => self.initial.as_ref().map(|keys| &keys.remote),
             PacketKind::ZeroRtt => self.early.as_deref(),
             PacketKind::Handshake => self.handshake.as_ref().map(|keys| &keys.remote),
-            PacketKind::OneRtt => self.one_rtt.as_ref().map(|keys| &keys.remote),
             _ => None,
         }
+    }
+
+    /// Counts a 1-RTT packet that is about to be sealed, and makes the keys after a rest. Returns an error if the confidentiality limit is
+    /// reached.
+    #[inline]
+    pub(crate) fn on_sealing(&mut self) -> Result<(), TransportError> {
+        self.wake();
+        self.one_rtt.as_mut().map_or(Ok(()), OneRtt::on_sealing)
     }
 
     /// Counts a packet that failed to decrypt. Returns an error once the AEAD's integrity limit is reached.
@@ -86,14 +112,15 @@ impl AeadLimits {
 pub(crate) struct OneRtt {
     /// Secret of this phase for this endpoint's packets, and of the next phase for the peer's.
     secrets: Secrets,
-    pub(crate) local: DirectionKeys,
-    pub(crate) remote: DirectionKeys,
-    /// Key of the next phase, so that a packet of that phase takes no longer than any other (RFC 9001 §6.3).
-    next_remote: PacketKey,
+    local_header: HeaderKey,
+    remote_header: HeaderKey,
+    material: Material,
+    /// Keys made of `material`; `None` while the connection rests.
+    ready: Option<Box<ReadyKeys>>,
     /// Key of the previous key phase, for late packets. It is kept until the peer's first packet of the
     /// current phase arrives, and then for `retain_for` (RFC 9001 §6.1, §6.5). That packet may arrive late,
     /// if the packets that show the update to the peer are lost.
-    previous_remote: Option<(PacketKey, Option<Time>)>,
+    previous_remote: Option<Box<(PacketKey, Option<Time>)>>,
     retain_for: Duration,
     /// Key phase bit of the current phase.
     pub(crate) phase: bool,
@@ -113,6 +140,41 @@ pub(crate) struct OneRtt {
     requested: bool,
 }
 
+/// Keys for packets of one kind and direction.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyRefs<'a> {
+    pub(crate) header: &'a HeaderKey,
+    pub(crate) packet: &'a PacketKey,
+}
+
+impl<'a> From<&'a DirectionKeys> for KeyRefs<'a> {
+    fn from(keys: &'a DirectionKeys) -> Self {
+        Self { header: &keys.header, packet: &keys.packet }
+    }
+}
+
+/// Material of the packet keys of [`OneRtt`].
+struct Material {
+    local: PacketMaterial,
+    remote: PacketMaterial,
+    next_remote: PacketMaterial,
+}
+
+/// Packet keys of [`OneRtt`].
+struct ReadyKeys {
+    local: PacketKey,
+    remote: PacketKey,
+    /// Key of the next phase, so that a packet of that phase takes no longer than any other (RFC 9001 §6.3).
+    next_remote: PacketKey,
+}
+
+impl Material {
+    fn keys(&self) -> Box<ReadyKeys> {
+        let Self { local, remote, next_remote } = self;
+        Box::new(ReadyKeys { local: local.key(), remote: remote.key(), next_remote: next_remote.key() })
+    }
+}
+
 /// Key phase of a packet, as derived from its header (RFC 9001 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -128,15 +190,17 @@ impl OneRtt {
     /// Creates the keys. With `update_after`, an update starts after that many packets, or earlier if the
     /// AEAD's limit requires it.
     pub(crate) fn new(mut secrets: Secrets, format: &Format, update_after: Option<u64>) -> Self {
-        let keys = secrets.keys(format);
         let limits = AeadLimits::of(secrets.suite());
-        let next_remote = secrets.next_remote(format);
+        let [local_header, remote_header] = secrets.headers(format);
+        let (local, remote) = (secrets.local(format), secrets.remote(format));
+        let material = Material { local, remote, next_remote: secrets.next_remote(format) };
         let forced = limits.confidentiality.saturating_sub(CONFIDENTIALITY_MARGIN);
         Self {
             secrets,
-            local: keys.local,
-            remote: keys.remote,
-            next_remote,
+            local_header,
+            remote_header,
+            ready: Some(material.keys()),
+            material,
             previous_remote: None,
             retain_for: Duration::ZERO,
             phase: false,
@@ -151,8 +215,29 @@ impl OneRtt {
         }
     }
 
-    /// Counts a packet that is about to be sealed. Returns an error if the confidentiality limit is reached.
-    pub(crate) fn on_sealing(&mut self) -> Result<(), TransportError> {
+    /// Returns the keys of this endpoint's packets; `None` while they rest.
+    fn local(&self) -> Option<KeyRefs<'_>> {
+        self.ready.as_ref().map(|keys| KeyRefs { header: &self.local_header, packet: &keys.local })
+    }
+
+    /// Returns the header key of the peer's packets.
+    #[inline]
+    pub(crate) fn remote_header(&self) -> &HeaderKey {
+        &self.remote_header
+    }
+
+    /// Returns whether the packet keys are in memory.
+    #[cfg(test)]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.is_some()
+    }
+
+    #[cold]
+    fn wake(&mut self) {
+        self.ready = Some(self.material.keys());
+    }
+
+    fn on_sealing(&mut self) -> Result<(), TransportError> {
         if self.sealed >= self.limits.confidentiality {
             return Err(TransportError::new(
                 TransportErrorCode::AEAD_LIMIT_REACHED,
@@ -189,11 +274,15 @@ impl OneRtt {
     /// accepted after the first packet of the peer in this phase (RFC 9001 §6.5: three PTOs, the largest of
     /// all paths).
     pub(crate) fn update(&mut self, now: Time, format: &Format, by_peer: bool, retain_for: Duration) {
-        let next_remote = self.secrets.next_remote(format);
-        self.local.packet = self.secrets.next_local(format);
-        let previous =
-            std::mem::replace(&mut self.remote.packet, std::mem::replace(&mut self.next_remote, next_remote));
-        self.previous_remote = Some((previous, by_peer.then(|| now + retain_for)));
+        let Material { local, remote, next_remote } = &mut self.material;
+        *local = self.secrets.next_local(format);
+        let next = std::mem::replace(next_remote, self.secrets.next_remote(format));
+        let previous = std::mem::replace(remote, next);
+        self.previous_remote = Some(Box::new((previous.key(), by_peer.then(|| now + retain_for))));
+        if let Some(keys) = &mut self.ready {
+            keys.local = local.key();
+            keys.remote = std::mem::replace(&mut keys.next_remote, next_remote.key());
+        }
         self.retain_for = retain_for;
         self.phase = !self.phase;
         self.generation += 1;
@@ -204,6 +293,14 @@ impl OneRtt {
         self.requested = false;
     }
 
+    /// Discards the previous phase's key if no more packets of that phase are expected (RFC 9001 §6.5).
+    fn drop_previous(&mut self, now: Time) {
+        if self.previous_remote.as_ref().is_some_and(|previous| previous.1.is_some_and(|until| now >= until))
+        {
+            self.previous_remote = None;
+        }
+    }
+
     /// Returns the phase of a packet with this key phase bit. If the bit differs from that of the current
     /// phase, the packet belongs to the previous phase if its key is kept and the packet `is_older` than all
     /// packets received in the current phase; otherwise it belongs to the next phase. Only one key is tried.
@@ -212,20 +309,19 @@ impl OneRtt {
         if key_phase == self.phase {
             return Phase::Current;
         }
-        if self.previous_remote.as_ref().is_some_and(|(_, until)| until.is_some_and(|until| now >= until)) {
-            self.previous_remote = None;
-        }
+        self.drop_previous(now);
         if self.previous_remote.is_some() && is_older { Phase::Previous } else { Phase::Next }
     }
 
-    /// Returns the key that decrypts packets of `phase`.
+    /// Returns the key that decrypts packets of `phase`; `None` while the keys rest.
     #[inline]
-    pub(crate) fn opener(&self, phase: Phase) -> &PacketKey {
-        match (phase, &self.previous_remote) {
-            (Phase::Previous, Some((key, _))) => key,
-            (Phase::Next, _) => &self.next_remote,
-            _ => &self.remote.packet,
-        }
+    pub(crate) fn opener(&self, phase: Phase) -> Option<&PacketKey> {
+        let keys = self.ready.as_ref()?;
+        Some(match (phase, &self.previous_remote) {
+            (Phase::Previous, Some(previous)) => &previous.0,
+            (Phase::Next, _) => &keys.next_remote,
+            _ => &keys.remote,
+        })
     }
 
     /// Returns whether a packet of the peer in the current phase has arrived.
@@ -237,9 +333,9 @@ impl OneRtt {
     /// Records that a packet of the current phase was decrypted.
     pub(crate) fn on_peer_followed(&mut self, now: Time) {
         if !std::mem::replace(&mut self.peer_followed, true)
-            && let Some((_, until)) = &mut self.previous_remote
+            && let Some(previous) = &mut self.previous_remote
         {
-            *until = Some(now + self.retain_for);
+            previous.1 = Some(now + self.retain_for);
         }
     }
 }

@@ -82,7 +82,12 @@ impl Connection {
             return Ok(());
         }
         // Stream data is ack-eliciting and not probing.
-        self.after_frames(now, &context, short.envelope.ecn, Seen { eliciting: true, probing: false })?;
+        self.after_frames(
+            now,
+            &context,
+            short.envelope.ecn,
+            Seen { eliciting: true, pings: false, probing: false },
+        )?;
         *train = self.begin_train(short);
         Ok(())
     }

@@ -58,7 +58,7 @@ impl Connection {
         }
         let (head, body) = packet.split_at_checked(short.unmasked.header_len)?;
         let len = body.len().checked_sub(TAG_LEN)?;
-        let key = self.keys.one_rtt.as_ref()?.opener(short.phase);
+        let key = self.keys.one_rtt.as_ref()?.opener(short.phase)?;
         let mut saved = Saved::new();
         let (reserved, window) = self.streams.reserve(named, len, &mut saved)?;
         let nonce_path = self.paths.numbering.nonce_path(short.path);

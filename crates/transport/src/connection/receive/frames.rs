@@ -19,6 +19,8 @@ pub(crate) const MAX_NEW_TOKENS: u64 = 16;
 pub(in crate::connection) struct Seen {
     /// `true` if the packet is ack-eliciting.
     pub(in crate::connection) eliciting: bool,
+    /// `true` if no frame but PING makes the packet ack-eliciting.
+    pub(in crate::connection) pings: bool,
     /// `true` if the packet is a probing packet, so that it does not cause a migration.
     pub(in crate::connection) probing: bool,
 }
@@ -45,12 +47,12 @@ impl Connection {
         context: &Context<'_>,
         payload: &[u8],
     ) -> Result<Option<Seen>, TransportError> {
-        let mut seen = Seen { eliciting: false, probing: true };
+        let mut seen = Seen { eliciting: false, pings: true, probing: true };
         let mut frames = Frames::new(payload, context.direction);
         let streams_allowed = matches!(context.kind, PacketKind::OneRtt | PacketKind::ZeroRtt);
         loop {
             if streams_allowed && let Some(stream) = frames.next_stream() {
-                (seen.eliciting, seen.probing) = (true, false);
+                seen = Seen { eliciting: true, pings: false, probing: false };
                 self.on_stream(now, &stream).map_err(|error| error.in_frame(Frame::Stream(stream).kind()))?;
                 continue;
             }
@@ -61,6 +63,7 @@ impl Connection {
                 return Err(violation("frame is not allowed in this packet").in_frame(frame.kind()));
             }
             seen.eliciting |= frame.is_ack_eliciting();
+            seen.pings &= !frame.is_ack_eliciting() || matches!(frame, Frame::Ping);
             // With a single number space, PATH_STATUS frames count as probing, because they name the path
             // that is being probed.
             seen.probing &= frame.is_probing()
@@ -109,7 +112,7 @@ impl Connection {
         // RFC 9000 §13.2.1: Initial and Handshake packets are acknowledged at once.
         let policy = AckRule { threshold: 1, max_delay: Duration::ZERO, reordering_threshold: 1 };
         if self.keys.open(context.kind).is_some() {
-            self.levels[level].received.on_packet(now, context.number, eliciting, ecn, &policy);
+            self.levels.get_mut(level).received.on_packet(now, context.number, eliciting, ecn, &policy);
         }
     }
 
@@ -117,7 +120,11 @@ impl Connection {
     #[inline]
     fn after_data_packet(&mut self, now: Time, context: &Context<'_>, ecn: Option<Ecn>, seen: Seen) {
         let Some(path) = self.paths.list.get_mut(context.path) else { return };
-        let rule = self.acks.rule(now, path, u64::from(seen.eliciting));
+        let mut rule = self.acks.rule(now, path, u64::from(seen.eliciting));
+        if seen.eliciting && seen.pings && self.idle.rest.on_ping() {
+            // No response of the application will carry the acknowledgment of a keep-alive, so it does not wait for one.
+            rule.threshold = 1;
+        }
         let number = context.number;
         let received = &mut path.received;
         self.paths.numbering.on_received(received, now, number..number + 1, seen.eliciting, ecn, &rule);

@@ -150,7 +150,7 @@ impl Connection {
             return Err(Stop::Drop(DropReason::Malformed));
         }
         let largest = match Self::level_index(space) {
-            Some(index) => self.levels[index].received.largest(),
+            Some(index) => self.levels.get(index).and_then(|level| level.received.largest()),
             None => {
                 let received = self.paths.list.get(path).map(|path| &path.received);
                 self.paths.numbering.numbers_of(received).and_then(Numbers::largest)
@@ -177,7 +177,7 @@ impl Connection {
 
     fn is_duplicate(&self, space: SpaceId, path: PathId, number: u64) -> bool {
         match Self::level_index(space) {
-            Some(index) => self.levels[index].received.is_duplicate(number),
+            Some(index) => self.levels.get(index).is_some_and(|level| level.received.is_duplicate(number)),
             None => self.paths.is_duplicate_on(path, number),
         }
     }

@@ -29,6 +29,8 @@ use crate::trace::{DropReason, TraceEvent};
 impl Connection {
     /// Processes datagrams that the router has assigned to this connection. Their payload is overwritten.
     pub fn handle_batch(&mut self, now: Time, batch: &mut [Datagram<'_>]) {
+        self.idle.rest.on_datagrams(now);
+        self.keys.wake();
         if let [only] = batch {
             self.handle_datagram(now, only, Ready::NOT, &mut None);
         } else {

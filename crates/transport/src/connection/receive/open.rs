@@ -43,9 +43,10 @@ impl Connection {
         packet: &'p mut [u8],
     ) -> Result<&'p [u8], Stop> {
         let &Short { path, number, unmasked, phase, .. } = short;
-        let keys = self.keys.one_rtt.as_ref().ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
+        let key = self.keys.one_rtt.as_ref().and_then(|keys| keys.opener(phase));
+        let key = key.ok_or(Stop::Drop(DropReason::KeyUnavailable))?;
         let nonce_path = self.paths.numbering.nonce_path(path);
-        match keys.opener(phase).open(nonce_path, number, unmasked.header_len, packet) {
+        match key.open(nonce_path, number, unmasked.header_len, packet) {
             Ok(len) => {
                 self.on_opened(now, short);
                 Ok(&packet[unmasked.header_len..][..len])

@@ -64,7 +64,7 @@ impl Connection {
             }
         }
         let len = part.len().min(MASKS_AT_ONCE);
-        keys.remote.header.masks(&mut prepared.masks[..len]);
+        keys.remote_header().masks(&mut prepared.masks[..len]);
         prepared
     }
 }

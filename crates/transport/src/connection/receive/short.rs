@@ -62,7 +62,7 @@ impl<'a> Short<'a> {
 impl Connection {
     pub(in crate::connection) fn short_mask(&self, packet: &[u8], pn_offset: usize) -> Option<Mask> {
         let sample = self.format.sample(packet, KIND, pn_offset)?;
-        Some(self.keys.one_rtt.as_ref()?.remote.header.mask(&sample))
+        Some(self.keys.one_rtt.as_ref()?.remote_header().mask(&sample))
     }
 
     /// Decodes the packet number and determines the key phase.

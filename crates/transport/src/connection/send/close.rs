@@ -42,6 +42,7 @@ impl Connection {
         let datagram = &mut datagram[..MIN_INITIAL_SIZE.min(budget)];
         let mut at = 0;
         let mut pad = false;
+        self.keys.wake();
         let kinds: Vec<(SpaceId, PacketKind)> =
             self.close_kinds().filter(|(_, kind)| self.keys.seal(*kind).is_some()).collect();
         let mut held: Option<Draft> = None;

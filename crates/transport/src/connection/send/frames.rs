@@ -22,21 +22,21 @@ impl Connection {
     ) {
         let Some(index) = Self::level_index(space) else { return };
         if fill.ack {
-            self.levels[index].received.write_ack(
+            self.levels.get_mut(index).received.write_ack(
                 now,
                 writer,
                 AckForm { space, multipath: false, ack_delay_exponent: 0 },
                 tokens,
             );
         }
-        if fill.probe && !self.levels[index].crypto.has_pending() {
+        if fill.probe && !self.levels.get_mut(index).crypto.has_pending() {
             // The previous probe has carried all data that was to be repeated, so the oldest data is repeated
             // once more. An Initial without CRYPTO is useless to a peer that has received nothing yet, and
             // some peers close the connection because of it.
             self.repeat_oldest(path, space);
         }
         if fill.data {
-            self.levels[index].crypto.write(space, writer, tokens);
+            self.levels.get_mut(index).crypto.write(space, writer, tokens);
         }
         if fill.probe && !is_eliciting(tokens) {
             write_ping(writer, tokens);

@@ -64,10 +64,9 @@ impl Connection {
         let replaced = space == SpaceId::Data && path.is_failing && self.paths.stand_in(path).is_some();
         let probe = path.recovery.probes(space) > 0 && !replaced;
         let (ack_due, ack) = match Self::level_index(space) {
-            Some(index) => {
-                let level = &self.levels[index];
+            Some(index) => self.levels.get(index).map_or((false, false), |level| {
                 (level.owes_ack(now) && level.acks.allows(now), level.received.ack.can_ack())
-            }
+            }),
             None if kind == PacketKind::ZeroRtt => (false, false),
             None => self.paths.acks_on(now, path),
         };
@@ -84,7 +83,7 @@ impl Connection {
         let (control, streams) = (carries(&turn.control), turn.kinds(id, lone));
         let data = allowed
             && match Self::level_index(space) {
-                Some(index) => self.levels[index].crypto.has_pending(),
+                Some(index) => self.levels.get(index).is_some_and(|level| level.crypto.has_pending()),
                 None => {
                     path.ping
                         || control && self.has_control(path, kind)
@@ -105,7 +104,7 @@ impl Connection {
     /// Delays a due ACK of the handshake until the budget allows it, and sets the connection's timer.
     pub(in crate::connection) fn hold_ack(&mut self, now: Time, space: SpaceId) {
         let Some(index) = Self::level_index(space) else { return };
-        let level = &mut self.levels[index];
+        let level = self.levels.get_mut(index);
         if level.owes_ack(now) && !level.acks.allows(now) {
             level.acks.hold();
         }

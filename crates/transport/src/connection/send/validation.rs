@@ -4,6 +4,7 @@ use anabranch_wire::{Frame, PacketKind, PathId, SpaceId, Time};
 
 use super::draft::Target;
 use crate::connection::connection::Connection;
+use crate::connection::parts::ACK_DELAY_EXPONENT;
 use crate::datagram_io::{FourTuple, MIN_INITIAL_SIZE, Transmit, TransmitBuf};
 use crate::path::Path;
 use crate::token::Token;
@@ -107,10 +108,16 @@ impl Connection {
         if self.paths.list.get(id).filter(own).is_none_or(|path| self.paths.stand_in(path).is_some()) {
             return;
         }
-        let exponent = self.handshake.local_parameters.as_ref().map_or(3, |p| p.ack_delay_exponent);
         let multipath = self.paths.multipath.is_some();
         let Some(path) = self.paths.list.get_mut(id) else { return };
-        self.paths.numbering.write_ack(&mut path.received, now, writer, multipath, exponent, tokens);
+        self.paths.numbering.write_ack(
+            &mut path.received,
+            now,
+            writer,
+            multipath,
+            ACK_DELAY_EXPONENT,
+            tokens,
+        );
     }
 
     /// Writes a probe for a larger MTU (RFC 8899): a padded PING.

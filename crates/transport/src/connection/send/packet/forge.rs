@@ -120,6 +120,7 @@ impl Connection {
             PacketKind::OneRtt => self.paths.numbering.nonce_path(id),
             _ => PathId::ZERO,
         };
+        self.keys.wake();
         let keys = self.keys.seal(forged.kind).expect("keys for the packet");
         keys.packet.seal(nonce_path, number, outgoing.header_len, &mut packet);
         let sample = self.format.sample(&packet, forged.kind, outgoing.pn_offset).unwrap();
@@ -146,7 +147,7 @@ impl Connection {
 
     fn remember(&mut self, now: Time, id: PathId, space: SpaceId, numbered: Numbered, len: usize) {
         match Self::level_index(space) {
-            Some(index) => self.levels[index].next_number = numbered.number + 1,
+            Some(index) => self.levels.get_mut(index).next_number = numbered.number + 1,
             None => self.paths.numbering.commit(id, false),
         }
         let sent = Sent {

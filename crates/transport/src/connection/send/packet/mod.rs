@@ -3,8 +3,8 @@
 use anabranch_recovery::Sent;
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{
-    ConnectionId, NewLong, NewNumber, NewShort, Outgoing, PacketKind, PathId, SpaceId, Time, Writer,
-    unacked_numbers,
+    ConnectionId, NewLong, NewNumber, NewShort, Outgoing, PacketKind, PathId, SpaceId, Time,
+    TransportErrorCode, Writer, unacked_numbers,
 };
 
 use super::draft::{Draft, Fill, Target};
@@ -64,7 +64,7 @@ impl Connection {
     fn next_number(&mut self, path: PathId, space: SpaceId) -> Numbered {
         match Self::level_index(space) {
             Some(index) => {
-                let number = self.levels[index].next_number;
+                let number = self.levels.get(index).map_or(0, |level| level.next_number);
                 Numbered { number, order: number }
             }
             None => {
@@ -98,7 +98,9 @@ impl Connection {
             );
         }
         let unacked = match Self::level_index(space) {
-            Some(index) => unacked_numbers(number, self.levels[index].largest_acked),
+            Some(index) => {
+                unacked_numbers(number, self.levels.get(index).and_then(|level| level.largest_acked))
+            }
             None => self.paths.numbering.unacked(path, number),
         };
         let token: &[u8] =
@@ -156,8 +158,8 @@ impl Connection {
         end: usize,
         ect: bool,
     ) -> Result<(), TransportError> {
-        if let (PacketKind::OneRtt, Some(keys)) = (draft.kind, &mut self.keys.one_rtt) {
-            keys.on_sealing()?;
+        if draft.kind == PacketKind::OneRtt {
+            self.keys.on_sealing()?;
         }
         let padded = end > draft.end;
         datagram[draft.end - TAG_LEN..end - TAG_LEN].fill(0);
@@ -171,7 +173,8 @@ impl Connection {
             PacketKind::OneRtt => self.paths.numbering.nonce_path(path),
             _ => PathId::ZERO,
         };
-        let Some(keys) = self.keys.seal(draft.kind) else { return Ok(()) };
+        let keys = self.keys.seal(draft.kind);
+        let keys = keys.ok_or_else(|| TransportError::new(TransportErrorCode::INTERNAL_ERROR, "no key"))?;
         keys.packet.seal(nonce_path, draft.numbered.number, draft.outgoing.header_len, packet);
         let size = u16::try_from(packet.len()).unwrap_or(u16::MAX);
         self.account(now, path, draft, size, padded, ect);
@@ -181,7 +184,7 @@ impl Connection {
     fn account(&mut self, now: Time, id: PathId, draft: Draft, size: u16, padded: bool, ect: bool) {
         match Self::level_index(draft.space) {
             Some(index) => {
-                let level = &mut self.levels[index];
+                let level = self.levels.get_mut(index);
                 level.next_number = draft.numbered.number + 1;
                 if !draft.is_eliciting() {
                     level.acks.on_sent(now);

@@ -26,7 +26,7 @@ use tracing::{error, info};
 use self::send::{Sender, Turn};
 use self::sleeper::Sleeper;
 use self::timers::Timers;
-use crate::connection_inner::ConnectionInner;
+use crate::connection_inner::{ConnectionInner, State};
 use crate::endpoint_inner::{EndpointInner, Wanted};
 use crate::hand_over::Neighbours;
 use crate::log::ENDPOINT;
@@ -194,13 +194,19 @@ impl Driver {
     fn expire(&mut self, now: Time) {
         while let Some(handle) = self.timers.pop(now) {
             let Some(connection) = self.endpoint.table().connection(handle).cloned() else { continue };
-            connection.with_state(|state| {
-                if state.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            let next = connection.with_state(|state| {
+                let is_due = state.core.poll_timeout().is_some_and(|deadline| deadline <= now);
+                if is_due {
                     state.core.handle_timeout(now);
                 }
                 state.core.rest(now);
+                // A connection that only rests has nothing to send and no event.
+                (!is_due).then(|| next_deadline(state))
             });
-            self.enqueue(connection);
+            match next {
+                Some(deadline) => self.timers.arm(handle, deadline),
+                None => self.enqueue(connection),
+            }
         }
     }
 
@@ -234,26 +240,23 @@ impl Driver {
                 Turn::PartlyBlocked => PARTLY_BLOCKED_INTERVAL,
                 Turn::Blocked => BLOCKED_INTERVAL,
             };
-            self.finish_turn(&connection, now + patience);
+            self.finish_turn(&connection, now, patience);
         }
         // A socket may have become full in this turn. Flushing once more registers this task with it, so that
         // the task is woken when the socket has room.
         more | (self.sender.flush(cx) && !self.queue.is_empty())
     }
 
-    /// Handles a connection's events, forwards its events for the router, and sets its next deadline, which
-    /// is not before `earliest`.
-    fn finish_turn(&mut self, connection: &Arc<ConnectionInner>, earliest: Time) {
+    /// Handles a connection's events, forwards its events for the router, and sets its next deadline, which is
+    /// not before `patience` has passed.
+    fn finish_turn(&mut self, connection: &Arc<ConnectionInner>, now: Time, patience: Duration) {
         let mut news = Vec::new();
         let woken = &mut self.woken;
         let (answered, released, deadline) = connection.with_state(|state| {
             let answered = state.take_events(&connection.driver, woken);
             news.extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
-            (
-                answered,
-                state.release_leases(news.contains(&EndpointEvent::Drained)),
-                state.core.poll_timeout().into_iter().chain(state.core.rest_at()).min(),
-            )
+            state.core.rest(now);
+            (answered, state.release_leases(news.contains(&EndpointEvent::Drained)), next_deadline(state))
         });
         if released {
             self.endpoint.driver.sockets().drop_unleased();
@@ -263,7 +266,7 @@ impl Driver {
             connection.mark_dirty();
         }
         self.woken.drain(..).for_each(Waker::wake);
-        self.timers.arm(connection.handle, deadline.map(|deadline| deadline.max(earliest)));
+        self.timers.arm(connection.handle, deadline.map(|deadline| deadline.max(now + patience)));
         if !news.is_empty() {
             self.forward(connection.handle, &news);
         }
@@ -316,6 +319,11 @@ impl Driver {
         }
         woken.into_iter().for_each(Waker::wake);
     }
+}
+
+/// Returns the time at which the connection must be handled again: its next timeout, or the time to rest.
+fn next_deadline(state: &State) -> Option<Time> {
+    state.core.poll_timeout().into_iter().chain(state.core.rest_at()).min()
 }
 
 impl Future for Driver {

@@ -165,6 +165,23 @@ impl Drop for Program {
     }
 }
 
+/// Runs a server, in a child process, until the input of this process ends.
+pub(crate) fn until_input_ends(server: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (ended, end) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // An error ends the server, too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = ended.send(());
+    });
+    runtime.block_on(async {
+        tokio::select! {
+            result = server => result,
+            _ = end => Ok(()),
+        }
+    })
+}
+
 fn ending(status: i32) -> String {
     use std::os::unix::process::ExitStatusExt;
     std::process::ExitStatus::from_raw(status).to_string()

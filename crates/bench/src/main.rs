@@ -15,6 +15,7 @@ mod fetch;
 mod first_byte;
 mod fleet;
 mod handshakes;
+mod held;
 mod idle;
 mod load;
 mod lossy;
@@ -100,6 +101,11 @@ enum Benchmark {
     Soak(soak::Options),
     /// Servers behind a load balancer that routes by QUIC-LB: connections that are lost when servers come and go
     Fleet(fleet::Options),
+    /// Idle connections that one server process holds: its memory and its processor time
+    Held(held::Options),
+    /// The server of `held`
+    #[command(hide = true)]
+    HeldServer(held::server::Options),
     /// A server of `fleet`
     #[command(hide = true)]
     FleetServer(fleet::server::Options),
@@ -112,6 +118,7 @@ fn main() -> std::process::ExitCode {
     }
     let result = match &cli.benchmark {
         Benchmark::FleetServer(options) => fleet::server::run(options),
+        Benchmark::HeldServer(options) => held::server::run(options),
         Benchmark::All(options) => all::run(options).and_then(|json| match cli.json.as_deref() {
             Some("-") => {
                 println!("{json}");
@@ -137,7 +144,7 @@ fn failed(error: Error) -> std::process::ExitCode {
 /// Runs a single benchmark.
 fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
     match benchmark {
-        Benchmark::All(_) | Benchmark::Guest(_) | Benchmark::FleetServer(_) => {
+        Benchmark::All(_) | Benchmark::Guest(_) | Benchmark::FleetServer(_) | Benchmark::HeldServer(_) => {
             Err("this is no single benchmark".into())
         }
         Benchmark::Pages(options) => receive::pages::run(options),
@@ -159,5 +166,6 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::Restarts(options) => restarts::run(options),
         Benchmark::Soak(options) => soak::run(options),
         Benchmark::Fleet(options) => fleet::run(options),
+        Benchmark::Held(options) => held::run(options),
     }
 }

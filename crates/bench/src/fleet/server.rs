@@ -11,7 +11,7 @@ use anabranch::{
 use clap::Args;
 
 use crate::Error;
-use crate::child::Program;
+use crate::child::{Program, until_input_ends};
 use crate::stacks::{Identity, Ours};
 
 /// Application protocol: HTTP/0.9, which the command speaks, too.
@@ -108,19 +108,7 @@ pub(crate) struct Options {
 
 /// Runs a server until the input of the process ends.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (ended, end) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        // An error ends the server, too.
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        let _ = ended.send(());
-    });
-    runtime.block_on(async {
-        tokio::select! {
-            result = serve(options) => result,
-            _ = end => Ok(()),
-        }
-    })
+    until_input_ends(serve(options))
 }
 
 async fn serve(options: &Options) -> Result<(), Error> {

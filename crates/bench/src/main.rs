@@ -28,6 +28,7 @@ mod simulate;
 mod soak;
 mod stacks;
 mod tunnel;
+mod workers;
 
 use anabranch_workloads::counting::Counting;
 use clap::{Parser, Subcommand};
@@ -101,6 +102,8 @@ enum Benchmark {
     Soak(soak::Options),
     /// Servers behind a load balancer that routes by QUIC-LB: connections that are lost when servers come and go
     Fleet(fleet::Options),
+    /// Handshakes and requests at a server with several workers, compared with one worker, with a share of a processor for each
+    Workers(workers::Options),
     /// Idle connections that one server process holds: its memory and its processor time
     Held(held::Options),
     /// The server of `held`
@@ -167,5 +170,6 @@ fn measure(benchmark: &Benchmark) -> Result<report::Report, Error> {
         Benchmark::Soak(options) => soak::run(options),
         Benchmark::Fleet(options) => fleet::run(options),
         Benchmark::Held(options) => held::run(options),
+        Benchmark::Workers(options) => workers::run(options),
     }
 }

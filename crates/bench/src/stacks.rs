@@ -93,7 +93,7 @@ impl std::fmt::Display for Allocator {
 }
 
 /// Location of our own stack.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct Ours {
     /// Our command [default: `anabranch` beside this program]
     #[arg(long, value_name = "PROGRAM")]

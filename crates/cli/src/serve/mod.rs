@@ -87,10 +87,8 @@ pub(crate) struct Serve {
     /// Clients that have to prove their address with a Retry, which costs a round trip; tokens of earlier connections spare it
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     retry: Retry,
-    /// Tasks that serve QUIC at the same time, each with a socket of its own. On a busy server, as many as there
-    /// are processors use all of them. Sockets that systemd passes have a worker each
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
-    workers: usize,
+    #[command(flatten)]
+    capacity: Capacity,
     /// Do not list directories that have no index.html
     #[arg(long)]
     no_listing: bool,
@@ -218,13 +216,26 @@ async fn open(
 ) -> Result<(Sockets, Option<TcpListener>)> {
     let bind = || options.metrics.map(sockets::bind_tcp).transpose();
     let Some(inherited) = inherited else {
-        return Ok((Sockets::open(places, !options.no_tcp, options.workers).await?, bind()?));
+        return Ok((Sockets::open(places, !options.no_tcp, options.capacity.workers).await?, bind()?));
     };
     let scraped = match inherited.scraped(options.metrics) {
         Some(listener) => Some(listener),
         None => bind()?,
     };
     Ok((inherited.sockets(!options.no_tcp), scraped))
+}
+
+/// Number of tasks and of connections.
+#[derive(Args, Debug)]
+struct Capacity {
+    /// Tasks that serve QUIC at the same time, each with a socket of its own. On a busy server, as many as there
+    /// are processors use all of them. Sockets that systemd passes have a worker each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
+    workers: usize,
+    /// Maximum number of QUIC connections at the same time, at each listen address; further clients are refused. An
+    /// idle connection takes some 10 KB of memory
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: u32,
 }
 
 /// Starts to accept connections on every socket.
@@ -238,6 +249,7 @@ fn listen(
 ) -> Result<Vec<Endpoint>> {
     let transport = options.tuning.served().with_multipath(options.paths.config());
     let config = certified.quic(quic::PROTOCOLS, transport)?.with_retry(options.retry.policy());
+    let config = config.with_max_connections(options.capacity.max_connections as usize);
     let own = bound.iter().map(|bound| Ok(bound.addresses()?.into_iter().next()));
     let ports: Vec<_> =
         own.collect::<Result<Vec<_>>>()?.into_iter().flatten().map(|own| own.port()).collect();

@@ -34,6 +34,27 @@ fn connections_over_tcp_are_bounded() {
     drop(held);
 }
 
+/// QUIC connections beyond `--max-connections` are refused, until others end.
+#[test]
+fn connections_over_quic_are_bounded() {
+    let server = Server::start(&["--max-connections", "1", "--drain", "0"]);
+    let (address, ca) = (server.address, server.field.path("cert.pem"));
+    let url = format!("https://localhost:{}/small.txt", address.port());
+    runtime().block_on(async {
+        let first = client::client(address, &ca);
+        first.get(&url).await.unwrap();
+        let refused = client::client(address, &ca).get(&url).await.map(drop).expect_err("there is room");
+        assert!(refused.to_string().contains("CONNECTION_REFUSED"), "{refused}");
+        drop(first);
+        // The first connection has ended once its CONNECTION_CLOSE has arrived and the server has drained it.
+        let begin = std::time::Instant::now();
+        while client::client(address, &ca).get(&url).await.is_err() {
+            assert!(begin.elapsed() < PATIENCE, "the place is still taken");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+}
+
 /// A client that sends nothing before or after TLS, or never ends a header, is disconnected.
 #[test]
 fn silence_has_an_end() {

@@ -38,10 +38,9 @@ pub(crate) struct Options {
     /// Time of the measurement, in seconds. It begins one interval after the last handshake
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// The server's memory has pages of the usual size. Otherwise its allocator asks for huge ones, as `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`
-    /// does for any program
+    /// The server's allocator asks for huge pages, as `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` does for any program
     #[arg(long)]
-    small_pages: bool,
+    huge_pages: bool,
 }
 
 impl Options {
@@ -142,7 +141,7 @@ impl Held {
                 options.connections,
                 options.keep_alive,
                 options.seconds,
-                if options.small_pages { "small" } else { "huge" }
+                if options.huge_pages { "huge" } else { "small" }
             ),
             columns: vec!["what", "seen", "verdict"],
             rows: vec![
@@ -162,7 +161,7 @@ impl Held {
                 ),
             ],
             json: json!({
-                "connections": options.connections, "keep_alive_s": options.keep_alive, "huge_pages": !options.small_pages,
+                "connections": options.connections, "keep_alive_s": options.keep_alive, "huge_pages": options.huge_pages,
                 "lost": self.lost,
                 "resident_bytes": rounded(self.resident), "core": rounded(self.core), "keep_alive_us": rounded(each),
                 "handshakes_per_s_core": rounded(count / self.handshakes.0),
@@ -180,7 +179,7 @@ mod tests {
         let held =
             |core, lost| Held { handshakes: (30.0, Duration::from_secs(60)), resident: 1e4, core, lost };
         let options =
-            |connections| Options { connections, keep_alive: USUAL.1, seconds: 1, small_pages: false };
+            |connections| Options { connections, keep_alive: USUAL.1, seconds: 1, huge_pages: false };
         let broken = |held: Held, options: &Options| {
             held.report(options).rows.iter().filter(|row| row[2] == BROKEN).count()
         };

@@ -34,7 +34,7 @@ impl Server {
             .args(["held-server", "--connections", &options.connections.to_string()])
             .args(["--keep-alive", &options.keep_alive.to_string()])
             .args(identity.flags());
-        if !options.small_pages {
+        if options.huge_pages {
             command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
         }
         let mut program = Program::start(&mut command)?;

@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=32))]
     workers: u32,
     /// Share of a processor that each worker has, in per cent. All of them leave the clients what these need
-    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(5..=100))]
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(10..=100))]
     share: u32,
     /// Number of rounds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -93,11 +93,13 @@ impl Bench<'_> {
         command.args(["perf", "server", "--listen", "127.0.0.1:0", "--workers", &workers.to_string()]);
         // As many threads as workers.
         command.args(self.identity.flags()).env("TOKIO_WORKER_THREADS", workers.to_string());
+        // Dropped after the server, whose end empties the groups.
+        let shares;
         let mut server = Program::start(&mut command)?;
         let said = server.line()?;
         let address = said.strip_prefix("listening ").ok_or("the server does not listen")?.to_owned();
         let threads = threads(server.id(), workers as usize)?;
-        let shares = Shares::new(server.id(), threads.len(), self.options.share)?;
+        shares = Shares::new(server.id(), threads.len(), self.options.share)?;
         threads.iter().enumerate().try_for_each(|(group, thread)| shares.limit(group, *thread))?;
         let each = (kind.count / self.options.divisor / CLIENTS).max(1);
         let begin = Instant::now();
@@ -106,7 +108,6 @@ impl Bench<'_> {
         clients.into_iter().try_for_each(|client| client.end().map(drop))?;
         let seconds = begin.elapsed().as_secs_f64();
         server.end()?;
-        drop(shares);
         Ok((each * CLIENTS) as f64 / seconds)
     }
 

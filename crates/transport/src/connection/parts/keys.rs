@@ -278,11 +278,15 @@ impl OneRtt {
         *local = self.secrets.next_local(format);
         let next = std::mem::replace(next_remote, self.secrets.next_remote(format));
         let previous = std::mem::replace(remote, next);
-        self.previous_remote = Some(Box::new((previous.key(), by_peer.then(|| now + retain_for))));
-        if let Some(keys) = &mut self.ready {
-            keys.local = local.key();
-            keys.remote = std::mem::replace(&mut keys.next_remote, next_remote.key());
-        }
+        let previous = match &mut self.ready {
+            Some(keys) => {
+                keys.local = local.key();
+                let next = std::mem::replace(&mut keys.next_remote, next_remote.key());
+                std::mem::replace(&mut keys.remote, next)
+            }
+            None => previous.key(),
+        };
+        self.previous_remote = Some(Box::new((previous, by_peer.then(|| now + retain_for))));
         self.retain_for = retain_for;
         self.phase = !self.phase;
         self.generation += 1;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anabranch::{ServerConfig, config};
 use clap::{Args, ValueEnum};
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 use serde_json::Value;
@@ -290,6 +291,22 @@ impl Stack {
 /// Returns the JSON in the last line of a program's output. Our server says its result in words.
 fn said(output: &str) -> Option<Value> {
     serde_json::from_str(output.lines().last()?).ok()
+}
+
+/// Files of an [`Identity`], as arguments of a server of this program.
+#[derive(Args)]
+pub(crate) struct IdentityFiles {
+    #[arg(long)]
+    cert: PathBuf,
+    #[arg(long)]
+    key: PathBuf,
+}
+
+impl IdentityFiles {
+    /// Returns the configuration of a server with this identity.
+    pub(crate) fn config(&self, alpn: &str) -> Result<ServerConfig, Error> {
+        Ok(config::server(config::certificates(&self.cert)?, config::private_key(&self.key)?, [alpn])?)
+    }
 }
 
 /// Self-signed P-256 certificate in a temporary folder, which is removed when this value is dropped.

@@ -1,18 +1,17 @@
 //! Servers of the fleet: processes of the command, or of this program.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Command;
 
 use anabranch::{
-    Connection, Endpoint, LoadBalancing, MultipathConfig, RecvStream, SendStream, ServerConfig, ServerId,
-    TransportConfig, VarInt, config, random_config,
+    Connection, Endpoint, LoadBalancing, MultipathConfig, RecvStream, SendStream, ServerId, TransportConfig,
+    VarInt, random_config,
 };
 use clap::Args;
 
 use crate::Error;
 use crate::child::{Program, until_input_ends};
-use crate::stacks::{Identity, Ours};
+use crate::stacks::{Identity, IdentityFiles, Ours};
 
 /// Application protocol: HTTP/0.9, which the command speaks, too.
 pub(super) const ALPN: &str = "hq-interop";
@@ -100,10 +99,8 @@ fn command(number: u16, identity: &Identity, ours: &Ours) -> Result<Command, Err
 pub(crate) struct Options {
     #[arg(long)]
     number: u16,
-    #[arg(long)]
-    cert: PathBuf,
-    #[arg(long)]
-    key: PathBuf,
+    #[command(flatten)]
+    identity: IdentityFiles,
 }
 
 /// Runs a server until the input of the process ends.
@@ -112,9 +109,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
 }
 
 async fn serve(options: &Options) -> Result<(), Error> {
-    let (certificates, key) = (config::certificates(&options.cert)?, config::private_key(&options.key)?);
     let transport = TransportConfig::default().with_multipath(MultipathConfig::default());
-    let server: ServerConfig = config::server(certificates, key, [ALPN])?.with_transport(transport);
+    let server = options.identity.config(ALPN)?.with_transport(transport);
     // All servers have the same secrets, but no two the same seed.
     let secrets = random_config()?.with_reset_key(KEY32).with_token_key(KEY32);
     let secrets = secrets.with_load_balancing(balancing(options.number));

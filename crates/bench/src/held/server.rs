@@ -1,24 +1,23 @@
 //! Server process that holds connections and does nothing else.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anabranch::{Endpoint, ServerConfig, TransportConfig, config, random_config};
+use anabranch::{Endpoint, TransportConfig, random_config};
 use clap::Args;
 
 use super::process::Usage;
 use crate::Error;
 use crate::child::{Program, until_input_ends};
-use crate::stacks::Identity;
+use crate::stacks::{Identity, IdentityFiles};
 
 /// Application protocol, without any content.
 pub(super) const ALPN: &str = "held";
 
-/// Returns the idle timeout of both ends: some keep-alives may be lost.
+/// Returns the idle timeout of both ends. It is shorter than a run, so that connections whose keep-alives are not acknowledged are lost.
 pub(super) fn idle_timeout(keep_alive: Duration) -> Duration {
-    keep_alive * 4
+    keep_alive * 2
 }
 
 /// Server process. It is killed when this value is dropped.
@@ -60,10 +59,8 @@ pub(crate) struct Options {
     connections: usize,
     #[arg(long)]
     keep_alive: u64,
-    #[arg(long)]
-    cert: PathBuf,
-    #[arg(long)]
-    key: PathBuf,
+    #[command(flatten)]
+    identity: IdentityFiles,
 }
 
 /// Runs the server until the input of the process ends.
@@ -72,10 +69,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
 }
 
 async fn serve(options: &Options) -> Result<(), Error> {
-    let (certificates, key) = (config::certificates(&options.cert)?, config::private_key(&options.key)?);
     let timeout = idle_timeout(Duration::from_secs(options.keep_alive));
     let transport = TransportConfig::default().with_max_idle_timeout(timeout);
-    let server: ServerConfig = config::server(certificates, key, [ALPN])?.with_transport(transport);
+    let server = options.identity.config(ALPN)?.with_transport(transport);
     let server = server.with_max_connections(options.connections);
     let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     let endpoint = Endpoint::new(&random_config()?, Some(server), socket)?;

@@ -12,7 +12,7 @@ use anabranch_wire::{StreamId, VarInt};
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 
-use crate::connection_inner::{ConnectionRef, Writer};
+use crate::connection_inner::{ConnectionRef, State, Writer};
 use crate::error::WriteError;
 
 /// The sending half of a stream.
@@ -123,10 +123,16 @@ impl SendStream {
     /// Finishes the stream: the peer receives the written data, and then the end. [`SendStream::stopped`]
     /// waits until the peer has acknowledged it.
     ///
+    /// Succeeds if the peer has stopped the stream: it needs no more of it, and its STOP_SENDING may arrive
+    /// just before this call or just after it. [`SendStream::stopped`] returns its code.
+    ///
     /// # Errors
-    /// Fails if the stream was closed before.
+    /// Fails if the stream was finished or reset before.
     pub fn finish(&mut self) -> Result<(), ClosedStream> {
-        self.connection.update(|state| state.core.streams().finish(self.id))
+        self.connection.update(|state| {
+            let finished = state.core.streams().finish(self.id);
+            if self.stop_code(state).is_some() { Ok(()) } else { finished }
+        })
     }
 
     /// Resets the stream with the application's `code` (RESET_STREAM; at most 2^62 - 1). Data that the peer
@@ -149,13 +155,12 @@ impl SendStream {
 
     fn poll_stopped(&self, cx: &Context<'_>) -> Poll<Result<Option<VarInt>, ConnectionError>> {
         self.connection.with_state(|state| {
-            let writer = state.writers.entry(self.id).or_default();
-            let streams = state.core.streams();
-            if let Some(code) = writer.stopped.or_else(|| streams.stopped(self.id)) {
+            if let Some(code) = self.stop_code(state) {
                 return Poll::Ready(Ok(Some(code)));
             }
+            let writer = state.writers.entry(self.id).or_default();
             if matches!(
-                streams.send_state(self.id),
+                state.core.streams().send_state(self.id),
                 None | Some(SendState::DataRecvd | SendState::ResetRecvd)
             ) {
                 return Poll::Ready(Ok(None));
@@ -166,6 +171,12 @@ impl SendStream {
             writer.end = Some(cx.waker().clone());
             Poll::Pending
         })
+    }
+
+    /// Returns the code with which the peer has stopped the stream.
+    fn stop_code(&self, state: &mut State) -> Option<VarInt> {
+        let writer = state.writers.get(&self.id);
+        writer.and_then(|writer| writer.stopped).or_else(|| state.core.streams().stopped(self.id))
     }
 
     /// Sets the stream's priority relative to other streams with data. The peer is not informed.

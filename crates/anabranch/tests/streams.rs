@@ -177,6 +177,7 @@ async fn codes_of_reset_and_stop_arrive() {
     there.read_exact(&mut [0; 1]).await.unwrap();
     send.reset(VarInt::from_u32(17)).unwrap();
     assert_eq!(within(there.read(&mut [0; 1])).await, Err(ReadError::Reset(VarInt::from_u32(17))));
+    assert!(send.finish().is_err());
 
     // Dropping the stream before its end stops it with code 0.
     drop(receive);
@@ -188,6 +189,8 @@ async fn codes_of_reset_and_stop_arrive() {
     let (_back, mut there) = within(pair.theirs.accept_bi()).await.unwrap();
     there.stop(VarInt::from_u32(18)).unwrap();
     assert_eq!(within(send.stopped()).await.unwrap(), Some(VarInt::from_u32(18)));
+    // The peer needs no more, whether its STOP_SENDING arrives before or after the end.
+    send.finish().unwrap();
     assert!(there.read(&mut [0; 1]).await.is_err());
 }
 

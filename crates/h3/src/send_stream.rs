@@ -52,6 +52,8 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         // A cancelled call may have left the rest of a frame.
         ready!(self.poll_ready(cx))?;
+        // Succeeds if the peer has stopped the stream: a server that has answered may drop the request before
+        // the client's FIN arrives (RFC 9114 §4.1), and the response must still be read.
         let Err(closed) = self.stream.finish() else { return Poll::Ready(Ok(())) };
         // An empty write returns the reason why the stream is closed.
         let error = match self.stream.poll_write(cx, &[]) {

@@ -3,10 +3,14 @@
 
 mod common;
 
+use std::time::Duration;
+
+use anabranch::TransportConfig;
+use anabranch_h3::Connection;
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, Request, StatusCode};
 
-use self::common::{ServerStream, body, connected, get, ok, pattern, serve, within};
+use self::common::{Requests, ServerStream, body, connected, get, ok, pair, pattern, serve, within};
 
 #[tokio::test]
 async fn get_is_answered() {
@@ -72,6 +76,9 @@ async fn many_requests_at_once() {
     const REQUESTS: usize = 500;
     let (requests, server, _pair) = connected().await;
     serve(server, |request, mut stream| async move {
+        // Each clone of `requests` ends its request with a frame of a reserved type, which cannot be sent on a
+        // stopped stream.
+        assert!(stream.recv_data().await.unwrap().is_none());
         stream.send_response(ok()).await.unwrap();
         stream.send_data(Bytes::from(request.uri().path().to_owned())).await.unwrap();
         stream.finish().await.unwrap();
@@ -91,18 +98,37 @@ async fn many_requests_at_once() {
     }
 }
 
+/// A server that has answered drops the request before the client finishes it.
+#[tokio::test]
+async fn a_request_is_finished_after_its_answer() {
+    let pair = pair(TransportConfig::default()).await;
+    // Without frames of reserved types, which `finish` writes first.
+    let mut client = h3::client::builder();
+    let client = client.send_grease(false).build(Connection::new(pair.ours.clone()));
+    let (mut driver, mut requests): (_, Requests) = client.await.unwrap();
+    tokio::spawn(async move { driver.wait_idle().await });
+    let server = h3::server::Connection::new(Connection::new(pair.theirs.clone())).await.unwrap();
+    serve(server, |_, mut stream| async move {
+        stream.send_response(ok()).await.unwrap();
+        stream.finish().await.unwrap();
+    });
+    let mut stream = within(requests.send_request(get("/"))).await.unwrap();
+    assert_eq!(within(stream.recv_response()).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(body(&mut stream).await, b"");
+    // The STOP_SENDING follows the response.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    within(stream.finish()).await.unwrap();
+}
+
 #[cfg(feature = "datagram")]
 #[tokio::test]
 async fn datagrams_go_both_ways() {
-    use anabranch_h3::Connection;
     use h3_datagram::datagram_handler::HandleDatagramsExt;
-
-    use self::common::pair;
 
     let pair = pair(anabranch::TransportConfig::default()).await;
     let mut client = h3::client::builder();
     let client = client.enable_datagram(true).build(Connection::new(pair.ours.clone()));
-    let (client, mut requests): (_, common::Requests) = client.await.unwrap();
+    let (client, mut requests): (_, Requests) = client.await.unwrap();
     let mut server = h3::server::builder();
     let server = server.enable_datagram(true).build(Connection::new(pair.theirs.clone()));
     let mut server: common::ServerConnection = server.await.unwrap();

@@ -125,7 +125,7 @@ async fn a_request_is_finished_after_its_answer() {
 async fn datagrams_go_both_ways() {
     use h3_datagram::datagram_handler::HandleDatagramsExt;
 
-    let pair = pair(anabranch::TransportConfig::default()).await;
+    let pair = pair(TransportConfig::default()).await;
     let mut client = h3::client::builder();
     let client = client.enable_datagram(true).build(Connection::new(pair.ours.clone()));
     let (client, mut requests): (_, Requests) = client.await.unwrap();

@@ -67,7 +67,12 @@ pub struct Transmit {
 pub struct TransmitBuf {
     bytes: Vec<u8>,
     max_datagrams: usize,
+    /// Memory for batches of other paths, at most [`MAX_SPARE`].
+    spare: Vec<Vec<u8>>,
 }
+
+/// Maximum number of unused batches' memory that a buffer keeps.
+const MAX_SPARE: usize = 4;
 
 /// Maximum UDP payload of one batch, in bytes: a single `sendmsg` with segmentation offload accepts this
 /// much.
@@ -76,7 +81,7 @@ pub const MAX_BATCH_BYTES: usize = 65_000;
 impl TransmitBuf {
     /// Creates a buffer for batches of at most `max_datagrams` datagrams and [`MAX_BATCH_BYTES`] bytes.
     pub fn new(max_datagrams: usize) -> Self {
-        Self { bytes: Vec::new(), max_datagrams: max_datagrams.max(1) }
+        Self { bytes: Vec::new(), max_datagrams: max_datagrams.max(1), spare: Vec::new() }
     }
 
     /// Returns the maximum number of datagrams in a batch.
@@ -108,6 +113,28 @@ impl TransmitBuf {
             transmit.len = len;
         }
         continues
+    }
+
+    /// Returns memory of at least `len` bytes for a batch.
+    pub(crate) fn spare(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        if bytes.len() < len {
+            bytes.resize(len, 0);
+        }
+        bytes
+    }
+
+    /// Keeps a batch's memory for the next one.
+    pub(crate) fn keep(&mut self, bytes: Vec<u8>) {
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(bytes);
+        }
+    }
+
+    /// Replaces this buffer's bytes by those of a batch.
+    pub(crate) fn replace(&mut self, bytes: Vec<u8>) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        self.keep(before);
     }
 
     /// Returns a slice of `len` bytes. The buffer grows when it is too small, and never shrinks.

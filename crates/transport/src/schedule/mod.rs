@@ -2,7 +2,7 @@
 //!
 //! A [`Scheduler`] sees the waiting data, control frames and acknowledgments ([`Work`]) and read-only
 //! [`PathView`]s of the paths that may carry them. It chooses a path for each kind ([`Pick`]). It is asked
-//! once per batch. Probes and path challenges, which belong to one path, are sent without asking it.
+//! once per batch, or as often as its picks demand. Probes and path challenges, which belong to one path, are sent without asking it.
 //!
 //! An application provides its own scheduler with a [`SchedulerFactory`] in [`Algorithm::Custom`].
 

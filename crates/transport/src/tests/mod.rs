@@ -9,6 +9,7 @@ mod balancing;
 mod basics;
 mod coupled;
 mod crossed;
+mod deal;
 mod drive;
 mod ending;
 mod exchange;

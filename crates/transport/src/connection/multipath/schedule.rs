@@ -30,10 +30,11 @@ impl Connection {
         }
         let views = self.paths.candidates(tried);
         let work = self.work(control, tried);
+        let unsent = self.take_unsent_pick(&views);
         let Some(multipath) = &mut self.paths.multipath else { return Turn::default() };
-        let mut turn = Turn { shared: true, ..Turn::default() };
+        let mut turn = Turn { shared: true, is_first: tried.is_empty(), ..Turn::default() };
         if streams {
-            turn.data = multipath.scheduler.pick(now, &work, &views);
+            turn.data = unsent.unwrap_or_else(|| multipath.scheduler.pick(now, &work, &views));
         }
         if streams && work.repeated > 0 {
             turn.repeated = multipath.scheduler.pick_repeated(now, &work, &views);
@@ -45,7 +46,7 @@ impl Connection {
     }
 
     /// Describes the pending data to the scheduler.
-    fn work(&mut self, control: bool, tried: &Tried) -> Work {
+    pub(in crate::connection) fn work(&mut self, control: bool, tried: &Tried) -> Work {
         let owes = |path: &&Path| path.received.ack.can_ack();
         let is_paced = |path: &&Path| tried.contains(&path.id) && path.paced_until.is_some();
         Work {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::connection::send::Dealt;
 use crate::event::{EndpointEvent, Event};
 use crate::trace::Observer;
 
@@ -11,4 +12,6 @@ pub(crate) struct Output {
     pub(crate) events: VecDeque<Event>,
     pub(crate) endpoint_events: VecDeque<EndpointEvent>,
     pub(crate) observer: Option<Box<dyn Observer>>,
+    /// Packets that were dealt to several paths and have not left yet.
+    pub(crate) dealt: Option<Box<Dealt>>,
 }

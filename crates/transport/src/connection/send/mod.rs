@@ -1,6 +1,7 @@
 //! Assembly of pending frames into batches of datagrams (RFC 9000 §12.2, §13, §14).
 
 mod close;
+mod deal;
 mod draft;
 mod frames;
 mod named;
@@ -13,6 +14,7 @@ use anabranch_recovery::{Permit, QueueLimit};
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Ecn, PacketKind, PathId, SpaceId, Time};
 
+pub(crate) use self::deal::Dealt;
 use self::draft::{Draft, Target};
 #[cfg(test)]
 pub(crate) use self::{owed::MAX_NUDGES, packet::forge::Forged, run::IN_RUNS};
@@ -34,7 +36,11 @@ impl Connection {
     /// Returns the next batch to send; `None` if nothing more can be sent now.
     pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
         match &self.state {
-            State::Active => {}
+            State::Active => {
+                if let Some(transmit) = self.take_dealt(out) {
+                    return Some(transmit);
+                }
+            }
             State::Closing(closing) if closing.owed => return self.transmit_close(now, out),
             State::Draining { answer: Some(_), .. } => return self.transmit_close(now, out),
             State::Closing(_) | State::Draining { .. } | State::Drained => return None,
@@ -113,6 +119,9 @@ impl Connection {
         let ect = path.recovery.ecn_mark();
         let ecn = ect.then_some(Ecn::Ect0);
         if let Some(transmit) = self.transmit_mtu_probe(now, id, out) {
+            return Some(transmit);
+        }
+        if let Some(transmit) = self.deal(now, id, turn, out) {
             return Some(transmit);
         }
         let mtu = usize::from(self.paths.list.get(id)?.recovery.mtu());

@@ -11,7 +11,7 @@ use crate::path::Turn;
 use crate::stream::StreamRun;
 
 /// Number of packets whose headers are masked together. Larger groups do not reduce the time for each.
-const MASKED_AT_ONCE: usize = 16;
+pub(super) const MASKED_AT_ONCE: usize = 16;
 
 #[cfg(test)]
 thread_local! {
@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// Writes and encrypts one packet of a run. Returns its layout and its length; `None` if the connection has failed.
-    fn write_unmasked(
+    pub(super) fn write_unmasked(
         &mut self,
         now: Time,
         id: PathId,
@@ -114,7 +114,7 @@ impl Connection {
     }
 
     /// Masks the headers of encrypted 1-RTT packets, of which each but the last has `mtu` bytes.
-    fn mask(&self, packets: &mut [u8], mtu: usize, headers: &[Outgoing]) {
+    pub(super) fn mask(&self, packets: &mut [u8], mtu: usize, headers: &[Outgoing]) {
         let Some(keys) = self.keys.seal(PacketKind::OneRtt).filter(|_| !headers.is_empty()) else { return };
         let mut masks = [[0; 16]; MASKED_AT_ONCE];
         for ((packet, outgoing), mask) in packets.chunks(mtu).zip(headers).zip(&mut masks) {
@@ -127,13 +127,18 @@ impl Connection {
         }
     }
 
-    /// Returns whether the path carries new stream data, and no ACK, control frame, message, copy or probe is pending for it. This holds
-    /// until something is received, written or due.
+    /// Returns whether the path carries new stream data and [nothing else](Self::sends_streams_alone).
     fn carries_streams_alone(&self, now: Time, id: PathId, turn: &Turn) -> bool {
+        let is_picked = turn.kinds(id, false).new && turn.copied_to(id).is_none();
+        is_picked && self.sends_streams_alone(now, id)
+    }
+
+    /// Returns whether no ACK, control frame, message, copy or probe is pending for a path that works. This holds until something is
+    /// received, written or due.
+    pub(super) fn sends_streams_alone(&self, now: Time, id: PathId) -> bool {
         let Some(path) = self.paths.list.get(id) else { return false };
         let is_one_rtt =
             self.keys.initial.is_none() && self.keys.handshake.is_none() && self.keys.one_rtt.is_some();
-        let is_picked = turn.kinds(id, false).new && turn.copied_to(id).is_none();
         let is_well = path.address.validated && !path.is_failing && path.recovery.probes(SpaceId::Data) == 0;
         let is_alone = !path.ping
             && !self.has_control(path, PacketKind::OneRtt)
@@ -142,6 +147,6 @@ impl Connection {
             && !self.paths.has_copies(id)
             && !self.paths.schedules_waiting_acks()
             && self.paths.acks_on(now, path) == (false, false);
-        is_one_rtt && is_picked && is_well && is_alone
+        is_one_rtt && is_well && is_alone
     }
 }

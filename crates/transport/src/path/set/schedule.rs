@@ -25,6 +25,8 @@ pub(crate) struct Turn {
     /// `true` if frames for any path waited when the turn began. If `false`, no path checks for such frames
     /// again in this turn.
     pub(crate) shared: bool,
+    /// `true` if no path was excluded from the scheduler's choice because it could not send.
+    pub(crate) is_first: bool,
 }
 
 impl Turn {
@@ -104,6 +106,13 @@ impl PathSet {
     pub(crate) fn view(&self, path: &Path) -> PathView {
         let weight = self.multipath.as_ref().map_or(1, |multipath| multipath.weight(path.id));
         view(path, weight, self.return_delay(path))
+    }
+
+    /// Brings a view up to date after packets were sent on its path.
+    pub(crate) fn review(&self, of: &mut PathView) {
+        if let Some(path) = self.list.get(of.id) {
+            *of = view(path, of.weight, of.return_delay);
+        }
     }
 
     /// Sets the weight of a path for schedulers that share by weight. The default is 1. A path of weight 0 is

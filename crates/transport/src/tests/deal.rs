@@ -39,7 +39,7 @@ impl Scheduler for MotleyState {
         let open: Vec<PathId> = paths.iter().filter(|path| path.has_room()).map(|path| path.id).collect();
         self.0 += 1;
         let Some(path) = open.get(self.0 % open.len().max(1)) else { return Pick::wait() };
-        let others = open.iter().copied().filter(|other| other != path && self.0 % 9 == 0);
+        let others = open.iter().copied().filter(|other| other != path && self.0.is_multiple_of(9));
         let mut pick = Pick::packet_on(*path).and_also(others);
         pick.packets = 1 + self.0 % 3;
         pick

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::connection::send::Dealt;
+use super::dealt::Dealt;
 use crate::event::{EndpointEvent, Event};
 use crate::trace::Observer;
 

@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 use anabranch_recovery::Permit;
-use anabranch_wire::{Ecn, Outgoing, PathId, Time};
+use anabranch_wire::{Ecn, PathId, Time};
 use smallvec::SmallVec;
 
-use super::run::MASKED_AT_ONCE;
 use crate::connection::connection::Connection;
+use crate::connection::parts::{Dealt, Lane, MASKED_AT_ONCE};
 use crate::datagram_io::{MAX_BATCH_BYTES, Transmit, TransmitBuf};
 use crate::path::{Path, Tried, Turn};
 use crate::schedule::{PathView, Pick, Scheduler as _};
@@ -16,25 +16,6 @@ use crate::stream::StreamRun;
 
 /// Maximum number of paths to which packets are dealt at a time. It bounds the batches that wait for their turn to leave.
 const MAX_LANES: usize = 4;
-
-/// Dealt packets that have not left yet, and what is left of the scheduler's last pick.
-#[derive(Debug, Default)]
-pub(crate) struct Dealt {
-    waiting: VecDeque<Lane>,
-    unsent: Option<Pick>,
-}
-
-/// Batch of one path.
-#[derive(Debug)]
-struct Lane {
-    path: PathId,
-    transmit: Transmit,
-    bytes: Vec<u8>,
-    /// Maximum length of the batch, in bytes.
-    room: usize,
-    /// Headers of the packets at the batch's end that are not masked yet.
-    unmasked: SmallVec<[Outgoing; MASKED_AT_ONCE]>,
-}
 
 /// Outcome of an attempt to deal a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,23 +25,6 @@ enum Written {
     NoRoom,
     /// The path may not send now, or the connection has failed.
     Refused,
-}
-
-impl Lane {
-    /// Returns the place of the next packet; `None` if the batch is full.
-    fn place(&mut self) -> Option<&mut [u8]> {
-        let Transmit { len, segment_size, .. } = self.transmit;
-        // Only the last datagram may be shorter.
-        self.bytes[..self.room].get_mut(len..len + segment_size).filter(|_| len.is_multiple_of(segment_size))
-    }
-
-    /// Moves the batch into a buffer.
-    fn leave(mut self, out: &mut TransmitBuf) -> Transmit {
-        let Transmit { len, segment_size, .. } = self.transmit;
-        self.transmit.segment_size = segment_size.min(len);
-        out.replace(self.bytes);
-        self.transmit
-    }
 }
 
 impl Connection {

@@ -14,7 +14,6 @@ use anabranch_recovery::{Permit, QueueLimit};
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Ecn, PacketKind, PathId, SpaceId, Time};
 
-pub(crate) use self::deal::Dealt;
 use self::draft::{Draft, Target};
 #[cfg(test)]
 pub(crate) use self::{owed::MAX_NUDGES, packet::forge::Forged, run::IN_RUNS};

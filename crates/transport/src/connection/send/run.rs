@@ -7,11 +7,9 @@ use smallvec::SmallVec;
 
 use super::draft::Target;
 use crate::connection::connection::Connection;
+use crate::connection::parts::MASKED_AT_ONCE;
 use crate::path::Turn;
 use crate::stream::StreamRun;
-
-/// Number of packets whose headers are masked together. Larger groups do not reduce the time for each.
-pub(super) const MASKED_AT_ONCE: usize = 16;
 
 #[cfg(test)]
 thread_local! {

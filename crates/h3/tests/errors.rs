@@ -42,29 +42,28 @@ async fn the_code_of_a_reset_arrives() {
     assert_eq!(remote_code(within(client.recv_response()).await), Code::H3_INTERNAL_ERROR);
 }
 
-/// Writes until the peer's STOP_SENDING has arrived, and returns its code.
-macro_rules! written_until_stopped {
-    ($stream:expr) => {
-        within(async {
-            loop {
-                match $stream.send_data(Bytes::from(pattern(10_000))).await {
-                    Ok(()) => tokio::task::yield_now().await,
-                    error => break remote_code(error),
-                }
-            }
-        })
-    };
-}
-
 #[tokio::test]
-async fn the_code_of_a_stop_arrives_when_writing() {
+async fn the_code_of_a_stop_arrives_when_writing_and_when_finishing() {
     let (mut client, mut server, _alive) = requested().await;
     server.stop_sending(Code::H3_NO_ERROR);
-    assert_eq!(written_until_stopped!(client).await, Code::H3_NO_ERROR);
+    let code = within(async {
+        loop {
+            if let Err(error) = client.send_data(Bytes::from(pattern(100_000))).await {
+                break remote_code(Err::<(), _>(error));
+            }
+        }
+    });
+    assert_eq!(code.await, Code::H3_NO_ERROR);
 
     client.stop_sending(Code::H3_REQUEST_REJECTED);
     server.send_response(ok()).await.unwrap_or(());
-    assert_eq!(written_until_stopped!(server).await, Code::H3_REQUEST_REJECTED);
+    let code = within(async {
+        while server.send_data(Bytes::from(pattern(1_000))).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        remote_code(server.finish().await)
+    });
+    assert_eq!(code.await, Code::H3_REQUEST_REJECTED);
 }
 
 /// An incomplete frame must not end the stream with FIN, which would close the connection.

@@ -81,14 +81,6 @@ fn the_path_that_rested_or_sent_least() {
 }
 
 #[test]
-fn paths_that_were_used_at_the_same_time_take_turns() {
-    let paths = [view(0, 30, 5_000), view(1, 10, 5_000), view(2, 20, 5_000)];
-    let mut scheduler = AnyScheduler::new(Algorithm::LeastRecent);
-    let order: Vec<_> = (0..6).map(|_| ask(&mut scheduler, &work(), &paths).unwrap()).collect();
-    assert_eq!(order, [0, 1, 2, 0, 1, 2]);
-}
-
-#[test]
 fn weights_are_shares_of_bytes() {
     let mut paths = [view(0, 30, 5_000), view(1, 10, 5_000), view(2, 1, 5_000)];
     (paths[0].weight, paths[1].weight, paths[2].weight) = (3, 1, 0);

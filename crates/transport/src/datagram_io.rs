@@ -89,6 +89,11 @@ impl TransmitBuf {
         self.max_datagrams
     }
 
+    /// Returns the maximum number of datagrams of `size` bytes in a batch.
+    pub(crate) fn most_of(&self, size: usize) -> usize {
+        self.max_datagrams.min(MAX_BATCH_BYTES / size).max(1)
+    }
+
     /// Returns the bytes of the batch that `poll_transmit` reported.
     pub fn filled(&self, transmit: &Transmit) -> &[u8] {
         &self.bytes[..transmit.len]

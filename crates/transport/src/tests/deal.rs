@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anabranch_wire::{Dir, PathId, Side, Time, Version};
+use anabranch_wire::{Dir, PathId, Side, Time, VarInt, Version};
+use bytes::Bytes;
 
 use super::multipath::second_addr;
-use super::pair::{Flying, Pair, over, pattern, server_addr};
+use super::pair::{Flying, Pair, client_addr, over, pattern};
 use super::paths::open_and_wait;
 use crate::connection::IN_RUNS;
 use crate::schedule::{Algorithm, CustomScheduler, PathView, Pick, Scheduler, SchedulerFactory, Work};
@@ -115,44 +116,57 @@ fn dealt_packets_with_named_streams_are_those_of_one_turn_for_each() {
     over(Version::REVERSO, check);
 }
 
-/// Lets the server write a stream and returns its next batches, up to `most`, as the client's port and the number of datagrams.
-fn batches(pair: &mut Pair, most: usize) -> Vec<(u16, usize)> {
+/// Returns the next batches of an endpoint, up to `most`, as the client's port and the number of datagrams.
+fn batches(pair: &mut Pair, side: Side, most: usize) -> Vec<(u16, usize)> {
     let (now, mut out) = (pair.now, TransmitBuf::new(16));
     let next = |_| {
-        let transmit = pair.server().poll_transmit(now, &mut out)?;
+        let transmit = pair.end(side).poll_transmit(now, &mut out)?;
         assert_eq!(out.filled(&transmit).len(), transmit.len);
-        Some((transmit.tuple.remote.port(), transmit.len.div_ceil(transmit.segment_size)))
+        let tuple = transmit.tuple;
+        let address = if side == Side::Client { tuple.local } else { tuple.remote };
+        Some((address.port(), transmit.len.div_ceil(transmit.segment_size)))
     };
     (0..most).map_while(next).collect()
 }
 
-/// Returns a pair whose server has much to send, and nothing but one stream's data.
-fn sending() -> Pair {
+/// Returns a pair of which one endpoint has much to send, and nothing but one stream's data.
+fn sending(side: Side) -> Pair {
     let mut pair = two_paths(Algorithm::RoundRobin, Numbering::Multiple);
     let data = pattern(LEN);
-    assert!(pair.transfer(Side::Server, &data) == data, "the windows have grown");
+    assert!(pair.transfer(side, &data) == data, "the windows have grown");
     pair.run_until_quiet();
-    let id = pair.server().streams().open(Dir::Uni).unwrap();
-    pair.server().streams().write(id, &data).unwrap();
+    let id = pair.end(side).streams().open(Dir::Uni).unwrap();
+    pair.end(side).streams().write(id, &data).unwrap();
     // Each path's first packet ends a rest.
-    assert_eq!(batches(&mut pair, 2).iter().map(|batch| batch.1).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(batches(&mut pair, side, 2).iter().map(|batch| batch.1).collect::<Vec<_>>(), [1, 1]);
     pair
 }
 
 #[test]
 fn each_path_has_one_batch() {
-    let batches = batches(&mut sending(), 2);
-    assert!(batches[0].0 != batches[1].0 && batches.iter().all(|batch| batch.1 == 16), "{batches:?}");
+    for side in [Side::Client, Side::Server] {
+        let batches = batches(&mut sending(side), side, 2);
+        assert!(batches[0].0 != batches[1].0 && batches.iter().all(|batch| batch.1 == 16), "{batches:?}");
+    }
 }
 
 #[test]
 fn a_dealt_batch_waits_for_its_socket() {
-    let mut pair = sending();
-    let first = batches(&mut pair, 1);
-    // The server has one address, so that all of its paths wait for the same socket.
-    assert_eq!(pair.server().set_socket_blocked(|local| local == server_addr()), SocketBlock::All);
-    assert_eq!(batches(&mut pair, 1), []);
-    assert_eq!(pair.server().set_socket_blocked(|_| false), SocketBlock::Nothing);
-    let second = batches(&mut pair, 1);
-    assert!(second[0].0 != first[0].0 && second[0].1 == 16, "{first:?} {second:?}");
+    let mut pair = sending(Side::Client);
+    let first = batches(&mut pair, Side::Client, 1)[0];
+    let held = if first.0 == second_addr().port() { client_addr() } else { second_addr() };
+    assert_eq!(pair.client().set_socket_blocked(|local| local == held), SocketBlock::Some);
+    let others = batches(&mut pair, Side::Client, 2);
+    assert!(others.iter().all(|batch| batch.0 == first.0), "{first:?} {others:?}");
+    assert_eq!(pair.client().set_socket_blocked(|_| false), SocketBlock::Nothing);
+    assert_eq!(batches(&mut pair, Side::Client, 1), [(held.port(), 16)]);
+}
+
+#[test]
+fn a_close_takes_the_place_of_dealt_batches() {
+    let mut pair = sending(Side::Client);
+    assert_eq!(batches(&mut pair, Side::Client, 1)[0].1, 16);
+    let now = pair.now;
+    pair.client().close(now, VarInt::ZERO, Bytes::new());
+    assert_eq!(batches(&mut pair, Side::Client, 9).iter().map(|batch| batch.1).sum::<usize>(), 1);
 }

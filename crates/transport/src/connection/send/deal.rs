@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::connection::connection::Connection;
 use crate::connection::parts::{Dealt, Lane, MASKED_AT_ONCE};
-use crate::datagram_io::{MAX_BATCH_BYTES, Transmit, TransmitBuf};
+use crate::datagram_io::{Transmit, TransmitBuf};
 use crate::path::{Path, Tried, Turn};
 use crate::schedule::{PathView, Pick, Scheduler as _};
 use crate::stream::StreamRun;
@@ -64,7 +64,8 @@ impl Connection {
             if !views.iter().any(PathView::has_room) {
                 break None;
             }
-            pick = self.paths.multipath.as_mut()?.scheduler.pick(now, &work, &views);
+            let Some(multipath) = &mut self.paths.multipath else { break None };
+            pick = multipath.scheduler.pick(now, &work, &views);
         };
         if lanes.is_empty() {
             return None;
@@ -177,7 +178,7 @@ impl Connection {
         let ecn = path.recovery.ecn_mark().then_some(Ecn::Ect0);
         let segment_size = usize::from(path.recovery.mtu());
         let transmit = Transmit { tuple: path.tuple, ecn, len: 0, segment_size };
-        let room = out.max_datagrams().min(MAX_BATCH_BYTES / segment_size).max(1) * segment_size;
+        let room = out.most_of(segment_size) * segment_size;
         Some(Lane { path: id, transmit, bytes: out.spare(room), room, unmasked: SmallVec::new() })
     }
 

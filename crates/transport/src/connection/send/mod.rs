@@ -20,7 +20,7 @@ pub(crate) use self::{owed::MAX_NUDGES, packet::forge::Forged, run::IN_RUNS};
 use crate::connection::connection::Connection;
 use crate::connection::parts::State;
 use crate::datagram_io::MIN_INITIAL_SIZE;
-use crate::datagram_io::{MAX_BATCH_BYTES, Transmit, TransmitBuf};
+use crate::datagram_io::{Transmit, TransmitBuf};
 use crate::path::{MIN_PACKET_ROOM, Path, Tried, Turn};
 use crate::trace::TraceEvent;
 
@@ -34,6 +34,9 @@ const NO_STREAM_NAMED: usize = 2;
 impl Connection {
     /// Returns the next batch to send; `None` if nothing more can be sent now.
     pub fn poll_transmit(&mut self, now: Time, out: &mut TransmitBuf) -> Option<Transmit> {
+        if !self.state.is_active() {
+            self.output.dealt = None;
+        }
         match &self.state {
             State::Active => {
                 if let Some(transmit) = self.take_dealt(out) {
@@ -124,7 +127,7 @@ impl Connection {
             return Some(transmit);
         }
         let mtu = usize::from(self.paths.list.get(id)?.recovery.mtu());
-        let mut most = out.max_datagrams().min(MAX_BATCH_BYTES / mtu).max(1);
+        let mut most = out.most_of(mtu);
         for pick in turn.data_picks().filter(|pick| pick.path == Some(id) && pick.packets > 0) {
             most = most.min(pick.packets);
         }

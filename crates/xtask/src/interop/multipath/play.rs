@@ -27,6 +27,7 @@ const GRACE_MS: u64 = 250;
 const REST: u64 = 1_000_000;
 /// Traffic and reports of a case that was run.
 struct CaseResult {
+    rtt: Duration,
     traffic: Vec<Traffic>,
     client: Value,
     server: Value,
@@ -55,7 +56,7 @@ fn played(case: &Case, client: &Program, server: &Program, field: &Field) -> Res
     let server = lines.last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or(Value::Null);
     let traffic =
         traffic.iter().map(|one| one.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect();
-    let played = CaseResult { traffic, client, server };
+    let played = CaseResult { rtt: case.rtt, traffic, client, server };
     let broken: Vec<String> = case.checks.iter().filter_map(|check| played.verify(check).err()).collect();
     let negotiated = Value::Bool(case.paths.0 > 0 && case.paths.1 > 0);
     if played.client["multipath"] != negotiated {
@@ -152,6 +153,23 @@ impl CaseResult {
         self.traffic.iter().map(|link| link.bytes(way, from, u64::MAX)).sum()
     }
 
+    /// Returns the number of bytes in direction `way` that the link carried after the mark, and that all links
+    /// carried, without the times at which the other endpoint stalled.
+    ///
+    /// # Errors
+    ///
+    /// Fails if less than [`REST`] was carried.
+    fn carried(&self, way: Direction, link: usize, mark: Mark) -> Result<(u64, u64), String> {
+        let from = self.at(mark, link)? + GRACE_MS;
+        let excused = stalls(&self.traffic, way, self.rtt);
+        let counted = |link: &Traffic| link.bytes_outside(way, from, &excused);
+        let all = self.traffic.iter().map(counted).sum();
+        if all < REST {
+            return Err(format!("the work was over {all} bytes after {mark:?}"));
+        }
+        Ok((counted(&self.traffic[link]), all))
+    }
+
     fn verify(&self, check: &Check) -> Result<(), String> {
         let ensure = |held: bool, broken: String| if held { Ok(()) } else { Err(broken) };
         match *check {
@@ -167,16 +185,16 @@ impl CaseResult {
                 )
             }
             Check::Silent(way, link, mark, most) => {
-                let from = self.at(mark, link)? + GRACE_MS;
-                let excused = stalls(&self.traffic, way);
-                let counted = |link: &Traffic| link.bytes_outside(way, from, &excused);
-                let (bytes, rest) =
-                    (counted(&self.traffic[link]), self.traffic.iter().map(counted).sum::<u64>());
-                ensure(rest >= REST, format!("the work was over {rest} bytes after {mark:?}"))?;
+                let (bytes, _) = self.carried(way, link, mark)?;
                 ensure(
                     bytes < most,
                     format!("link {link} carried {bytes} bytes {} after {mark:?}", name(way)),
                 )
+            }
+            Check::Spared(way, link, mark, percent) => {
+                let (bytes, all) = self.carried(way, link, mark)?;
+                let said = format!("link {link} carried {bytes} of {all} bytes {} after {mark:?}", name(way));
+                ensure(100 * bytes < percent * all, said)
             }
             Check::SilentUntil(way, link, mark, most) => {
                 let bytes = self.traffic[link].bytes(way, 0, self.at(mark, link)?);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anabranch_lab::relay::{Direction, Tap};
 
@@ -11,9 +11,9 @@ use anabranch_lab::relay::{Direction, Tap};
 const CID_LEN: usize = 8;
 /// Bit of the first byte that identifies long headers (RFC 9000 §17).
 const LONG_HEADER: u8 = 0x80;
-/// Silence of an endpoint in milliseconds after which the other one may use its backups: two round-trip times of
-/// the cases' links. A loaded machine stops processes for that long.
-const STALL_MS: u64 = 40;
+/// Round-trip times of silence of an endpoint after which the other one may use its backups. A loaded machine stops
+/// processes for that long.
+const STALL: u32 = 2;
 /// Time in milliseconds after a stall in which datagrams may still arrive on a backup.
 const RECOVERY_MS: u64 = 250;
 
@@ -91,13 +91,15 @@ impl Traffic {
 }
 
 /// Returns the periods during which an endpoint may use its backups, because nothing arrived from the other one
-/// on any link for [`STALL_MS`]: each silence, and [`RECOVERY_MS`] after its end. Data flows in direction `way`.
-pub(super) fn stalls(links: &[Traffic], way: Direction) -> Vec<Range<u64>> {
+/// on any link for [`STALL`] times `rtt`: each silence, and [`RECOVERY_MS`] after its end. Data flows in direction
+/// `way`.
+pub(super) fn stalls(links: &[Traffic], way: Direction, rtt: Duration) -> Vec<Range<u64>> {
     let back = if way == Direction::ToServer { Direction::ToClient } else { Direction::ToServer };
     let mut times: Vec<u64> = links.iter().flat_map(|link| link.times(back)).collect();
     times.sort_unstable();
     let silences = times.windows(2).filter_map(|pair| <[u64; 2]>::try_from(pair).ok());
-    silences.filter(|[from, to]| to - from >= STALL_MS).map(|[from, to]| from..to + RECOVERY_MS).collect()
+    let is_stall = |[from, to]: &[u64; 2]| Duration::from_millis(to - from) >= STALL * rtt;
+    silences.filter(is_stall).map(|[from, to]| from..to + RECOVERY_MS).collect()
 }
 
 #[cfg(test)]
@@ -113,7 +115,8 @@ mod tests {
         for at in 0..1_000 {
             links[0].see(at, Direction::ToServer, &[0x40; 10]);
         }
-        let excused = stalls(&links, Direction::ToServer);
+        const RTT: Duration = Duration::from_millis(20);
+        let excused = stalls(&links, Direction::ToServer, RTT);
         assert_eq!((excused.len(), &excused[0]), (1, &(299..400 + RECOVERY_MS)));
         let counted = 1_000 - 200 - (101 + RECOVERY_MS);
         assert_eq!(links[0].bytes_outside(Direction::ToServer, 200, &excused), counted * 10);
@@ -125,7 +128,7 @@ mod tests {
         for at in (0..1_000).step_by(20) {
             links[0].see(at, Direction::ToClient, &[0x40; 30]);
         }
-        assert!(stalls(&links, Direction::ToServer).is_empty());
+        assert!(stalls(&links, Direction::ToServer, RTT).is_empty());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Execution of a plan.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use peer_common::{Failure, failed};
 use quinn::{Connection, FourTuple, OpenPath, PathEvent, PathId, PathStatus};
@@ -15,6 +16,9 @@ use super::plan::{Plan, Step};
 
 /// Time that a step may wait for the other endpoint.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Time after the announcement of a path as available during which its announcement as a backup counts as an
+/// older one that arrives late. The two travel on different paths, whose queues differ by less.
+const REORDERED: Duration = Duration::from_millis(300);
 /// Interval between attempts to open a path until the other endpoint has issued connection IDs for it.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -133,7 +137,8 @@ impl Paths {
 
 /// Records abandoned paths, and sets a path's status to the one that the other endpoint requests, unless the
 /// plan has set one: the other endpoint announces a stalled path as a backup for a moment, and then as
-/// available again. noq leaves this to applications.
+/// available again. noq leaves this to applications, and reports frames that arrive in the wrong order without
+/// their sequence numbers: see [`REORDERED`].
 async fn follow(
     connection: Connection,
     tell: watch::Sender<Vec<PathId>>,
@@ -141,11 +146,17 @@ async fn follow(
 ) {
     let mut events = connection.path_events();
     let connection = connection.weak_handle();
+    let mut available = HashMap::new();
     while let Some(event) = events.next().await {
         match event {
             Ok(PathEvent::Abandoned { id, .. }) => tell.send_modify(|gone| gone.push(id)),
             Ok(PathEvent::RemoteStatus { id, status, .. }) => {
                 if planned.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
+                    continue;
+                }
+                if status == PathStatus::Available {
+                    available.insert(id, Instant::now());
+                } else if available.get(&id).is_some_and(|since: &Instant| since.elapsed() < REORDERED) {
                     continue;
                 }
                 if let Some(path) = connection.upgrade().and_then(|connection| connection.path(id)) {

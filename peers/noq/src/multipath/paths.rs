@@ -139,11 +139,7 @@ impl Paths {
 /// plan has set one: the other endpoint announces a stalled path as a backup for a moment, and then as
 /// available again. noq leaves this to applications, and reports frames that arrive in the wrong order without
 /// their sequence numbers: see [`REORDERED`].
-async fn follow(
-    connection: Connection,
-    tell: watch::Sender<Vec<PathId>>,
-    planned: Arc<Mutex<Vec<PathId>>>,
-) {
+async fn follow(connection: Connection, tell: watch::Sender<Vec<PathId>>, planned: Arc<Mutex<Vec<PathId>>>) {
     let mut events = connection.path_events();
     let connection = connection.weak_handle();
     let mut available = HashMap::new();

@@ -25,6 +25,8 @@ const PARTS: &[(&[&str], bool)] = &[
     (&["-p", "anabranch-transport", "--lib", "row_m5_opening"], true),
     (&["-p", "anabranch-transport", "--lib", "row_18_"], false),
     (&["-p", "anabranch-transport", "--lib", "row_m4_"], false),
+    // Processes.
+    (&["-p", "anabranch-cli", "--test", "serve", "slow::"], false),
 ];
 
 /// Options of `cargo xtask attacks`.

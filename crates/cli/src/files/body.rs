@@ -98,7 +98,7 @@ impl FileBody {
 /// Reads the next piece, of at most `left` bytes. Fails if the file has become shorter than announced.
 fn read(mut source: Source, left: u64) -> io::Result<(Bytes, Source)> {
     let len = left.min(source.claim.piece());
-    let mut piece = source.claim.memory().piece(len);
+    let mut piece = source.claim.next(len);
     (&mut source.file).take(len).read_to_end(&mut piece.bytes)?;
     if (piece.bytes.len() as u64) < len {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));

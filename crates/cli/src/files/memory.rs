@@ -14,8 +14,12 @@ use bytes::Bytes;
 pub(super) const MAX_PIECE: u64 = 128 * 1024;
 /// Minimum number of bytes that are read at a time, regardless of the number of responses.
 pub(super) const MIN_PIECE: u64 = 4 * 1024;
-/// Number of bytes that all responses share for reading ahead.
+/// Number of bytes that all responses share for reading ahead. Beyond it, a response still holds two pieces of
+/// [`MIN_PIECE`].
 pub(super) const MAX_READ_AHEAD: u64 = 256 << 20;
+/// Minimum number of pieces into which the free part of [`MAX_READ_AHEAD`] is divided, so that responses that began
+/// early leave room for later ones.
+const FREE_PARTS: u64 = 64;
 /// Maximum number of free pieces that are kept for reuse.
 const MAX_SPARE: usize = 64;
 
@@ -26,6 +30,8 @@ pub(crate) struct Memory(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     answers: AtomicU64,
+    /// Bytes of all pieces that are being sent or are ready.
+    ahead: AtomicU64,
     /// Bytes of all pieces in use.
     held: AtomicU64,
     /// Maximum value that `held` has had.
@@ -47,11 +53,11 @@ impl Memory {
     /// Claims a share of the memory for one more response.
     pub(super) fn claim(&self) -> Claim {
         self.0.answers.fetch_add(1, Ordering::Relaxed);
-        Claim(self.clone())
+        Claim { memory: self.clone(), sending: 0, ready: 0 }
     }
 
     /// Returns an empty buffer for `len` bytes. Large pieces have one size, so that they can be reused.
-    pub(super) fn piece(&self, len: u64) -> Piece {
+    fn piece(&self, len: u64) -> Piece {
         let is_large = 2 * len >= MAX_PIECE;
         let free = if is_large { self.spare().pop() } else { None };
         let size = if is_large { MAX_PIECE.max(len) } else { len };
@@ -69,23 +75,40 @@ impl Memory {
 
 /// A response's share of the memory.
 #[derive(Debug)]
-pub(super) struct Claim(Memory);
+pub(super) struct Claim {
+    memory: Memory,
+    /// Sizes of the response's last two pieces. It reads a piece when the one before begins to be sent.
+    sending: u64,
+    ready: u64,
+}
 
 impl Claim {
-    /// Returns the number of bytes that may be read at a time.
+    /// Returns the number of bytes that may be read at a time: the response's share of [`MAX_READ_AHEAD`], or less if
+    /// responses that had a larger share have left less. It is a power of two, so that the allocator can use the memory of
+    /// former pieces again.
     pub(super) fn piece(&self) -> u64 {
-        let answers = self.0.0.answers.load(Ordering::Relaxed).max(1);
-        (MAX_READ_AHEAD / (2 * answers)).clamp(MIN_PIECE, MAX_PIECE)
+        let shared = &self.memory.0;
+        let share = MAX_READ_AHEAD / (2 * shared.answers.load(Ordering::Relaxed).max(1));
+        let free = MAX_READ_AHEAD.saturating_sub(shared.ahead.load(Ordering::Relaxed));
+        let most = share.min(free / FREE_PARTS).clamp(MIN_PIECE, MAX_PIECE);
+        1 << most.ilog2()
     }
 
-    pub(super) fn memory(&self) -> &Memory {
-        &self.0
+    /// Returns an empty buffer for the response's next `len` bytes.
+    pub(super) fn next(&mut self, len: u64) -> Piece {
+        let piece = self.memory.piece(len);
+        let ahead = &self.memory.0.ahead;
+        ahead.fetch_sub(self.sending, Ordering::Relaxed);
+        self.sending = std::mem::replace(&mut self.ready, piece.bytes.capacity() as u64);
+        ahead.fetch_add(self.ready, Ordering::Relaxed);
+        piece
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.0.0.answers.fetch_sub(1, Ordering::Relaxed);
+        self.memory.0.answers.fetch_sub(1, Ordering::Relaxed);
+        self.memory.0.ahead.fetch_sub(self.sending + self.ready, Ordering::Relaxed);
     }
 }
 
@@ -124,48 +147,4 @@ impl Drop for Piece {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The memory of many responses stays near the bound, and is free again when they end.
-    #[test]
-    fn many_answers_share_the_memory() {
-        let memory = Memory::default();
-        let fit = MAX_READ_AHEAD / (2 * MAX_PIECE);
-        let mut claims: Vec<_> = (0..fit).map(|_| memory.claim()).collect();
-        assert_eq!(claims[0].piece(), MAX_PIECE);
-        claims.extend((0..fit).map(|_| memory.claim()));
-        assert_eq!(claims[0].piece(), MAX_PIECE / 2);
-        claims.extend((0..100 * fit).map(|_| memory.claim()));
-        assert_eq!(claims[0].piece(), MIN_PIECE);
-        claims.truncate(1);
-        assert_eq!(claims[0].piece(), MAX_PIECE);
-        drop(claims);
-        assert_eq!(memory.0.answers.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn pieces_are_counted_and_used_again_up_to_max_spare() {
-        let memory = Memory::default();
-        let pieces: Vec<Bytes> = (0..2 * MAX_SPARE)
-            .map(|_| {
-                let mut piece = memory.piece(MAX_PIECE);
-                piece.bytes.extend_from_slice(b"content");
-                piece.into()
-            })
-            .collect();
-        let all = 2 * MAX_SPARE as u64 * MAX_PIECE;
-        assert_eq!((memory.held(), memory.most()), (all, all));
-        // A slice of a piece keeps the whole piece in use.
-        let slices: Vec<_> = pieces.iter().map(|piece| piece.slice(..1)).collect();
-        drop(pieces);
-        assert_eq!(memory.held(), all);
-        let places: Vec<_> = slices.iter().map(|slice| slice.as_ptr()).collect();
-        drop(slices);
-        assert_eq!((memory.held(), memory.spare().len()), (0, MAX_SPARE));
-        let again = memory.piece(MAX_PIECE - 1);
-        assert!(again.bytes.is_empty() && places.contains(&again.bytes.as_ptr()));
-        drop(memory.piece(10));
-        assert_eq!((memory.held(), memory.most()), (MAX_PIECE, all));
-    }
-}
+mod tests;

@@ -174,7 +174,7 @@ async fn pause(received: u64, len: u64) {
 }
 
 /// Returns a value of the server's metrics.
-fn figure(metrics: &str, name: &str) -> u64 {
+pub(crate) fn figure(metrics: &str, name: &str) -> u64 {
     let mut stream = TcpStream::connect(metrics).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     let mut text = String::new();

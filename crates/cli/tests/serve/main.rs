@@ -6,6 +6,8 @@ mod client;
 mod hand_over;
 mod limits;
 mod operation;
+#[cfg(target_os = "linux")]
+mod slow;
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

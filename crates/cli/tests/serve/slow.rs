@@ -29,7 +29,7 @@ const MIN_READ_AHEAD: u64 = 2 * 4096;
 const EACH: u64 = 96 * 1024;
 /// Maximum growth of its resident memory that does not depend on the number of clients, in bytes.
 const FIXED: u64 = 32 << 20;
-/// Time for which clients are slow in a part of the attack. Only memory is checked then.
+/// Time for which clients are slow in a part of the attack. Memory is checked then, and that slow readers are served.
 const SHORT: Duration = Duration::from_secs(5);
 /// Time for which clients are slow in the full attack: `header_timeout`, `idle_timeout` and `grace` are 60 s, and a client that
 /// never ends the head of its request is sent away after two of them.

@@ -119,8 +119,8 @@ named! {
 named! {
     /// Rule for the values that a sender requests with ACK_FREQUENCY.
     FrequencyRule, "rule of the acknowledgment frequency" {
-        /// ACK after a quarter of the congestion window or of the smoothed round-trip time, sooner in slow
-        /// start, and at once for reordered packets.
+        /// ACK after a quarter of the congestion window, or after a quarter of the smoothed round-trip time,
+        /// but at least 5 ms; after fewer packets in slow start, and at once for reordered ones.
         Adaptive = "adaptive";
         /// Rule of the sender in the 2022 study of packet number spaces: ACK after a quarter of the window or
         /// of the smallest round-trip time, but after at most 10 ms, regardless of reordering.

@@ -12,10 +12,6 @@ use crate::path::Path;
 /// Exclusive maximum of a requested acknowledgment delay (RFC 9000 §18.2).
 const MAX_ACK_DELAY_LIMIT: Duration = Duration::from_millis(1 << 14);
 
-/// Minimum acknowledgment delay for which probe timeouts allow, unless the peer's `max_ack_delay` is shorter.
-/// If round trips are short, the requested delay is short too, and a busy peer may exceed it.
-const MIN_COUNTED_DELAY: Duration = Duration::from_millis(5);
-
 impl Connection {
     /// Requests less frequent acknowledgments as the congestion window of the main path grows, if the peer
     /// supports ACK_FREQUENCY. One request applies to all paths, but the peer counts packets and measures the
@@ -55,15 +51,14 @@ impl Connection {
     /// Returns the maximum deliberate delay of the peer's ACKs for which probe timeouts allow; `None` until
     /// the peer's transport parameters are known. It is the longer of the requested delay and the peer's
     /// `max_ack_delay` (draft-ietf-quic-ack-frequency, “Computation of Probe Timeout Period”). Once the
-    /// request is acknowledged, and if the rule shortens probe timeouts, it is the requested delay, but at
-    /// least [`MIN_COUNTED_DELAY`].
+    /// request is acknowledged, and if the rule shortens probe timeouts, it is the requested delay.
     pub(super) fn peer_ack_delay(&self) -> Option<Duration> {
         let max = Duration::from_millis(self.handshake.peer_parameters.as_ref()?.max_ack_delay);
         let Some(request) = self.pending.ack_requested else { return Some(max) };
         let requested = Duration::from_micros(request.max_ack_delay_us);
         let follows =
             self.pending.ack_request_acked && self.config.ack.frequency_rule.shortens_probe_timeouts();
-        Some(if follows { requested.max(MIN_COUNTED_DELAY.min(max)) } else { requested.max(max) })
+        Some(if follows { requested } else { requested.max(max) })
     }
 
     /// Handles the acknowledgment of an ACK_FREQUENCY frame. If the frame was the newest one, updates the

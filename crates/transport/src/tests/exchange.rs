@@ -11,6 +11,7 @@ use anabranch_wire::{Dir, Ecn, PathId, Side, VarInt};
 use bytes::Bytes;
 
 use super::pair::{Pair, pattern, version};
+use super::paths::SIDES;
 use crate::datagram::SendDatagramError;
 use crate::stream::{Priority, ReadError, StreamEvent, WriteError};
 use crate::{ConnectionError, Event, FrequencyRule};
@@ -147,6 +148,33 @@ fn ack_frequency_spares_acknowledgments() {
     let (often, rarely) = (datagrams_of_a_download(false), datagrams_of_a_download(true));
     assert!(often > 600, "every second packet is acknowledged: {often}");
     assert!(rarely * 3 < often, "{rarely} of {often}");
+}
+
+/// Returns the number of datagrams that each end sends for 20 messages. Requests and responses follow 3 ms after each other, 30 round trips.
+fn datagrams_of_a_slow_dialog(rule: FrequencyRule) -> [u64; 2] {
+    let mut pair = Pair::with_transport(|config| config.ack.frequency_rule = rule);
+    pair.delay = Duration::from_micros(50);
+    let mut pair = connected(pair);
+    assert!(pair.transfer(Side::Server, &pattern(300_000)) == pattern(300_000));
+    pair.run_for(Duration::from_secs(1));
+    let sent = |pair: &mut Pair, side| pair.end(side).stats().paths[0].datagrams_sent;
+    let before = SIDES.map(|side| sent(&mut pair, side));
+    for _ in 0..20 {
+        for side in SIDES {
+            assert!(pair.transfer(side, &pattern(100)) == pattern(100));
+            pair.run_for(Duration::from_millis(3));
+        }
+    }
+    std::array::from_fn(|side| sent(&mut pair, SIDES[side]) - before[side])
+}
+
+#[test]
+fn the_response_of_a_busy_peer_carries_the_acknowledgment() {
+    let adaptive = datagrams_of_a_slow_dialog(FrequencyRule::Adaptive);
+    assert!(adaptive.iter().all(|sent| *sent <= 25), "{adaptive:?}");
+    // A quarter of the round-trip time, without a minimum.
+    let study = datagrams_of_a_slow_dialog(FrequencyRule::Study2022);
+    assert!(study.iter().any(|sent| *sent >= 35), "{study:?}");
 }
 
 #[test]

@@ -11,6 +11,10 @@ use crate::token::Tokens;
 /// save little; a higher one would disturb pacing.
 const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
 
+/// Minimum delay that [`FrequencyRule::Adaptive`] requests. A peer that is busy with many connections takes milliseconds to respond, and an
+/// ACK that waits for its response needs no packet of its own.
+const MIN_DELAY: Duration = Duration::from_millis(5);
+
 /// Maximum delay that [`FrequencyRule::Study2022`] requests.
 #[cfg(feature = "research")]
 const MAX_DELAY_2022: Duration = Duration::from_millis(10);
@@ -26,7 +30,7 @@ impl AckRequest {
     /// Computes the request from the state of one path.
     pub(crate) fn of(recovery: &Recovery<Tokens>, rule: FrequencyRule) -> Self {
         let packets = recovery.window() / u64::from(recovery.mtu()).max(1);
-        let quarter_of = |time: Duration| u64::try_from(time.as_micros() / 4).unwrap_or(u64::MAX);
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let threshold =
             |share: u64| (packets / share).clamp(ACK_THRESHOLD_RANGE.0, ACK_THRESHOLD_RANGE.1) - 1;
         match rule {
@@ -37,13 +41,13 @@ impl AckRequest {
                     matches!(recovery.congestion().state(), State::SlowStart | State::ConservativeSlowStart);
                 Self {
                     threshold: threshold(if starting { 16 } else { 4 }),
-                    max_ack_delay_us: quarter_of(recovery.rtt().smoothed()),
+                    max_ack_delay_us: micros((recovery.rtt().smoothed() / 4).max(MIN_DELAY)),
                 }
             }
             #[cfg(feature = "research")]
             FrequencyRule::Study2022 => Self {
                 threshold: threshold(4),
-                max_ack_delay_us: quarter_of(recovery.rtt().min().min(MAX_DELAY_2022 * 4)),
+                max_ack_delay_us: micros((recovery.rtt().min() / 4).min(MAX_DELAY_2022)),
             },
         }
     }
@@ -77,6 +81,7 @@ mod tests {
     fn what_is_asked_for() {
         use FrequencyRule::{Adaptive, Study2022};
         assert_eq!(asks(Adaptive, 64, 100), (3, 25_000));
+        assert_eq!(asks(Adaptive, 64, 4), (3, 5_000));
         assert_eq!(asks(Study2022, 64, 100), (15, 10_000));
         assert_eq!(asks(Study2022, 64, 20), (15, 5_000));
         assert_eq!(asks(Study2022, 4, 20), (1, 5_000));

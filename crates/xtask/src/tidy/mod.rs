@@ -12,6 +12,7 @@ mod leftovers;
 mod limits;
 mod maps;
 mod portable;
+mod profiles;
 mod prose;
 mod registries;
 mod rust;
@@ -83,6 +84,7 @@ pub(crate) fn run(root: &Path) -> Result<bool, String> {
         maps::check(&sources),
         calls::check(&sources),
         portable::check(&sources),
+        profiles::check(&sources),
         prose::check(&sources),
         registries::check(&sources),
         conformance::check(&sources),

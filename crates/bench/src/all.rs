@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// that other programs load, unless the run is brief
     #[arg(long)]
     write: bool,
+    /// Number of rounds of the benchmarks beside other stacks [default: that of each benchmark]
+    #[arg(long, conflicts_with = "quick", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
     /// Only these benchmarks; the table lists those that were left out
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     only: Vec<String>,
@@ -38,6 +41,9 @@ pub(crate) struct Options {
     #[arg(long, default_value_os_t = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))]
     root: PathBuf,
 }
+
+/// Benchmarks that `--rounds` concerns.
+const IN_ROUNDS: [&str; 5] = ["bulk", "requests", "handshakes", "receive", "send"];
 
 /// Function that finds a number in a result.
 type Find = fn(&Value) -> Option<f64>;
@@ -238,7 +244,9 @@ fn run_with(options: &Options, average: &mut dyn FnMut() -> Option<f64>) -> Resu
 
 fn measured(part: &'static Part, options: &Options) -> Measured {
     let name = part.args[0];
-    let args = [part.args, if options.quick { part.quick } else { &[] }].concat();
+    let mut args = [part.args, if options.quick { part.quick } else { &[] }].concat();
+    let rounds = options.rounds.filter(|_| IN_ROUNDS.contains(&name)).map(|rounds| rounds.to_string());
+    args.extend(rounds.iter().flat_map(|rounds| ["--rounds", rounds]));
     let command = format!("cargo run --release -p anabranch-bench -- {}", args.join(" "));
     if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
         return Measured { part, command, result: Err("left out".to_owned()) };

@@ -3,7 +3,9 @@ use super::*;
 #[test]
 fn every_benchmark_is_called_as_it_can_be() {
     for part in ALL {
-        for args in [part.args.to_vec(), [part.args, part.quick].concat()] {
+        let rounds: &[&str] = if IN_ROUNDS.contains(&part.args[0]) { &["--rounds", "3"] } else { &[] };
+        for more in [&[], part.quick, rounds] {
+            let args = [part.args, more].concat();
             let cli = Cli::try_parse_from(std::iter::once("anabranch-bench").chain(args.iter().copied()));
             assert!(
                 cli.is_ok(),
@@ -27,7 +29,7 @@ fn a_loaded_machine_writes_nothing() {
     git(&["init", "-q"]);
     git(&["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "--allow-empty", "-m", "x"]);
     let only = vec!["idle".to_owned()];
-    let options = Options { quick: false, write: true, only, root: root.clone() };
+    let options = Options { quick: false, write: true, rounds: None, only, root: root.clone() };
     for (loads, when) in [(vec![9.0], "before"), (vec![0.0, 90.0], "after")] {
         let mut left = loads.into_iter();
         let fault = run_with(&options, &mut || left.next()).unwrap_err().to_string();
@@ -59,7 +61,7 @@ fn tables_and_figures_are_written_between_the_marks() {
     std::fs::write(root.join("docs/changed"), "").unwrap();
     git(&["add", "."]);
     let only = vec!["idle".to_owned(), "simulate".to_owned()];
-    let options = Options { quick: true, write: true, only, root: root.clone() };
+    let options = Options { quick: true, write: true, rounds: None, only, root: root.clone() };
     let json = run(&options).unwrap();
     assert!(json["benchmarks"]["idle"]["connections"] == 200, "{json}");
     let [tables, figures] = [TABLES, FIGURES].map(|name| std::fs::read_to_string(root.join(name)).unwrap());

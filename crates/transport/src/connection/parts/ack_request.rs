@@ -11,8 +11,9 @@ use crate::token::Tokens;
 /// save little; a higher one would disturb pacing.
 const ACK_THRESHOLD_RANGE: (u64, u64) = (2, 32);
 
-/// Minimum delay that [`FrequencyRule::Adaptive`] requests. A peer that is busy with many connections takes milliseconds to respond, and an
-/// ACK that waits for its response needs no packet of its own.
+/// Minimum delay that [`FrequencyRule::Adaptive`] requests, unless the peer's `max_ack_delay` is shorter. A peer
+/// that is busy with many connections takes milliseconds to respond, and an ACK that waits for its response
+/// needs no packet of its own.
 const MIN_DELAY: Duration = Duration::from_millis(5);
 
 /// Maximum delay that [`FrequencyRule::Study2022`] requests.

@@ -33,6 +33,9 @@ pub(crate) struct ConnectionInner {
     /// `true` while the connection waits in the driver's queue; only the driver uses this flag. It is stored
     /// here, not by handle, because handles are reused.
     queued: AtomicBool,
+    /// `true` if the driver has put off sending until the tasks that it has woken have run; only the driver uses
+    /// this flag.
+    put_off: AtomicBool,
     /// Number of handles that the application holds: connections and streams.
     users: AtomicUsize,
     state: Mutex<State>,
@@ -122,7 +125,15 @@ impl ConnectionInner {
             trace: None,
         };
         let users = AtomicUsize::new(0);
-        Self { driver, handle, dirty: false.into(), queued: false.into(), users, state: Mutex::new(state) }
+        Self {
+            driver,
+            handle,
+            dirty: false.into(),
+            queued: false.into(),
+            put_off: false.into(),
+            users,
+            state: Mutex::new(state),
+        }
     }
 
     /// Calls `read` with the connection's state, under its lock.
@@ -160,6 +171,11 @@ impl ConnectionInner {
         self.queued.swap(queued, Ordering::Relaxed)
     }
 
+    /// Marks the connection as put off or not, and returns true if it was put off before; for the driver.
+    pub(crate) fn set_put_off(&self, put_off: bool) -> bool {
+        self.put_off.swap(put_off, Ordering::Relaxed)
+    }
+
     /// Closes the connection, and wakes all waiting tasks at once.
     pub(crate) fn close(&self, code: VarInt, reason: Bytes) {
         let mut woken = Vec::new();
@@ -174,7 +190,7 @@ impl ConnectionInner {
 
 impl State {
     /// Applies an event of the core, and collects the tasks to wake.
-    fn apply(&mut self, driver: &DriverHandle, event: Event, woken: &mut Vec<Waker>) {
+    fn apply(&mut self, driver: &DriverHandle, now: Time, event: Event, woken: &mut Vec<Waker>) {
         self.log.event(&self.core, &event);
         match event {
             Event::HandshakeDataReady => {
@@ -212,9 +228,9 @@ impl State {
                     driver.tokens().put(AddressToken { server_name, version: self.core.version(), token });
                 }
             }
-            Event::Stream(event) => self.apply_stream(driver, event, woken),
+            Event::Stream(event) => self.apply_stream(now, event, woken),
             Event::DatagramReceived => match &mut self.session {
-                Some(session) => session.on_datagrams(driver.now(), &mut self.core),
+                Some(session) => session.on_datagrams(now, &mut self.core),
                 None => self.datagram_readers.drain_into(woken),
             },
             Event::DatagramsUnblocked => self.datagram_writers.drain_into(woken),
@@ -224,14 +240,14 @@ impl State {
     }
 
     /// Applies all events of the core. Returns whether they may have produced packets to send.
-    pub(crate) fn take_events(&mut self, driver: &DriverHandle, woken: &mut Vec<Waker>) -> bool {
+    pub(crate) fn take_events(&mut self, driver: &DriverHandle, now: Time, woken: &mut Vec<Waker>) -> bool {
         let mut answered = false;
         while let Some(event) = self.core.poll_event() {
             answered |= self.session.is_some();
-            self.apply(driver, event, woken);
+            self.apply(driver, now, event, woken);
         }
         if answered {
-            self.wake_session(driver.now(), woken);
+            self.wake_session(now, woken);
         }
         answered | std::mem::take(&mut self.paths.asks)
     }
@@ -245,9 +261,9 @@ impl State {
         }
     }
 
-    fn apply_stream(&mut self, driver: &DriverHandle, event: StreamEvent, woken: &mut Vec<Waker>) {
+    fn apply_stream(&mut self, now: Time, event: StreamEvent, woken: &mut Vec<Waker>) {
         if let Some(session) = &mut self.session {
-            return session.on_stream_event(driver.now(), &mut self.core, event);
+            return session.on_stream_event(now, &mut self.core, event);
         }
         match event {
             StreamEvent::Opened(dir) => self.accepting.of(dir).drain_into(woken),

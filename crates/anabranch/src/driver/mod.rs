@@ -4,7 +4,8 @@
 //! then processes every connection that these steps affected: it sends the connection's packets, handles its
 //! events, forwards its events for the router, and sets its next deadline. A turn takes long if many
 //! connections have much to send. The clock is therefore read again for each connection, and after `SENDING`
-//! the remaining connections wait for the next turn.
+//! the remaining connections wait for the next turn. A connection whose events wake tasks sends only after
+//! these have run, so that their messages and the acknowledgments leave together.
 
 mod receive;
 mod send;
@@ -49,6 +50,17 @@ const BLOCKED_INTERVAL: Duration = Duration::from_millis(10);
 /// are full: its other paths may have to send on time.
 const PARTLY_BLOCKED_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Time at which the next turn begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// When something happens.
+    Later,
+    /// At once.
+    Now,
+    /// After other tasks have run.
+    AfterOthers,
+}
+
 /// Task that drives one endpoint until its last handle and its last connection are gone.
 pub(crate) struct Driver {
     endpoint: Arc<EndpointInner>,
@@ -90,20 +102,20 @@ impl Driver {
         }
     }
 
-    /// Runs one turn, and returns whether the next one must follow at once.
-    fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    /// Runs one turn, and returns when the next one must follow.
+    fn turn(&mut self, cx: &mut Context<'_>) -> io::Result<Next> {
         let now = self.endpoint.driver.now();
         self.take_dirty(cx);
         self.neighbours.take(&self.endpoint.driver.links);
         let asleep = self.sleeper.on_turn(now, self.endpoint.driver.clock.drift(), self.timers.next());
-        let mut more = self.receive(cx, now)?;
+        let received = if self.receive(cx, now)? { Next::Now } else { Next::Later };
         if let Some(asleep) = asleep {
             self.awake(now, asleep);
         }
         self.expire(now);
-        more |= self.drain(cx);
+        let next = self.drain(cx);
         self.release_leaving();
-        Ok(more)
+        Ok(next.max(received))
     }
 
     /// Notifies the tasks of `wait_close_sent` once every connection has sent its CONNECTION_CLOSE and no
@@ -211,28 +223,37 @@ impl Driver {
     }
 
     /// Processes the connections in the queue: sends their packets, handles their events, and sets their
-    /// deadlines. For fairness, a connection with much to send continues in the next turn. Returns whether
-    /// some have more to send.
-    fn drain(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut more = false;
+    /// deadlines. For fairness, a connection with much to send continues in the next turn. Returns when the next
+    /// turn must follow: some connections may have more to send.
+    fn drain(&mut self, cx: &mut Context<'_>) -> Next {
+        let mut next = Next::Later;
         let until = self.endpoint.driver.now() + SENDING;
         for _ in 0..self.queue.len() {
             let now = self.endpoint.driver.now();
             if now > until && !self.sender.is_blocked() {
-                more = true;
+                next = next.max(Next::Now);
                 break;
             }
             let Some(connection) = self.queue.pop_front() else { break };
-            connection.set_queued(false);
-            // The events are handled before sending, so that HTTP/3 responses to them leave together with the
+            // The events are handled before sending, so that the messages of a session leave together with the
             // packets that are sent now.
             connection.with_state(|state| {
-                state.session.is_some() && state.take_events(&connection.driver, &mut self.woken)
+                state.session.is_some() && state.take_events(&connection.driver, now, &mut self.woken)
             });
+            if !self.woken.is_empty() && !connection.set_put_off(true) {
+                self.woken.drain(..).for_each(Waker::wake);
+                self.queue.push_back(connection);
+                next = Next::AfterOthers;
+                continue;
+            }
+            connection.set_put_off(false);
+            connection.set_queued(false);
             self.sender.flush(cx);
             let turn = self.sender.send_from(&connection, now);
             if turn != Turn::Done {
-                more |= turn == Turn::More;
+                if turn == Turn::More {
+                    next = next.max(Next::Now);
+                }
                 self.enqueue(Arc::clone(&connection));
             }
             let patience = match turn {
@@ -244,7 +265,7 @@ impl Driver {
         }
         // A socket may have become full in this turn. Flushing once more registers this task with it, so that
         // the task is woken when the socket has room.
-        more | (self.sender.flush(cx) && !self.queue.is_empty())
+        if self.sender.flush(cx) && !self.queue.is_empty() { next.max(Next::Now) } else { next }
     }
 
     /// Handles a connection's events, forwards its events for the router, and sets its next deadline, which is
@@ -253,7 +274,7 @@ impl Driver {
         let mut news = Vec::new();
         let woken = &mut self.woken;
         let (answered, released, deadline) = connection.with_state(|state| {
-            let answered = state.take_events(&connection.driver, woken);
+            let answered = state.take_events(&connection.driver, now, woken);
             news.extend(std::iter::from_fn(|| state.core.poll_endpoint_event()));
             state.core.rest(now);
             (answered, state.release_leases(news.contains(&EndpointEvent::Drained)), next_deadline(state))
@@ -332,8 +353,8 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         for _ in 0..TURNS {
-            let more = match this.turn(cx) {
-                Ok(more) => more,
+            let next = match this.turn(cx) {
+                Ok(next) => next,
                 Err(error) => {
                     error!(target: ENDPOINT, %error, "the socket failed");
                     let reason = format!("the socket failed: {error}");
@@ -345,8 +366,11 @@ impl Future for Driver {
             if this.endpoint.table().is_done() && !this.neighbours.are_between() {
                 return Poll::Ready(());
             }
-            if !more && this.poll_sleep(cx).is_pending() {
-                return Poll::Pending;
+            match next {
+                Next::AfterOthers => break,
+                Next::Now => {}
+                Next::Later if this.poll_sleep(cx).is_pending() => return Poll::Pending,
+                Next::Later => {}
             }
         }
         // There is more to do, but other tasks run first.

@@ -143,6 +143,11 @@ impl Decoder {
         Some(self.blocked.remove(at).stream)
     }
 
+    /// Returns the number of bytes in the queue for the decoder stream.
+    pub fn waiting(&self) -> usize {
+        self.instructions.len()
+    }
+
     /// Returns the queue of bytes for the decoder stream; the caller removes what it sends. Each call first
     /// queues an Insert Count Increment for entries that no section acknowledged. It is therefore cheaper to
     /// call this once for many packets than after each one.

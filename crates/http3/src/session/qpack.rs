@@ -18,6 +18,10 @@ use crate::trace::{FieldTrace, Tracer};
 /// Minimum length of decoder instructions that are sent without waiting for other data, in bytes.
 const WORTH_A_PACKET: usize = 64;
 
+/// Minimum length of section acknowledgments that are sent together with a field section, in bytes. A STREAM frame
+/// for each of them would take both endpoints longer than the acknowledgment itself.
+const WORTH_A_FRAME: usize = 16;
+
 /// Encoder and decoder of field sections, with their streams.
 pub(super) struct Qpack {
     encoder: Encoder,
@@ -28,6 +32,9 @@ pub(super) struct Qpack {
     pub(super) decoder_stream: Option<StreamId>,
     /// `true` if the decoder has instructions other than section acknowledgments.
     is_urgent: bool,
+    /// `true` if the peer's last section did not refer to the dynamic table while section acknowledgments wait.
+    /// Without them its encoder may be unable to evict entries, and would not refer to new ones.
+    is_stuck: bool,
     /// Memory for the field values of later sections.
     block: BytesMut,
     /// Buffer that is reused for every section that is encoded.
@@ -56,6 +63,7 @@ impl Qpack {
             encoder_stream: None,
             decoder_stream: None,
             is_urgent: false,
+            is_stuck: false,
             block: BytesMut::new(),
             section: Vec::new(),
             trace: Tracer::default(),
@@ -113,8 +121,10 @@ impl Qpack {
         let mut section = std::mem::take(&mut self.section);
         section.clear();
         self.encode(streams, stream, fields.iter(), &mut section);
-        // If the backlog is too long, a later call reports it.
-        let _ = self.flush_decoder(streams);
+        if self.is_stuck || self.decoder.waiting() >= WORTH_A_FRAME {
+            // If the backlog is too long, a later call reports it.
+            let _ = self.flush_decoder(streams);
+        }
         let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
         write_header(header.kind, header.len, frames);
         frames.extend_from_slice(&section);
@@ -131,6 +141,7 @@ impl Qpack {
         let mut gatherer = FieldGatherer::with_block(std::mem::take(&mut self.block));
         let mut checked = Ok(());
         let mut traced = self.trace.is_on().then(FieldTrace::default);
+        let waiting = self.decoder.waiting();
         let decoded = self.decoder.decode(stream.as_u64(), section, &self.limits, &mut |line| {
             if let Some(traced) = &mut traced {
                 traced.push(line.name, line.value, line.never_indexed);
@@ -140,6 +151,7 @@ impl Qpack {
             }
         })?;
         self.block = gatherer.take_block();
+        self.is_stuck = waiting > 0 && self.decoder.waiting() == waiting;
         if let (Some(traced), Decoded::Complete) = (&traced, &decoded) {
             let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
             self.trace.frame_parsed(stream, header, traced.content());
@@ -181,8 +193,8 @@ impl Qpack {
     }
 
     /// Writes the decoder's pending instructions, unless they are only a few section acknowledgments. These
-    /// are not worth a packet of their own and wait for other data, because the peer's encoder does not need
-    /// them at once.
+    /// are not worth a packet of their own, and wait for a field section that they can accompany
+    /// ([`WORTH_A_FRAME`]): the peer's encoder needs them only to evict entries.
     pub(super) fn flush_decoder_if_due(&mut self, streams: &mut Streams) -> Result<(), Error> {
         let due = self.is_urgent || self.decoder.instructions().len() >= WORTH_A_PACKET;
         if due { self.flush_decoder(streams) } else { Ok(()) }
@@ -191,6 +203,7 @@ impl Qpack {
     /// Writes the decoder's pending instructions to the decoder stream.
     pub(super) fn flush_decoder(&mut self, streams: &mut Streams) -> Result<(), Error> {
         self.is_urgent = false;
+        self.is_stuck = false;
         let waiting = self.decoder.instructions();
         if let Some(id) = self.decoder_stream {
             flush(streams, id, waiting);

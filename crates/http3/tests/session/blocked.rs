@@ -140,6 +140,36 @@ fn sections_wait_for_their_entries_and_go_on_in_their_order() {
     }
 }
 
+/// Checks that acknowledgments of sections wait until they are worth a frame beside a response, or until the peer's encoder may lack
+/// them.
+#[test]
+fn acknowledgments_of_sections_accompany_responses_together() {
+    let mut duel = Duel::against(Side::Server);
+    let instructions = Instructions::of(&mut duel);
+    duel.send_uni(&encoder_stream(&[CAPACITY, INSERT].concat()));
+    assert_eq!(instructions.take(&mut duel), [1], "the entry is acknowledged at once");
+    let exchange = |duel: &mut Duel, section: &[u8]| {
+        let id = duel.message();
+        duel.send(id, section, true);
+        assert_eq!(duel.accept(), Some(id));
+        let head = http::Response::new(()).into_parts().0;
+        duel.victim().http(|session, streams| session.respond(streams, id, &head, true)).unwrap();
+        assert_eq!(duel.close_code(), None);
+        (0x80 | id.as_u64() as u8, instructions.take(duel))
+    };
+    let mut waits = Vec::new();
+    for round in 1..=16 {
+        let (acknowledgment, sent) = exchange(&mut duel, &waiting(Side::Server, 1));
+        waits.push(acknowledgment);
+        assert_eq!(sent, if round == 16 { std::mem::take(&mut waits) } else { Vec::new() }, "round {round}");
+    }
+    let (acknowledgment, sent) = exchange(&mut duel, &waiting(Side::Server, 1));
+    assert_eq!(sent, b"");
+    // An encoder that refers to nothing may be unable to evict entries.
+    let (_, sent) = exchange(&mut duel, &section(Side::Server, 0, b""));
+    assert_eq!(sent, [acknowledgment]);
+}
+
 #[test]
 fn the_limit_of_blocked_streams_is_ours() {
     for side in ROLES {

@@ -53,7 +53,7 @@ const PARTLY_BLOCKED_INTERVAL: Duration = Duration::from_millis(1);
 /// Time at which the next turn begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
-    /// When something happens.
+    /// After an event or a deadline.
     Later,
     /// At once.
     Now,

@@ -143,8 +143,9 @@ impl Decoder {
         Some(self.blocked.remove(at).stream)
     }
 
-    /// Returns the number of bytes in the queue for the decoder stream.
-    pub fn waiting(&self) -> usize {
+    /// Returns the number of bytes in the queue for the decoder stream, without an increment that
+    /// [`Self::instructions`] would add.
+    pub(crate) fn waiting(&self) -> usize {
         self.instructions.len()
     }
 

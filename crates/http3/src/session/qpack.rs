@@ -18,8 +18,8 @@ use crate::trace::{FieldTrace, Tracer};
 /// Minimum length of decoder instructions that are sent without waiting for other data, in bytes.
 const WORTH_A_PACKET: usize = 64;
 
-/// Minimum length of section acknowledgments that are sent together with a field section, in bytes. A STREAM frame
-/// for each of them would take both endpoints longer than the acknowledgment itself.
+/// Minimum length of section acknowledgments that are sent together with a field section, in bytes. A STREAM
+/// frame for each of them would take both endpoints longer than the acknowledgment itself.
 const WORTH_A_FRAME: usize = 16;
 
 /// Encoder and decoder of field sections, with their streams.
@@ -32,8 +32,8 @@ pub(super) struct Qpack {
     pub(super) decoder_stream: Option<StreamId>,
     /// `true` if the decoder has instructions other than section acknowledgments.
     is_urgent: bool,
-    /// `true` if the peer's last section did not refer to the dynamic table while section acknowledgments wait.
-    /// Without them its encoder may be unable to evict entries, and would not refer to new ones.
+    /// `true` if a section of the peer added no acknowledgment while others wait. Without these its encoder may
+    /// be unable to evict entries, and would not refer to new ones.
     is_stuck: bool,
     /// Memory for the field values of later sections.
     block: BytesMut,
@@ -121,7 +121,7 @@ impl Qpack {
         let mut section = std::mem::take(&mut self.section);
         section.clear();
         self.encode(streams, stream, fields.iter(), &mut section);
-        if self.is_stuck || self.decoder.waiting() >= WORTH_A_FRAME {
+        if self.is_urgent || self.is_stuck || self.decoder.waiting() >= WORTH_A_FRAME {
             // If the backlog is too long, a later call reports it.
             let _ = self.flush_decoder(streams);
         }
@@ -151,7 +151,7 @@ impl Qpack {
             }
         })?;
         self.block = gatherer.take_block();
-        self.is_stuck = waiting > 0 && self.decoder.waiting() == waiting;
+        self.is_stuck |= waiting > 0 && self.decoder.waiting() == waiting;
         if let (Some(traced), Decoded::Complete) = (&traced, &decoded) {
             let header = FrameHeader { kind: FrameType::HEADERS, len: section.len() as u64 };
             self.trace.frame_parsed(stream, header, traced.content());

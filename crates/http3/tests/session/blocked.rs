@@ -140,8 +140,8 @@ fn sections_wait_for_their_entries_and_go_on_in_their_order() {
     }
 }
 
-/// Checks that acknowledgments of sections wait until they are worth a frame beside a response, or until the peer's encoder may lack
-/// them.
+/// Checks that acknowledgments of sections wait until they are worth a frame beside a response, or until the
+/// peer's encoder may lack them.
 #[test]
 fn acknowledgments_of_sections_accompany_responses_together() {
     let mut duel = Duel::against(Side::Server);

@@ -33,7 +33,7 @@ pub(crate) struct ConnectionInner {
     /// `true` while the connection waits in the driver's queue; only the driver uses this flag. It is stored
     /// here, not by handle, because handles are reused.
     queued: AtomicBool,
-    /// `true` if the driver has put off sending until the tasks that it has woken have run; only the driver uses
+    /// `true` if the driver has put off sending, so that tasks that it has woken run before; only the driver uses
     /// this flag.
     put_off: AtomicBool,
     /// Number of handles that the application holds: connections and streams.

@@ -4,8 +4,8 @@
 //! then processes every connection that these steps affected: it sends the connection's packets, handles its
 //! events, forwards its events for the router, and sets its next deadline. A turn takes long if many
 //! connections have much to send. The clock is therefore read again for each connection, and after `SENDING`
-//! the remaining connections wait for the next turn. A connection whose events wake tasks sends only after
-//! these have run, so that their messages and the acknowledgments leave together.
+//! the remaining connections wait for the next turn. If the events of a connection with a session wake tasks, other
+//! tasks run before it sends, so that messages of the woken ones and acknowledgments leave together.
 
 mod receive;
 mod send;
@@ -49,8 +49,12 @@ const BLOCKED_INTERVAL: Duration = Duration::from_millis(10);
 /// Minimum time between two checks of a connection's deadlines while the sockets of only some of its paths
 /// are full: its other paths may have to send on time.
 const PARTLY_BLOCKED_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum number of connections that put off sending in one turn. Their acknowledgments wait until the woken
+/// tasks have run: if each takes 100 microseconds of the driver's thread, no longer than half of the default
+/// `max_ack_delay` (RFC 9000 §18.2).
+const MAX_PUT_OFF: usize = 128;
 
-/// Time at which the next turn begins.
+/// Time at which the next turn begins. Of two reasons, the greater one decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     /// After an event or a deadline.
@@ -222,11 +226,12 @@ impl Driver {
         }
     }
 
-    /// Processes the connections in the queue: sends their packets, handles their events, and sets their
-    /// deadlines. For fairness, a connection with much to send continues in the next turn. Returns when the next
-    /// turn must follow: some connections may have more to send.
+    /// Processes the connections in the queue: handles their events, sends their packets, and sets their
+    /// deadlines. For fairness, a connection with much to send continues in the next turn. Up to [`MAX_PUT_OFF`]
+    /// connections whose sessions wake tasks send in the next turn. Returns when that must follow.
     fn drain(&mut self, cx: &mut Context<'_>) -> Next {
         let mut next = Next::Later;
+        let mut put_off = 0;
         let until = self.endpoint.driver.now() + SENDING;
         for _ in 0..self.queue.len() {
             let now = self.endpoint.driver.now();
@@ -237,10 +242,16 @@ impl Driver {
             let Some(connection) = self.queue.pop_front() else { break };
             // The events are handled before sending, so that the messages of a session leave together with the
             // packets that are sent now.
-            connection.with_state(|state| {
-                state.session.is_some() && state.take_events(&connection.driver, now, &mut self.woken)
+            let is_closed = connection.with_state(|state| {
+                if state.session.is_some() {
+                    state.take_events(&connection.driver, now, &mut self.woken);
+                }
+                state.core.is_closed()
             });
-            if !self.woken.is_empty() && !connection.set_put_off(true) {
+            // A close leaves at once: the tasks that learn of it may end this process.
+            let waits = !self.woken.is_empty() && !is_closed && put_off < MAX_PUT_OFF;
+            if waits && !connection.set_put_off(true) {
+                put_off += 1;
                 self.woken.drain(..).for_each(Waker::wake);
                 self.queue.push_back(connection);
                 next = Next::AfterOthers;

@@ -1,7 +1,7 @@
 //! Bodies are delivered from where they were decrypted, without a copy.
 
-use anabranch::http3::{Config, Connection, RecvHalf, SendHalf};
-use anabranch::{Endpoint, TransportConfig, Version};
+use anabranch::http3::{Connection, RecvHalf, SendHalf};
+use anabranch::{TransportConfig, Version};
 use bytes::Bytes;
 use http::{Request, Response};
 
@@ -14,12 +14,7 @@ async fn pair(version: Version) -> (Connection, Connection) {
     let transport = TransportConfig::default().with_versions(vec![version]);
     let site = Site::with_transport(transport.clone());
     let config = site.client_config().with_transport(transport).with_initial_version(version);
-    let mut client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    client.set_default_client_config(config);
-    let connecting = client.connect(site.address, "localhost").unwrap();
-    let accepting = async { site.endpoint.accept().await.unwrap().await.unwrap() };
-    let (ours, theirs) = within(async { tokio::join!(connecting, accepting) }).await;
-    (Connection::new(ours.unwrap(), Config::default()), Connection::new(theirs, Config::default()))
+    site.pair_with(config).await
 }
 
 async fn send(mut half: SendHalf, body: Bytes) {

@@ -10,3 +10,4 @@ mod requests;
 mod shutdown;
 mod streaming;
 mod support;
+mod together;

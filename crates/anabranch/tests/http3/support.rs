@@ -80,8 +80,12 @@ impl Site {
 
     /// Opens a QUIC connection without HTTP/3, for tests that write frames by hand.
     pub async fn connect_quic(&self) -> anabranch::Connection {
+        self.connect_quic_with(self.client_config()).await
+    }
+
+    async fn connect_quic_with(&self, config: ClientConfig) -> anabranch::Connection {
         let mut endpoint = Endpoint::client(loopback()).unwrap();
-        endpoint.set_default_client_config(self.client_config());
+        endpoint.set_default_client_config(config);
         within(endpoint.connect(self.address, "localhost").unwrap()).await.unwrap()
     }
 
@@ -91,9 +95,15 @@ impl Site {
 
     /// Returns the client's and the server's side of a connection.
     pub async fn pair(&self) -> (Connection, Connection) {
+        self.pair_with(self.client_config()).await
+    }
+
+    /// Returns the sides of a connection of a client with the configuration `config`.
+    pub async fn pair_with(&self, config: ClientConfig) -> (Connection, Connection) {
         let accepting = async { self.endpoint.accept().await.unwrap().await.unwrap() };
-        let (ours, theirs) = within(async { tokio::join!(self.connect(), accepting) }).await;
-        (ours, Connection::new(theirs, Config::default()))
+        let connecting = self.connect_quic_with(config);
+        let (ours, theirs) = within(async { tokio::join!(connecting, accepting) }).await;
+        (Connection::new(ours, Config::default()), Connection::new(theirs, Config::default()))
     }
 
     pub fn get(&self, path: &str) -> Request<()> {

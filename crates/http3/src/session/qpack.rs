@@ -194,7 +194,7 @@ impl Qpack {
 
     /// Writes the decoder's pending instructions, unless they are only a few section acknowledgments. These
     /// are not worth a packet of their own, and wait for a field section that they can accompany
-    /// ([`WORTH_A_FRAME`]): the peer's encoder needs them only to evict entries.
+    /// ([`WORTH_A_FRAME`], or fewer if the peer's encoder may lack them): it needs them to evict entries.
     pub(super) fn flush_decoder_if_due(&mut self, streams: &mut Streams) -> Result<(), Error> {
         let due = self.is_urgent || self.decoder.instructions().len() >= WORTH_A_PACKET;
         if due { self.flush_decoder(streams) } else { Ok(()) }

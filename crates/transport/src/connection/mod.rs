@@ -26,7 +26,7 @@ pub use self::info::ConnectionStats;
 #[cfg(test)]
 pub(crate) use self::{
     parts::{MAX_PROMPT_ACKS, MAX_UNDECRYPTED_UNVALIDATED},
-    receive::{IN_TRAINS, MAX_NEW_TOKENS},
+    receive::{GUESSES, IN_TRAINS, MAX_NEW_TOKENS},
     roaming::MAX_RESCUES,
     send::{Forged, IN_RUNS, MAX_NUDGES},
 };

@@ -12,6 +12,7 @@
 mod application;
 mod copies;
 mod flow;
+mod guess;
 mod incoming;
 mod named;
 mod outgoing;
@@ -35,6 +36,8 @@ use std::time::Duration;
 use anabranch_wire::{Dir, Side, StreamId, Time, TransportParameters};
 
 use self::flow::Flow;
+#[cfg(test)]
+pub(crate) use self::guess::MAX_LEAD;
 pub(crate) use self::named::{MIN_NAMED_ROOM, Named};
 pub use self::placed::ReceivedBytes;
 pub(crate) use self::placed::Reserved;
@@ -84,6 +87,8 @@ pub struct Streams {
     pool: Pool,
     /// Stream that received data last, unless it has ended.
     arrived: Option<usize>,
+    /// Expected length of the next packet's plaintext before its stream data; 0 if nothing is expected.
+    lead: usize,
     received: ReceivedBytes,
     /// Time and round-trip time when stream data last arrived. They are exact enough for the application's
     /// operations.
@@ -154,6 +159,7 @@ impl Streams {
             named: false,
             pool,
             arrived: None,
+            lead: 0,
             received: ReceivedBytes::default(),
             now: Time::ZERO,
             rtt: Duration::ZERO,

@@ -17,7 +17,8 @@ pub struct ReceivedBytes {
     pub placed: u64,
     /// Bytes copied to the buffer, the usual way.
     pub copied: u64,
-    /// Bytes saved and restored because a packet's other frames were decrypted over them.
+    /// Bytes saved and restored because a packet's other frames were decrypted over them. The fields of the
+    /// only STREAM frame of a packet, in versions 1 and 2, are not counted.
     pub restored: u64,
 }
 

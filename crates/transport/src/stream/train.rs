@@ -27,6 +27,17 @@ pub(crate) struct StreamTrain {
 }
 
 impl StreamTrain {
+    #[inline(always)]
+    pub(super) fn key(&self) -> usize {
+        self.key
+    }
+
+    /// Returns whether a frame continues the train, does not end the stream, and is within the limits.
+    #[inline(always)]
+    pub(crate) fn is_next(&self, frame: &Stream<'_>) -> bool {
+        !frame.fin && self.goes_on(frame.id, frame.offset, frame.data.len())
+    }
+
     /// Returns whether this data continues the train and is within the limits.
     #[inline(always)]
     fn goes_on(&self, stream: StreamId, offset: u64, len: usize) -> bool {
@@ -65,8 +76,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Handles a STREAM frame without FIN. Data that continues the train is added to it. Other data ends the
-    /// train, is handled by [`Self::on_stream`], and may begin a new train.
+    /// Handles a STREAM frame without FIN, the only frame of a packet with a plaintext of `payload_len` bytes.
+    /// Data that continues the train is added to it. Other data ends the train, is handled by
+    /// [`Self::on_stream`], and may begin a new train.
     #[inline(always)]
     pub(crate) fn on_stream_in_train(
         &mut self,
@@ -74,10 +86,12 @@ impl Streams {
         rtt: Duration,
         train: &mut Option<StreamTrain>,
         frame: &Stream<'_>,
+        payload_len: usize,
     ) -> Result<(), TransportError> {
         let (offset, len) = (frame.offset, frame.data.len());
         match train {
             Some(train) if train.goes_on(frame.id, offset, len) => {
+                self.expect_lead(payload_len - len);
                 self.received.copied += len as u64;
                 self.go_on(train, len, |buffer, pool| buffer.insert(offset, frame.data, pool))?;
             }
@@ -88,6 +102,19 @@ impl Streams {
             }
         }
         Ok(())
+    }
+
+    /// Adds `len` bytes of data to the train. They must be in their [place](Self::next_place), and belong to a
+    /// frame for which [`StreamTrain::is_next`] is `true`.
+    #[inline(always)]
+    pub(crate) fn on_next_placed(
+        &mut self,
+        train: &mut Option<StreamTrain>,
+        len: usize,
+    ) -> Result<(), TransportError> {
+        let train = train.as_mut().ok_or_else(|| lost("stream data in order has no stream"))?;
+        self.received.placed += len as u64;
+        self.go_on(train, len, |buffer, _| Ok(buffer.commit_next(len)))
     }
 
     /// Adds data to the train. Fails with INTERNAL_ERROR if the data did not become readable: acknowledging

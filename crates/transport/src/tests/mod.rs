@@ -14,6 +14,7 @@ mod drive;
 mod ending;
 mod exchange;
 mod failure;
+mod guess;
 mod handshake;
 mod injector;
 mod keys;

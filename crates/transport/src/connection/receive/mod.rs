@@ -6,6 +6,7 @@ mod apply;
 mod direct;
 mod envelope;
 mod frames;
+mod guess;
 mod long;
 mod named;
 mod one_rtt;
@@ -20,7 +21,7 @@ use self::envelope::{Envelope, Stop};
 use self::prepare::{MASKS_AT_ONCE, Ready};
 use self::train::Train;
 #[cfg(test)]
-pub(crate) use self::{frames::MAX_NEW_TOKENS, train::IN_TRAINS};
+pub(crate) use self::{frames::MAX_NEW_TOKENS, guess::GUESSES, train::IN_TRAINS};
 use crate::connection::connection::Connection;
 use crate::connection::parts::Kept;
 use crate::datagram_io::Datagram;

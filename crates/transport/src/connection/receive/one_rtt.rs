@@ -3,6 +3,8 @@
 use anabranch_wire::{ConnectionId, ShortHeader, Time};
 
 use super::envelope::{Envelope, Stop};
+use super::guess::Guessed;
+use super::open::Opened;
 use super::prepare::Ready;
 use super::short::{KIND, Short};
 use super::train::Train;
@@ -56,7 +58,15 @@ impl Connection {
                 self.numbered(now, envelope, dcid, to, &unmasked, packet.len())
             }
         };
-        let opened = self.open(now, &short, packet)?;
+        let guessed = match train {
+            Some(train) => self.open_guessed(now, &short, train, packet)?,
+            None => Guessed::Nothing,
+        };
+        let opened = match (guessed, &mut *train) {
+            (Guessed::Data(len), Some(train)) => return self.append_guessed(train, len),
+            (Guessed::Other(len), _) => Opened::InPlace(&packet[unmasked.header_len..][..len]),
+            _ => self.open(now, &short, packet)?,
+        };
         self.apply(now, &short, opened, train)
     }
 }

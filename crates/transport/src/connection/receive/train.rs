@@ -45,6 +45,12 @@ impl Train {
     pub(in crate::connection) fn next(&self) -> u64 {
         self.numbers.end
     }
+
+    /// Returns the stream that the train continues.
+    #[inline(always)]
+    pub(in crate::connection) fn data(&self) -> Option<&StreamTrain> {
+        self.data.as_ref()
+    }
 }
 
 impl Connection {
@@ -119,10 +125,23 @@ impl Connection {
         let Some(stream) = frames.next_stream().filter(|stream| !stream.fin && frames.is_over()) else {
             return Ok(false);
         };
-        let taken_in = self.streams.on_stream_in_train(now, train.rtt, &mut train.data, &stream);
+        let taken_in =
+            self.streams.on_stream_in_train(now, train.rtt, &mut train.data, &stream, payload.len());
         taken_in.map_err(|error| error.in_frame(Frame::Stream(stream).kind()))?;
         train.numbers.end += 1;
         Ok(true)
+    }
+
+    /// Appends a packet whose `len` bytes of data were decrypted to their place because they were expected.
+    #[inline(always)]
+    pub(in crate::connection) fn append_guessed(
+        &mut self,
+        train: &mut Train,
+        len: usize,
+    ) -> Result<(), Stop> {
+        self.streams.on_next_placed(&mut train.data, len).map_err(|error| error.in_frame(STREAM))?;
+        train.numbers.end += 1;
+        Ok(())
     }
 
     /// Appends a packet whose `len` bytes of data are already at their place in the receive buffer.

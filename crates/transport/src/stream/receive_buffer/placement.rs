@@ -91,6 +91,28 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Returns memory for a packet of `len` bytes, of which all but the first `lead` are the next data in
+    /// order. Data must not have been received beyond a gap. Returns `None` if the last chunk does not contain
+    /// this memory, for example because the application has taken the bytes before it.
+    #[inline(always)]
+    pub(crate) fn next_window(&mut self, lead: usize, len: usize) -> Option<&mut [u8]> {
+        let end = self.ready + (len - lead) as u64;
+        let Chunk { start, end: chunk_end, data, .. } = self.chunks.back_mut()?;
+        if !self.ahead.is_empty() || self.untaken.is_some() || end > *chunk_end {
+            return None;
+        }
+        let from = usize::try_from(self.ready.checked_sub(*start)?).ok()?.checked_sub(lead)?;
+        let is_there = from + len <= data.len() || extend(data, from + len);
+        is_there.then(|| &mut data[from..from + len])
+    }
+
+    /// Marks the next `len` bytes in order as received. They must be in the window that [`Self::next_window`]
+    /// returned. Returns whether more can be read now.
+    #[inline(always)]
+    pub(crate) fn commit_next(&mut self, len: usize) -> bool {
+        self.advance_to(self.ready + len as u64)
+    }
+
     /// Creates a place in a prepared chunk for the gap around `offset`, below the chunk with index `above`.
     /// The buffer itself does not change.
     #[inline(never)]

@@ -97,7 +97,7 @@ impl ReceiveBuffer {
     }
 
     /// Advances the contiguous data to `end`, and past data that waited for it.
-    fn advance_to(&mut self, end: u64) -> bool {
+    pub(super) fn advance_to(&mut self, end: u64) -> bool {
         let before = self.ready;
         self.ready = before.max(end);
         while let Some(next) = self.ahead.first().filter(|next| next.start <= self.ready) {

@@ -113,7 +113,7 @@ async fn bytes_are_taken_from_where_they_are_lent() {
         assert!(received == data, "{version}");
         let bytes = pair.ours.stats().received;
         assert!(bytes.placed + bytes.copied >= 2_000_000, "{bytes:?}");
-        assert_eq!(version == Version::REVERSO, bytes.placed > 1_900_000, "{version}: {bytes:?}");
+        assert!(version == Version::V1 || bytes.placed > 1_900_000, "{bytes:?}");
     }
 }
 

@@ -226,6 +226,63 @@ fn frames_that_make_up_for_a_shorter_lead() {
     assert_eq!(receive([(long, 0), (long, 0), (long, 0), (short, 4), (long, 0)]), [1, 1, 0]);
 }
 
+/// Two streams in turns, with the same offsets and leads.
+#[test]
+fn data_of_another_stream_at_the_same_offset() {
+    let mut download = Download::new();
+    let other = StreamId::new(Side::Server, Dir::Uni, 1);
+    let frame = |id, offset| Frame::Stream(Stream { id, offset, fin: false, data: &[] }).size();
+    assert_eq!(frame(download.id, 100), frame(other, 100));
+    let mut batch = Vec::new();
+    for (id, offset) in [
+        (other, 0),
+        (other, 100),
+        (download.id, 0),
+        (download.id, 100),
+        (download.id, 200),
+        (other, 200),
+        (download.id, 300),
+        (other, 300),
+    ] {
+        if id == download.id {
+            let payload = download.part(offset, 100);
+            batch.push(download.packet(&payload));
+        } else {
+            let payload =
+                encode(&[Frame::Stream(Stream { id, offset, fin: false, data: &data(id, offset, 100) })]);
+            batch.push(download.packet(&payload));
+        }
+    }
+    download.arrive(&mut batch);
+    assert!(GUESSES.take()[1] > 0);
+    download.read(u64::MAX, false);
+    let seen = download.pair.client().streams().take(other, 1_000).unwrap();
+    assert_eq!((download.read, seen), (400, data(other, 0, 400).into()));
+}
+
+/// A stream that is read out of order has no places; its application gets every byte.
+#[test]
+fn streams_that_are_read_out_of_order_are_copied() {
+    let mut download = Download::new();
+    let mut taken = Vec::new();
+    for round in 0..3 {
+        let mut batch: [Vec<u8>; 4] = std::array::from_fn(|_| {
+            let payload = download.part(download.delivered.len() as u64, 100);
+            download.packet(&payload)
+        });
+        download.arrive(&mut batch);
+        while let Ok((offset, bytes)) = download.pair.client().streams().take_unordered(download.id, 1_000) {
+            assert!(bytes == data(download.id, offset, bytes.len() as u64));
+            taken.push(offset..offset + bytes.len() as u64);
+        }
+        if round == 0 {
+            assert_eq!(GUESSES.take()[0], 2, "the stream is not read out of order yet");
+        }
+    }
+    assert_eq!(taken.iter().map(|range| range.end - range.start).sum::<u64>(), 1_200, "{taken:?}");
+    assert_eq!(GUESSES.take()[0], 0);
+}
+
 /// Random packets: data in order, repeated, cut anew, ahead of a gap, with other frames, of another stream,
 /// with fields of another length, and forged.
 struct Play {

@@ -4,7 +4,8 @@
 //! Each packet of a train is unmasked, decrypted and written to the receive buffer like any other. Its
 //! remaining effects (flow control, ACK state, counters) are sums, or depend on the train's last packet
 //! alone; they are applied once, when the train ends and before the connection processes anything else. The
-//! result equals that of processing the packets one by one (`tests/train.rs`).
+//! result equals that of processing the packets one by one (`tests/train.rs`), but for the way in which data
+//! reaches the buffer: see [`super::guess`].
 
 use std::ops::Range;
 use std::time::Duration;

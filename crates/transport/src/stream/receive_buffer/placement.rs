@@ -4,6 +4,10 @@
 //! written over bytes of later data, some of which may already have been received. Those bytes are saved
 //! before the decryption and restored afterwards, whether or not the packet is authentic. All other bytes of
 //! the place have never been received, and are never read.
+//!
+//! In other formats the fields of the STREAM frame precede the data, and the next data in order alone has a
+//! place ([`ReceiveBuffer::next_window`]). Those fields are written over received bytes, which the caller saves
+//! and restores.
 
 use std::ops::Range;
 

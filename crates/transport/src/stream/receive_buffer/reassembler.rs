@@ -1,4 +1,4 @@
-//! Reassembly by one copy, for wire formats whose packets are decrypted in their datagrams.
+//! Reassembly by one copy, for packets that are decrypted in their datagrams.
 
 use std::ops::Range;
 

@@ -113,7 +113,15 @@ async fn bytes_are_taken_from_where_they_are_lent() {
         assert!(received == data, "{version}");
         let bytes = pair.ours.stats().received;
         assert!(bytes.placed + bytes.copied >= 2_000_000, "{bytes:?}");
-        assert!(version == Version::V1 || bytes.placed > 1_900_000, "{bytes:?}");
+        match version {
+            // Linux delivers packets that were sent together in one batch, and what follows in a batch is
+            // decrypted into its place.
+            Version::V1 if cfg!(target_os = "linux") => {
+                assert!(bytes.placed > 0 && bytes.restored == 0, "{bytes:?}")
+            }
+            Version::V1 => assert!(bytes.restored == 0, "{bytes:?}"),
+            _ => assert!(bytes.placed > 1_900_000, "{bytes:?}"),
+        }
     }
 }
 

@@ -62,10 +62,13 @@ async fn bodies_are_handed_on_without_a_copy_in_client_and_server() {
         for connection in [&ours, &theirs] {
             let received = connection.quic().stats().received;
             assert!(received.placed + received.copied >= LEN as u64, "{version}: {received:?}");
-            // Data that cannot be decrypted into a receive buffer is copied: that of a stream's first packet,
-            // of repeated packets, and of packets that arrive far ahead of others; in version 1 also that of
-            // packets that arrive in small batches, whose number depends on the machine.
-            assert!(version == Version::V1 || received.copied * 20 < received.placed, "{received:?}");
+            match version {
+                // The batches, and so the share that is decrypted into its place, depend on the machine.
+                Version::V1 => assert!(received.restored == 0, "{received:?}"),
+                // Data that cannot be decrypted into a receive buffer is copied: that of a stream's first
+                // packet, of repeated packets, and of packets that arrive far ahead of others.
+                _ => assert!(received.copied * 20 < received.placed, "{received:?}"),
+            }
         }
     }
 }

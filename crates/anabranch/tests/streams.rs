@@ -117,7 +117,7 @@ async fn bytes_are_taken_from_where_they_are_lent() {
             // Linux delivers packets that were sent together in one batch, and what follows in a batch is
             // decrypted into its place.
             Version::V1 if cfg!(target_os = "linux") => {
-                assert!(bytes.placed > 0 && bytes.restored == 0, "{bytes:?}")
+                assert!(bytes.placed > 0 && bytes.restored == 0, "{bytes:?}");
             }
             Version::V1 => assert!(bytes.restored == 0, "{bytes:?}"),
             _ => assert!(bytes.placed > 1_900_000, "{bytes:?}"),

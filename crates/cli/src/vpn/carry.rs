@@ -19,7 +19,7 @@ use crate::exit::{self, Exit, Failure, Result};
 use crate::proxy::config::Configured;
 use crate::proxy::connect::link::{Fresh, Link};
 use crate::proxy::connect::seeing::{Bound, Seeing};
-use crate::proxy::connect::way;
+use crate::proxy::connect::way::{self, Dial};
 use crate::serve::systemd;
 use crate::signal::{Again, Stop};
 use crate::tun::{self, Batch, Device};
@@ -163,7 +163,7 @@ impl Running<'_> {
             false => {
                 let seen = self.link.current().borrow().seen().clone();
                 let lookup = self.remotes.lookup(options.way.url(), Vec::new());
-                Some(options.dial(self.host.device(), lookup, seen).await?)
+                Some(options.dial(Dial::Again, self.host.device(), lookup, seen).await?)
             }
         };
         self.host.change(&wanted).await?;

@@ -16,6 +16,7 @@ use super::undo::{restore_resolvers, undo};
 use crate::exit::{self, Exit, Failure, Result};
 use crate::proxy::config::Configured;
 use crate::proxy::connect::seen::{Kind, Seen};
+use crate::proxy::connect::way::Dial;
 use crate::serve::raise_descriptors;
 use crate::signal::{Again, Stop};
 use crate::tun::Device;
@@ -73,7 +74,8 @@ impl Start<'_> {
         let known = self.held.map(|held| held.remotes.clone()).unwrap_or_default();
         let begun = async {
             let lookup = remotes.lookup(options.way.url(), known);
-            let (fresh, found) = options.dial(&options.device, lookup, Seen::of(Kind::OF_VPN)).await?;
+            let (fresh, found) =
+                options.dial(Dial::First, &options.device, lookup, Seen::of(Kind::OF_VPN)).await?;
             let open = packets::open(fresh.client(), &self.addresses).await?;
             Ok::<_, Failure>((fresh, found, open))
         };

@@ -16,7 +16,7 @@ use crate::options::network;
 use crate::proxy::connect::link::Fresh;
 use crate::proxy::connect::seeing::Seeing;
 use crate::proxy::connect::seen::Seen;
-use crate::proxy::connect::way::Way;
+use crate::proxy::connect::way::{Dial, Way};
 use crate::tun::Device;
 
 /// MTU of the device, in bytes. TCP is ended here, so it may use all of it; senders of other packets learn by ICMP how much
@@ -62,12 +62,13 @@ impl Connect {
     /// Connects to the proxy, by way of addresses that lead around the tunnel. Returns them, too. `device` is the TUN device.
     pub(super) async fn dial(
         &self,
+        dial: Dial,
         device: &str,
         lookup: Arc<Lookup>,
         seen: Seen,
     ) -> Result<(Fresh, Vec<SocketAddr>)> {
         let print = self.way.print();
-        let proxy = self.way.connect_around(device, Arc::clone(&lookup) as Arc<dyn Resolve>).await?;
+        let proxy = self.way.connect_around(dial, device, Arc::clone(&lookup) as Arc<dyn Resolve>).await?;
         Ok((Fresh::new(&self.way, print, proxy, seen), lookup.found()))
     }
 

@@ -107,6 +107,23 @@ fn credentials_are_read_again() {
     assert!(echoes(port, echo));
 }
 
+/// The proxy's answer takes longer than the start of a client waits for it.
+#[test]
+fn wrong_credentials_replace_nothing_over_a_long_link() {
+    let (field, echo) = (Field::new(), targets::echo());
+    let (_proxy, address) = field.proxy("127.0.0.1:0", &[]);
+    let mut link = field.start("link.log", &["relay", "40mbit/1100ms", &address.to_string()]);
+    let slow: SocketAddr = link.said("listening ").parse().unwrap();
+    let port = free();
+    write(&field, "c.toml", slow.port(), &format!("socks = \"{port}\""));
+    let mut client = field.start("client.log", &["proxy", "connect", "--config", "c.toml"]);
+    client.said("listening socks ");
+    std::fs::copy(field.path("wrong"), field.path("token")).unwrap();
+    let log = reload(&client, "everything stays as it was");
+    assert!(log.contains("the proxy does not accept the credentials"), "{log}");
+    assert!(echoes(port, echo));
+}
+
 #[test]
 fn forwards_change_their_targets() {
     let (field, echo) = (Field::new(), targets::echo());

@@ -9,7 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::news;
 use super::rules::Rules;
 use super::seen::Seen;
-use super::way::{self, Print, Way};
+use super::way::{self, Dial, Print, Way};
 use crate::exit::Result;
 
 /// Client of a proxy, with the rules and the statistics of its tunnels. Each tunnel has a clone, so that the client's tasks
@@ -77,7 +77,7 @@ impl Fresh {
 impl Link {
     /// Connects to the proxy.
     pub(crate) async fn connect(way: &Way) -> Result<Self> {
-        fresh(way, Seen::default(), way.print()).await.map(Self::new)
+        fresh(Dial::First, way, Seen::default(), way.print()).await.map(Self::new)
     }
 
     /// Begins with a client.
@@ -111,7 +111,7 @@ impl Link {
             return Ok(None);
         }
         let seen = self.current.borrow().seen().clone();
-        fresh(way, seen, print).await.map(Some)
+        fresh(Dial::Again, way, seen, print).await.map(Some)
     }
 
     /// Sets the client that new tunnels use. Open tunnels keep the one on which they were opened.
@@ -137,8 +137,8 @@ impl Link {
     }
 }
 
-async fn fresh(way: &Way, seen: Seen, print: Print) -> Result<Fresh> {
-    Ok(Fresh::new(way, print, way.connect().await?, seen))
+async fn fresh(dial: Dial, way: &Way, seen: Seen, print: Print) -> Result<Fresh> {
+    Ok(Fresh::new(way, print, way.connect(dial).await?, seen))
 }
 
 #[cfg(test)]

@@ -33,6 +33,16 @@ use crate::proxy::MAX_WAITING_DATAGRAMS;
 const H3: &str = "h3";
 /// Maximum time for which the start waits for the first check of the credentials.
 const CHECK: Duration = Duration::from_secs(2);
+
+/// Reasons to connect to the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dial {
+    /// The process starts, and its user waits.
+    First,
+    /// The options have changed. The process has a connection, which is only replaced by one that is as good.
+    Again,
+}
+
 /// Maximum number of bytes of each file that are compared to detect changes.
 const PRINTED: u64 = 4 << 20;
 /// Time after the end of the tunnels in which the connections of programs are reset.
@@ -132,17 +142,27 @@ impl Way {
 
     /// Resolves the proxy's name. Returns its addresses.
     #[cfg(all(feature = "vpn", target_os = "linux"))]
-    pub(crate) async fn connect_around(&self, device: &str, resolver: Arc<dyn Resolve>) -> Result<Proxy> {
+    pub(crate) async fn connect_around(
+        &self,
+        dial: Dial,
+        device: &str,
+        resolver: Arc<dyn Resolve>,
+    ) -> Result<Proxy> {
         let own = device.parse::<Pattern>().map_err(|error| Failure::new(Exit::Usage, error))?;
-        self.connect_by(self.policy().denying([own]), Some(resolver)).await
+        self.connect_by(dial, self.policy().denying([own]), Some(resolver)).await
     }
 
     /// Connects to the proxy, and checks that it accepts the credentials.
-    pub(crate) async fn connect(&self) -> Result<Proxy> {
-        self.connect_by(self.policy(), None).await
+    pub(crate) async fn connect(&self, dial: Dial) -> Result<Proxy> {
+        self.connect_by(dial, self.policy(), None).await
     }
 
-    async fn connect_by(&self, policy: PathPolicy, resolver: Option<Arc<dyn Resolve>>) -> Result<Proxy> {
+    async fn connect_by(
+        &self,
+        dial: Dial,
+        policy: PathPolicy,
+        resolver: Option<Arc<dyn Resolve>>,
+    ) -> Result<Proxy> {
         let survey = policy.survey().await;
         multipath::check(&survey)?;
         for unusable in &survey.invalid {
@@ -160,8 +180,12 @@ impl Way {
             let state = states.wait_for(|state| certificate_fault(state).is_some()).await.ok();
             state.and_then(|state| certificate_fault(&state))
         };
+        let patience = match dial {
+            Dial::First => CHECK,
+            Dial::Again => Duration::from_secs(self.timeout.into()),
+        };
         tokio::select! {
-            checked = tokio::time::timeout(CHECK, proxy.check()) => match checked {
+            checked = tokio::time::timeout(patience, proxy.check()) => match checked {
                 Ok(Err(error)) if is_final(&error) => return Err(self.failure(&error)),
                 Ok(_) => {}
                 // The proxy's resolver may be slow.

@@ -1,11 +1,10 @@
-//! Place of the next packet's data, for packets whose headers name no stream (`docs/vreverso.md`, "Version
-//! 1").
+//! Place of a packet that most likely continues a train (`docs/vreverso.md`, "Trains" and "Version 1").
 //!
-//! The *lead* of a packet is the part of its plaintext before the stream data, that is, the STREAM frame's
-//! type, stream ID, offset and length. The lead of the next packet is expected to be as long as that of the
-//! packet before.
+//! The *lead* of a packet is the part of its plaintext before the stream data: in versions 1 and 2 the STREAM
+//! frame's type, stream ID, offset and length, in VReverso nothing. The lead of the next packet is expected to
+//! be as long as that of the packet before.
 
-use anabranch_wire::Stream;
+use anabranch_wire::{Placement, Stream};
 
 use super::Streams;
 use super::train::StreamTrain;
@@ -43,17 +42,28 @@ impl NextPlace<'_> {
     /// Returns whether the data of `frame`, the only one in the window, begins behind the lead.
     #[inline(always)]
     pub(crate) fn fits(&self, frame: &Stream<'_>) -> bool {
-        self.lead + frame.data.len() == self.window.len()
+        // Without a lead, the data comes first.
+        self.lead == 0 || self.lead + frame.data.len() == self.window.len()
     }
 }
 
 impl Streams {
     /// Returns the place of a packet with a plaintext of `len` bytes that continues `train`. Returns `None` if
-    /// no lead is expected, or if the packet would need other memory than the stream's last chunk.
+    /// its header names other data, if no lead is expected, or if the packet would need other memory than the
+    /// stream's last chunk.
     #[inline(always)]
-    pub(crate) fn next_place(&mut self, train: &StreamTrain, len: usize) -> Option<NextPlace<'_>> {
-        let lead = self.lead;
-        if lead == 0 || len <= lead {
+    pub(crate) fn next_place(
+        &mut self,
+        train: &StreamTrain,
+        named: Option<&Placement>,
+        len: usize,
+    ) -> Option<NextPlace<'_>> {
+        let lead = match named {
+            Some(named) if train.is_named(named) => 0,
+            None if self.lead > 0 => self.lead,
+            _ => return None,
+        };
+        if len <= lead {
             return None;
         }
         let buffer = &mut self.table.stream(train.key()).receive.as_mut()?.buffer;

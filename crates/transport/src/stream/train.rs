@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anabranch_wire::{Stream, StreamId, Time, TransportErrorCode};
+use anabranch_wire::{Placement, Stream, StreamId, Time, TransportErrorCode};
 
 use super::Streams;
 use super::incoming::claim;
@@ -36,6 +36,12 @@ impl StreamTrain {
     #[inline(always)]
     pub(crate) fn is_next(&self, frame: &Stream<'_>) -> bool {
         !frame.fin && self.goes_on(frame.id, frame.offset, frame.data.len())
+    }
+
+    /// Returns whether a header names the data that continues the train.
+    #[inline(always)]
+    pub(super) fn is_named(&self, named: &Placement) -> bool {
+        named.matches(self.stream, self.next)
     }
 
     /// Returns whether this data continues the train and is within the limits.
@@ -114,7 +120,7 @@ impl Streams {
     ) -> Result<(), TransportError> {
         let train = train.as_mut().ok_or_else(|| lost("stream data in order has no stream"))?;
         self.received.placed += len as u64;
-        self.go_on(train, len, |buffer, _| Ok(buffer.commit_next(len)))
+        self.go_on(train, len, |buffer, pool| Ok(buffer.commit_next(len, pool)))
     }
 
     /// Adds data to the train. Fails with INTERNAL_ERROR if the data did not become readable: acknowledging

@@ -1,23 +1,25 @@
-//! Data of version 1 and 2 that is decrypted to its place in the buffer, because it was expected there
-//! (`docs/vreverso.md`, "Version 1"): the data read is always the data sent, and packets that are forged or
-//! contain something else change nothing.
+//! Data that is decrypted to its place in the buffer because a train was expected to continue there
+//! (`docs/vreverso.md`, "Trains" and "Version 1"): the data read is always the data sent, and packets that are
+//! forged or contain something else change nothing.
 
-use anabranch_wire::{Dir, Frame, PacketKind, Side, Stream, StreamId, Version};
+use anabranch_wire::{
+    Announced, Dir, Direction, Frame, PacketKind, Side, Stream, StreamId, TransportErrorCode as Code, Version,
+};
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::injector::{encode, joined, varint};
-use super::pair::{Pair, client_addr, over, pattern, server_addr};
+use super::pair::{Pair, client_addr, direction, over, pattern, server_addr};
 use super::place::{connected, received};
 use crate::connection::{Forged, GUESSES};
 use crate::stream::MAX_LEAD;
-use crate::{Datagram, FourTuple};
+use crate::{ConnectionError, Datagram, FourTuple};
 
-const VERSIONS: [Version; 2] = [Version::V1, Version::V2];
+const VERSIONS: [Version; 3] = [Version::V1, Version::V2, Version::REVERSO];
 
 /// Type of a STREAM frame with an offset and a length.
-const WITH_OFFSET_AND_LENGTH: u8 = 0x0e;
+const WITH_OFFSET_AND_LENGTH: u64 = 0x0e;
 
 #[test]
 fn a_download_in_batches_is_decrypted_to_its_place() {
@@ -59,8 +61,13 @@ struct Download {
 
 impl Download {
     fn new() -> Self {
+        Self::with_window(8 << 20)
+    }
+
+    /// Creates a stream with this window.
+    fn with_window(window: u64) -> Self {
         let mut pair = Pair::with_transport(|transport| {
-            transport.streams.stream_window = 8 << 20;
+            transport.streams.stream_window = window;
             transport.streams.connection_window = 16 << 20;
         });
         pair.connect();
@@ -72,8 +79,14 @@ impl Download {
 
     /// Returns a packet with this payload.
     fn packet(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.packet_that_names(None, payload)
+    }
+
+    /// Returns a packet with this payload. A header of VReverso contains `announced`, or the true description.
+    fn packet_that_names(&mut self, announced: Option<Announced>, payload: &[u8]) -> Vec<u8> {
+        let forged = Forged { skip: 0, announced, ..Forged::new(PacketKind::OneRtt, payload) };
         let now = self.pair.now;
-        self.pair.server().forge(now, &Forged { skip: 0, ..Forged::new(PacketKind::OneRtt, payload) })
+        self.pair.server().forge(now, &forged)
     }
 
     /// Returns the payload of a packet with this part of the stream, which is delivered with it.
@@ -89,14 +102,23 @@ impl Download {
         })])
     }
 
-    /// Delivers datagrams in one batch.
+    /// Delivers datagrams in one batch, and checks that the connection goes on.
     fn arrive(&mut self, packets: &mut [Vec<u8>]) {
+        assert_eq!(self.end(packets), None);
+    }
+
+    /// Delivers datagrams in one batch, and returns the error that closes the connection.
+    fn end(&mut self, packets: &mut [Vec<u8>]) -> Option<Code> {
         let tuple = FourTuple { local: client_addr(), remote: server_addr() };
         let mut batch: Vec<_> =
             packets.iter_mut().map(|payload| Datagram { tuple, ecn: None, payload }).collect();
         let now = self.pair.now;
         self.pair.client.handle_batch(now, &mut batch);
-        assert_eq!(self.pair.closed(Side::Client), None);
+        self.pair.drain();
+        self.pair.closed(Side::Client).map(|error| match error {
+            ConnectionError::Transport(error) => error.code,
+            _ => panic!("{error}"),
+        })
     }
 
     /// Returns the number of bytes delivered without a gap.
@@ -176,9 +198,10 @@ fn copies_of_the_next_packet_with_any_bit_flipped() {
             download.read(u64::MAX, false);
             download.check_held();
             let [_, _, forged] = GUESSES.take();
-            // A change of the first byte, the connection ID, the packet number or the sample for the header's
-            // protection is found before.
-            assert!(forged as usize > bits - 240, "{forged} of {bits} forgeries were decrypted on a guess");
+            // A change of the first byte, the connection ID, the packet number, the stream and offset that a
+            // header of VReverso names, or the sample for the header's protection is found before.
+            let found = if direction() == Direction::Backward { 300 } else { 240 };
+            assert!(forged as usize > bits - found, "{forged} of {bits} forgeries were decrypted on a guess");
             assert!(download.pair.client().stats().undecryptable as usize > bits - 100);
         });
     }
@@ -194,7 +217,7 @@ fn receive<const N: usize>(layouts: [Layout; N]) -> [u64; 3] {
         let (id, offset) = (download.id, download.delivered.len() as u64);
         download.part(offset, 100);
         let fields = [
-            vec![WITH_OFFSET_AND_LENGTH],
+            varint(WITH_OFFSET_AND_LENGTH, 0),
             varint(id.as_u64(), id_len),
             varint(offset, offset_len),
             varint(100, length_len),
@@ -224,6 +247,59 @@ fn leads_are_expected_up_to_max_lead() {
 fn frames_that_make_up_for_a_shorter_lead() {
     let (long, short) = ([0, 3, 1], [0, 2, 1]);
     assert_eq!(receive([(long, 0), (long, 0), (long, 0), (short, 4), (long, 0)]), [1, 1, 0]);
+}
+
+/// In VReverso, the data of a packet with other frames stays where it was decrypted.
+#[test]
+fn data_before_other_frames_stays_in_its_place() {
+    over(Version::REVERSO, || {
+        let mut download = Download::new();
+        let mut batch: [Vec<u8>; 5] = std::array::from_fn(|index| {
+            let payload = download.part(100 * index as u64, 100);
+            let others = if index % 2 == 1 { encode(&[Frame::Ping; 20]) } else { Vec::new() };
+            download.packet(&[payload, others].concat())
+        });
+        download.arrive(&mut batch);
+        download.read(u64::MAX, false);
+        let received = received(&mut download.pair, Side::Client);
+        // The first packet creates the stream.
+        assert_eq!((download.read, received.placed, received.copied), (500, 400, 100));
+        assert_eq!((received.restored, GUESSES.take()), (0, [2, 2, 0]));
+    });
+}
+
+/// In VReverso, the header of a packet that continues a train must name its data, too.
+#[test]
+fn headers_in_a_train_that_are_not_true() {
+    over(Version::REVERSO, || {
+        for (index, offset) in [(0, 100), (0, 300), (1, 200)] {
+            let mut download = Download::new();
+            let stream = StreamId::new(Side::Server, Dir::Uni, index);
+            let named = Announced { stream, offset, distance: u64::MAX };
+            let mut batch: [Vec<u8>; 3] = std::array::from_fn(|index| {
+                let payload = download.part(100 * index as u64, 100);
+                download.packet_that_names((index == 2).then_some(named), &payload)
+            });
+            assert_eq!(download.end(&mut batch), Some(Code::PROTOCOL_VIOLATION), "{named:?}");
+        }
+    });
+}
+
+/// Data beyond the stream's limit, alone and before other frames.
+#[test]
+fn data_of_a_train_that_exceeds_the_limit() {
+    for version in VERSIONS {
+        over(version, || {
+            for others in [&[][..], &[Frame::Ping; 4]] {
+                let mut download = Download::with_window(350);
+                let mut batch: [Vec<u8>; 4] = std::array::from_fn(|index| {
+                    let payload = download.part(100 * index as u64, 100);
+                    download.packet(&[payload, encode(others)].concat())
+                });
+                assert_eq!(download.end(&mut batch), Some(Code::FLOW_CONTROL_ERROR));
+            }
+        });
+    }
 }
 
 /// Two streams in turns, with the same offsets and leads.
@@ -336,7 +412,8 @@ impl Play {
                 self.end = self.end.max(offset + len);
                 self.download.part(offset, len)
             }
-            4 => [encode(&[Frame::Ping]), self.next()].concat(),
+            // In VReverso this would be a violation: the data comes first.
+            4 if direction() == Direction::Forward => [encode(&[Frame::Ping]), self.next()].concat(),
             5 => [self.next(), encode(&[Frame::Ping])].concat(),
             6 => {
                 let len = 1 + self.below(500);
@@ -350,12 +427,13 @@ impl Play {
                 self.next_of(len);
                 let id_len = if self.below(2) == 0 { 0 } else { 3 };
                 let fields = [
-                    vec![WITH_OFFSET_AND_LENGTH],
+                    varint(WITH_OFFSET_AND_LENGTH, 0),
                     varint(id.as_u64(), id_len),
                     varint(offset, 3),
                     varint(len, 1),
+                    data(id, offset, len),
                 ];
-                [joined(&fields), data(id, offset, len)].concat()
+                joined(&fields)
             }
             8 => encode(&[Frame::Stream(Stream {
                 id: self.download.id,
@@ -434,7 +512,9 @@ fn received_bytes_stay_as_they_are_whatever_arrives_in_a_batch() {
                 (0..300).for_each(|_| play.step());
                 play.check();
                 let [right, wrong, forged] = GUESSES.take();
-                assert!(right > 500 && wrong > 100 && forged > 50, "{right} {wrong} {forged}");
+                // A header of VReverso names other streams and other data in order.
+                let some = if direction() == Direction::Backward { 40 } else { 100 };
+                assert!(right > 500 && wrong > some && forged > 50, "{right} {wrong} {forged}");
             }
         });
     }

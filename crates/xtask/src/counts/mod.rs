@@ -133,7 +133,7 @@ fn processor(description: &str) -> String {
         line.and_then(|line| line.split_once(':')).map_or("", |(_, value)| value.trim())
     };
     let features =
-        of("flags").split_whitespace().filter(|flag| ["avx", "avx2", "bmi2", "adx", "erms"].contains(flag));
+        of("flags").split_whitespace().filter(|flag| ["avx", "avx2", "bmi2", "adx"].contains(flag));
     std::iter::once(of("vendor_id")).chain(features).collect::<Vec<_>>().join(" ")
 }
 

@@ -5,7 +5,7 @@
 //! reported before the frames are known to agree with the header.
 
 use anabranch_tls::TAG_LEN;
-use anabranch_wire::{Direction, Placement, Stream, Time};
+use anabranch_wire::{Direction, Placement, Stream, Time, TransportErrorCode};
 use smallvec::SmallVec;
 
 use super::envelope::Stop;
@@ -78,6 +78,24 @@ impl Connection {
                 Some(Err(error.into()))
             }
         }
+    }
+
+    /// Reads a packet with a plaintext of `len` bytes, which is already in the place that its header names. No
+    /// bytes of this place had been received.
+    #[inline(never)]
+    pub(in crate::connection) fn read_placed(
+        &mut self,
+        named: Option<&Placement>,
+        len: usize,
+    ) -> Result<Direct, TransportError> {
+        let mut saved = Saved::new();
+        let place = named.and_then(|named| Some((named, self.streams.reserve(named, len, &mut saved)?)));
+        let (named, (reserved, window)) = place.ok_or_else(|| {
+            TransportError::new(TransportErrorCode::INTERNAL_ERROR, "the place of a packet is gone")
+        })?;
+        let mut others = Others::new();
+        let contents = Contents::read(window, &reserved, named, self.format.direction, false, &mut others)?;
+        Ok(Direct { reserved, contents, others })
     }
 }
 

@@ -1,10 +1,11 @@
-//! 1-RTT packets whose headers name no stream, decrypted directly into the receive buffer
-//! (`docs/vreverso.md`, "Version 1").
+//! 1-RTT packets that most likely continue a train, decrypted directly into the receive buffer
+//! (`docs/vreverso.md`, "Trains" and "Version 1").
 //!
-//! In a train, the next packet most likely contains nothing but the stream's next data. It is decrypted so
-//! that this data lies at its place in the buffer; the fields of its STREAM frame, before the data, overwrite
-//! received bytes, which are restored at once. If the packet contains anything else, its plaintext is copied
-//! to the datagram, and the packet is processed as if it had been decrypted there.
+//! In a train, the next packet most likely contains nothing but the stream's next data, and in VReverso its
+//! header says so. It is decrypted so that this data lies at its place in the buffer; the fields of its STREAM
+//! frame, if they precede the data, overwrite received bytes, which are restored at once. If the packet
+//! contains anything else, it is processed like any other packet: in VReverso with its data where it lies,
+//! otherwise after its plaintext has been copied to the datagram.
 
 use anabranch_tls::TAG_LEN;
 use anabranch_wire::{Frames, Time};
@@ -21,9 +22,12 @@ pub(in crate::connection) enum Guessed {
     /// The packet contains only stream data that continues the train: this number of bytes, which are at
     /// their place in the stream's buffer.
     Data(usize),
+    /// The packet contains something else. Its plaintext has this length and is in the place that its header
+    /// names.
+    Placed(usize),
     /// The packet contains something else. Its plaintext has this length and is in the datagram, behind the
     /// header.
-    Other(usize),
+    InPlace(usize),
 }
 
 #[cfg(test)]
@@ -58,7 +62,8 @@ impl Connection {
         let header_len = short.unmasked.header_len;
         let len = packet.len().saturating_sub(header_len + TAG_LEN);
         let Some(data) = train.data() else { return Ok(Guessed::Nothing) };
-        let Some(place) = self.streams.next_place(data, len) else { return Ok(Guessed::Nothing) };
+        let named = short.unmasked.placement.as_ref();
+        let Some(place) = self.streams.next_place(data, named, len) else { return Ok(Guessed::Nothing) };
         let key = self.keys.one_rtt.as_ref().and_then(|keys| keys.opener(short.phase));
         let Some(key) = key else { return Ok(Guessed::Nothing) };
         let saved = place.save();
@@ -73,16 +78,17 @@ impl Connection {
         let only = frames.next_stream().filter(|_| frames.is_over());
         let guessed = match only {
             Some(only) if data.is_next(&only) && place.fits(&only) => Guessed::Data(only.data.len()),
+            _ if named.is_some() => Guessed::Placed(len),
             _ => {
                 body[..len].copy_from_slice(place.window);
-                Guessed::Other(len)
+                Guessed::InPlace(len)
             }
         };
         place.restore(&saved);
-        if matches!(guessed, Guessed::Other(_)) {
+        if matches!(guessed, Guessed::InPlace(_)) {
             self.streams.guess_no_more();
         }
-        count(usize::from(matches!(guessed, Guessed::Other(_))));
+        count(usize::from(!matches!(guessed, Guessed::Data(_))));
         self.on_opened(now, short);
         Ok(guessed)
     }

@@ -64,7 +64,8 @@ impl Connection {
         };
         let opened = match (guessed, &mut *train) {
             (Guessed::Data(len), Some(train)) => return self.append_guessed(train, len),
-            (Guessed::Other(len), _) => Opened::InPlace(&packet[unmasked.header_len..][..len]),
+            (Guessed::Placed(len), _) => Opened::Direct(self.read_placed(unmasked.placement.as_ref(), len)?),
+            (Guessed::InPlace(len), _) => Opened::InPlace(&packet[unmasked.header_len..][..len]),
             _ => self.open(now, &short, packet)?,
         };
         self.apply(now, &short, opened, train)

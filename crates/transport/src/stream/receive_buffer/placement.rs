@@ -7,7 +7,7 @@
 //!
 //! In other formats the fields of the STREAM frame precede the data, and the next data in order alone has a
 //! place ([`ReceiveBuffer::next_window`]). Those fields are written over received bytes, which the caller saves
-//! and restores.
+//! and restores. In all formats, this is the short way to the place of data that continues a train.
 
 use std::ops::Range;
 
@@ -96,8 +96,9 @@ impl ReceiveBuffer {
     }
 
     /// Returns memory for a packet of `len` bytes, of which all but the first `lead` are the next data in
-    /// order. Data must not have been received beyond a gap. Returns `None` if the last chunk does not contain
-    /// this memory, for example because the application has taken the bytes before it.
+    /// order, and possibly other frames behind it. Data must not have been received beyond a gap. Returns
+    /// `None` if the last chunk does not contain this memory, for example because the application has taken
+    /// the bytes before it.
     #[inline(always)]
     pub(crate) fn next_window(&mut self, lead: usize, len: usize) -> Option<&mut [u8]> {
         let end = self.ready + (len - lead) as u64;
@@ -113,8 +114,12 @@ impl ReceiveBuffer {
     /// Marks the next `len` bytes in order as received. They must be in the window that [`Self::next_window`]
     /// returned. Returns whether more can be read now.
     #[inline(always)]
-    pub(crate) fn commit_next(&mut self, len: usize) -> bool {
-        self.advance_to(self.ready + len as u64)
+    pub(crate) fn commit_next(&mut self, len: usize, pool: &mut Pool) -> bool {
+        let grew = self.advance_to(self.ready + len as u64);
+        if self.slack > 0 {
+            self.prepare_next(pool);
+        }
+        grew
     }
 
     /// Creates a place in a prepared chunk for the gap around `offset`, below the chunk with index `above`.

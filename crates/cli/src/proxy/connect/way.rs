@@ -39,7 +39,7 @@ const CHECK: Duration = Duration::from_secs(2);
 pub(crate) enum Dial {
     /// The process starts, and its user waits.
     First,
-    /// The options have changed. The process has a connection, which is only replaced by one that is as good.
+    /// The options have changed. The process still has a connection, so it can wait for the check until the timeout.
     Again,
 }
 

@@ -4,6 +4,7 @@
 pub mod counting;
 mod end;
 pub mod handshakes;
+pub mod keep_alive;
 pub mod memory;
 pub mod pages;
 pub mod receive;

@@ -167,9 +167,19 @@ impl Memory {
         let to_server = self.drain_client();
         self.deliver_to_server(to_server);
         let to_client = self.drain_server();
-        self.client.handle_batch(self.now, &mut borrow(&mut { to_client }));
+        self.deliver_to_client(to_client);
+    }
+
+    /// Delivers `datagrams` to the client, and handles its timers and events.
+    pub(crate) fn deliver_to_client(&mut self, mut datagrams: Vec<Wire>) {
+        self.client.handle_batch(self.now, &mut borrow(&mut datagrams));
         self.client.handle_timeout(self.now);
         while self.client.poll_event().is_some() {}
+    }
+
+    /// Returns the server's endpoint.
+    pub(crate) fn server_endpoint(&mut self) -> &mut Endpoint {
+        &mut self.server
     }
 
     /// Returns the datagrams that the client sends now.

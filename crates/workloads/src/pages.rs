@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use anabranch_transport::TransportConfig;
-use anabranch_wire::{Side, Version};
+use anabranch_transport::{Connection, TransportConfig};
+use anabranch_wire::{Side, Time, Version};
 use bytes::Bytes;
 use http::{Request, Response};
 
@@ -35,6 +35,16 @@ pub fn measure(version: Version, samples: u32) -> Result<Vec<f64>, Error> {
         Pages::new(version)?.sample()?;
     }
     (0..samples).map(|_| Pages::new(version)?.sample()).collect()
+}
+
+/// Receives the responses once. Returns the number of bytes in all of them.
+///
+/// # Errors
+///
+/// Responses did not arrive as they were sent.
+pub fn run(version: Version) -> Result<u64, Error> {
+    Pages::new(version)?.sample()?;
+    Ok((ANSWERS * CONTENT) as u64)
 }
 
 /// Client that has sent its requests, and the packets of the responses.
@@ -115,8 +125,7 @@ impl Pages {
         let (mut read, mut finished) = (0, 0);
         let begin = Instant::now();
         for batch in self.packets.chunks_mut(BATCH) {
-            self.client.receive(connection, now, batch);
-            self.client.take(connection, &mut read, &mut finished)?;
+            take_at_client(&mut self.client, connection, now, batch, &mut read, &mut finished)?;
         }
         let elapsed = begin.elapsed();
         if (read, finished) != (ANSWERS * CONTENT, ANSWERS) {
@@ -124,4 +133,18 @@ impl Pages {
         }
         Ok(elapsed.as_secs_f64() * 1e3)
     }
+}
+
+/// Delivers a batch of packets to the client, which reads the responses.
+#[inline(never)]
+fn take_at_client(
+    client: &mut End,
+    connection: &mut Connection,
+    now: Time,
+    batch: &mut [Wire],
+    read: &mut usize,
+    finished: &mut usize,
+) -> Result<(), Error> {
+    client.receive(connection, now, batch);
+    client.take(connection, read, finished)
 }

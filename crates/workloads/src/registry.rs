@@ -4,13 +4,16 @@ use anabranch_transport::schedule::Algorithm;
 use anabranch_transport::{MultipathConfig, Numbering, TransportConfig};
 use anabranch_wire::Version;
 
-use crate::{Error, handshakes, receive, requests, send, transfer};
+use crate::{Error, handshakes, keep_alive, pages, receive, requests, send, transfer};
 
 /// Number of packets of a bulk stream, and of datagrams in a batch that is received.
 const PACKETS: usize = 6_000;
 const BATCH: usize = 50;
 /// Number of handshakes.
 const HANDSHAKES: u64 = 40;
+/// Number of idle connections, and of keep-alives on each.
+const IDLE: usize = 100;
+const KEEP_ALIVES: u64 = 20;
 /// Number of requests.
 const REQUESTS: usize = 2_000;
 /// Bytes of the simulated download.
@@ -81,6 +84,12 @@ pub const WORKLOADS: &[Workload] = &[
         run: || handshakes::run(HANDSHAKES, true),
     },
     Workload {
+        name: "keep-alive",
+        operation: "keep-alive of an idle connection, at the server",
+        counted: "anabranch_workloads::keep_alive::acknowledge_at_server",
+        run: || keep_alive::run(IDLE, KEEP_ALIVES),
+    },
+    Workload {
         name: "request",
         operation: "request at the server",
         counted: REQUEST,
@@ -93,6 +102,18 @@ pub const WORKLOADS: &[Workload] = &[
         run: || requests::run(REQUESTS, 50),
     },
     Workload {
+        name: "responses",
+        operation: "1,000 bytes of 80 responses in turns, at the client",
+        counted: RESPONSES,
+        run: || pages::run(Version::V1).map(|bytes| bytes / 1_000),
+    },
+    Workload {
+        name: "responses-reverso",
+        operation: "1,000 bytes of 80 responses in turns, at the client",
+        counted: RESPONSES,
+        run: || pages::run(Version::REVERSO).map(|bytes| bytes / 1_000),
+    },
+    Workload {
         name: "simulate",
         operation: "1,000 bytes, handshakes included",
         counted: "anabranch_workloads::transfer::simulate",
@@ -103,6 +124,7 @@ pub const WORKLOADS: &[Workload] = &[
 const HANDSHAKE: &str = "anabranch_workloads::memory::*_at_server";
 const RECEIVE: &str = "anabranch_workloads::receive::deliver";
 const SEND: &str = "anabranch_workloads::send::poll";
+const RESPONSES: &str = "anabranch_workloads::pages::take_at_client";
 const REQUEST: &str = "anabranch_workloads::requests::*_at_server";
 
 fn receive(version: Version) -> Result<u64, Error> {

@@ -260,23 +260,29 @@ impl Driver {
             connection.set_put_off(false);
             connection.set_queued(false);
             self.sender.flush(cx);
-            let turn = self.sender.send_from(&connection, now);
-            if turn != Turn::Done {
-                if turn == Turn::More {
-                    next = next.max(Next::Now);
-                }
-                self.enqueue(Arc::clone(&connection));
+            if self.take_turn(&connection, now) == Turn::More {
+                next = next.max(Next::Now);
             }
-            let patience = match turn {
-                Turn::Done | Turn::More => Duration::ZERO,
-                Turn::PartlyBlocked => PARTLY_BLOCKED_INTERVAL,
-                Turn::Blocked => BLOCKED_INTERVAL,
-            };
-            self.finish_turn(&connection, now, patience);
         }
         // A socket may have become full in this turn. Flushing once more registers this task with it, so that
         // the task is woken when the socket has room.
         if self.sender.flush(cx) && !self.queue.is_empty() { next.max(Next::Now) } else { next }
+    }
+
+    /// Sends the packets of a connection, and finishes its turn. If it has more to send, or if a socket is full, the connection is
+    /// queued for another turn.
+    fn take_turn(&mut self, connection: &Arc<ConnectionInner>, now: Time) -> Turn {
+        let turn = self.sender.send_from(connection, now);
+        if turn != Turn::Done {
+            self.enqueue(Arc::clone(connection));
+        }
+        let patience = match turn {
+            Turn::Done | Turn::More => Duration::ZERO,
+            Turn::PartlyBlocked => PARTLY_BLOCKED_INTERVAL,
+            Turn::Blocked => BLOCKED_INTERVAL,
+        };
+        self.finish_turn(connection, now, patience);
+        turn
     }
 
     /// Handles a connection's events, forwards its events for the router, and sets its next deadline, which is

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use anabranch_transport::{Datagram, Response, RouterAction, StoredDatagram};
 use anabranch_wire::Time;
+use smallvec::SmallVec;
 use tracing::{debug, trace};
 
 use super::Driver;
@@ -13,6 +14,7 @@ use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::Table;
 use crate::hand_over::{Course, Origin};
 use crate::log::ENDPOINT;
+use crate::socket::RECEIVE_BUFFERS;
 use crate::wakers::WakerSet;
 
 /// Maximum number of receive calls per turn and socket: enough to empty a busy socket's buffer, few enough
@@ -64,7 +66,9 @@ impl Driver {
                 // The batch is moved out of `self`, because the datagrams borrow it while other parts of the driver
                 // are in use.
                 let mut received = std::mem::take(&mut self.received);
-                self.deliver(now, &mut received.datagrams().collect::<Vec<_>>(), Origin::Network);
+                let mut datagrams: SmallVec<[_; RECEIVE_BUFFERS]> = received.datagrams().collect();
+                self.deliver(now, &mut datagrams, Origin::Network);
+                drop(datagrams);
                 self.received = received;
                 more |= round == RECEIVES;
             }
@@ -74,38 +78,78 @@ impl Driver {
 
     /// Passes datagrams to the connections. Consecutive datagrams of one connection are handled together,
     /// under one lock.
-    fn deliver(&mut self, now: Time, datagrams: &mut [Datagram<'_>], origin: Origin) {
+    fn deliver(&mut self, now: Time, mut datagrams: &mut [Datagram<'_>], origin: Origin) {
         let endpoint = Arc::clone(&self.endpoint);
-        let (steps, accepting): (Vec<Step>, _) = {
-            let mut table = endpoint.table();
-            let course = |datagram: &Datagram<'_>| self.neighbours.course(origin, datagram);
-            let steps =
-                datagrams.iter().map(|datagram| table.step(now, datagram, course(datagram))).collect();
-            let comes = !table.incoming.is_empty();
-            (steps, if comes { table.accepting.take() } else { WakerSet::default() })
-        };
-        accepting.wake();
-        let mut at = 0;
-        while let Some(step) = steps.get(at) {
-            let mut len = 1;
-            match step {
-                Step::Deliver(connection) => {
-                    len += steps[at + 1..].iter().take_while(|step| step.is_for(connection)).count();
-                    let run = &mut datagrams[at..at + len];
-                    connection.with_state(|state| state.core.handle_batch(now, run));
-                    self.enqueue(Arc::clone(connection));
-                }
+        let mut ahead = None;
+        while !datagrams.is_empty() {
+            let (run, accepting) = {
+                let mut table = endpoint.table();
+                let course = |datagram: &Datagram<'_>| self.neighbours.course(origin, datagram);
+                let run =
+                    Run::begin(ahead, datagrams, |datagram| table.step(now, datagram, course(datagram)));
+                let comes = !table.incoming.is_empty();
+                (run, if comes { table.accepting.take() } else { WakerSet::default() })
+            };
+            accepting.wake();
+            let (of_run, rest) = datagrams.split_at_mut(run.len);
+            match run.step {
+                Step::Deliver(connection) => self.deliver_run(now, connection, of_run),
                 Step::Reset(connection) => {
                     connection.with_state(|state| state.core.handle_reset(now));
-                    self.enqueue(Arc::clone(connection));
+                    self.enqueue(connection);
                 }
-                Step::Respond(response) => endpoint.respond(Some(response.clone())),
-                Step::HandOver(owner) => endpoint.driver.hand_over(*owner, &datagrams[at]),
-                Step::Pass(course) => self.neighbours.pass(*course, &datagrams[at]),
+                Step::Respond(response) => endpoint.respond(Some(response)),
+                Step::HandOver(owner) => of_run.iter().for_each(|it| endpoint.driver.hand_over(owner, it)),
+                Step::Pass(course) => of_run.iter().for_each(|it| self.neighbours.pass(course, it)),
                 Step::Nothing => {}
             }
-            at += len;
+            (datagrams, ahead) = (rest, run.ahead);
         }
+    }
+
+    /// Passes datagrams to their connection. If it has only a keep-alive to acknowledge, it does so and rests at once, because it
+    /// has no use for more memory until then: of many such connections in one batch, only one at a time is awake.
+    fn deliver_run(&mut self, now: Time, connection: Arc<ConnectionInner>, run: &mut [Datagram<'_>]) {
+        let rests = connection.with_state(|state| {
+            state.core.handle_batch(now, run);
+            state.core.rests_once_acknowledged()
+        });
+        if rests {
+            self.take_turn(&connection, now);
+        } else {
+            self.enqueue(connection);
+        }
+    }
+}
+
+/// Consecutive datagrams that require one action.
+struct Run {
+    step: Step,
+    len: usize,
+    /// Action for the first datagram behind the run, if it is known.
+    ahead: Option<Step>,
+}
+
+impl Run {
+    /// Returns the run at the start of `datagrams`, which must not be empty. `ahead` is the action for the first of them, if it is
+    /// known; `step` determines the action for one datagram.
+    fn begin(
+        ahead: Option<Step>,
+        datagrams: &[Datagram<'_>],
+        mut step: impl FnMut(&Datagram<'_>) -> Step,
+    ) -> Self {
+        let mut run = Self { step: ahead.unwrap_or_else(|| step(&datagrams[0])), len: 1, ahead: None };
+        if let Step::Deliver(connection) = &run.step {
+            for datagram in &datagrams[1..] {
+                let next = step(datagram);
+                if !next.is_for(connection) {
+                    run.ahead = Some(next);
+                    break;
+                }
+                run.len += 1;
+            }
+        }
+        run
     }
 }
 

@@ -15,8 +15,7 @@ use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use self::batch::RECEIVE_BUFFERS;
-pub(crate) use self::batch::ReceiveBatch;
+pub(crate) use self::batch::{RECEIVE_BUFFERS, ReceiveBatch};
 pub(crate) use self::errors::Refusal;
 use crate::paths::LocalAddress;
 

@@ -30,6 +30,12 @@ impl Connection {
         }
     }
 
+    /// Returns whether the connection rests again as soon as it has acknowledged a keep-alive, so that it should do both at once:
+    /// a server with many such connections then needs memory for one of them at a time.
+    pub fn rests_once_acknowledged(&self) -> bool {
+        self.idle.rest.is_pinged()
+    }
+
     /// Frees the memory of the keys, whatever the traffic.
     #[cfg(test)]
     pub(crate) fn rest_keys(&mut self, now: Time) {

@@ -70,6 +70,11 @@ impl Rest {
         is_keep_alive
     }
 
+    /// Returns whether the acknowledgment of a keep-alive is due.
+    pub(crate) fn is_pinged(&self) -> bool {
+        self.stage == Stage::Pinged
+    }
+
     /// Records a sent packet.
     pub(crate) fn on_sent(&mut self, eliciting: bool) {
         let is_acknowledgment = self.stage == Stage::Pinged && !eliciting;
@@ -108,9 +113,12 @@ mod tests {
         let mut rest = resting();
         rest.on_datagrams(at(20_000));
         rest.on_received();
+        assert!(!rest.is_pinged());
         assert!(rest.on_ping());
+        assert!(rest.is_pinged());
         assert_eq!(rest.at(at(20_000)), Some(at(21_000)));
         rest.on_sent(false);
+        assert!(!rest.is_pinged());
         assert_eq!(rest.at(at(20_000)), Some(at(20_000)));
         // A peer cannot make it rest and wake for each packet.
         rest.begin(at(20_000));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anabranch_wire::{PathId, Time, TransportErrorCode, VarInt};
 
+use super::allowed::reaches;
 use super::attempt::PathAttempt;
 use super::interface::Interface;
 use super::policy::{PathPolicy, Usage};
@@ -261,27 +262,37 @@ impl Plan {
                 continue;
             }
             let able = usable.iter().filter_map(|origin| {
-                let local = origin.addresses.iter().find(|local| same_family(**local, remote))?;
-                Some((
-                    self.slots.iter().filter(|slot| slot.interface == origin.interface).count(),
-                    origin,
-                    *local,
-                ))
+                let local = origin.addresses.iter().find(|local| reaches(**local, remote))?;
+                let used = self.slots.iter().filter(|slot| slot.interface == origin.interface).count();
+                Some((used, origin.interface.clone(), *local, origin.usage))
             });
-            if let Some((_, origin, local)) = able.min_by_key(|(used, ..)| *used)
-                && !self.add(now, &origin.interface, local, remote, origin.usage)
+            let best = able
+                .min_by_key(|(used, ..)| *used)
+                .map(|(_, interface, local, usage)| (interface, local, usage));
+            if let Some((interface, local, usage)) = best.or_else(|| self.where_it_began(remote))
+                && !self.add(now, &interface, local, remote, usage)
             {
                 return;
             }
         }
     }
 
+    /// Returns the origin of the connection's first path, if `remote` can be reached from there and the policy leaves the choice of
+    /// interfaces to this end. Such a path may begin on an interface that is not used otherwise, as that of the loopback addresses: a
+    /// server on this host is reached from nowhere else.
+    fn where_it_began(&self, remote: SocketAddr) -> Option<(String, IpAddr, Usage)> {
+        let first = self.slots.first().filter(|first| reaches(first.local, remote))?;
+        let is_free = self.policy.leaves_choice(&first.interface, first.local);
+        is_free.then(|| (first.interface.clone(), first.local, first.usage))
+    }
+
     /// Returns the server address with the fewest paths among those that one of `locals` can reach, together
     /// with that local address.
     fn best_pair(&self, locals: &[IpAddr]) -> Option<(IpAddr, SocketAddr)> {
-        let pairs = self.remotes.iter().filter_map(|remote| {
-            Some((*locals.iter().find(|local| same_family(**local, *remote))?, *remote))
-        });
+        let pairs = self
+            .remotes
+            .iter()
+            .filter_map(|remote| Some((*locals.iter().find(|local| reaches(**local, *remote))?, *remote)));
         pairs.min_by_key(|(_, remote)| self.slots.iter().filter(|slot| slot.remote == *remote).count())
     }
 
@@ -335,10 +346,6 @@ impl Slot {
         self.failures += 1;
         self.state = State::Waiting(now + wait);
     }
-}
-
-fn same_family(local: IpAddr, remote: SocketAddr) -> bool {
-    local.is_ipv4() == remote.is_ipv4()
 }
 
 #[cfg(test)]

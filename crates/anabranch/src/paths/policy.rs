@@ -232,6 +232,13 @@ impl PathPolicy {
         self
     }
 
+    /// Returns whether the policy leaves it to this end whether to use an address: it does not deny the address, and neither
+    /// its rules nor a chooser name the addresses to use.
+    pub(super) fn leaves_choice(&self, interface: &str, address: IpAddr) -> bool {
+        let denied = self.deny.iter().any(|pattern| pattern.matches(interface, address));
+        self.allow.is_empty() && self.chooser.is_none() && !denied
+    }
+
     /// Returns the use of an address of an interface, or the reason why it is not used.
     pub(super) fn usage(&self, interface: &str, address: IpAddr) -> Result<Usage, Unused> {
         if address.is_unspecified() || address.is_multicast() {

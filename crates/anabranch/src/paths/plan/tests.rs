@@ -58,6 +58,36 @@ fn every_interface_but_the_first_one_gets_a_path() {
     assert_eq!((plan.due(at(9)), plan.next()), (vec![], None), "once");
 }
 
+/// Creates the plan of a connection from a loopback address to a server on this host, which announces a second address.
+fn plan_on_this_host(policy: PathPolicy) -> Plan {
+    let mut plan = Plan::new(policy);
+    plan.adopt(at(0), PathId(0), "127.0.0.1".parse().unwrap(), "127.0.0.1:25001".parse().unwrap());
+    plan.on_interfaces(at(0), vec![interface("lo", &["127.0.0.1"]), eth(), wlan()]);
+    plan.set_alternatives(at(0), &["127.0.0.1:25002".parse().unwrap()]);
+    plan
+}
+
+#[test]
+fn a_server_on_this_host_is_reached_from_the_loopback_interface_alone() {
+    let mut plan = plan_on_this_host(PathPolicy::default());
+    let only = [("lo".to_owned(), "127.0.0.1".to_owned(), "127.0.0.1:25002".to_owned())];
+    let opened: Vec<_> =
+        opened(&mut plan, at(0)).into_iter().map(|(_, name, local, remote)| (name, local, remote)).collect();
+    assert_eq!(opened, only);
+    assert_eq!((plan.due(at(9)), plan.next()), (vec![], None), "no other interface reaches it");
+}
+
+#[test]
+fn a_policy_with_rules_for_interfaces_opens_no_path_on_the_first_one() {
+    for policy in [
+        PathPolicy::default().allowing(["wlan0".parse().unwrap()]),
+        PathPolicy::default().denying(["lo".parse().unwrap()]),
+    ] {
+        let mut plan = plan_on_this_host(policy);
+        assert_eq!((opened(&mut plan, at(0)), plan.next()), (vec![], None));
+    }
+}
+
 #[test]
 fn attempts_that_fail_are_repeated_ever_more_rarely() {
     let mut plan = plan(PathPolicy::default(), vec![eth(), wlan()]);

@@ -171,4 +171,28 @@ mod tests {
     fn no_two_options_of_a_command_have_the_same_name() {
         Cli::command().debug_assert();
     }
+
+    /// Checks the descriptions of a command's subcommands, at any depth: each has one, and none is that of a group of options, `other`.
+    /// Returns their number.
+    fn check_descriptions(command: &clap::Command, other: &str) -> usize {
+        let subcommands = command.get_subcommands();
+        subcommands
+            .map(|sub| {
+                let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+                assert!(!about.is_empty() && about != other, "{} is described as {about:?}", sub.get_name());
+                1 + check_descriptions(sub, other)
+            })
+            .sum()
+    }
+
+    #[test]
+    fn each_command_has_its_own_description() {
+        let options = <Verbosity as clap::Args>::augment_args(clap::Command::new("options"));
+        let other = options.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(
+            !other.is_empty(),
+            "a group of options has a description, which would replace that of a command"
+        );
+        assert!(check_descriptions(&Cli::command(), &other) > 20);
+    }
 }

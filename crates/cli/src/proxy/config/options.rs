@@ -313,7 +313,14 @@ impl<T: Args> Args for Configured<T> {
         let optional = |arg: Arg| {
             if arg.is_required_set() { arg.required(false).required_unless_present(CONFIG) } else { arg }
         };
-        Verbosity::augment_args(T::augment_args(command).mut_args(optional).arg(config))
+        let command = T::augment_args(command).mut_args(optional).arg(config);
+        // Added options replace the description of the command by that of their type.
+        let (about, long) = (command.get_about().cloned(), command.get_long_about().cloned());
+        let command = Verbosity::augment_args(command).about(about.unwrap_or_default());
+        match long {
+            Some(long) => command.long_about(long),
+            None => command,
+        }
     }
 
     fn augment_args_for_update(command: Command) -> Command {

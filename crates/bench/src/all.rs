@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::report::{Report, table};
 use crate::stacks::SETTINGS;
-use crate::{Cli, Error, load, measure};
+use crate::{Cli, Error, load, measure, stacks};
 
 /// Lines of a document that enclose the latest results.
 const BEGIN: &str = "<!-- measured: `cargo run --release -p anabranch-bench -- all --write` writes this -->";
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
     /// Write the tables into docs/performance.md and their main figures into README.md. Refuses to on a machine
-    /// that other programs load, unless the run is brief
+    /// that other programs load, or without our command built with each allocator, unless the run is brief
     #[arg(long)]
     write: bool,
     /// Number of rounds of the benchmarks beside other stacks [default: that of each benchmark]
@@ -213,6 +213,10 @@ fn run_with(options: &Options, average: &mut dyn FnMut() -> Option<f64>) -> Resu
     let before = average();
     if must_be_quiet {
         load::check(before, 0.0, "before the measurement")?;
+        if options.only.is_empty() {
+            // Without them, the new tables would lack rows that the old ones have.
+            stacks::check_ours()?;
+        }
     }
     let watch = load::Watch::start();
     let all: Vec<Measured> = ALL.iter().map(|part| measured(part, options)).collect();

@@ -38,7 +38,7 @@ Sockets: segmentation offload (GSO) is on for all stacks; coalesced datagrams (G
 datagrams with one system call. Tickets: `handshakes` chooses for all stacks (`--tickets`); in the other benchmarks, anabranch, quinn \
 and quiche issue two for each connection, s2n-quic and quic-go one, msquic none.";
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct Choice {
     /// Measure only these stacks (anabranch, quinn, s2n-quic, msquic, quiche, quic-go)
     #[arg(long, value_delimiter = ',')]
@@ -165,6 +165,12 @@ impl Choice {
         Ok(format!("{} is not built; this builds our command: {build}", program.display()))
     }
 
+    /// Checks that our own program is built.
+    fn check_ours(&self) -> Result<(), Error> {
+        let program = self.ours()?.program;
+        if program.is_file() { Ok(()) } else { Err(self.missing(&program)?.into()) }
+    }
+
     /// Returns the chosen stacks that are built; prints the names of the others to standard error. Our own must
     /// be built.
     pub(crate) fn built(&self) -> Result<Vec<Stack>, Error> {
@@ -181,8 +187,8 @@ impl Choice {
             return Err(format!("unknown stack {unknown}").into());
         }
         all.retain(|stack| self.stacks.is_empty() || self.stacks.iter().any(|name| name == stack.name));
-        if let Some(ours) = all.iter().find(|stack| stack.name == OURS && !stack.program.is_file()) {
-            return Err(self.missing(&ours.program)?.into());
+        if all.iter().any(|stack| stack.name == OURS) {
+            self.check_ours()?;
         }
         let (built, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(|stack| stack.program.is_file());
         for stack in missing {
@@ -190,6 +196,17 @@ impl Choice {
         }
         if built.is_empty() { Err("no stack is built".into()) } else { Ok(built) }
     }
+}
+
+/// Checks that our own programs are built, with each allocator.
+///
+/// # Errors
+///
+/// One is not. The error names the command that builds it.
+pub(crate) fn check_ours() -> Result<(), Error> {
+    [Allocator::System, Allocator::Mimalloc]
+        .into_iter()
+        .try_for_each(|allocator| Choice { allocator, ..Choice::default() }.check_ours())
 }
 
 /// Costs of a server and its client, and the client's output.

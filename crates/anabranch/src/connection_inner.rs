@@ -166,6 +166,11 @@ impl ConnectionInner {
         self.dirty.store(false, Ordering::Release);
     }
 
+    /// Returns whether the connection is queued; for the driver.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queued.load(Ordering::Relaxed)
+    }
+
     /// Marks the connection as queued or not, and returns true if it was queued before; for the driver.
     pub(crate) fn set_queued(&self, queued: bool) -> bool {
         self.queued.swap(queued, Ordering::Relaxed)

@@ -28,7 +28,8 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
     /// Write the tables into docs/performance.md and their main figures into README.md. Refuses to on a machine
-    /// that other programs load, or without our command built with each allocator, unless the run is brief
+    /// that other programs load, unless the run is brief, and if our command is not built with each allocator,
+    /// unless --only selects benchmarks
     #[arg(long)]
     write: bool,
     /// Number of rounds of the benchmarks beside other stacks [default: that of each benchmark]

@@ -15,7 +15,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 ///
-/// A handshake did not succeed, or a keep-alive was not acknowledged.
+/// A handshake did not succeed, a keep-alive was not acknowledged, or the connection did not rest afterwards.
 pub fn run(connections: usize, count: u64) -> Result<u64, Error> {
     let mut memory = Memory::new(TransportConfig::default())?;
     let handles = (0..connections).map(|_| memory.connect()).collect::<Result<Vec<_>, _>>()?;
@@ -46,7 +46,10 @@ fn keep_alive(
     let mut answers = Vec::new();
     take_apart(&transmit, buffer, &mut answers);
     memory.deliver_to_client(answers);
-    Ok(())
+    match memory.server(server)?.rest_at() {
+        None => Ok(()),
+        Some(_) => Err("a connection does not rest after a keep-alive".into()),
+    }
 }
 
 /// Delivers a keep-alive to the server, and lets the connection send its acknowledgment and rest.

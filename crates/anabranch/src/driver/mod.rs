@@ -4,7 +4,8 @@
 //! then processes every connection that these steps affected: it sends the connection's packets, handles its
 //! events, forwards its events for the router, and sets its next deadline. A turn takes long if many
 //! connections have much to send. The clock is therefore read again for each connection, and after `SENDING`
-//! the remaining connections wait for the next turn. If the events of a connection with a session wake tasks, other
+//! the remaining connections wait for the next turn. A connection that has only a keep-alive to acknowledge does so as soon
+//! as it has received it. If the events of a connection with a session wake tasks, other
 //! tasks run before it sends, so that messages of the woken ones and acknowledgments leave together.
 
 mod receive;
@@ -118,6 +119,9 @@ impl Driver {
         }
         self.expire(now);
         let next = self.drain(cx);
+        // Connections may have released sockets. They stay in the driver's list until here, because the receiving part of a turn
+        // goes through it while connections take turns.
+        self.take_sockets();
         self.release_leaving();
         Ok(next.max(received))
     }
@@ -298,7 +302,6 @@ impl Driver {
         });
         if released {
             self.endpoint.driver.sockets().drop_unleased();
-            self.take_sockets();
         }
         if answered {
             connection.mark_dirty();

@@ -99,22 +99,23 @@ impl Driver {
                     self.enqueue(connection);
                 }
                 Step::Respond(response) => endpoint.respond(Some(response)),
-                Step::HandOver(owner) => of_run.iter().for_each(|it| endpoint.driver.hand_over(owner, it)),
-                Step::Pass(course) => of_run.iter().for_each(|it| self.neighbours.pass(course, it)),
+                Step::HandOver(owner) => endpoint.driver.hand_over(owner, &of_run[0]),
+                Step::Pass(course) => self.neighbours.pass(course, &of_run[0]),
                 Step::Nothing => {}
             }
             (datagrams, ahead) = (rest, run.ahead);
         }
     }
 
-    /// Passes datagrams to their connection. If it has only a keep-alive to acknowledge, it does so and rests at once, because it
-    /// has no use for more memory until then: of many such connections in one batch, only one at a time is awake.
+    /// Passes datagrams to their connection. If it then has only a keep-alive to acknowledge, it does so and rests at once: of many
+    /// such connections in one batch, only one at a time needs memory for its keys. A connection that is queued has more to do.
     fn deliver_run(&mut self, now: Time, connection: Arc<ConnectionInner>, run: &mut [Datagram<'_>]) {
         let rests = connection.with_state(|state| {
             state.core.handle_batch(now, run);
             state.core.rests_once_acknowledged()
         });
-        if rests {
+        if rests && !connection.is_queued() {
+            let now = self.endpoint.driver.now();
             self.take_turn(&connection, now);
         } else {
             self.enqueue(connection);
@@ -122,7 +123,7 @@ impl Driver {
     }
 }
 
-/// Consecutive datagrams that require one action.
+/// Consecutive datagrams that one connection receives, or one datagram that requires another action.
 struct Run {
     step: Step,
     len: usize,

@@ -277,13 +277,13 @@ impl Plan {
         }
     }
 
-    /// Returns the origin of the connection's first path, if `remote` can be reached from there and the policy leaves the choice of
-    /// interfaces to this end. Such a path may begin on an interface that is not used otherwise, as that of the loopback addresses: a
-    /// server on this host is reached from nowhere else.
+    /// Returns the loopback address at which the connection began, for a further address of a server on this host, which is reached
+    /// from nowhere else. Returns `None` for other connections, before the interfaces are known, and if the policy has rules that
+    /// exclude the address.
     fn where_it_began(&self, remote: SocketAddr) -> Option<(String, IpAddr, Usage)> {
-        let first = self.slots.first().filter(|first| reaches(first.local, remote))?;
+        let first = self.slots.first().filter(|first| first.seen && first.local.is_loopback())?;
         let is_free = self.policy.leaves_choice(&first.interface, first.local);
-        is_free.then(|| (first.interface.clone(), first.local, first.usage))
+        (is_free && reaches(first.local, remote)).then(|| (first.interface.clone(), first.local, first.usage))
     }
 
     /// Returns the server address with the fewest paths among those that one of `locals` can reach, together

@@ -39,6 +39,7 @@ fn a_loaded_machine_writes_nothing() {
         }
     }
     // The command is not built where tests look for it, so the full tables would lack its rows.
+    assert!(stacks::check_ours().is_err(), "a full run would begin");
     let fault =
         run_with(&Options { only: Vec::new(), ..options }, &mut || Some(0.0)).unwrap_err().to_string();
     assert!(fault.contains("is not built; this builds our command: "), "{fault}");

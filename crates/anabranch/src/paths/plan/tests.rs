@@ -58,13 +58,27 @@ fn every_interface_but_the_first_one_gets_a_path() {
     assert_eq!((plan.due(at(9)), plan.next()), (vec![], None), "once");
 }
 
-/// Creates the plan of a connection from a loopback address to a server on this host, which announces a second address.
+/// Creates the plan of a connection from a loopback address to a server on this host, which announces a second address before
+/// the interfaces are known.
 fn plan_on_this_host(policy: PathPolicy) -> Plan {
     let mut plan = Plan::new(policy);
     plan.adopt(at(0), PathId(0), "127.0.0.1".parse().unwrap(), "127.0.0.1:25001".parse().unwrap());
-    plan.on_interfaces(at(0), vec![interface("lo", &["127.0.0.1"]), eth(), wlan()]);
     plan.set_alternatives(at(0), &["127.0.0.1:25002".parse().unwrap()]);
+    assert_eq!(plan.next(), None, "the interfaces are not known");
+    plan.on_interfaces(at(0), vec![interface("lo", &["127.0.0.1"]), eth(), wlan()]);
     plan
+}
+
+#[test]
+fn announced_addresses_wait_for_the_interfaces() {
+    let mut plan = Plan::new(PathPolicy::default());
+    plan.adopt(at(0), PathId(0), "192.0.2.1".parse().unwrap(), server());
+    plan.set_alternatives(at(0), &["203.0.113.2:443".parse().unwrap()]);
+    assert_eq!(plan.next(), None, "the interfaces are not known");
+    plan.on_interfaces(at(0), vec![eth(), wlan()]);
+    let opened: Vec<_> =
+        opened(&mut plan, at(0)).into_iter().map(|(_, name, _, remote)| (name, remote)).collect();
+    assert_eq!(opened, [("wlan0".to_owned(), "203.0.113.2:443".to_owned())]);
 }
 
 #[test]

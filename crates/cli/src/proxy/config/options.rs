@@ -319,7 +319,7 @@ impl<T: Args> Args for Configured<T> {
         let command = Verbosity::augment_args(command).about(about.unwrap_or_default());
         match long {
             Some(long) => command.long_about(long),
-            None => command,
+            None => command.long_about(None::<&'static str>),
         }
     }
 

@@ -187,7 +187,8 @@ impl PathPolicy {
     /// interfaces. An address that a rule names individually gets its own paths, apart from those of its
     /// interface. Without rules, every interface that leads to a network is used, including point-to-point
     /// and mobile ones. This excludes containers, virtual machines, private overlays, loopback and link-local
-    /// addresses; see [`PathPolicy::survey`].
+    /// addresses; see [`PathPolicy::survey`]. A connection to a server on this host stays on its loopback address,
+    /// from where it also reaches the server's further addresses.
     pub fn allow(&self) -> &[PathRule] {
         &self.allow
     }

@@ -14,12 +14,13 @@ use crate::connection_inner::ConnectionInner;
 use crate::endpoint_inner::Table;
 use crate::hand_over::{Course, Origin};
 use crate::log::ENDPOINT;
-use crate::socket::RECEIVE_BUFFERS;
 use crate::wakers::WakerSet;
 
 /// Maximum number of receive calls per turn and socket: enough to empty a busy socket's buffer, few enough
 /// not to delay acknowledgments.
 const RECEIVES: usize = 4;
+/// Number of datagrams of one receive call that are listed without an allocation.
+const USUAL_BATCH: usize = 16;
 
 /// Action that one datagram requires.
 enum Step {
@@ -66,7 +67,7 @@ impl Driver {
                 // The batch is moved out of `self`, because the datagrams borrow it while other parts of the driver
                 // are in use.
                 let mut received = std::mem::take(&mut self.received);
-                let mut datagrams: SmallVec<[_; RECEIVE_BUFFERS]> = received.datagrams().collect();
+                let mut datagrams: SmallVec<[_; USUAL_BATCH]> = received.datagrams().collect();
                 self.deliver(now, &mut datagrams, Origin::Network);
                 drop(datagrams);
                 self.received = received;

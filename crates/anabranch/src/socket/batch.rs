@@ -11,7 +11,7 @@ use quinn_udp::RecvMeta;
 use super::Socket;
 
 /// Maximum number of buffers that one system call fills. With GRO each can hold 64 datagrams.
-pub(crate) const RECEIVE_BUFFERS: usize = 16;
+pub(super) const RECEIVE_BUFFERS: usize = 16;
 /// Size of a buffer in bytes. Neither a UDP payload nor a group of datagrams that GRO coalesces is longer.
 const RECEIVE_BUFFER_BYTES: usize = 65_536;
 

@@ -15,7 +15,8 @@ use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-pub(crate) use self::batch::{RECEIVE_BUFFERS, ReceiveBatch};
+use self::batch::RECEIVE_BUFFERS;
+pub(crate) use self::batch::ReceiveBatch;
 pub(crate) use self::errors::Refusal;
 use crate::paths::LocalAddress;
 

@@ -1,7 +1,7 @@
 //! Sets of integers as sorted, disjoint ranges: received bytes, acknowledged bytes, packet numbers.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 /// Set of `u64` values, stored as ascending ranges that neither overlap nor touch.
 ///
@@ -62,6 +62,16 @@ impl RangeSet {
     pub(crate) fn range_of(&self, value: u64) -> Option<Range<u64>> {
         let last = self.last.clone().filter(|last| last.start <= value);
         last.or_else(|| self.at_or_below(value)).filter(|range| value < range.end)
+    }
+
+    /// Returns the lowest value above the range that contains `value`; `None` if this is the highest range.
+    ///
+    /// `value` must be in the set.
+    #[inline]
+    pub(crate) fn next_after(&self, value: u64) -> Option<u64> {
+        let last = self.last.as_ref().filter(|last| value < last.start)?;
+        let above = self.below.range((Bound::Excluded(value), Bound::Unbounded)).next();
+        Some(above.map_or(last.start, |(start, _)| *start))
     }
 
     /// Returns whether the set has a value in `range`, or directly next to it.

@@ -167,6 +167,11 @@ pub enum Horizon {
 }
 
 impl Horizon {
+    /// Returns whether the horizon is at a fixed distance from the largest received number.
+    pub(crate) fn follows_largest(&self) -> bool {
+        matches!(self, Self::Packets(_))
+    }
+
     /// Forms that [`FromStr`] accepts: none, a number of packets, or milliseconds and frames.
     pub const NAMES: &[&str] = &["none", "128", "1000ms/4"];
 }

@@ -15,7 +15,7 @@ use anabranch_recovery::{EcnFinding, SharedEcn};
 use anabranch_wire::{AckRanges, Ecn, EcnCounts, PathId, SpaceId, Time, Writer};
 
 use self::per_path::PerPath;
-pub(crate) use self::received::{AckForm, MAX_RANGES, Numbers, Receipt, Received};
+pub(crate) use self::received::{AckForm, Gap, MAX_RANGES, Numbers, Receipt, Received};
 use self::single::{Ranges, RunOrders, Single};
 use crate::acknowledge::AckRule;
 use crate::config::AckConfig;

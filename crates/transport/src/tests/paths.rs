@@ -8,7 +8,7 @@ use anabranch_wire::{Dir, PacketKind, PathId, Side, StreamId};
 use super::multipath::second_addr;
 use super::pair::{Flying, Pair, pattern, server_addr};
 use crate::connection::Forged;
-use crate::{Event, FourTuple, MultipathConfig, Numbering, NumberingChoice, OpenPathError};
+use crate::{Event, FourTuple, MultipathConfig, Numbering, NumberingChoice, OpenPathError, TransportConfig};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const SIDES: [Side; 2] = [Side::Client, Side::Server];
@@ -41,15 +41,26 @@ pub(super) fn open_and_wait(pair: &mut Pair, local: SocketAddr) -> PathId {
 
 /// Returns a pair with two paths: one with 10 ms of delay, the other with four times as much.
 pub(super) fn far_apart(numbering: Numbering) -> Pair {
+    far_apart_with(numbering, second_addr(), |_| {})
+}
+
+/// Returns such a pair, whose path from the client's address `far` is the slow one. The endpoints have the
+/// configuration that `change` makes.
+pub(super) fn far_apart_with(
+    numbering: Numbering,
+    far: SocketAddr,
+    change: impl Fn(&mut TransportConfig),
+) -> Pair {
     let mut pair = Pair::with_transport(|transport| {
         let choice = NumberingChoice::Only(numbering);
         transport.multipath = Some(MultipathConfig { numbering: choice, ..MultipathConfig::default() });
+        change(transport);
     });
     pair.connect();
     pair.run_until_quiet();
     open_and_wait(&mut pair, second_addr());
-    pair.network = Some(Box::new(|from, mut flying| {
-        if address_of_client(from, &flying) == second_addr() {
+    pair.network = Some(Box::new(move |from, mut flying| {
+        if address_of_client(from, &flying) == far {
             flying.at += Duration::from_millis(30);
         }
         vec![flying]

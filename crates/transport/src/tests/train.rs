@@ -13,14 +13,17 @@ use anabranch_wire::{
 
 use super::injector::encode;
 use super::multipath::second_addr;
-use super::pair::{Flying, Pair, direction, over, pattern};
-use super::paths::{SIDES, far_apart};
+use super::pair::{Flying, Pair, client_addr, direction, over, pattern};
+use super::paths::{NUMBERINGS, SIDES, far_apart, far_apart_with};
 use super::place::hostile;
 use crate::connection::{Forged, IN_RUNS, IN_TRAINS};
 use crate::recovery::MtuConfig;
 use crate::stream::{FAULT, Fault, ReceivedBytes};
 use crate::trace::{Observer, TraceEvent};
-use crate::{ConnectionError, ConnectionStats, Numbering, TransportConfig};
+use crate::{
+    AckScope, ConnectionError, ConnectionStats, Event, MultipathConfig, Numbering, NumberingChoice,
+    TransportConfig,
+};
 
 /// Scenario of an exchange.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +35,14 @@ enum Scenario {
     /// Windows that are little larger than a flight of packets.
     Tight,
     TwoPaths(Numbering),
+    /// Two paths, of which the first is the slow one.
+    SlowFirst(Numbering),
+    /// Two paths that share their numbers, the first one slow, the hostile network, and ACKs that count the
+    /// packets of both together.
+    HostileTwoPaths(u64),
 }
 
-const WAYS: [Scenario; 7] = [
+const WAYS: [Scenario; 11] = [
     Scenario::Quiet,
     Scenario::Hostile(1),
     Scenario::Hostile(2),
@@ -42,12 +50,23 @@ const WAYS: [Scenario; 7] = [
     Scenario::Tight,
     Scenario::TwoPaths(Numbering::Multiple),
     Scenario::TwoPaths(Numbering::Single),
+    Scenario::SlowFirst(Numbering::Multiple),
+    Scenario::SlowFirst(Numbering::Single),
+    Scenario::HostileTwoPaths(4),
+    Scenario::HostileTwoPaths(5),
 ];
 
 impl Scenario {
     fn pair(self) -> Pair {
         match self {
             Self::TwoPaths(numbering) => far_apart(numbering),
+            Self::SlowFirst(numbering) => far_apart_with(numbering, client_addr(), |_| {}),
+            Self::HostileTwoPaths(_) => far_apart_with(Numbering::Single, client_addr(), |transport| {
+                transport.ack.scope = AckScope::Connection;
+                transport.ack.threshold = 7;
+                transport.ack.frequency = false;
+                self.configure(transport);
+            }),
             _ => Pair::with_transport(|transport| self.configure(transport)),
         }
     }
@@ -69,18 +88,25 @@ fn story(way: Scenario, one_by_one: bool) -> (Vec<(Side, Flying)>, String) {
     pair.one_by_one = one_by_one;
     let carried = Rc::new(RefCell::new(Vec::new()));
     let log = Rc::clone(&carried);
+    let mut delay = pair.network.take().unwrap_or_else(|| Box::new(|_, flying| vec![flying]));
     let mut network = match way {
-        Scenario::Hostile(seed) => hostile(seed),
-        _ => pair.network.take().unwrap_or_else(|| Box::new(|_, flying| vec![flying])),
+        Scenario::Hostile(seed) | Scenario::HostileTwoPaths(seed) => {
+            let mut hostile = hostile(seed);
+            Box::new(move |from, flying| {
+                delay(from, flying).into_iter().flat_map(|flying| hostile(from, flying)).collect()
+            })
+        }
+        _ => delay,
     };
+    let is_hostile = matches!(way, Scenario::Hostile(_) | Scenario::HostileTwoPaths(_));
     pair.network = Some(Box::new(move |from, mut flying| {
         let count = log.borrow().len();
         log.borrow_mut().push((from, flying.clone()));
-        if matches!(way, Scenario::Hostile(_)) {
+        if is_hostile {
             flying.ecn = [None, Some(Ecn::Ect0), Some(Ecn::Ce)][count / 8 % 3];
         }
         let mut arriving = network(from, flying);
-        if matches!(way, Scenario::Hostile(_)) {
+        if is_hostile {
             arriving.iter_mut().for_each(|flying| flying.at = rounded(flying.at));
         }
         arriving
@@ -91,7 +117,13 @@ fn story(way: Scenario, one_by_one: bool) -> (Vec<(Side, Flying)>, String) {
     for side in SIDES {
         write!(says, "{:?}", stats(&mut pair, side)).unwrap();
     }
-    write!(says, "{:?} {:?}", pair.client_events, pair.server_events).unwrap();
+    for events in [&pair.client_events, &pair.server_events] {
+        // The state of a path is reported once for a batch, after its last packet. The last state is in the
+        // statistics.
+        let counts = matches!(way, Scenario::HostileTwoPaths(_));
+        let told = events.iter().filter(|event| !counts || !matches!(event, Event::PathState { .. }));
+        write!(says, "{:?}", told.collect::<Vec<_>>()).unwrap();
+    }
     (carried.take(), says)
 }
 
@@ -158,7 +190,9 @@ fn exchange(pair: &mut Pair) {
         let unwanted = pair.end(from).streams().open(Dir::Uni).unwrap();
         pair.end(from).streams().write(unwanted, &pattern(100_000)).unwrap();
         pair.run_for(Duration::from_millis(25));
-        pair.end(from.peer()).streams().stop(unwanted, VarInt::from_u32(7)).unwrap();
+        pair.run_until(Duration::from_secs(1), |pair| {
+            pair.end(from.peer()).streams().stop(unwanted, VarInt::from_u32(7)).is_ok()
+        });
         pair.run_for(Duration::from_millis(100));
     }
     pair.run_until_quiet();
@@ -166,13 +200,21 @@ fn exchange(pair: &mut Pair) {
 
 fn check() {
     for way in WAYS {
-        IN_TRAINS.set(0);
+        IN_TRAINS.take();
         let (together, says_together) = story(way, false);
         let (alone, says_alone) = story(way, true);
         let first = together.iter().zip(&alone).position(|(a, b)| format!("{a:?}") != format!("{b:?}"));
         assert_eq!((first, together.len()), (None, alone.len()), "{way:?}");
         assert_eq!(says_together, says_alone, "{way:?}");
-        assert!(matches!(way, Scenario::TwoPaths(Numbering::Single)) || IN_TRAINS.take() > 100, "{way:?}");
+        let [in_trains, overtaken] = IN_TRAINS.take();
+        let shares = matches!(
+            way,
+            Scenario::TwoPaths(Numbering::Single)
+                | Scenario::SlowFirst(Numbering::Single)
+                | Scenario::HostileTwoPaths(_)
+        );
+        assert!(in_trains > 100, "{way:?}: {in_trains}");
+        assert_eq!(overtaken > 0, shares, "{way:?}: {overtaken}");
         assert!(together.len() > 500, "{way:?}: {}", together.len());
     }
 }
@@ -356,8 +398,13 @@ impl Observer for Log {
 }
 
 /// Sends a stream's packets with `amid` between them, and returns the client's log.
-fn made_of(amid: Amid, one_by_one: bool) -> String {
+fn made_of(amid: Amid, numbering: Numbering, one_by_one: bool) -> String {
     let mut pair = Pair::with_transport(|transport| {
+        let choice = NumberingChoice::Only(numbering);
+        transport.multipath = match numbering {
+            Numbering::Single => Some(MultipathConfig { numbering: choice, ..MultipathConfig::default() }),
+            _ => None,
+        };
         transport.streams.stream_window = 20_500;
         transport.streams.connection_window = 40_500;
         transport.streams.stream_window_max =
@@ -403,11 +450,13 @@ fn made_of(amid: Amid, one_by_one: bool) -> String {
 }
 
 fn check_amid() {
-    for (index, amid) in AMID.into_iter().enumerate() {
-        IN_TRAINS.set(0);
-        let together = made_of(amid, false);
-        assert_eq!(IN_TRAINS.take() > 2, !matches!(amid, Amid::Observed), "{index}");
-        assert_eq!(together, made_of(amid, true), "{index}");
+    for numbering in NUMBERINGS {
+        for (index, amid) in AMID.into_iter().enumerate() {
+            IN_TRAINS.take();
+            let together = made_of(amid, numbering, false);
+            assert_eq!(IN_TRAINS.take()[0] > 2, !matches!(amid, Amid::Observed), "{numbering:?} {index}");
+            assert_eq!(together, made_of(amid, numbering, true), "{numbering:?} {index}");
+        }
     }
 }
 
@@ -419,6 +468,29 @@ fn whatever_comes_amid_a_batch_does_what_it_does_alone() {
 #[test]
 fn whatever_comes_amid_packets_in_their_places_does_what_it_does_alone() {
     over(Version::REVERSO, check_amid);
+}
+
+/// A connection that has rested does not rest again after a PING if the same batch brings data.
+#[test]
+fn a_train_behind_a_keep_alive_keeps_a_connection_awake() {
+    for one_by_one in [true, false] {
+        let mut pair = Pair::new();
+        pair.one_by_one = one_by_one;
+        pair.connect();
+        pair.run_for(Duration::from_secs(2));
+        let now = pair.now;
+        pair.client().rest(now);
+        assert_eq!(pair.client().rest_at(), None);
+        pair.run_for(Duration::from_secs(2));
+        pair.inject_frames(Side::Server, &[Frame::Ping, Frame::Padding(3)]);
+        let id = StreamId::new(Side::Server, Dir::Uni, 0);
+        (0..3).for_each(|at| pair.inject_frames(Side::Server, &[part(id, at * PART, false)]));
+        IN_TRAINS.take();
+        pair.step();
+        assert_eq!(IN_TRAINS.take()[0], if one_by_one { 0 } else { 3 });
+        assert_eq!(pair.client().rest_at(), Some(pair.now + Duration::from_secs(1)));
+        assert!(!pair.client().rests_once_acknowledged());
+    }
 }
 
 /// Data that cannot be stored or counted is not acknowledged. The connection closes at both endpoints with

@@ -45,8 +45,8 @@ impl Connection {
                     return Ok(());
                 }
                 self.end_train(now, train)?;
-                self.apply_payload(now, short, payload)?;
-                *train = self.begin_train(short);
+                let path = self.apply_payload(now, short, payload)?;
+                *train = self.begin_train(short, path);
                 Ok(())
             }
         }
@@ -88,12 +88,13 @@ impl Connection {
             short.envelope.ecn,
             Seen { eliciting: true, pings: false, probing: false },
         )?;
-        *train = self.begin_train(short);
+        *train = self.begin_train(short, path);
         Ok(())
     }
-    /// Applies a packet that was decrypted in place.
+
+    /// Applies a packet that was decrypted in place. Returns its path.
     #[inline(always)]
-    fn apply_payload(&mut self, now: Time, short: &Short<'_>, payload: &[u8]) -> Result<(), Stop> {
+    fn apply_payload(&mut self, now: Time, short: &Short<'_>, payload: &[u8]) -> Result<PathId, Stop> {
         let &Short { envelope, dcid, path, number, unmasked, .. } = short;
         if !self.paths.numbering.is_single()
             && self.paths.list.get(path).is_none()
@@ -113,7 +114,7 @@ impl Connection {
         let context = self.context_of(short, path);
         self.paths.learn_local_address(&context);
         self.on_payload(now, &context, envelope.ecn, payload)?;
-        Ok(())
+        Ok(path)
     }
 
     /// Applies the effects of an authentic packet that do not depend on its frames, except address changes,

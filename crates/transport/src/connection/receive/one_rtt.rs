@@ -9,6 +9,7 @@ use super::prepare::Ready;
 use super::short::{KIND, Short};
 use super::train::Train;
 use crate::connection::connection::Connection;
+use crate::path::Addressee;
 use crate::trace::DropReason;
 
 impl Connection {
@@ -51,6 +52,7 @@ impl Connection {
         }
         let short = match train {
             Some(train) if self.is_next_in(train, envelope, to, dcid, &unmasked) => {
+                let to = Addressee { path: train.path(), ..to };
                 Short::next_in_train(train.next(), envelope, dcid, to, &unmasked, packet.len())
             }
             _ => {

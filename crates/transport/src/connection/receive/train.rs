@@ -4,8 +4,8 @@
 //! Each packet of a train is unmasked, decrypted and written to the receive buffer like any other. Its
 //! remaining effects (flow control, ACK state, counters) are sums, or depend on the train's last packet
 //! alone; they are applied once, when the train ends and before the connection processes anything else. The
-//! result equals that of processing the packets one by one (`tests/train.rs`), but for the way in which data
-//! reaches the buffer: see [`super::guess`].
+//! result equals that of processing the packets one by one (`tests/train.rs`), with two exceptions: data
+//! reaches the buffer in another way ([`super::guess`]), and a custom ACK strategy is asked once for the train.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use crate::connection::connection::Connection;
 use crate::connection::parts::Phase;
 use crate::error::TransportError;
 use crate::path::Addressee;
+use crate::space::Gap;
 use crate::stream::{Reserved, StreamTrain};
 
 /// Packets of a train that are not credited yet.
@@ -29,6 +30,8 @@ pub(in crate::connection) struct Train {
     ecn: Option<Ecn>,
     /// Packet numbers of the train. The next packet's number is the range's end.
     numbers: Range<u64>,
+    /// Unreceived numbers directly after the packet that began the train.
+    gap: Gap,
     /// Longest round-trip time of the paths.
     rtt: Duration,
     data: Option<StreamTrain>,
@@ -36,8 +39,9 @@ pub(in crate::connection) struct Train {
 
 #[cfg(test)]
 thread_local! {
-    /// Number of packets that were credited in trains.
-    pub(crate) static IN_TRAINS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    /// Number of packets that were credited in trains, and number of those among them that another path had
+    /// overtaken.
+    pub(crate) static IN_TRAINS: std::cell::Cell<[u64; 2]> = const { std::cell::Cell::new([0; 2]) };
 }
 
 impl Train {
@@ -45,6 +49,12 @@ impl Train {
     #[inline]
     pub(in crate::connection) fn next(&self) -> u64 {
         self.numbers.end
+    }
+
+    /// Returns the path of the train's packets.
+    #[inline(always)]
+    pub(in crate::connection) fn path(&self) -> PathId {
+        self.path
     }
 
     /// Returns the stream that the train continues.
@@ -56,7 +66,7 @@ impl Train {
 
 impl Connection {
     /// Returns whether a packet has the next packet number of the train, and agrees with the train's packets
-    /// in path, addresses, connection ID, key phase and ECN marking.
+    /// in addresses, connection ID, key phase and ECN marking.
     #[inline(always)]
     pub(in crate::connection) fn is_next_in(
         &self,
@@ -66,32 +76,23 @@ impl Connection {
         dcid: &ConnectionId,
         unmasked: &Unmasked,
     ) -> bool {
-        // If the truncated bits equal those of the expected number, the packet has that number.
-        let differs = (unmasked.truncated_pn ^ train.next()) << (u64::BITS - unmasked.pn_bits);
-        differs == 0
+        train.gap.names(train.next(), unmasked.truncated_pn, unmasked.pn_bits)
             && unmasked.key_phase == train.key_phase
             && unmasked.reserved_ok
-            && to.path == train.path
             && envelope.ecn == train.ecn
-            && self.came_as_usual(envelope, to, dcid)
+            && (to.is_usual && envelope.is_on_only_path
+                || self.paths.came_as_usual_on(envelope.tuple, train.path, dcid))
     }
 
-    /// Returns whether the packet arrived between the addresses of its path, with the connection ID in use
-    /// there.
-    #[inline(always)]
-    fn came_as_usual(&self, envelope: &Envelope<'_>, to: Addressee, dcid: &ConnectionId) -> bool {
-        to.is_usual && envelope.is_on_only_path || self.paths.came_as_usual_on(envelope.tuple, to.path, dcid)
-    }
-
-    /// Starts the train that may follow a fully processed packet.
-    pub(in crate::connection) fn begin_train(&mut self, short: &Short<'_>) -> Option<Train> {
-        let &Short { envelope, dcid, path, number, .. } = short;
+    /// Starts the train that may follow a fully processed packet of `path`.
+    pub(in crate::connection) fn begin_train(&mut self, short: &Short<'_>, path: PathId) -> Option<Train> {
+        let &Short { envelope, dcid, number, .. } = short;
         let is_plain = envelope.is_one_of_many
             && short.phase == Phase::Current
             && self.output.observer.is_none()
             && self.state.is_active()
-            && !self.paths.numbering.is_single();
-        if !is_plain || !self.paths.came_as_usual_on(envelope.tuple, path, dcid) {
+            && self.paths.is_usual_of(path, envelope.tuple, dcid);
+        if !is_plain {
             return None;
         }
         let on = self
@@ -99,15 +100,13 @@ impl Connection {
             .list
             .get(path)
             .filter(|on| on.numbers.largest == Some(number) && !on.is_abandoned())?;
-        let numbers = self.paths.numbering.numbers_of(Some(&on.received))?;
-        if numbers.largest() != Some(number) || numbers.has_records() {
-            return None;
-        }
+        let gap = self.paths.numbering.numbers_of(Some(&on.received))?.gap_after(number)?;
         Some(Train {
             path,
             key_phase: short.unmasked.key_phase,
             ecn: envelope.ecn,
-            numbers: number + 1..number + 1,
+            numbers: gap.first()..gap.first(),
+            gap,
             rtt: self.paths.list.longest_rtt(),
             data: self.streams.begin_train(),
         })
@@ -179,18 +178,23 @@ impl Connection {
 
     #[inline(never)]
     fn credit_train(&mut self, now: Time, train: Train) -> Result<(), TransportError> {
-        let Train { path, ecn, numbers, rtt, mut data, .. } = train;
+        let Train { path: id, ecn, numbers, rtt, mut data, .. } = train;
         self.streams.credit_train(now, rtt, &mut data).map_err(|error| error.in_frame(STREAM))?;
-        self.paths.on_path_lives(now, path);
-        let Some(path) = self.paths.list.get_mut(path) else { return Ok(()) };
+        self.idle.on_received(now);
+        self.paths.on_path_lives(now, id);
+        let Some(path) = self.paths.list.get_mut(id) else { return Ok(()) };
         let count = numbers.end - numbers.start;
         path.counters.data_packets += count;
         path.numbers.largest = Some(numbers.end - 1);
         path.numbers.largest_moving = path.numbers.largest;
         let rule = self.acks.rule(now, path, count);
-        self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &rule);
         #[cfg(test)]
-        IN_TRAINS.set(IN_TRAINS.get() + count);
+        self.paths.numbering.numbers_of(Some(&path.received)).inspect(|all| {
+            let overtaken = if all.largest() >= Some(numbers.end) { count } else { 0 };
+            IN_TRAINS.set([IN_TRAINS.get()[0] + count, IN_TRAINS.get()[1] + overtaken]);
+        });
+        self.paths.numbering.on_received(&mut path.received, now, numbers, true, ecn, &rule);
+        self.count_together(id, rule.threshold);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use anabranch_wire::{ConnectionId, PathId, SpaceId};
 
 use super::PathSet;
+use super::pool::Pool;
 use crate::datagram_io::FourTuple;
 
 /// Path of a connection ID.
@@ -18,6 +19,16 @@ impl PathSet {
     pub(crate) fn came_as_usual_on(&self, tuple: &FourTuple, path: PathId, dcid: &ConnectionId) -> bool {
         let path = self.list.get(path);
         path.is_some_and(|path| path.tuple == *tuple && path.used_local_cid == *dcid)
+    }
+
+    /// Returns whether packets between these addresses, with this connection ID, are the usual ones of `path`
+    /// and are assigned to it if they contain only stream data.
+    pub(crate) fn is_usual_of(&self, path: PathId, tuple: &FourTuple, dcid: &ConnectionId) -> bool {
+        // In the single packet number space, the connection ID in use on a path may be assigned to another one.
+        let pool = self.multipath.as_ref().and_then(|multipath| multipath.pool.as_ref());
+        let assigned =
+            |pool: &Pool| pool.bound(dcid).map_or_else(|| self.guess_path(tuple), |bound| bound.path);
+        pool.is_none_or(|pool| assigned(pool) == path) && self.came_as_usual_on(tuple, path, dcid)
     }
 
     /// Returns the path to which a connection ID belongs.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use anabranch_wire::{Ecn, PathId, SpaceId, Time, Writer};
 
 pub(crate) use self::ack_state::AckState;
-pub(crate) use self::numbers::{Numbers, Receipt};
+pub(crate) use self::numbers::{Gap, Numbers, Receipt};
 use crate::acknowledge::AckRule;
 use crate::config::AckConfig;
 use crate::token::Tokens;

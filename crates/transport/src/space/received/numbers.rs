@@ -50,6 +50,30 @@ struct Records {
     news: Option<News>,
 }
 
+/// Consecutive packet numbers that were not received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    numbers: Range<u64>,
+    /// Number of bits of a packet number from which a receiver decodes these numbers. Fewer bits may mean
+    /// another number, nearer to the largest received one (RFC 9000 §A.3).
+    min_bits: u32,
+}
+
+impl Gap {
+    /// Returns the first number of the gap.
+    pub(crate) fn first(&self) -> u64 {
+        self.numbers.start
+    }
+
+    /// Returns whether `number` is in the gap, and is the number of a packet that contains these `bits` of it.
+    /// It must not be below the gap.
+    #[inline(always)]
+    pub(crate) fn names(&self, number: u64, truncated: u64, bits: u32) -> bool {
+        let differs = (truncated ^ number) << (u64::BITS - bits);
+        differs == 0 && bits >= self.min_bits && number < self.numbers.end
+    }
+}
+
 /// Ranges chosen for an ACK frame.
 #[derive(Debug)]
 pub(super) struct Choice {
@@ -153,6 +177,25 @@ impl Numbers {
         pn < self.horizon || self.ranges.contains(pn)
     }
 
+    /// Returns the numbers directly after the received `number` that were not received, and that may be
+    /// recorded together. Returns `None` if there are none, or if `number` is no longer remembered. Below the
+    /// largest number, only numbers that paths share may be recorded together; with [`Horizon::Packets`], none.
+    #[inline]
+    pub(crate) fn gap_after(&self, number: u64) -> Option<Gap> {
+        if self.records.as_ref().is_some_and(|records| records.horizon.follows_largest()) {
+            return None; // The horizon might pass a missing number before an ACK reports it.
+        }
+        let largest = self.largest()?;
+        if number == largest {
+            return Some(Gap { numbers: number + 1..u64::MAX, min_bits: 0 });
+        }
+        let range = self.ranges.range_of(number).filter(|range| self.shared && range.end == number + 1)?;
+        let end = self.ranges.next_after(number)?;
+        // They are less than half of the numbers that the bits distinguish below the next expected one.
+        let min_bits = u64::BITS - (largest - number).leading_zeros() + 1;
+        Some(Gap { numbers: range.end..end, min_bits })
+    }
+
     /// Returns the totals of received ECN codepoints.
     pub(crate) fn ecn(&self) -> EcnCounts {
         self.ecn
@@ -196,12 +239,6 @@ impl Numbers {
         {
             self.give_up_below(horizon);
         }
-    }
-
-    /// Returns whether records are kept in addition to the numbers. If so, packets must be recorded one by
-    /// one.
-    pub(crate) fn has_records(&self) -> bool {
-        self.records.is_some()
     }
 
     fn note_change(&mut self) {

@@ -1,3 +1,5 @@
+mod runs;
+
 use std::time::Duration;
 
 use std::collections::BTreeSet;
@@ -326,35 +328,6 @@ proptest! {
         for (said, naive) in said.iter().zip(&naive) {
             prop_assert_eq!(said.1, naive.1);
             prop_assert!(said.0 == naive.0 || said.0 == received.numbers.horizon.max(naive.0));
-        }
-    }
-
-    /// Checks that receiving consecutive packets together has the same result as receiving them one by one,
-    /// if only their numbers are recorded.
-    #[test]
-    fn a_run_is_what_its_packets_are(
-        runs in proptest::collection::vec((0u64..6, 1u64..64, any::<bool>(), 0usize..3, any::<bool>()), 1..30),
-        threshold in 1u64..100,
-        reordering_threshold in 0u64..12,
-        oldest_first: bool,
-    ) {
-        let policy = AckRule { threshold, reordering_threshold, ..POLICY };
-        let config = if oldest_first { of_order(RangeOrder::OldestFirst) } else { AckConfig::default() };
-        prop_assert!(!Numbers::new(&config).has_records());
-        let new = || Received::new(PathId(3), &config);
-        let (mut together, mut alone) = (new(), new());
-        let mut next = 0;
-        for (step, (skipped, len, eliciting, mark, write)) in runs.into_iter().enumerate() {
-            let came = next + skipped..next + skipped + len;
-            let (now, ecn) = (at(step as u64), [None, Some(Ecn::Ect0), Some(Ecn::Ce)][mark]);
-            let Received { numbers, ack } = &mut together;
-            super::receive(numbers, ack, now, Packets { numbers: came.clone(), ack_eliciting: eliciting, ecn }, &policy);
-            came.clone().for_each(|pn| alone.on_packet(now, pn, eliciting, ecn, &policy));
-            next = came.end;
-            if write {
-                prop_assert_eq!(ack_in(&mut together, now, 300), ack_in(&mut alone, now, 300));
-            }
-            prop_assert_eq!(format!("{together:?}"), format!("{alone:?}"));
         }
     }
 

@@ -1,5 +1,5 @@
 //! Packets with consecutive numbers that are received together: the result equals that of receiving them one by
-//! one, in every configuration.
+//! one, in every configuration in which [`Numbers::gap_after`] permits it.
 
 use std::ops::Range;
 
@@ -31,8 +31,8 @@ fn receive_run(numbers: &mut Numbers, ack: &mut AckState, now: Time, came: Range
     super::super::receive(numbers, ack, now, packets, policy);
 }
 
-/// Checks that the numbers which `gap` contains are those after `first` that `numbers` does not, and that it
-/// names them if a receiver decodes them from their last `bits` bits. Returns the number of these.
+/// Checks that the gap after `first` names only numbers that were not received, and only those that a receiver
+/// decodes from their last `bits` bits. Returns how many it names in a row.
 fn named(numbers: &Numbers, first: u64, bits: u32) -> u64 {
     let largest = numbers.largest();
     let unseen = (first + 1..first + 50).take_while(|number| !numbers.is_duplicate(*number)).count() as u64;
@@ -126,8 +126,8 @@ fn a_horizon_that_follows_the_largest_number_lets_no_packets_be_recorded_togethe
     assert_eq!(received.numbers.gap_after(2), None);
 }
 
-/// A path's next packet may have the same bits as a number that another path has left behind: the train must not
-/// take it for that number.
+/// The next packet of a slow path may have a much larger number with the same last bits. The train must not
+/// take it for its next one.
 #[test]
 fn bits_that_may_mean_a_larger_number_name_none() {
     let (mut numbers, mut fast, mut slow) = shared(&AckConfig::default());
